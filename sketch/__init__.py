@@ -1,0 +1,3 @@
+"""Internal package of autosched; users import only ``autosched``."""
+
+_OWNER = "autosched"

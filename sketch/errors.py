@@ -1,0 +1,31 @@
+"""The error tree: one base for users to catch, one subclass per layer.
+
+A message has three parts: what went wrong (with the values), where, and what to do about it.
+"""
+
+
+class AutoschedError(Exception):
+    """Base of every error that autosched raises on purpose."""
+
+    def __init__(self, what: str, where: str = "", hint: str = "") -> None:
+        self.what, self.where, self.hint = what, where, hint
+        super().__init__(" | ".join(part for part in (what, where, hint) if part))
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
+        return (type(self), (self.what, self.where, self.hint))
+
+
+class ExpressionError(AutoschedError):
+    """A tensor expression is malformed: shape, dtype, index rank, duplicate names."""
+
+
+class ScheduleError(AutoschedError):
+    """A step or a decision does not fit the program it is applied to."""
+
+
+class LoweringError(AutoschedError):
+    """A loop nest could not be derived from a sketch and its decisions, or failed verification."""
+
+
+class TargetError(AutoschedError):
+    """A target is unknown, malformed, or not available on this machine."""

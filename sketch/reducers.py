@@ -1,0 +1,98 @@
+"""Reductions: ``sum``, ``max``, ``min``, ``prod``, ``argmax`` are instances of one tuple reducer."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sketch.dtypes import check_dtype, is_float
+from sketch.errors import ExpressionError
+from sketch.expr import Axis, Const, Expr, Reduce, Reducer, Var, as_expr, binary, select
+
+_INTEGER_LIMITS: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+
+
+def lowest(dtype: str) -> float | int:
+    """The identity of max: minus infinity, or the smallest integer."""
+    return float("-inf") if is_float(dtype) else _INTEGER_LIMITS[check_dtype(dtype)][0]
+
+
+def highest(dtype: str) -> float | int:
+    """The identity of min: infinity, or the largest integer."""
+    return float("inf") if is_float(dtype) else _INTEGER_LIMITS[check_dtype(dtype)][1]
+
+
+def _scalar(op: str, dtype: str, identity: float | int) -> Reducer:
+    lhs, rhs = Var("lhs", dtype), Var("rhs", dtype)
+    value = float(identity) if is_float(dtype) else int(identity)
+    names = {"add": "sum", "mul": "prod"}
+    return Reducer(
+        names.get(op, op), (lhs,), (rhs,), (binary(op, lhs, rhs),), (Const(value, dtype),)
+    )
+
+
+def reduce(reducer: Reducer, sources: Sequence[Any], axis: Axis | Sequence[Axis]) -> Reduce:
+    """Reduce a tuple of expressions with a tuple reducer over one or more axes.
+
+    Raises ExpressionError on an arity or dtype mismatch, or an axis that is not a reduce axis.
+    """
+    axes = (axis,) if isinstance(axis, Axis) else tuple(axis)
+    values = tuple(as_expr(source) for source in sources)
+    if len(values) != len(reducer.identity):
+        raise ExpressionError(
+            f"reducer {reducer.name} takes {len(reducer.identity)} values, got {len(values)}"
+        )
+    for value, identity in zip(values, reducer.identity, strict=True):
+        if value.dtype != identity.dtype:
+            raise ExpressionError(
+                f"reducer {reducer.name} works on {identity.dtype}, got {value.dtype}"
+            )
+    if not axes or any(not isinstance(a, Axis) or a.kind != "reduce" for a in axes):
+        raise ExpressionError(f"reduction {reducer.name} needs reduce axes, got {axis!r}",
+                              hint="make them with reduce_axis(extent)")
+    return Reduce(reducer, values, axes)
+
+
+def _reduce_scalar(op: str, value: Any, axis: Axis | Sequence[Axis], identity: Any) -> Reduce:
+    node: Expr = as_expr(value)
+    return reduce(_scalar(op, node.dtype, identity(node.dtype)), (node,), axis)
+
+
+def sum(value: Any, axis: Axis | Sequence[Axis]) -> Reduce:  # noqa: A001 - the field's name
+    """Sum of ``value`` over ``axis``."""
+    return _reduce_scalar("add", value, axis, lambda dtype: 0)
+
+
+def prod(value: Any, axis: Axis | Sequence[Axis]) -> Reduce:
+    """Product of ``value`` over ``axis``."""
+    return _reduce_scalar("mul", value, axis, lambda dtype: 1)
+
+
+def max(value: Any, axis: Axis | Sequence[Axis]) -> Reduce:  # noqa: A001 - the field's name
+    """Maximum of ``value`` over ``axis``."""
+    return _reduce_scalar("max", value, axis, lowest)
+
+
+def min(value: Any, axis: Axis | Sequence[Axis]) -> Reduce:  # noqa: A001 - the field's name
+    """Minimum of ``value`` over ``axis``."""
+    return _reduce_scalar("min", value, axis, highest)
+
+
+def argmax(index: Any, value: Any, axis: Axis | Sequence[Axis]) -> Reduce:
+    """The pair (index of the maximum, maximum); the first index wins a tie.
+
+    ``compute`` then returns two tensors: int64 indices and the values.
+    """
+    position, node = as_expr(index), as_expr(value)
+    lhs = (Var("lhs_index", position.dtype), Var("lhs_value", node.dtype))
+    rhs = (Var("rhs_index", position.dtype), Var("rhs_value", node.dtype))
+    earlier = (rhs[0] < lhs[0])
+    tie = binary("and", binary("eq", lhs[1], rhs[1]), earlier)
+    take = binary("or", rhs[1] > lhs[1], tie)
+    reducer = Reducer(
+        "argmax",
+        lhs,
+        rhs,
+        (select(take, rhs[0], lhs[0]), select(take, rhs[1], lhs[1])),
+        (Const(2**31 - 1 if position.dtype == "int32" else 2**63 - 1, position.dtype),
+         Const(lowest(node.dtype), node.dtype)),
+    )
+    return reduce(reducer, (position, node), axis)
