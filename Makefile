@@ -1,0 +1,67 @@
+# make tune     set up, then tune a network and compare it with onnxruntime (about 5 minutes)
+# make test     set up, then check and test everything (no GPU, no network access after set-up)
+# make bench    set up with the rivals, then run the benchmarks and regenerate the README's table
+# Overridable: MODEL (a zoo name or an .onnx file), BUDGET, LOG, TARGET, PYTHON, VENV, ARGS.
+
+VENV   ?= .venv
+MODEL  ?= resnet-18
+BUDGET ?= 5m
+TARGET ?= cpu
+LOG    ?= out/$(basename $(notdir $(MODEL))).jsonl
+ARGS   ?=
+
+BIN := $(VENV)/bin
+RUN_STAMP    := $(VENV)/.installed-onnx
+DEV_STAMP    := $(VENV)/.installed-dev
+RIVALS_STAMP := $(VENV)/.installed-rivals
+SETUP_INPUTS := pyproject.toml scripts/setup
+
+.PHONY: help tune test test-slow lint format bench clean
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+$(RUN_STAMP): $(SETUP_INPUTS)
+	@scripts/setup $(VENV) onnx
+	@touch $@
+
+$(DEV_STAMP): $(SETUP_INPUTS)
+	@scripts/setup $(VENV) dev
+	@touch $@ $(RUN_STAMP)
+
+$(RIVALS_STAMP): $(SETUP_INPUTS) benchmarks/requirements.txt
+	@scripts/setup $(VENV) onnx
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
+	@touch $@
+
+tune: $(RUN_STAMP)
+	@mkdir -p $(dir $(LOG))
+	@$(BIN)/autosched tune $(MODEL) --target $(TARGET) --budget $(BUDGET) --log $(LOG) $(ARGS)
+
+lint: $(DEV_STAMP)
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(DEV_STAMP)
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format --quiet .
+
+test: lint
+	@$(BIN)/python -m pytest -q $(ARGS)
+
+test-slow: $(DEV_STAMP)
+	@$(BIN)/python -m pytest -q -m "slow" $(ARGS)
+
+bench: $(RIVALS_STAMP)
+	@$(BIN)/python -m benchmarks.ops --json benchmarks/results/ops.json
+	@$(BIN)/python -m benchmarks.search --json benchmarks/results/search.json
+	@$(BIN)/python -m benchmarks.compile_time --json benchmarks/results/compile_time.json
+	@$(BIN)/python -m benchmarks.tuning_rate --json benchmarks/results/tuning_rate.json
+	@$(BIN)/python -m benchmarks.networks --networks resnet-18 --budget 10m \
+		--logs benchmarks/logs --json benchmarks/results/networks.json
+	@$(BIN)/python -m benchmarks.readme_table
+
+clean:
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
