@@ -1,0 +1,109 @@
+"""What the search asks of whoever measures: candidates in, results out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+from autosched.measure.result import Failure, MeasureResult
+
+if TYPE_CHECKING:
+    from sketch.dag import ComputeDAG
+    from sketch.sketch import Sketch
+    from sketch.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One point of a task's space: a sketch and an integer for each of its decisions."""
+
+    sketch: Sketch
+    values: Mapping[str, int]
+
+    @property
+    def key(self) -> tuple[str, tuple[tuple[str, int], ...]]:
+        """Equal for equal candidates, in any process; ``values`` in order of name."""
+        return self.sketch.key, tuple(sorted((k, int(v)) for k, v in self.values.items()))
+
+
+class MeasuredTask(Protocol):
+    """The part of a task that a runner looks at."""
+
+    @property
+    def key(self) -> str:
+        """Structural hash of the task."""
+        ...
+
+    @property
+    def dag(self) -> ComputeDAG:
+        """The first variant: its oracle is the reference for all of them."""
+        ...
+
+    @property
+    def target(self) -> Target:
+        """The machine that code is made for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A batch whose compilation was started by ``Runner.submit``."""
+
+    number: int
+    task: MeasuredTask
+    candidates: tuple[Candidate, ...]
+
+
+class Runner(Protocol):
+    """Compiles and times candidates.
+
+    Results come in the order of the candidates, one each; a candidate that fails is a ``Failure``,
+    never an exception.  Nothing is compiled while something is timed.
+    """
+
+    def submit(self, task: MeasuredTask, candidates: Sequence[Candidate]) -> Ticket:
+        """Start compiling a batch in the background and return at once."""
+        ...
+
+    def collect(self, ticket: Ticket, best_s: float = math.inf) -> list[MeasureResult]:
+        """Wait until everything submitted is compiled, then time the batch of ``ticket``.
+
+        ``best_s``: the task's best time so far, in seconds; much slower candidates are dropped
+        after one or two runs.  The runner remembers the best it has seen itself.
+        """
+        ...
+
+    def measure(
+        self, task: MeasuredTask, candidates: Sequence[Candidate], best_s: float = math.inf
+    ) -> list[MeasureResult]:
+        """``collect(submit(task, candidates), best_s)``."""
+        ...
+
+    def remeasure(
+        self, task: MeasuredTask, candidates: Sequence[Candidate], rounds: int = 5
+    ) -> list[MeasureResult]:
+        """Time candidates against each other: interleaved, one sample (a median) a round.
+
+        Every one of them is checked against the oracle.
+        """
+        ...
+
+    def verify(self, task: MeasuredTask, candidate: Candidate) -> float | Failure:
+        """Relative error against the oracle: ``max|y - ref| / max|ref|``."""
+        ...
+
+    def close(self) -> None:
+        """End all processes; a second call does nothing."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...

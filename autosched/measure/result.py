@@ -1,0 +1,69 @@
+"""What measuring a candidate gives: a timing, or a failure as a value."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import median
+from typing import Final, Literal, get_args
+
+CacheState = Literal["warm", "l2_cold", "dram_cold"]
+"""What the caches hold before each run: everything, nothing in L2, or no constants at all."""
+
+Stage = Literal["lower", "compile", "load", "run", "verify", "timeout"]
+
+CACHE_STATES: Final[tuple[CacheState, ...]] = get_args(CacheState)
+STAGES: Final[tuple[Stage, ...]] = get_args(Stage)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds per execution.
+
+    Attributes:
+        seconds: one element a sample, in the order taken; the first runs of a fresh kernel are
+            slower.  A candidate that was dropped early has one or two, others about ten.
+        cache_state: what the caches held before each run.
+        error: relative error against the oracle, ``max|y - ref| / max|ref|``; None: not checked.
+    """
+
+    seconds: tuple[float, ...]
+    cache_state: CacheState = "warm"
+    error: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.seconds or not all(math.isfinite(s) and s > 0 for s in self.seconds):
+            raise ValueError(f"a timing needs positive finite seconds, got {self.seconds}")
+        if self.cache_state not in CACHE_STATES:
+            raise ValueError(f"cache state {self.cache_state!r} is not one of {CACHE_STATES}")
+
+    @property
+    def best(self) -> float:
+        """The fastest sample, in seconds."""
+        return min(self.seconds)
+
+    @property
+    def median(self) -> float:
+        """The middle sample, in seconds."""
+        return median(self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a candidate has no timing.
+
+    Attributes:
+        stage: where it failed; "timeout" for a phase that was killed.
+        kind: the exception's type, the signal's name, or the phase that ran out of time.
+        message: what happened, with values.
+    """
+
+    stage: Stage
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.stage}: {self.kind}: {self.message}"
+
+
+MeasureResult = Timing | Failure

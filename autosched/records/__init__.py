@@ -1,0 +1,1 @@
+"""What was measured, as append-only JSON lines: writing, reading, querying, merging."""

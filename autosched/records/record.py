@@ -1,0 +1,173 @@
+"""One trial as one JSON object, schema version 1.
+
+    {"v": 1, "task": "9f...", "target": {...}, "variant": "direct", "steps": [...],
+     "decisions": {"i_0": 4}, "phase": "trial", "result": {"seconds": [...], "cache_state": "warm",
+     "error": 1e-7}, "seed": 0, "versions": {"autosched": "0.1.0"}, "time": 1.7e9}
+
+A failed trial has ``"result": {"stage": "compile", "kind": "...", "message": "..."}``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from autosched.measure.protocol import Candidate
+from autosched.measure.result import STAGES, Failure, MeasureResult, Timing
+from autosched.records.errors import RecordError
+from sketch.steps import step_from_json, step_to_json
+from sketch.target import Target
+
+if TYPE_CHECKING:
+    from sketch.dag import ComputeDAG
+
+SCHEMA_VERSION: Final = 1
+Phase = Literal["trial", "final"]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One measured candidate.
+
+    Attributes:
+        task: key of the task.
+        target: the machine it was measured on.
+        variant: name of the variant that the sketch computes.
+        steps: the sketch's steps as JSON values; replay uses these, never regenerated sketches.
+        decisions: the value of each decision, by name.
+        result: a timing or the reason why there is none.
+        phase: "trial" for a burst of runs, "final" for an interleaved re-measurement.
+        seed: seed of the run that proposed the candidate.
+        versions: software versions, by name.
+        time: seconds since 1970.
+    """
+
+    task: str
+    target: Target
+    variant: str
+    steps: tuple[Mapping[str, Any], ...]
+    decisions: Mapping[str, int]
+    result: MeasureResult
+    phase: Phase = "trial"
+    seed: int = 0
+    versions: Mapping[str, str] = field(default_factory=dict)
+    time: float = 0.0
+
+    @property
+    def candidate_key(self) -> str:
+        """Equal for records of the same candidate of the same task, on any target."""
+        program = [self.task, self.variant, list(self.steps), dict(self.decisions)]
+        return json.dumps(program, sort_keys=True, separators=(",", ":"))
+
+    def candidate(self, dag: ComputeDAG, target: Target | None = None) -> Candidate:
+        """The candidate again, by replaying the record's own steps on the variant's ``dag``.
+
+        ``target``: replay for another machine than the record's, as a seed.
+        """
+        from sketch.sketch import sketch_from_steps
+
+        steps = tuple(step_from_json(dict(step)) for step in self.steps)
+        sketch = sketch_from_steps(dag, steps, self.variant, target or self.target)
+        return Candidate(sketch, dict(self.decisions))
+
+
+def record_of(
+    task_key: str,
+    candidate: Candidate,
+    target: Target,
+    result: MeasureResult,
+    *,
+    phase: Phase = "trial",
+    seed: int = 0,
+    versions: Mapping[str, str] | None = None,
+    time: float = 0.0,
+) -> Record:
+    """The record of a measured candidate."""
+    steps = tuple(step_to_json(step) for step in candidate.sketch.steps)
+    decisions = {name: int(value) for name, value in candidate.values.items()}
+    variant = candidate.sketch.variant
+    return Record(
+        task_key, target, variant, steps, decisions, result, phase, seed, versions or {}, time
+    )
+
+
+def to_json(record: Record) -> dict[str, Any]:
+    """The JSON object of a record."""
+    return {
+        "v": SCHEMA_VERSION,
+        "task": record.task,
+        "target": record.target.to_json(),
+        "variant": record.variant,
+        "steps": [dict(step) for step in record.steps],
+        "decisions": dict(record.decisions),
+        "phase": record.phase,
+        "result": _result_to_json(record.result),
+        "seed": record.seed,
+        "versions": dict(record.versions),
+        "time": record.time,
+    }
+
+
+def _result_to_json(result: MeasureResult) -> dict[str, Any]:
+    if isinstance(result, Failure):
+        return {"stage": result.stage, "kind": result.kind, "message": result.message}
+    data: dict[str, Any] = {"seconds": list(result.seconds), "cache_state": result.cache_state}
+    return data if result.error is None else data | {"error": result.error}
+
+
+def from_json(data: Any, where: str = "") -> Record:
+    """The inverse of ``to_json``.
+
+    Raises:
+        RecordError: a newer schema, a missing field, or a value of a wrong type; says which.
+    """
+    if not isinstance(data, dict):
+        raise RecordError(f"a record must be a JSON object, got {type(data).__name__}", where)
+    check_schema(data, where)
+    try:
+        return Record(
+            task=str(data["task"]),
+            target=Target.from_json(data["target"]),
+            variant=str(data["variant"]),
+            steps=tuple(dict(step) for step in data["steps"]),
+            decisions={str(name): int(value) for name, value in data["decisions"].items()},
+            result=_result_from_json(data["result"]),
+            phase="final" if data["phase"] == "final" else "trial",
+            seed=int(data["seed"]),
+            versions={str(k): str(v) for k, v in data["versions"].items()},
+            time=float(data["time"]),
+        )
+    except KeyError as error:
+        raise RecordError(f"field {error} is missing", where) from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise RecordError(f"a field has a wrong value: {error}", where) from error
+
+
+def check_schema(data: Mapping[str, Any], where: str = "") -> None:
+    """Raise RecordError unless ``data`` names a schema version that this release reads."""
+    version = data.get("v")
+    if version == SCHEMA_VERSION:
+        return
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise NewerSchemaError(
+            f"record schema {version} is newer than {SCHEMA_VERSION}, which this release reads",
+            where,
+            "update autosched, or use another log",
+        )
+    raise RecordError(f"record schema {version!r} is unknown", where)
+
+
+class NewerSchemaError(RecordError):
+    """A log was written by a newer release."""
+
+
+def _result_from_json(data: Mapping[str, Any]) -> MeasureResult:
+    if "seconds" in data:
+        error = data.get("error")
+        seconds = tuple(float(s) for s in data["seconds"])
+        return Timing(seconds, data["cache_state"], None if error is None else float(error))
+    if data["stage"] not in STAGES:
+        raise ValueError(f"stage {data['stage']!r} is not one of {', '.join(STAGES)}")
+    return Failure(data["stage"], str(data["kind"]), str(data["message"]))
