@@ -1,0 +1,175 @@
+"""Measured programs with their features, grouped by task."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.errors import CostModelError
+from costmodel.feature_table import FEATURE_COUNT, FEATURE_VERSION
+from costmodel.features import Features
+
+# A failed program ranks below every program of its task that ran.  How slow it "is" means nothing,
+# and a large number would only draw splits away from the programs that matter; so it stands just
+# behind the slowest success, and clearly behind the best where all successes are alike.
+FAILURE_OVER_WORST = 2.0
+FAILURE_OVER_BEST = 10.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A dataset as arrays: N programs, R rows (one per statement of a program).
+
+    Attributes:
+        rows: float32 [R, F].
+        offsets: int64 [N + 1], program p owns ``rows[offsets[p]:offsets[p + 1]]`` (at least one).
+        groups: int64 [N], index of the program's task.
+        seconds: float64 [N], NaN where the program failed.
+    """
+
+    rows: NDArray[np.float32]
+    offsets: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+
+    def program_of_row(self) -> NDArray[np.int64]:
+        """[R]: the program that a row belongs to."""
+        return np.repeat(np.arange(len(self.seconds)), np.diff(self.offsets))
+
+    def relative_times(self) -> NDArray[np.float64]:
+        """[N]: time over the best time of its task, >= 1; failures get a finite slow value."""
+        relative = np.full(len(self.seconds), FAILURE_OVER_BEST)
+        for group in np.unique(self.groups):
+            members = self.groups == group
+            seconds = self.seconds[members]
+            good = np.isfinite(seconds)
+            if not good.any():
+                continue
+            times = seconds / seconds[good].min()
+            slow = max(FAILURE_OVER_BEST, FAILURE_OVER_WORST * float(times[good].max()))
+            relative[members] = np.where(good, times, slow)
+        return relative
+
+
+@dataclass(slots=True, eq=False)
+class Dataset:
+    """An append-only collection of measured programs.
+
+    Appending is cheap; ``table()`` concatenates, and the result is kept until the next append.
+    """
+
+    _tasks: list[str] = field(default_factory=list)
+    _rows: list[NDArray[np.float32]] = field(default_factory=list)
+    _lengths: list[NDArray[np.int64]] = field(default_factory=list)
+    _groups: list[NDArray[np.int64]] = field(default_factory=list)
+    _seconds: list[NDArray[np.float64]] = field(default_factory=list)
+    _table: Table | None = None
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Task keys; a program's group is an index into them."""
+        return tuple(self._tasks)
+
+    def __len__(self) -> int:
+        """Programs."""
+        return sum(len(seconds) for seconds in self._seconds)
+
+    def append(
+        self, task: str, features: Features, seconds: Sequence[float | None] | NDArray[np.float64]
+    ) -> None:
+        """Add programs of one task.
+
+        Args:
+            task: the task's key.
+            features: of the P programs.
+            seconds: [P], one time each; None or NaN for a program that failed.
+
+        Raises:
+            CostModelError: not one time per program, or a time that is not positive.
+        """
+        times = np.array([np.nan if s is None else float(s) for s in seconds], dtype=np.float64)
+        if len(times) != features.count:
+            raise CostModelError(
+                f"{len(times)} times for {features.count} programs", f"task {task}"
+            )
+        if np.any(times <= 0) or np.any(np.isinf(times)):
+            raise CostModelError(f"times must be positive, got {times}", f"task {task}",
+                                 "use None for a program that failed")
+        lengths = np.full(features.count, len(features.statements), dtype=np.int64)
+        self._extend(task, features.rows(), lengths, times)
+
+    def _extend(
+        self,
+        task: str,
+        rows: NDArray[np.float32],
+        lengths: NDArray[np.int64],
+        seconds: NDArray[np.float64],
+    ) -> None:
+        if task not in self._tasks:
+            self._tasks.append(task)
+        self._rows.append(rows)
+        self._lengths.append(lengths)
+        self._groups.append(np.full(len(seconds), self._tasks.index(task), dtype=np.int64))
+        self._seconds.append(seconds)
+        self._table = None
+
+    def table(self) -> Table:
+        """All programs as arrays, in the order of appending."""
+        if self._table is None:
+            lengths = np.concatenate([np.zeros(1, np.int64), *self._lengths])
+            self._table = Table(
+                np.concatenate([np.zeros((0, FEATURE_COUNT), np.float32), *self._rows]),
+                np.cumsum(lengths),
+                np.concatenate([np.zeros(0, np.int64), *self._groups]),
+                np.concatenate([np.zeros(0, np.float64), *self._seconds]),
+            )
+        return self._table
+
+    def take(self, indices: NDArray[np.int64]) -> Dataset:
+        """A dataset of some of the programs, in the order given."""
+        table, result = self.table(), Dataset()
+        for index in indices:
+            start, stop = int(table.offsets[index]), int(table.offsets[index + 1])
+            result._extend(
+                self._tasks[int(table.groups[index])],
+                table.rows[start:stop],
+                np.array([stop - start], dtype=np.int64),
+                table.seconds[[index]],
+            )
+        return result
+
+    def save(self, path: Path) -> None:
+        """Write everything to one ``.npz`` file."""
+        table = self.table()
+        with path.open("wb") as file:
+            np.savez_compressed(
+                file, version=np.array(FEATURE_VERSION), tasks=np.array(self._tasks, dtype=str),
+                rows=table.rows, offsets=table.offsets, groups=table.groups,
+                seconds=table.seconds,
+            )  # fmt: skip
+
+    @classmethod
+    def load(cls, path: Path) -> Dataset:
+        """Read what ``save`` wrote.
+
+        Raises:
+            CostModelError: not such a file, or made with another feature table.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                data = {name: file[name] for name in file.files}
+            version, tasks = str(data["version"]), [str(task) for task in data["tasks"]]
+            table = Table(data["rows"], data["offsets"], data["groups"], data["seconds"])
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise CostModelError(f"not a dataset: {error}", str(path)) from error
+        if version != FEATURE_VERSION:
+            raise CostModelError(
+                f"features of version {version}, this is version {FEATURE_VERSION}", str(path),
+                "extract the features again from the records",
+            )
+        return cls(tasks, [table.rows], [np.diff(table.offsets)], [table.groups], [table.seconds])

@@ -1,0 +1,82 @@
+"""The protocol of cost models, and the model that knows nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.dataset import Dataset
+from costmodel.errors import CostModelError
+from costmodel.features import Features
+
+
+@runtime_checkable
+class CostModel(Protocol):
+    """Ranks programs of one task.
+
+    Predictions of one task compare with each other, over all its sketches and variants; those of
+    different tasks need not.
+    """
+
+    @property
+    def ready(self) -> bool:
+        """Whether predictions come from data; before, they are random or follow the draft."""
+        ...
+
+    def predict(self, features: Features) -> NDArray[np.float64]:
+        """[P]: relative times, positive; lower is better."""
+        ...
+
+    def update(self, dataset: Dataset) -> None:
+        """Learn from all data so far (earlier data included)."""
+        ...
+
+    def save(self, path: Path) -> None:
+        """Write the model to one file."""
+        ...
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what ``save`` wrote; raises CostModelError when the file does not fit."""
+        ...
+
+
+class RandomModel:
+    """Random times: the baseline that every model has to beat."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    @property
+    def ready(self) -> bool:
+        """Always: there is nothing to learn."""
+        return True
+
+    def predict(self, features: Features) -> NDArray[np.float64]:
+        """[P]: uniform in (0, 1]."""
+        return 1.0 - self._rng.random(features.count)
+
+    def update(self, dataset: Dataset) -> None:
+        """Data do not change a random model."""
+
+    def save(self, path: Path) -> None:
+        """Write the state of the generator."""
+        state = {"model": "random", "state": self._rng.bit_generator.state}
+        path.write_text(json.dumps(state), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Continue where ``save`` stopped."""
+        try:
+            state = json.loads(path.read_text(encoding="utf-8"))["state"]
+            bits = getattr(np.random, state["bit_generator"])()
+            bits.state = state
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CostModelError(
+                f"not a random model: {error}", str(path), "give the file that save() wrote"
+            ) from error
+        return cls(np.random.Generator(bits))
