@@ -1,0 +1,177 @@
+"""The compute DAG: a whole tensor program, the thing that is tuned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from sketch.access import reads
+from sketch.errors import ExpressionError
+from sketch.flops import stage_flops
+from sketch.printer import print_dag
+from sketch.read_bounds import check_reads
+from sketch.store_cover import check_stores
+from sketch.structure import structural_key
+from sketch.tensor import Compute, Operation, Placeholder, Tensor
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class ComputeDAG:
+    """Stages in execution order, from placeholders to outputs.
+
+    Attributes:
+        outputs: the results, in the order given; each is computed by a stage.
+        stages: all stages, producers before consumers.
+        inputs: all placeholders, constants too, in the order of their first use.
+    """
+
+    outputs: tuple[Tensor, ...]
+    stages: tuple[Compute, ...] = field(init=False)
+    inputs: tuple[Tensor, ...] = field(init=False)
+
+    def __init__(self, outputs: Sequence[Tensor]) -> None:
+        stages, inputs = _collect(tuple(outputs))
+        object.__setattr__(self, "outputs", tuple(outputs))
+        object.__setattr__(self, "stages", stages)
+        object.__setattr__(self, "inputs", inputs)
+        _check_outputs(self.outputs)
+        _check_names(self)
+        for op in stages:
+            check_reads(op)
+        check_stores(self.outputs, stages)
+
+    def __str__(self) -> str:
+        return print_dag(self)
+
+    def __repr__(self) -> str:
+        return f"ComputeDAG({self.key}: {', '.join(op.name for op in self.stages)})"
+
+    @cached_property
+    def key(self) -> str:
+        """Structural hash, sixteen hex digits: free of names, equal in every process."""
+        return structural_key(self.inputs, self.stages, self.outputs)
+
+    @cached_property
+    def flops(self) -> float:
+        """Floating-point operations of one execution."""
+        return float(sum(stage_flops(op) for op in self.stages))
+
+    def stage_flops(self, op: Compute) -> float:
+        """Floating-point operations of one stage."""
+        return stage_flops(op)
+
+    @cached_property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the result arrays: the buffer where stages share one, else the tensor's."""
+        return tuple(dict.fromkeys(output_name(tensor) for tensor in self.outputs))
+
+    @cached_property
+    def _neighbours(self) -> dict[int, tuple[tuple[Operation, ...], tuple[Compute, ...]]]:
+        producers: dict[int, dict[int, Operation]] = {}
+        consumers: dict[int, dict[int, Compute]] = {}
+        for op in self.stages:
+            for tensor in reads(op):
+                producers.setdefault(id(op), {})[id(tensor.op)] = tensor.op
+                consumers.setdefault(id(tensor.op), {})[id(op)] = op
+        operations: list[Operation] = [*(t.op for t in self.inputs), *self.stages]
+        return {
+            id(op): (
+                tuple(producers.get(id(op), {}).values()),
+                tuple(consumers.get(id(op), {}).values()),
+            )
+            for op in operations
+        }
+
+    def producers(self, op: Operation) -> tuple[Operation, ...]:
+        """The operations that ``op`` reads directly, in order of appearance."""
+        return self._neighbours[id(op)][0]
+
+    def consumers(self, op: Operation) -> tuple[Compute, ...]:
+        """The stages that read ``op`` directly, in execution order."""
+        return self._neighbours[id(op)][1]
+
+    def is_output(self, op: Operation) -> bool:
+        """Whether a result of ``op`` is a result of the program."""
+        return any(tensor.op is op for tensor in self.outputs)
+
+    def stage(self, name: str) -> Compute:
+        """The stage of that name; raises ExpressionError when there is none."""
+        for op in self.stages:
+            if op.name == name:
+                return op
+        known = ", ".join(op.name for op in self.stages)
+        raise ExpressionError(f"there is no stage {name!r}", hint=f"stages: {known}")
+
+    def __getstate__(self) -> dict[str, object]:
+        # Cached neighbours are keyed by object identity, which another process does not share.
+        state = dict(self.__dict__)
+        state.pop("_neighbours", None)
+        return state
+
+
+def output_name(tensor: Tensor) -> str:
+    """The name of the array that holds an output."""
+    store = tensor.op.store if isinstance(tensor.op, Compute) else None
+    return tensor.name if store is None else store.buffer
+
+
+def output_shape(tensor: Tensor) -> tuple[int, ...]:
+    """The shape of the array that holds an output: of the shared buffer where there is one."""
+    store = tensor.op.store if isinstance(tensor.op, Compute) else None
+    return tensor.shape if store is None else store.shape
+
+
+def _collect(outputs: tuple[Tensor, ...]) -> tuple[tuple[Compute, ...], tuple[Tensor, ...]]:
+    """Depth-first from the outputs, without recursion: networks make deep programs."""
+    stages: list[Compute] = []
+    inputs: list[Tensor] = []
+    done: set[int] = set()
+    pending: list[tuple[Tensor, bool]] = [(tensor, False) for tensor in reversed(outputs)]
+    while pending:
+        tensor, expanded = pending.pop()
+        op = tensor.op
+        if id(op) in done:
+            continue
+        if isinstance(op, Placeholder):
+            done.add(id(op))
+            inputs.append(tensor)
+        elif expanded:
+            done.add(id(op))
+            stages.append(op)
+        else:
+            pending.append((tensor, True))
+            pending.extend((read, False) for read in reversed(tuple(reads(op))))
+    return tuple(stages), tuple(inputs)
+
+
+def _check_outputs(outputs: tuple[Tensor, ...]) -> None:
+    if not outputs:
+        raise ExpressionError("a program needs at least one output")
+    for tensor in outputs:
+        if isinstance(tensor.op, Placeholder):
+            raise ExpressionError(
+                f"output {tensor.name} is an input of the program",
+                hint="an output must be computed; copy it with compute(...)",
+            )
+    if len({(id(t.op), t.output) for t in outputs}) < len(outputs):
+        names = [tensor.name for tensor in outputs]
+        raise ExpressionError(f"an output is listed twice: {names}")
+
+
+def _check_names(dag: ComputeDAG) -> None:
+    names = [t.op.name for t in dag.inputs] + [op.name for op in dag.stages]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ExpressionError(
+            f"{repeated[0]!r} names two different stages or placeholders",
+            hint="give each its own name",
+        )
+    for op in dag.stages:
+        if op.store is None or op.store.buffer not in names:
+            continue
+        owner = next((s for s in dag.stages if s.name == op.store.buffer), None)
+        if owner is None or owner.store is None or owner.store.buffer != op.store.buffer:
+            raise ExpressionError(
+                f"buffer {op.store.buffer!r} has the name of another tensor", f"stage {op.name}"
+            )
