@@ -1,0 +1,1 @@
+"""Measurements of autosched next to other runtimes, interleaved in one run."""

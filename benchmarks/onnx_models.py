@@ -1,0 +1,125 @@
+"""Single-operator ONNX models of the workloads, for the rivals that read ONNX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from benchmarks.workloads import Conv, Matmul, Network, OuterProducts, Stencil, Workload
+
+OPSET = 17
+IR_VERSION = 8
+
+
+def onnx_model(workload: Workload) -> bytes:
+    """The serialised model; convolutions are NCHW, as ONNX has them."""
+    match workload:
+        case Network():
+            with open(workload.path, "rb") as file:
+                return file.read()
+        case Conv():
+            return _conv(workload)
+        case Matmul():
+            return _matmul(workload)
+        case OuterProducts():
+            return _outer_products(workload)
+        case Stencil():
+            return _stencil(workload)
+
+
+def to_nchw(array: NDArray[np.float32]) -> NDArray[np.float32]:
+    """NHWC to a contiguous NCHW copy."""
+    return np.ascontiguousarray(array.transpose(0, 3, 1, 2))
+
+
+def to_nhwc(array: NDArray[np.float32]) -> NDArray[np.float32]:
+    """NCHW to a contiguous NHWC copy."""
+    return np.ascontiguousarray(array.transpose(0, 2, 3, 1))
+
+
+def to_oihw(weight: NDArray[np.float32]) -> NDArray[np.float32]:
+    """HWIO weights to a contiguous OIHW copy."""
+    return np.ascontiguousarray(weight.transpose(3, 2, 0, 1))
+
+
+def _value(name: str, shape: tuple[int, ...]) -> Any:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def _serialise(
+    nodes: list[Any],
+    inputs: list[Any],
+    output: Any,
+    constants: dict[str, NDArray[Any]],
+) -> bytes:
+    initializers = [numpy_helper.from_array(a, name) for name, a in constants.items()]
+    graph = helper.make_graph(nodes, "workload", inputs, [output], initializers)
+    opsets = [helper.make_opsetid("", OPSET)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+    onnx.checker.check_model(model)
+    serialised: bytes = model.SerializeToString()
+    return serialised
+
+
+def _conv(case: Conv) -> bytes:
+    node = helper.make_node(
+        "Conv",
+        ["X", "W"],
+        ["Y"],
+        kernel_shape=[case.kernel] * 2,
+        strides=[case.stride] * 2,
+        pads=[case.padding] * 4,
+    )
+    data = _value("X", (1, case.channels, case.size, case.size))
+    result = _value("Y", (1, case.filters, case.out, case.out))
+    return _serialise([node], [data], result, {"W": to_oihw(case.arrays()["W"])})
+
+
+def _matmul(case: Matmul) -> bytes:
+    node = helper.make_node("MatMul", ["A", "B"], ["C"])
+    inputs = [_value("A", (case.m, case.k))]
+    constants = {}
+    if case.constant_b:
+        constants["B"] = case.arrays()["B"]
+    else:
+        inputs.append(_value("B", (case.k, case.n)))
+    return _serialise([node], inputs, _value("C", (case.m, case.n)), constants)
+
+
+def _outer_products(case: OuterProducts) -> bytes:
+    nodes = [
+        helper.make_node("Transpose", ["A"], ["At"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["At", "B"], ["C"]),
+    ]
+    inputs = [
+        _value("A", (case.batch, case.k, case.m)),
+        _value("B", (case.batch, case.k, case.n)),
+    ]
+    return _serialise(nodes, inputs, _value("C", (case.batch, case.m, case.n)), {})
+
+
+def _stencil(case: Stencil) -> bytes:
+    """As the closest operator that libraries have: a 3x3 convolution with four zero taps."""
+    taps = np.zeros((1, 1, 3, 3), np.float32)
+    taps[0, 0] = STENCIL_TAPS
+    shapes = {"grid": [1, 1, case.size, case.size], "interior": [case.size - 2, case.size - 2]}
+    nodes = [
+        helper.make_node("Reshape", ["U", "grid"], ["U4"]),
+        helper.make_node("Conv", ["U4", "W"], ["V4"], kernel_shape=[3, 3]),
+        helper.make_node("Reshape", ["V4", "interior"], ["V"]),
+    ]
+    constants: dict[str, NDArray[Any]] = {k: np.array(v, np.int64) for k, v in shapes.items()}
+    return _serialise(
+        nodes,
+        [_value("U", (case.size, case.size))],
+        _value("V", (case.size - 2, case.size - 2)),
+        {"W": taps, **constants},
+    )
+
+
+STENCIL_TAPS = np.array([[0.0, 0.125, 0.0], [0.125, 0.5, 0.125], [0.0, 0.125, 0.0]], np.float32)
+"""Weights of the 5-point stencil: half of the centre, an eighth of each neighbour."""

@@ -1,0 +1,144 @@
+"""A PyTorch module from an ONNX model: the same graph and weights, as straight-line code.
+
+Only what image classifiers and perceptrons need; torch.fx writes the ``forward`` function, so
+nothing is interpreted at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import onnx
+import torch
+import torch.nn.functional as F
+from onnx import helper, numpy_helper
+
+Attributes = dict[str, Any]
+
+
+def module_from_onnx(model: bytes) -> tuple[Any, list[str], list[str]]:
+    """``(module in eval mode, input names, output names)``.
+
+    Raises:
+        ValueError: the model has an operator that is not listed below.
+    """
+    graph = onnx.load_from_string(model).graph
+    root = torch.nn.Module()
+    fx = torch.fx.Graph()
+    values: dict[str, Any] = {}
+    weights = {t.name: torch.from_numpy(numpy_helper.to_array(t).copy()) for t in graph.initializer}
+    inputs = [v.name for v in graph.input if v.name not in weights]
+    for index, name in enumerate(inputs):
+        values[name] = fx.placeholder(f"input_{index}")
+    for index, (name, tensor) in enumerate(weights.items()):
+        if tensor.dtype == torch.float32:
+            attribute = f"weight_{index}"
+            root.register_parameter(attribute, torch.nn.Parameter(tensor, requires_grad=False))
+            values[name] = fx.get_attr(attribute)
+        else:
+            values[name] = tensor.tolist()
+    for node in graph.node:
+        convert = _CONVERTERS.get(node.op_type)
+        if convert is None:
+            raise ValueError(f"no PyTorch form of the ONNX operator {node.op_type}")
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        values[node.output[0]] = convert(
+            fx, [values[name] if name else None for name in node.input], attributes
+        )
+    outputs = [v.name for v in graph.output]
+    fx.output(tuple(values[name] for name in outputs))
+    return torch.fx.GraphModule(root, fx).eval(), inputs, outputs
+
+
+def _conv(fx: Any, args: list[Any], attributes: Attributes) -> Any:
+    top, left, bottom, right = attributes.get("pads", [0, 0, 0, 0])
+    data = args[0]
+    if (top, left) != (bottom, right):
+        data = fx.call_function(F.pad, (data, [left, right, top, bottom]))
+        top = left = 0
+    bias = args[2] if len(args) > 2 else None
+    stride = list(attributes.get("strides", [1, 1]))
+    dilation = list(attributes.get("dilations", [1, 1]))
+    return fx.call_function(
+        F.conv2d,
+        (data, args[1], bias, stride, [top, left], dilation, attributes.get("group", 1)),
+    )
+
+
+def _batch_norm(fx: Any, args: list[Any], attributes: Attributes) -> Any:
+    data, scale, bias, mean, variance = args
+    return fx.call_function(
+        F.batch_norm,
+        (data, mean, variance, scale, bias, False, 0.0, attributes.get("epsilon", 1e-5)),
+    )
+
+
+def _max_pool(fx: Any, args: list[Any], attributes: Attributes) -> Any:
+    pads = attributes.get("pads", [0, 0, 0, 0])
+    return fx.call_function(
+        F.max_pool2d,
+        (
+            args[0],
+            list(attributes["kernel_shape"]),
+            list(attributes.get("strides", [1, 1])),
+            list(pads[:2]),
+            1,
+            bool(attributes.get("ceil_mode", 0)),
+        ),
+    )
+
+
+def _average_pool(fx: Any, args: list[Any], attributes: Attributes) -> Any:
+    pads = attributes.get("pads", [0, 0, 0, 0])
+    return fx.call_function(
+        F.avg_pool2d,
+        (
+            args[0],
+            list(attributes["kernel_shape"]),
+            list(attributes.get("strides", [1, 1])),
+            list(pads[:2]),
+            bool(attributes.get("ceil_mode", 0)),
+            bool(attributes.get("count_include_pad", 0)),
+        ),
+    )
+
+
+def _gemm(fx: Any, args: list[Any], attributes: Attributes) -> Any:
+    if attributes.get("transA", 0) or attributes.get("alpha", 1.0) != 1.0:
+        raise ValueError("a Gemm with transA or alpha has no form as a linear layer")
+    weight = args[1]
+    if not attributes.get("transB", 0):
+        weight = fx.call_function(torch.t, (weight,))
+    return fx.call_function(F.linear, (args[0], weight, *args[2:]))
+
+
+def _clip(fx: Any, args: list[Any], attributes: Attributes) -> Any:
+    low, high = (*args[1:], None, None)[:2]
+    return fx.call_function(torch.clamp, (args[0], low, high))
+
+
+def _function(function: Callable[..., Any]) -> Callable[[Any, list[Any], Attributes], Any]:
+    return lambda fx, args, attributes: fx.call_function(function, tuple(args))
+
+
+_CONVERTERS: dict[str, Callable[[Any, list[Any], Attributes], Any]] = {
+    "Add": _function(torch.add),
+    "AveragePool": _average_pool,
+    "BatchNormalization": _batch_norm,
+    "Clip": _clip,
+    "Concat": lambda fx, args, a: fx.call_function(torch.cat, (args, a["axis"])),
+    "Conv": _conv,
+    "Flatten": lambda fx, args, a: fx.call_function(torch.flatten, (args[0], a.get("axis", 1))),
+    "Gemm": _gemm,
+    "GlobalAveragePool": lambda fx, args, a: fx.call_function(F.adaptive_avg_pool2d, (args[0], 1)),
+    "MatMul": _function(torch.matmul),
+    "MaxPool": _max_pool,
+    "Mul": _function(torch.mul),
+    "Relu": _function(torch.relu),
+    "Reshape": _function(torch.reshape),
+    "Sigmoid": _function(torch.sigmoid),
+    "Softmax": lambda fx, args, a: fx.call_function(torch.softmax, (args[0], a.get("axis", -1))),
+    "Tanh": _function(torch.tanh),
+    "Transpose": lambda fx, args, a: fx.call_function(torch.permute, (args[0], list(a["perm"]))),
+}

@@ -1,0 +1,79 @@
+"""Rows of results: built from a comparison, written as JSON, printed as a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.fma_peak import NAME as PEAK
+from benchmarks.fma_peak import flops_per_run, vector_lanes
+from benchmarks.harness import OURS, Comparison
+from benchmarks.machine import machine, versions
+
+Row = dict[str, Any]
+
+
+def comparison_row(name: str, threads: int, flops: float, comparison: Comparison) -> Row:
+    """One row: milliseconds of all, the ratio to the fastest rival, the share of the FMA peak."""
+    rivals = comparison.rivals(excluded=(PEAK,))
+    row: Row = {
+        "name": name,
+        "threads": threads,
+        "gflop": flops / 1e9,
+        "rivals_ms": {rival: comparison.milliseconds(rival) for rival in rivals},
+        "prepare_s": dict(comparison.prepare_s),
+        "notes": {who: note for who, note in comparison.notes.items() if note},
+        "rounds_ms": {who: [t * 1e3 for t in ts] for who, ts in comparison.rounds.items()},
+    }
+    if OURS in comparison.rounds:
+        row |= _ours(row, comparison, rivals)
+    if PEAK in comparison.rounds:
+        row |= _share_of_peak(row, threads, comparison)
+    return row
+
+
+def _ours(row: Row, comparison: Comparison, rivals: Sequence[str]) -> Row:
+    ours: Row = {"ours_ms": comparison.milliseconds(OURS)}
+    ours["ours_gflops"] = row["gflop"] / ours["ours_ms"] * 1e3
+    if rivals:
+        ours["ratio"], ours["ratio_low"] = comparison.ratio(rivals)
+        ours["fastest_rival"] = min(rivals, key=comparison.milliseconds)
+        ours["ratios"] = {r: dict(zip(("ratio", "ratio_low"), comparison.ratio([r]), strict=True))
+                          for r in rivals}
+    return ours
+
+
+def _share_of_peak(row: Row, threads: int, comparison: Comparison) -> Row:
+    flops = flops_per_run(vector_lanes(), threads)
+    peak = flops / comparison.milliseconds(PEAK) / 1e6
+    share = row["ours_gflops"] / peak if "ours_gflops" in row else None
+    rivals = {r: row["gflop"] / ms * 1e3 / peak for r, ms in row["rivals_ms"].items()}
+    shares: Row = {"peak_gflops": peak, "rivals_peak_share": rivals}
+    return shares if share is None else {**shares, "peak_share": share}
+
+
+def write_json(path: str | None, rows: Sequence[Row], **sections: Mapping[str, Any]) -> None:
+    """Write ``{"machine", "versions", "rows", ...}``; does nothing without a path."""
+    if path is None:
+        return
+    content = {"machine": machine(), "versions": versions(), **sections, "rows": list(rows)}
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def print_row(row: Row) -> None:
+    """One line for people who watch."""
+    cells = [f"{row['name']:32s} {row['threads']}t"]
+    if "ours_ms" in row:
+        cells.append(f"ours {row['ours_ms']:8.3f} ms {row['ours_gflops']:6.1f} GFLOPS")
+    if "ratio" in row:
+        cells.append(f"ratio {row['ratio']:.3f} (low {row['ratio_low']:.3f})")
+    if "peak_gflops" in row:
+        cells.append(f"peak {row['peak_gflops']:.0f}")
+    if "peak_share" in row:
+        cells.append(f"share {row['peak_share']:.1%}")
+    cells += [f"{rival} {ms:.3f}" for rival, ms in row["rivals_ms"].items()]
+    print(" | ".join(cells), flush=True)

@@ -1,0 +1,180 @@
+"""What is measured: single operators and networks, as plain values that any process can rebuild."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = dict[str, NDArray[np.float32]]
+
+
+@dataclass(frozen=True, slots=True)
+class Matmul:
+    """``C[m, n] = sum_k A[m, k] * B[k, n]``; ``constant_b`` says that B is a weight.
+
+    Inputs: ``A`` float32 [m, k], ``B`` float32 [k, n].  Output: ``C`` float32 [m, n].
+    """
+
+    name: str
+    m: int
+    n: int
+    k: int
+    constant_b: bool
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.m * self.n * self.k
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        return ("B",) if self.constant_b else ()
+
+    def arrays(self) -> Arrays:
+        """The inputs, the same in every process."""
+        rng = np.random.default_rng(0)
+        return {
+            "A": rng.standard_normal((self.m, self.k), dtype=np.float32),
+            "B": rng.standard_normal((self.k, self.n), dtype=np.float32),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Conv:
+    """A square convolution, batch 1, no bias.
+
+    Inputs: ``X`` float32 [1, size, size, channels], ``W`` float32 [kernel, kernel, channels,
+    filters].  Output: ``Y`` float32 [1, out, out, filters].  Padding is ``kernel // 2``.
+    """
+
+    name: str
+    size: int
+    channels: int
+    filters: int
+    kernel: int
+    stride: int = 1
+
+    @property
+    def padding(self) -> int:
+        return self.kernel // 2
+
+    @property
+    def out(self) -> int:
+        return (self.size + 2 * self.padding - self.kernel) // self.stride + 1
+
+    @property
+    def flops(self) -> float:
+        """Multiplications and additions, padded taps counted."""
+        return 2.0 * self.out**2 * self.filters * self.channels * self.kernel**2
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        return ("W",)
+
+    def arrays(self) -> Arrays:
+        """The inputs, the same in every process; scaled so that outputs are O(1)."""
+        rng = np.random.default_rng(0)
+        data = rng.standard_normal((1, self.size, self.size, self.channels), dtype=np.float32)
+        shape = (self.kernel, self.kernel, self.channels, self.filters)
+        weight = rng.standard_normal(shape, dtype=np.float32)
+        return {"X": data, "W": weight / np.float32(np.sqrt(self.kernel**2 * self.channels))}
+
+
+@dataclass(frozen=True, slots=True)
+class Stencil:
+    """A weighted 5-point stencil on the interior of a grid; no library has it as an operator.
+
+    Input: ``U`` float32 [size, size].  Output: ``V`` float32 [size - 2, size - 2].
+    """
+
+    name: str
+    size: int
+
+    @property
+    def flops(self) -> float:
+        return 6.0 * (self.size - 2) ** 2
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        return ()
+
+    def arrays(self) -> Arrays:
+        """The input, the same in every process."""
+        rng = np.random.default_rng(0)
+        return {"U": rng.standard_normal((self.size, self.size), dtype=np.float32)}
+
+
+@dataclass(frozen=True, slots=True)
+class OuterProducts:
+    """``C[b, i, j] = sum_k A[b, k, i] * B[b, k, j]``: a batch of sums of outer products.
+
+    Inputs: ``A`` float32 [batch, k, m], ``B`` float32 [batch, k, n].
+    """
+
+    name: str
+    batch: int
+    m: int
+    n: int
+    k: int
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.batch * self.m * self.n * self.k
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        return ()
+
+    def arrays(self) -> Arrays:
+        """The inputs, the same in every process."""
+        rng = np.random.default_rng(0)
+        return {
+            "A": rng.standard_normal((self.batch, self.k, self.m), dtype=np.float32),
+            "B": rng.standard_normal((self.batch, self.k, self.n), dtype=np.float32),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """An ONNX file and the seed of its inputs; shapes are static, dtypes float32."""
+
+    name: str
+    path: str
+    inputs: tuple[tuple[str, tuple[int, ...]], ...]
+    flops: float
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        return ()
+
+    def arrays(self) -> Arrays:
+        """Inputs in the model's own layout, the same in every process."""
+        rng = np.random.default_rng(0)
+        return {name: rng.standard_normal(shape, dtype=np.float32) for name, shape in self.inputs}
+
+
+Operator = Matmul | Conv | Stencil | OuterProducts
+Workload = Operator | Network
+
+CONVOLUTIONS_3X3 = (
+    Conv("conv3x3_56_64_64", 56, 64, 64, 3),
+    Conv("conv3x3_28_128_128", 28, 128, 128, 3),
+    Conv("conv3x3_14_256_256", 14, 256, 256, 3),
+    Conv("conv3x3_7_512_512", 7, 512, 512, 3),
+)
+CONVOLUTIONS = (
+    *CONVOLUTIONS_3X3,
+    Conv("conv1x1_56_64_256", 56, 64, 256, 1),
+    Conv("conv7x7s2_224_3_64", 224, 3, 64, 7, stride=2),
+)
+MATMULS = (
+    Matmul("sgemm_512_constant", 512, 512, 512, constant_b=True),
+    Matmul("sgemm_1024_constant", 1024, 1024, 1024, constant_b=True),
+    Matmul("sgemm_512_inputs", 512, 512, 512, constant_b=False),
+    Matmul("sgemm_1024_inputs", 1024, 1024, 1024, constant_b=False),
+)
+UNKNOWN_OPERATORS = (
+    Stencil("stencil5_2048", 2048),
+    OuterProducts("outer_products_16x128x128x128", 16, 128, 128, 128),
+)
