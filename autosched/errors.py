@@ -1,0 +1,15 @@
+"""Errors of tasks and tuning."""
+
+from sketch.errors import AutoschedError
+
+
+class OptionError(AutoschedError):
+    """An option has a value that makes no sense."""
+
+
+class TaskError(AutoschedError):
+    """A task is malformed, or a log has nothing for it."""
+
+
+class TuningError(AutoschedError):
+    """Tuning cannot go on: nothing runs, or there is nothing to tune."""

@@ -1,0 +1,1 @@
+"""What a user sees of tuning: progress, the peak of the machine, explanations."""

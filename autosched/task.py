@@ -1,0 +1,196 @@
+"""A task: what is tuned as a unit - one computation, in all the ways it can be computed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Final
+
+from autosched.errors import TaskError
+from autosched.measure.protocol import Candidate
+from sketch.dag import ComputeDAG
+from sketch.target import Target
+
+if TYPE_CHECKING:
+    from autosched.options import TuneOptions
+    from autosched.report.progress import Progress
+    from autosched.search.space import Space
+    from autosched.tuner import TuneResult
+    from codegen.kernel import Kernel
+    from sketch.sketch import Sketch
+
+__all__ = ["Candidate", "Task", "Variant"]
+
+DIRECT: Final = "direct"
+Path = str | PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One algorithm for a task: its name, unique in the task, and the program."""
+
+    name: str
+    dag: ComputeDAG
+
+
+Programs = ComputeDAG | Mapping[str, ComputeDAG] | Sequence[Variant]
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Task:
+    """A computation to tune for a target.
+
+    Attributes:
+        variants: the programs that compute it; the first is the reference for all of them.
+        target: the machine.
+        name: for people; no part of the key.
+        weight: how often the computation occurs in what is tuned.
+    """
+
+    variants: tuple[Variant, ...]
+    target: Target
+    name: str
+    weight: float
+
+    def __init__(
+        self, program: Programs, target: Target, name: str = "", weight: float = 1.0
+    ) -> None:
+        variants = _variants(program)
+        if not weight > 0:
+            raise TaskError(f"weight {weight} is not positive", f"task {name or variants[0].dag}")
+        object.__setattr__(self, "variants", variants)
+        object.__setattr__(self, "target", target)
+        object.__setattr__(self, "name", name or variants[0].dag.stages[-1].name)
+        object.__setattr__(self, "weight", float(weight))
+
+    def __repr__(self) -> str:
+        return f"Task({self.key}: {self.name}, weight={self.weight:g})"
+
+    def __str__(self) -> str:
+        return f"{self.describe()}\n{self.dag}"
+
+    @property
+    def dag(self) -> ComputeDAG:
+        """The first variant's program, the reference."""
+        return self.variants[0].dag
+
+    @cached_property
+    def key(self) -> str:
+        """Structural hash over the variants, 16 hex digits; neither names nor target count."""
+        keys = [variant.dag.key for variant in self.variants]
+        if len(keys) == 1:
+            return keys[0]
+        return hashlib.sha256(json.dumps(keys).encode()).hexdigest()[:16]
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations of the first variant, the base of all GFLOPS figures."""
+        return self.dag.flops
+
+    @cached_property
+    def space(self) -> Space:
+        """The sketches worth searching, with what the draft model says of them."""
+        from autosched.search.space import build_space
+
+        return build_space(self.variants, self.target)
+
+    @property
+    def sketches(self) -> tuple[Sketch, ...]:
+        """Sketches of all variants that are worth searching, most promising first."""
+        return self.space.sketches
+
+    def variant(self, name: str) -> Variant:
+        """The variant of that name; raises TaskError when there is none."""
+        for variant in self.variants:
+            if variant.name == name:
+                return variant
+        known = ", ".join(variant.name for variant in self.variants)
+        raise TaskError(f"there is no variant {name!r}", f"task {self.name}", f"known: {known}")
+
+    def with_weight(self, weight: float) -> Task:
+        """The same task, occurring ``weight`` times."""
+        return Task(self.variants, self.target, self.name, weight)
+
+    def describe(self) -> str:
+        """One line: name, output shapes, FLOPs, variants."""
+        shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in self.dag.outputs)
+        names = "/".join(variant.name for variant in self.variants)
+        return f"{self.name} [{shapes}] {self.flops / 1e6:.4g} MFLOP ({names})"
+
+    def candidate(self, log: Path | None = None) -> Candidate:
+        """The best measured candidate in a log, or what the draft model likes best without one."""
+        from autosched.search.recall import recall_best
+
+        found = recall_best(self, log) if log is not None else None
+        return found.candidate if found is not None else self.space.draft_candidate()
+
+    def tune(
+        self,
+        trials: int | None = None,
+        log: Path | None = None,
+        budget: str | float | None = None,
+        options: TuneOptions | None = None,
+        progress: Progress | None = None,
+    ) -> TuneResult:
+        """Search and measure on this machine; every trial goes to ``log``, which may exist.
+
+        Without any limit, 256 trials.
+        """
+        from autosched.local_tuning import tune_locally
+
+        return tune_locally([self], log, trials, budget, options, progress)
+
+    def compile(self, log: Path | None = None) -> Kernel:
+        """Machine code of ``candidate(log)``."""
+        from codegen.build import build
+        from sketch.lower import lower
+
+        best = self.candidate(log)
+        return build(lower(best.sketch, dict(best.values)), self.target)
+
+    def explain(self, log: Path | None = None) -> str:
+        """Text: the schedule as loops, its time against what the machine could do, and the rest."""
+        from autosched.report.explain import explain
+
+        return explain(self, log)
+
+
+def _variants(program: Programs) -> tuple[Variant, ...]:
+    match program:
+        case ComputeDAG():
+            found: tuple[Variant, ...] = (Variant(DIRECT, program),)
+        case Mapping():
+            found = tuple(Variant(name, dag) for name, dag in program.items())
+        case _:
+            found = tuple(program)
+    if not found:
+        raise TaskError("a task needs at least one variant", hint="give a ComputeDAG")
+    names = [variant.name for variant in found]
+    if len(set(names)) < len(names):
+        raise TaskError(f"two variants have one name: {names}", hint="give each its own")
+    _check_same_interface(found)
+    return found
+
+
+def _check_same_interface(variants: tuple[Variant, ...]) -> None:
+    def interface(dag: ComputeDAG) -> tuple[object, ...]:
+        inputs = {(t.name, t.shape, t.dtype) for t in dag.inputs}
+        outputs = tuple((t.shape, t.dtype) for t in dag.outputs)
+        return inputs, len(outputs)
+
+    first = variants[0]
+    for other in variants[1:]:
+        if interface(other.dag) != interface(first.dag):
+            raise TaskError(
+                f"variants {first.name!r} and {other.name!r} have different inputs or outputs",
+                hint="variants compute the same results from the same placeholders",
+            )
+
+
+def named(sketches: Sequence[Sketch], variant: str) -> tuple[Sketch, ...]:
+    """Sketches that carry the variant's name, for records."""
+    return tuple(s if s.variant == variant else replace(s, variant=variant) for s in sketches)
