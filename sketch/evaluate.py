@@ -1,0 +1,186 @@
+"""Scalar expressions on whole grids of points, in NumPy: the slow, general half of the oracle.
+
+Floats are computed in float64 whatever their dtype; integers and booleans exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketch.access import affine_index, interval_of
+from sketch.dtypes import is_float, is_integer
+from sketch.expr import Axis, Binary, Cast, Const, Expr, Load, Reducer, Select, Unary, Var
+from sketch.tensor import Tensor
+
+Array = NDArray[Any]
+Loader = Callable[[Tensor], Array]
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(1.0 / (1.0 + np.exp(-x)))
+
+
+_UNARY: Final[Mapping[str, Callable[[Array], Array]]] = {
+    "neg": np.negative,
+    "abs": np.abs,
+    "not": np.logical_not,
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: np.asarray(1.0 / np.sqrt(x)),
+    "tanh": np.tanh,
+    "erf": lambda x: np.asarray(_erf(x)).astype(np.float64),
+    "sigmoid": _sigmoid,
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
+_BINARY: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
+    "floordiv": np.floor_divide, "mod": np.mod, "min": np.minimum, "max": np.maximum,
+    "pow": np.power, "lt": np.less, "le": np.less_equal, "gt": np.greater,
+    "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
+    "and": np.logical_and, "or": np.logical_or,
+}  # fmt: skip
+
+
+def oracle_dtype(dtype: str) -> str:
+    """The NumPy dtype that the oracle computes ``dtype`` in: float64 for every float."""
+    return "float64" if is_float(dtype) else dtype
+
+
+def constant(node: Const) -> Array:
+    """A literal as the program holds it: a float32 constant is rounded to float32 first."""
+    value = np.float32(node.value) if node.dtype == "float32" else node.value
+    return np.asarray(value, dtype=oracle_dtype(node.dtype))
+
+
+class Evaluator:
+    """Evaluates expressions at the points given by ``axes`` (int64 arrays that broadcast)."""
+
+    def __init__(self, axes: Mapping[Axis, Array], load: Loader) -> None:
+        self._axes = axes
+        self._load = load
+        self._vars: dict[int, Array] = {}
+        self._known: dict[int, Array] = {}
+
+    def bind(self, variables: Mapping[Var, Array]) -> None:
+        """Give values to variables (the operands of a reducer)."""
+        self._vars.update({id(var): value for var, value in variables.items()})
+
+    def __call__(self, node: Expr) -> Array:
+        """The value at every point, as an array that broadcasts with the axes."""
+        known = self._known.get(id(node))
+        if known is None:
+            known = self._known[id(node)] = self._evaluate(node)
+        return known
+
+    def _evaluate(self, node: Expr) -> Array:
+        match node:
+            case Const():
+                return constant(node)
+            case Axis():
+                return self._axes[node]
+            case Var():
+                return self._vars[id(node)]
+            case Load():
+                return self._element(node)
+            case Unary(op, operand, _):
+                return _UNARY[op](self(operand))
+            case Binary(op, lhs, rhs, dtype):
+                return _binary(op, self(lhs), self(rhs), dtype)
+            case Cast(operand, dtype):
+                return convert(self(operand), operand.dtype, dtype)
+            case Select(condition, then, otherwise):
+                return np.where(self(condition), self(then), self(otherwise))
+            case _:
+                raise AssertionError(f"unexpected node {type(node).__name__}")
+
+    def _element(self, node: Load) -> Array:
+        """Elements of a tensor; indices are clamped, since a select may discard the value."""
+        source = self._load(node.tensor)
+        parts: list[Array] = []
+        for index, extent in zip(node.indices, source.shape, strict=True):
+            form = affine_index(index)
+            safe = form is not None and interval_of(form)[0] >= 0 and interval_of(form)[1] < extent
+            value = self(index)
+            parts.append(value if safe else np.clip(value, 0, extent - 1))
+        return source[tuple(parts)]
+
+
+def _binary(op: str, lhs: Array, rhs: Array, dtype: str) -> Array:
+    if op in ("floordiv", "mod") and is_integer(dtype):
+        # A branch that is not taken may divide by zero; NumPy would warn and give 0.
+        rhs = np.where(rhs == 0, np.ones_like(rhs), rhs)
+    return _BINARY[op](lhs, rhs)
+
+
+def convert(value: Array, source: str, target: str) -> Array:
+    """Cast; float to integer truncates toward zero, float32 and float64 are one here."""
+    if target == "bool":
+        return value != 0
+    if is_float(source) and is_integer(target):
+        value = np.trunc(value)
+    return value.astype(oracle_dtype(target))
+
+
+def reduce_values(reducer: Reducer, values: tuple[Array, ...], count: int) -> tuple[Array, ...]:
+    """Combine arrays ``[..., n]`` over their last ``count`` dimensions -> arrays ``[...]``.
+
+    Neighbours are combined first, so that order is kept for combines that do not commute.
+    """
+    folded = [value.reshape(*value.shape[: value.ndim - count], -1) for value in values]
+    simple = _simple_combine(reducer)
+    if simple is not None:
+        return (simple.reduce(folded[0], axis=-1, dtype=folded[0].dtype),)
+    while folded[0].shape[-1] > 1:
+        size = folded[0].shape[-1]
+        if size % 2:
+            folded = [_append(v, i) for v, i in zip(folded, reducer.identity, strict=True)]
+        left = tuple(value[..., 0::2] for value in folded)
+        right = tuple(value[..., 1::2] for value in folded)
+        folded = list(combine(reducer, left, right))
+    return tuple(value[..., 0] for value in folded)
+
+
+def _append(value: Array, identity: Const) -> Array:
+    tail = np.broadcast_to(constant(identity), (*value.shape[:-1], 1))
+    return np.concatenate([value, tail], axis=-1)
+
+
+def combine(
+    reducer: Reducer, lhs: tuple[Array, ...], rhs: tuple[Array, ...]
+) -> tuple[Array, ...]:
+    """``combine(lhs, rhs)`` element by element."""
+    evaluate = Evaluator({}, _no_tensor)
+    evaluate.bind(dict(zip((*reducer.lhs, *reducer.rhs), (*lhs, *rhs), strict=True)))
+    return tuple(np.asarray(evaluate(result)) for result in reducer.result)
+
+
+def _no_tensor(tensor: Tensor) -> Array:
+    raise AssertionError(f"a reducer reads tensor {tensor.name}")
+
+
+def _simple_combine(reducer: Reducer) -> np.ufunc | None:
+    """The ufunc of a reducer that is one binary operator on its two operands."""
+    if len(reducer.result) != 1:
+        return None
+    match reducer.result[0]:
+        case Binary(op, lhs, rhs, _) if lhs is reducer.lhs[0] and rhs is reducer.rhs[0]:
+            known = {
+                "add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum,
+            }  # fmt: skip
+            return known.get(op)
+        case _:
+            return None
+
+
+def is_sum(reducer: Reducer) -> bool:
+    """Whether a reducer adds."""
+    return _simple_combine(reducer) is np.add

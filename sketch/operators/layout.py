@@ -1,0 +1,172 @@
+"""Operators that move elements: transpose, pad, reshape, slice, concat."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sketch.dtypes import is_float
+from sketch.errors import ExpressionError
+from sketch.expr import Axis, Const, Expr, select
+from sketch.loopnest import row_major
+from sketch.operators.window import inside
+from sketch.tensor import StoreMap, Tensor, compute
+
+
+def stage(
+    shape: Sequence[int], element: Callable[[tuple[Axis, ...]], Any], name: str,
+    store: StoreMap | None = None,
+) -> Tensor:  # fmt: skip
+    """A one-output stage of any rank: ``element`` gets the tuple of axes (i0, i1, ...)."""
+    result: Tensor = compute(shape, lambda *axes: element(axes), name=name, store=store)
+    return result
+
+
+def transpose(data: Tensor, order: Sequence[int], name: str = "transpose") -> Tensor:
+    """Dimension d of the result is dimension ``order[d]`` of ``data``."""
+    if sorted(order) != list(range(data.ndim)):
+        raise ExpressionError(f"{tuple(order)} is no order of {data.ndim} dimensions", name)
+    place = {dimension: position for position, dimension in enumerate(order)}
+    shape = [data.shape[dimension] for dimension in order]
+    return stage(shape, lambda axes: data[tuple(axes[place[d]] for d in range(data.ndim))], name)
+
+
+def pad(
+    data: Tensor,
+    before: Sequence[int],
+    after: Sequence[int],
+    value: float | int | bool = 0,
+    name: str = "pad",
+) -> Tensor:
+    """``data`` surrounded by ``value``: ``before[d]`` and ``after[d]`` elements in dimension d."""
+    if len(before) != data.ndim or len(after) != data.ndim or min(*before, *after, 0) < 0:
+        raise ExpressionError(
+            f"padding {tuple(before)}, {tuple(after)} does not fit shape {data.shape}", name
+        )
+    extents = zip(before, data.shape, after, strict=True)
+    shape = [low + extent + high for low, extent, high in extents]
+    fill = Const(float(value) if is_float(data.dtype) else value, data.dtype)
+
+    def element(axes: tuple[Axis, ...]) -> Expr:
+        indices = [axis - low for axis, low in zip(axes, before, strict=True)]
+        condition = inside(*zip(indices, data.shape, strict=True))
+        read = data[tuple(indices)]
+        return read if condition is None else select(condition, read, fill)
+
+    return stage(shape, element, name)
+
+
+def reshape(data: Tensor, shape: Sequence[int], name: str = "reshape") -> Tensor:
+    """The same elements in row-major order under another shape.
+
+    Indices are affine where dimensions are only merged or split evenly with an axis of their own;
+    else quasi-affine (floor division and remainder).
+    """
+    if math.prod(shape) != math.prod(data.shape):
+        raise ExpressionError(f"cannot reshape {data.shape} to {tuple(shape)}", f"stage {name}")
+
+    def element(axes: tuple[Axis, ...]) -> Expr:
+        return data[_reshaped_index(axes, data.shape)]
+
+    return stage(shape, element, name)
+
+
+def _reshaped_index(axes: Sequence[Axis], shape: Sequence[int]) -> tuple[Expr, ...]:
+    """Indices into ``shape`` of the element at ``axes``, group of dimensions by group.
+
+    A group is a shortest run of dimensions on both sides with one product, so that untouched
+    dimensions keep an index of their own.
+    """
+    indices: list[Expr] = []
+    position, taken = 0, 0
+    while position < len(shape):
+        end, stop = position + 1, taken
+        old, new = shape[position], 1
+        if stop < len(axes) and axes[stop].extent == old:
+            new, stop = old, stop + 1
+        while old != new:
+            if new < old:
+                new *= axes[stop].extent
+                stop += 1
+            else:
+                old *= shape[end]
+                end += 1
+        indices.extend(_split_group(axes[taken:stop], shape[position:end]))
+        position, taken = end, stop
+    return tuple(indices)
+
+
+def _split_group(axes: Sequence[Axis], shape: Sequence[int]) -> list[Expr]:
+    strides = row_major(tuple(axis.extent for axis in axes))
+    flat: Expr = Const(0, "int64")
+    for axis, step in zip(axes, strides, strict=True):
+        flat = flat + axis * step if axis.extent > 1 else flat
+    if len(axes) == len(shape) == 1:
+        return [axes[0]]
+    parts: list[Expr] = []
+    for dimension, extent in enumerate(shape):
+        inner = math.prod(shape[dimension + 1 :])
+        index = flat // inner
+        parts.append(index if dimension == 0 else index % extent)
+    return [Const(0, "int64") if extent == 1 else p for p, extent in zip(parts, shape, strict=True)]
+
+
+def strided_slice(
+    data: Tensor, start: Sequence[int], stop: Sequence[int], step: Sequence[int],
+    name: str = "slice",
+) -> Tensor:  # fmt: skip
+    """``data[start:stop:step]`` in every dimension, with 0 <= start < stop <= extent, step > 0."""
+    limits = list(zip(start, stop, step, data.shape, strict=True))
+    if any(not (0 <= a < b <= extent and s > 0) for a, b, s, extent in limits):
+        raise ExpressionError(
+            f"slice {tuple(start)}:{tuple(stop)}:{tuple(step)} does not fit shape {data.shape}",
+            f"stage {name}",
+        )
+    shape = [-(-(b - a) // s) for a, b, s, _ in limits]
+
+    def element(axes: tuple[Axis, ...]) -> Expr:
+        return data[tuple(axis * s + a for axis, a, s in zip(axes, start, step, strict=True))]
+
+    return stage(shape, element, name)
+
+
+def concat(parts: Sequence[Tensor], axis: int, name: str = "concat") -> tuple[Tensor, ...]:
+    """Concatenation in place: one stage for each part, all writing the buffer ``name``.
+
+    Returns the stages' tensors; list all of them as outputs of the DAG.
+    """
+    return concat_elements(
+        [(part.shape, lambda axes, part=part: part[axes]) for part in parts], axis, name
+    )
+
+
+Element = Callable[[tuple[Axis, ...]], Any]
+
+
+def concat_elements(
+    parts: Sequence[tuple[tuple[int, ...], Element]], axis: int, name: str = "concat"
+) -> tuple[Tensor, ...]:
+    """``concat`` of parts given as (shape, element of axes), so that a part computes as it writes.
+
+    Raises ExpressionError where shapes differ in another dimension than ``axis``.
+    """
+    first = parts[0][0]
+    if not -len(first) <= axis < len(first):
+        raise ExpressionError(f"axis {axis} is not one of {len(first)} dimensions", name)
+    axis %= len(first)
+    for shape, _ in parts:
+        if len(shape) != len(first) or any(
+            a != b for d, (a, b) in enumerate(zip(shape, first, strict=True)) if d != axis
+        ):
+            raise ExpressionError(f"cannot concatenate {shape} and {first} on axis {axis}", name)
+    total = sum(shape[axis] for shape, _ in parts)
+    whole = (*first[:axis], total, *first[axis + 1 :])
+    strides = tuple(int(s) for s in row_major(whole))
+    tensors: list[Tensor] = []
+    start = 0
+    for number, (shape, element) in enumerate(parts):
+        store = StoreMap(name, whole, start * strides[axis], strides)
+        tensors.append(stage(shape, element, f"{name}.{number}", store))
+        start += shape[axis]
+    return tuple(tensors)

@@ -1,0 +1,83 @@
+"""Sliding windows over the height and width of NHWC tensors: sizes and bounds tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sketch.access import affine_index, interval_of
+from sketch.errors import ExpressionError
+from sketch.expr import Expr, all_of
+
+Pair = int | Sequence[int]
+
+
+def as_pair(value: Pair, what: str) -> tuple[int, int]:
+    """``v`` -> ``(v, v)``; raises ExpressionError unless one or two positive integers are given."""
+    parts = (value, value) if isinstance(value, int) else tuple(value)
+    if len(parts) != 2 or any(part < 1 for part in parts):
+        raise ExpressionError(f"{what} must be one or two positive integers, got {value!r}")
+    return parts[0], parts[1]
+
+
+def as_padding(value: Pair) -> tuple[int, int, int, int]:
+    """``p``, ``(h, w)`` or ``(top, left, bottom, right)`` -> (top, left, bottom, right)."""
+    parts = (value,) * 4 if isinstance(value, int) else tuple(value)
+    if len(parts) == 2:
+        parts = (*parts, *parts)
+    if len(parts) != 4 or any(part < 0 for part in parts):
+        raise ExpressionError(
+            f"padding must be p, (h, w) or (top, left, bottom, right), all >= 0, got {value!r}"
+        )
+    return parts[0], parts[1], parts[2], parts[3]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One dimension: window ``kernel`` (``dilation`` apart) moved by ``stride`` over ``extent``."""
+
+    extent: int
+    kernel: int
+    stride: int
+    dilation: int
+    before: int
+    after: int
+
+    @property
+    def reach(self) -> int:
+        """Distance from the first to the last tap, plus one."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    def positions(self, where: str, ceil_mode: bool = False) -> int:
+        """Number of windows; with ``ceil_mode`` the last may hang over, but starts inside."""
+        room = self.extent + self.before + self.after - self.reach
+        if room < 0:
+            raise ExpressionError(
+                f"a window of {self.reach} does not fit into {self.extent} elements "
+                f"padded by {self.before} and {self.after}",
+                where,
+            )
+        if not ceil_mode:
+            return room // self.stride + 1
+        count = -(-room // self.stride) + 1
+        return count - 1 if (count - 1) * self.stride >= self.extent + self.before else count
+
+    def index(self, position: Expr, tap: Expr) -> Expr:
+        """Input index of a tap; negative or too large inside the padding."""
+        return position * self.stride + tap * self.dilation - self.before
+
+
+def inside(*checks: tuple[Expr, int]) -> Expr | None:
+    """The condition that each (index, extent) is in range; None if it always is.
+
+    Only bounds that can be violated appear.
+    """
+    conditions: list[Expr] = []
+    for index, extent in checks:
+        form = affine_index(index)
+        low, high = (-1, extent) if form is None else interval_of(form)
+        if low < 0:
+            conditions.append(index >= 0)
+        if high >= extent:
+            conditions.append(index < extent)
+    return all_of(*conditions) if conditions else None
