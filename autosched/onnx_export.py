@@ -47,6 +47,7 @@ def to_onnx(graph: Graph) -> onnx.ModelProto:
         numpy_helper.from_array(np.array(array), name) for name, array in graph.constants.items()
     ]
     nodes = []
+    public = _public_names(graph)
     for node in graph.nodes:
         form = _form(node)
         names = [f"{node.name}.{role}" for role, _ in form.constants]
@@ -54,11 +55,10 @@ def to_onnx(graph: Graph) -> onnx.ModelProto:
             numpy_helper.from_array(np.array(array), name)
             for name, (_, array) in zip(names, form.constants, strict=True)
         ]
-        inputs = [*node.inputs, *names]
-        nodes.append(
-            helper.make_node(form.operator, inputs, [node.output], node.name, **form.attributes)
-        )
-    nodes += _renamed_results(graph)
+        inputs = [*(public.get(name, name) for name in node.inputs), *names]
+        outputs = [public.get(node.output, node.output)]
+        nodes.append(helper.make_node(form.operator, inputs, outputs, node.name, **form.attributes))
+    nodes += _copied_results(graph, public)
     body = helper.make_graph(
         nodes,
         graph.name,
@@ -72,11 +72,21 @@ def to_onnx(graph: Graph) -> onnx.ModelProto:
     return model
 
 
-def _renamed_results(graph: Graph) -> Iterator[onnx.NodeProto]:
-    """An output's public name differs from the value it carries: ONNX needs a node for that."""
+def _public_names(graph: Graph) -> dict[str, str]:
+    """Computed values that can simply bear the public name of the output they carry."""
+    return {
+        result.value: result.name
+        for result in graph.results
+        if result.value in graph.producers and result.name not in graph.types
+    }
+
+
+def _copied_results(graph: Graph, public: Mapping[str, str]) -> Iterator[onnx.NodeProto]:
+    """Outputs that carry an input, a constant, or a value with another public name."""
     for result in graph.results:
-        if result.name != result.value:
-            yield helper.make_node("Identity", [result.value], [result.name])
+        source = public.get(result.value, result.value)
+        if result.name != source:
+            yield helper.make_node("Identity", [source], [result.name])
 
 
 def _value_info(value: Value) -> onnx.ValueInfoProto:

@@ -40,8 +40,9 @@ def _ours(row: Row, comparison: Comparison, rivals: Sequence[str]) -> Row:
     if rivals:
         ours["ratio"], ours["ratio_low"] = comparison.ratio(rivals)
         ours["fastest_rival"] = min(rivals, key=comparison.milliseconds)
-        ours["ratios"] = {r: dict(zip(("ratio", "ratio_low"), comparison.ratio([r]), strict=True))
-                          for r in rivals}
+        ours["ratios"] = {
+            r: dict(zip(("ratio", "ratio_low"), comparison.ratio([r]), strict=True)) for r in rivals
+        }
     return ours
 
 

@@ -31,6 +31,10 @@ class Matmul:
     def weights(self) -> tuple[str, ...]:
         return ("B",) if self.constant_b else ()
 
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return ("C",)
+
     def arrays(self) -> Arrays:
         """The inputs, the same in every process."""
         rng = np.random.default_rng(0)
@@ -72,6 +76,10 @@ class Conv:
     def weights(self) -> tuple[str, ...]:
         return ("W",)
 
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return ("Y",)
+
     def arrays(self) -> Arrays:
         """The inputs, the same in every process; scaled so that outputs are O(1)."""
         rng = np.random.default_rng(0)
@@ -98,6 +106,10 @@ class Stencil:
     @property
     def weights(self) -> tuple[str, ...]:
         return ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return ("V",)
 
     def arrays(self) -> Arrays:
         """The input, the same in every process."""
@@ -126,6 +138,10 @@ class OuterProducts:
     def weights(self) -> tuple[str, ...]:
         return ()
 
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return ("C",)
+
     def arrays(self) -> Arrays:
         """The inputs, the same in every process."""
         rng = np.random.default_rng(0)
@@ -137,11 +153,12 @@ class OuterProducts:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """An ONNX file and the seed of its inputs; shapes are static, dtypes float32."""
+    """An ONNX file; shapes are static, dtypes float32."""
 
     name: str
     path: str
     inputs: tuple[tuple[str, tuple[int, ...]], ...]
+    outputs: tuple[str, ...]
     flops: float
 
     @property

@@ -53,7 +53,8 @@ class OpenVino:
             request.wait()
 
         def outputs() -> dict[str, Any]:
-            return {port.any_name: request.get_tensor(port).data for port in compiled.outputs}
+            ports = zip(workload.outputs, compiled.outputs, strict=True)
+            return {name: request.get_tensor(port).data for name, port in ports}
 
         note = "NHWC, f32" if convolution else "f32"
         return Prepared(run, outputs, note, keep_alive=arrays)  # the tensors share its memory

@@ -132,6 +132,7 @@ _CONVERTERS: dict[str, Callable[[Any, list[Any], Attributes], Any]] = {
     "Flatten": lambda fx, args, a: fx.call_function(torch.flatten, (args[0], a.get("axis", 1))),
     "Gemm": _gemm,
     "GlobalAveragePool": lambda fx, args, a: fx.call_function(F.adaptive_avg_pool2d, (args[0], 1)),
+    "Identity": lambda fx, args, attributes: args[0],
     "MatMul": _function(torch.matmul),
     "MaxPool": _max_pool,
     "Mul": _function(torch.mul),
