@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ from numpy.typing import NDArray
 from sketch.expr import Expr, Reducer, Var
 
 Num = int | NDArray[np.int64]
+
+# Larger than any index, small enough that sums with indices stay in 64 bits.
+UNBOUNDED: Final = 2**40
 
 
 class LoopKind(Enum):
@@ -105,7 +108,8 @@ class Buffer:
 
     ``steps[d]`` is the granularity of dimension d: only multiples of it are ever indexed (the block
     index of a packed tensor, kept in units of elements).
-    ``source`` names the tensor the buffer holds; ``packing`` describes how a constant is re-laid.
+    ``size`` is the number of elements in memory (for a packed buffer less than the product of
+    ``shape``).
     """
 
     name: str
@@ -115,6 +119,10 @@ class Buffer:
     steps: tuple[Num, ...]
     scope: Scope
     size: Num  # elements to allocate
+
+    def physical_shape(self) -> tuple[Num, ...]:
+        """Extents as they lie in memory: a blocked dimension counts its panels, not elements."""
+        return tuple(e // s for e, s in zip(self.shape, self.steps, strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,7 +150,10 @@ class AffineValue(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """``low <= index < high``; a statement whose predicates do not all hold is skipped."""
+    """``low <= index < high``; a statement whose predicates do not all hold is skipped.
+
+    A side that does not bind is ``-UNBOUNDED`` or ``UNBOUNDED``.
+    """
 
     index: Affine
     low: int
@@ -169,7 +180,8 @@ class Loop:
     """``for var in 0, stride, 2*stride, ... (extent trips)``.
 
     ``clip`` restricts the trips to those for which its predicates hold; they are over this loop's
-    variable and variables of loops around it.  Lowering never sets it, passes of codegen do.
+    variable and variables of loops around it.  Lowering clips serial tile loops at the end of their
+    axis (``i_0 + i_1 < M``: tiles that start beyond it are skipped); passes of codegen clip more.
     """
 
     var: LoopVar

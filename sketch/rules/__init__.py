@@ -1,1 +1,1 @@
-"""."""
+"""Generation rules: from a compute DAG to sketches."""

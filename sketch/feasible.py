@@ -1,0 +1,132 @@
+"""Feasibility: which rows fit the hardware, as vectorised predicates on the lowered nest.
+
+The rules hold for every statement that accumulates into a register tile (the unrolled and
+vectorised loops inside its innermost serial loop).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketch.dtypes import size_of
+from sketch.loopnest import Allocate, Branch, Loop, LoopKind, LoopNest, Node, Num, Scope, Store
+from sketch.lower import lower
+from sketch.sketch import Sketch
+from sketch.target import Target
+
+# Private buffers beyond this share of the L2 cache would evict what they are meant to save.
+_LOCAL_SHARE_OF_L2 = 0.75
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegisterTile:
+    """The straight-line part of one accumulating statement.
+
+    Attributes:
+        rows: unrolled copies that differ in other axes than the vector axis.
+        vectors: SIMD registers along the vector axis.
+        copies: unrolled copies along reduce axes.
+        points: elements of the stage's whole domain, which bounds any tile.
+    """
+
+    rows: Num
+    vectors: Num
+    copies: Num
+    points: Num
+
+
+def statements(nodes: tuple[Node, ...]) -> Iterator[tuple[Store, tuple[Loop, ...]]]:
+    """Every store with the loops around it, outermost first."""
+
+    def visit(
+        body: tuple[Node, ...], around: tuple[Loop, ...]
+    ) -> Iterator[tuple[Store, tuple[Loop, ...]]]:
+        for node in body:
+            match node:
+                case Store():
+                    yield node, around
+                case Loop():
+                    yield from visit(node.body, (*around, node))
+                case Allocate():
+                    yield from visit(node.body, around)
+                case Branch():
+                    for case in node.cases:
+                        yield from visit(case.body, around)
+
+    yield from visit(nodes, ())
+
+
+def register_tile(loops: tuple[Loop, ...], target: Target, dtype: str) -> RegisterTile:
+    """The register tile of a statement inside ``loops``."""
+    lanes = target.lanes(size_of(dtype))
+    vector = next((loop for loop in loops if loop.kind is LoopKind.VECTORIZED), None)
+    axis = None if vector is None else vector.var.name.rsplit(".", 1)[0]
+    rows: Num = 1
+    vectors: Num = 1 if vector is None else -(-vector.extent // lanes)
+    copies: Num = 1
+    points: Num = 1
+    for loop in loops:
+        if loop.axis_kind == "spatial":
+            points = points * loop.extent
+        if loop.kind is not LoopKind.UNROLLED:
+            continue
+        if loop.axis_kind == "reduce":
+            copies = copies * loop.extent
+        elif loop.var.name.rsplit(".", 1)[0] == axis:
+            vectors = vectors * loop.extent
+        else:
+            rows = rows * loop.extent
+    return RegisterTile(rows, vectors, copies, points)
+
+
+def feasible_nest(nest: LoopNest, target: Target, count: int) -> NDArray[np.bool_]:
+    """Which of ``count`` rows of a lowered population fit ``target``; bool ``[count]``."""
+    fits = np.ones(count, dtype=np.bool_)
+    for store, loops in statements(nest.roots):
+        tile = register_tile(loops, target, store.targets[0].dtype)
+        instructions = tile.rows * tile.vectors * tile.copies
+        fits &= np.asarray(instructions <= target.instruction_budget)
+        if store.reducer is None or not any(loop.axis_kind == "reduce" for loop in loops):
+            continue
+        accumulators = tile.rows * tile.vectors * len(store.targets)
+        fits &= np.asarray(accumulators + tile.vectors + 1 <= target.registers)
+        fits &= np.asarray(_enough_accumulators(tile, loops, target))
+    return fits & (_local_bytes(nest, count) <= _LOCAL_SHARE_OF_L2 * target.l2_bytes)
+
+
+def _enough_accumulators(
+    tile: RegisterTile, loops: tuple[Loop, ...], target: Target
+) -> NDArray[np.bool_]:
+    """Independent accumulators hide the FMA latency, unless the stage itself is too small."""
+    lanes = next((loop.extent for loop in loops if loop.kind is LoopKind.VECTORIZED), 1)
+    available = -(-np.asarray(tile.points) // lanes)
+    wanted = np.minimum(target.fma_accumulators, available)
+    tiled = any(loop.kind is LoopKind.UNROLLED and loop.axis_kind == "spatial" for loop in loops)
+    if not tiled:
+        return np.ones_like(wanted, dtype=np.bool_)
+    return np.asarray(tile.rows * tile.vectors >= wanted)
+
+
+def _local_bytes(nest: LoopNest, count: int) -> NDArray[np.int64]:
+    total = np.zeros(count, dtype=np.int64)
+
+    def visit(nodes: tuple[Node, ...]) -> None:
+        nonlocal total
+        for node in nodes:
+            if isinstance(node, Allocate) and node.buffer.scope is Scope.LOCAL:
+                total = total + node.buffer.size * size_of(node.buffer.dtype)
+            if isinstance(node, Loop | Allocate):
+                visit(node.body)
+
+    visit(nest.roots)
+    return total
+
+
+def feasible(sketch: Sketch, values: Mapping[str, Num], target: Target) -> NDArray[np.bool_]:
+    """Which rows of ``values`` (arrays ``[P]``, or ints for one row) fit ``target``."""
+    counts = [np.size(v) for v in values.values()]
+    return feasible_nest(lower(sketch, values), target, max(counts, default=1))

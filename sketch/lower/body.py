@@ -1,0 +1,145 @@
+"""Bodies of stages as values of a nest: axes become affine forms, tensor reads buffer reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sketch.access import affine_index, index_interval
+from sketch.expr import Axis, Binary, Const, Expr, Load, Reduce, Select, binary
+from sketch.loopnest import (
+    UNBOUNDED,
+    Affine,
+    AffineValue,
+    BufferLoad,
+    Index,
+    Predicate,
+    Quasi,
+)
+from sketch.lower.buffers import Buffers
+from sketch.lower.placement import PlacedStage, Placement, index_affine
+from sketch.rewrite import rewrite
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """What one statement stores, and when."""
+
+    values: tuple[Expr, ...]
+    predicates: tuple[Predicate, ...]
+
+
+def lower_body(stage: PlacedStage, placement: Placement, buffers: Buffers) -> Body:
+    """The values that the innermost statement of ``stage`` stores (terms, for a reduction).
+
+    A reduction of ``select(c, x, identity)`` skips the update where the affine condition ``c``
+    does not hold: adding the identity changes nothing.
+    """
+    op = stage.plan.op
+    reduce = op.reduce
+    sources = op.bodies if reduce is None else reduce.sources
+    predicates: tuple[Predicate, ...] = ()
+    if reduce is not None and len(sources) == 1:
+        source, predicates = _guards(sources[0], reduce, stage)
+        sources = (source,)
+    convert = _converter(stage, placement, buffers)
+    return Body(tuple(convert(source) for source in sources), predicates)
+
+
+def _converter(
+    stage: PlacedStage, placement: Placement, buffers: Buffers
+) -> Callable[[Expr], Expr]:
+    def leaf(n: Expr) -> Expr | None:
+        if isinstance(n, Axis):
+            return AffineValue(stage.coordinate(n))
+        if isinstance(n, Load):
+            indices = tuple(index(i) for i in n.indices)
+            view = buffers.view(n.tensor, placement, stage)
+            return BufferLoad(view.buffer, view.locate(indices))
+        return None
+
+    def index(expr: Expr) -> Index:
+        form = index_affine(expr, stage)
+        if form is not None:
+            return form
+        low, high = index_interval(expr)
+        return Quasi(rewrite(expr, leaf), low, high)
+
+    return lambda expr: rewrite(expr, leaf)
+
+
+def _guards(
+    source: Expr, reduce: Reduce, stage: PlacedStage
+) -> tuple[Expr, tuple[Predicate, ...]]:
+    """Split ``select(condition, x, identity)`` into x, under what is affine in the condition."""
+    if not isinstance(source, Select) or not _is_identity(source.otherwise, reduce):
+        return source, ()
+    predicates: list[Predicate] = []
+    rest: list[Expr] = []
+    for condition in _conjuncts(source.condition):
+        predicate = affine_predicate(condition, stage)
+        if predicate is None:
+            rest.append(condition)
+        else:
+            predicates.append(predicate)
+    inner, more = _guards(source.then, reduce, stage)
+    value = inner
+    if rest:
+        condition = rest[0]
+        for extra in rest[1:]:
+            condition = binary("and", condition, extra)
+        value = Select(condition, inner, source.otherwise)
+    return value, merge_predicates((*predicates, *more))
+
+
+def _is_identity(node: Expr, reduce: Reduce) -> bool:
+    identity = reduce.reducer.identity[0]
+    return isinstance(node, Const) and node.dtype == identity.dtype and node.value == identity.value
+
+
+def _conjuncts(condition: Expr) -> list[Expr]:
+    if isinstance(condition, Binary) and condition.op == "and":
+        return [*_conjuncts(condition.lhs), *_conjuncts(condition.rhs)]
+    return [condition]
+
+
+def affine_predicate(condition: Expr, stage: PlacedStage) -> Predicate | None:
+    """A comparison of affine integer forms as a predicate over loop variables."""
+    if not isinstance(condition, Binary) or condition.op not in ("lt", "le", "gt", "ge", "eq"):
+        return None
+    axes = (*stage.plan.op.axes, *stage.plan.op.reduce_axes)
+    left, right = affine_index(condition.lhs, axes), affine_index(condition.rhs, axes)
+    if left is None or right is None:
+        return None
+    lhs = index_affine(condition.lhs, stage)
+    rhs = index_affine(condition.rhs, stage)
+    assert lhs is not None and rhs is not None
+    difference = lhs + rhs.scale(-1)
+    terms, const = Affine(difference.terms), difference.const
+    match condition.op:  # terms + const <op> 0
+        case "lt":
+            return Predicate(terms, -UNBOUNDED, -const)
+        case "le":
+            return Predicate(terms, -UNBOUNDED, 1 - const)
+        case "gt":
+            return Predicate(terms, 1 - const, UNBOUNDED)
+        case "ge":
+            return Predicate(terms, -const, UNBOUNDED)
+        case _:
+            return Predicate(terms, -const, 1 - const)
+
+
+def merge_predicates(predicates: tuple[Predicate, ...]) -> tuple[Predicate, ...]:
+    """Intersect predicates over the same form (also over its negation)."""
+    merged: dict[frozenset[tuple[object, int]], Predicate] = {}
+    for p in predicates:
+        key = frozenset((id(v), c) for v, c in p.index.terms)
+        negated = frozenset((id(v), -c) for v, c in p.index.terms)
+        if negated in merged and key not in merged:
+            p = Predicate(p.index.scale(-1), 1 - p.high, 1 - p.low)
+            key = negated
+        known = merged.get(key)
+        if known is not None:
+            p = Predicate(known.index, max(p.low, known.low), min(p.high, known.high))
+        merged[key] = p
+    return tuple(merged.values())

@@ -1,0 +1,187 @@
+"""The buffers of a program: arguments, workspaces, and what attached stages compute into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sketch.loopnest import Affine, Buffer, Index, LoopVar, Num, Quasi, Scope, row_major
+from sketch.lower.placement import PlacedStage, Placement
+from sketch.errors import LoweringError
+from sketch.steps import Pack
+from sketch.tensor import Placeholder, StoreMap, Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """A buffer and how the elements of a tensor are found in it.
+
+    Attributes:
+        base: per dimension, the coordinate of the buffer's first element (attached stages).
+        packed: dimension that is laid out in panels, and the variables that walk one panel.
+        store: the affine map of a stage that writes into a shared buffer.
+    """
+
+    buffer: Buffer
+    base: tuple[Affine | None, ...] = ()
+    packed: tuple[int, frozenset[LoopVar]] | None = None
+    store: StoreMap | None = None
+
+    def locate(self, indices: tuple[Index, ...]) -> tuple[Index, ...]:
+        """Indices into the buffer of the element with tensor coordinates ``indices``."""
+        if self.store is not None:
+            return (self._flatten(indices, self.store),)
+        local = tuple(
+            index if base is None or isinstance(index, Quasi) else index + base.scale(-1)
+            for index, base in zip(indices, self.base or (None,) * len(indices), strict=True)
+        )
+        return local if self.packed is None else self._panel(local, *self.packed)
+
+    def _flatten(self, indices: tuple[Index, ...], store: StoreMap) -> Affine:
+        total = Affine((), store.offset)
+        for index, stride in zip(indices, store.strides, strict=True):
+            if isinstance(index, Quasi):
+                raise LoweringError(
+                    f"buffer {store.buffer} is written in parts and read through an index that is "
+                    "not affine", hint="read it in a program of its own")
+            total = total + index.scale(stride)
+        return total
+
+    def _panel(
+        self, indices: tuple[Index, ...], dim: int, inner: frozenset[LoopVar]
+    ) -> tuple[Index, ...]:
+        index = indices[dim]
+        if isinstance(index, Quasi) or index.const:
+            raise LoweringError(f"{self.buffer.name} is packed along an index that is not plain")
+        within = Affine(tuple((v, c) for v, c in index.terms if v in inner))
+        panel = Affine(tuple((v, c) for v, c in index.terms if v not in inner))
+        others = tuple(i for d, i in enumerate(indices) if d != dim)
+        return (panel, *others, within)
+
+
+def dense_buffer(name: str, dtype: str, shape: tuple[Num, ...], scope: Scope) -> Buffer:
+    """A row-major buffer."""
+    size: Num = 1
+    for extent in shape:
+        size = size * extent
+    return Buffer(name, dtype, shape, row_major(shape), (1,) * len(shape), scope, size)
+
+
+def packed_buffer(
+    name: str, dtype: str, extents: tuple[Num, ...], dim: int, width: Num, scope: Scope
+) -> Buffer:
+    """The buffer of a tensor of ``extents`` that is packed in panels along ``dim``.
+
+    Its dimensions are [panel start (in elements), other dimensions, within the panel].
+    """
+    others = tuple(e for d, e in enumerate(extents) if d != dim)
+    strides: list[Num] = [1]
+    step: Num = width
+    for extent in reversed(others):
+        strides.insert(0, step)
+        step = step * extent
+    padded = -(-extents[dim] // width) * width
+    inner: Num = 1
+    for extent in others:
+        inner = inner * extent
+    return Buffer(
+        name=name,
+        dtype=dtype,
+        shape=(padded, *others, width),
+        strides=(inner, *strides),
+        steps=(width, *([1] * len(others)), 1),
+        scope=scope,
+        size=padded * inner,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffers:
+    """Buffers by tensor name."""
+
+    arguments: tuple[Buffer, ...]
+    workspaces: tuple[Buffer, ...]
+    views: Mapping[str, tuple[Buffer, StoreMap | None]]
+
+    def view(self, tensor: Tensor, placement: Placement, user: PlacedStage) -> View:
+        """How ``user`` (a reader, or the stage itself) sees ``tensor``."""
+        buffer, store = self.views[tensor.name]
+        pack = placement.program.pack_of(tensor.op.name)
+        base: tuple[Affine | None, ...] = ()
+        maker = placement.stages.get(tensor.op.name)
+        if maker is not None and maker.plan.attach is not None:
+            base = tuple(maker.base[axis] for axis in maker.plan.op.axes)
+        packed = None if pack is None else (pack.dim, _panel_vars(pack, user))
+        return View(buffer, base, packed, store)
+
+
+def _panel_vars(pack: Pack, user: PlacedStage) -> frozenset[LoopVar]:
+    own = user.plan.op.name == pack.tensor
+    return user.variables(pack.writer_loops if own else pack.loops)
+
+
+def make_buffers(placement: Placement) -> Buffers:
+    """Create every buffer of a placed program."""
+    dag = placement.program.dag
+    views: dict[str, tuple[Buffer, StoreMap | None]] = {}
+    arguments: dict[str, Buffer] = {}
+    workspaces: list[Buffer] = []
+    for tensor in dag.inputs:
+        buffer = _argument(tensor, placement)
+        arguments[buffer.name] = buffer
+        views[tensor.name] = (buffer, None)
+    outputs = {t.name for t in dag.outputs}
+    shared: dict[str, Buffer] = {}
+    for stage in placement.stages.values():
+        op = stage.plan.op
+        for number, dtype in enumerate(op.output_dtypes):
+            tensor = Tensor(op, number)
+            if op.store is not None:
+                views[tensor.name] = (_shared(op.store, dtype, shared), op.store)
+                continue
+            buffer = _stage_buffer(tensor, dtype, stage, placement, tensor.name in outputs)
+            views[tensor.name] = (buffer, None)
+            if buffer.scope is Scope.WORKSPACE:
+                workspaces.append(buffer)
+    for tensor in dag.outputs:
+        buffer = views[tensor.name][0]
+        arguments[buffer.name] = buffer
+    return Buffers(tuple(arguments.values()), tuple(workspaces), views)
+
+
+def _argument(tensor: Tensor, placement: Placement) -> Buffer:
+    op = tensor.op
+    assert isinstance(op, Placeholder)
+    scope = Scope.CONSTANT if op.constant else Scope.INPUT
+    pack = placement.program.pack_of(op.name)
+    if pack is None:
+        return dense_buffer(op.name, op.dtype, op.shape, scope)
+    if not op.constant:
+        raise LoweringError(f"input {op.name} is no constant and cannot be packed ahead of time",
+                            hint="read it through a cache_read stage")
+    return packed_buffer(
+        op.name, op.dtype, op.shape, pack.dim, placement.panel_width(pack), scope
+    )
+
+
+def _shared(store: StoreMap, dtype: str, shared: dict[str, Buffer]) -> Buffer:
+    if store.buffer not in shared:
+        size = 1
+        for extent in store.shape:
+            size *= extent
+        shared[store.buffer] = dense_buffer(store.buffer, dtype, (size,), Scope.OUTPUT)
+    return shared[store.buffer]
+
+
+def _stage_buffer(
+    tensor: Tensor, dtype: str, stage: PlacedStage, placement: Placement, output: bool
+) -> Buffer:
+    op = stage.plan.op
+    pack = placement.program.pack_of(op.name)
+    attached = stage.plan.attach is not None
+    scope = Scope.LOCAL if attached else (Scope.OUTPUT if output else Scope.WORKSPACE)
+    extents = tuple(stage.extents[a] if attached else a.extent for a in op.axes)
+    if pack is not None:
+        width = placement.panel_width(pack)
+        return packed_buffer(tensor.name, dtype, extents, pack.dim, width, scope)
+    return dense_buffer(tensor.name, dtype, extents, scope)

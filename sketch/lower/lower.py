@@ -1,0 +1,196 @@
+"""The loop nest of a placed program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sketch.expr import Axis, Expr, Load, children
+from sketch.loopnest import (
+    UNBOUNDED,
+    LoopKind,
+    Affine,
+    Allocate,
+    Buffer,
+    Index,
+    Loop,
+    LoopNest,
+    LoopVar,
+    Node,
+    Num,
+    Predicate,
+    Scope,
+    Store,
+)
+from sketch.lower.body import lower_body, merge_predicates
+from sketch.lower.buffers import Buffers, make_buffers
+from sketch.lower.placement import PlacedLoop, PlacedStage, Placement, loads_of, place
+from sketch.program import tensors_read
+from sketch.sketch import Sketch
+from sketch.tensor import Tensor
+
+
+def lower(sketch: Sketch, values: Mapping[str, Num]) -> LoopNest:
+    """Lower one candidate (ints) or a population (int64 arrays ``[P]``).
+
+    The structure of the result depends on the sketch alone.
+
+    Raises:
+        LoweringError: a decision has no value, or the steps cannot work together.
+    """
+    placement = place(sketch.program, values)
+    buffers = make_buffers(placement)
+    roots: list[Node] = []
+    for stage in placement.stages.values():
+        if stage.plan.attach is None:
+            roots += _Emitter(placement, buffers).stage(stage)
+    return LoopNest(
+        name=sketch.dag.outputs[0].name,
+        arguments=buffers.arguments,
+        workspaces=buffers.workspaces,
+        roots=tuple(roots),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Emitter:
+    placement: Placement
+    buffers: Buffers
+
+    def stage(self, stage: PlacedStage) -> tuple[Node, ...]:
+        """All nodes of a stage, with what is attached to it."""
+        return self._loops(stage, 0)
+
+    def _loops(self, stage: PlacedStage, depth: int) -> tuple[Node, ...]:
+        if depth == len(stage.loops):
+            return (self._statement(stage),)
+        loop = stage.loops[depth]
+        body = self._attach(stage, loop, self._loops(stage, depth + 1))
+        kind = loop.axis.kind
+        clip = self._clip(stage, depth)
+        node = Loop(loop.var, loop.trips, loop.stride, loop.kind, kind, body, clip)
+        if kind == "reduce" and all(p.axis.kind == "spatial" for p in stage.loops[:depth]):
+            return (*self._initialise(stage, depth), node)
+        return (node,)
+
+    def _clip(self, stage: PlacedStage, depth: int) -> tuple[Predicate, ...]:
+        """Skip the trips of a serial tile loop that start beyond the end of the axis.
+
+        The outermost level never does; inner ones do where tiles do not divide the axis.
+        """
+        loop = stage.loops[depth]
+        axis = loop.axis
+        outer = [p for p in stage.loops[:depth] if p.axis is axis]
+        based = stage.base.get(axis, Affine(()))
+        split = axis.name in stage.plan.splits
+        if loop.kind is not LoopKind.SERIAL or not split or not (outer or based.terms):
+            return ()
+        start = based + Affine(tuple((p.var, 1) for p in (*outer, loop)))
+        return (Predicate(start, -UNBOUNDED, axis.extent),)
+
+    def _attach(
+        self, stage: PlacedStage, loop: PlacedLoop, body: tuple[Node, ...]
+    ) -> tuple[Node, ...]:
+        inner = self.placement.attached(stage.plan.op.name, loop.name)
+        nodes = body
+        for producer in reversed(inner):
+            nodes = (*self.stage(producer), *nodes)
+            for buffer in self._targets(producer):
+                nodes = (Allocate(buffer, nodes),)
+        return nodes
+
+    def _targets(self, stage: PlacedStage) -> tuple[Buffer, ...]:
+        op = stage.plan.op
+        tensors = [Tensor(op, n) for n in range(len(op.output_dtypes))]
+        return tuple(self.buffers.views[t.name][0] for t in tensors)
+
+    def _indices(self, stage: PlacedStage, renamed: Mapping[LoopVar, LoopVar]) -> tuple[Index, ...]:
+        op = stage.plan.op
+        view = self.buffers.view(Tensor(op, 0), self.placement, stage)
+        located = view.locate(tuple(stage.coordinate(axis) for axis in op.axes))
+        return tuple(_rename(index, renamed) for index in located)
+
+    def _statement(self, stage: PlacedStage) -> Store:
+        body = lower_body(stage, self.placement, self.buffers)
+        reduce = stage.plan.op.reduce
+        predicates = merge_predicates((*body.predicates, *self._bounds(stage)))
+        return Store(
+            targets=self._targets(stage),
+            indices=self._indices(stage, {}),
+            values=body.values,
+            reducer=None if reduce is None else reduce.reducer,
+            predicates=predicates,
+            stage=stage.plan.op.name,
+        )
+
+    def _initialise(self, stage: PlacedStage, depth: int) -> tuple[Node, ...]:
+        """Loops over what the reduce loops from ``depth`` on accumulate into, storing identities."""
+        reduce = stage.plan.op.reduce
+        assert reduce is not None
+        inside = [loop for loop in stage.loops[depth:] if loop.axis.kind == "spatial"]
+        renamed = {loop.var: LoopVar(f"{loop.var.name}.init") for loop in inside}
+        predicates: tuple[Predicate, ...] = ()
+        if self._targets(stage)[0].scope is not Scope.LOCAL:
+            predicates = tuple(
+                Predicate(_rename_affine(p.index, renamed), p.low, p.high)
+                for p in self._bounds(stage, spatial_only=True)
+            )
+        node: Node = Store(
+            targets=self._targets(stage),
+            indices=self._indices(stage, renamed),
+            values=reduce.reducer.identity,
+            predicates=predicates,
+            stage=stage.plan.op.name,
+        )
+        for loop in reversed(inside):
+            var = renamed[loop.var]
+            node = Loop(var, loop.trips, loop.stride, loop.kind, "spatial", (node,))
+        return (node,)
+
+    def _bounds(self, stage: PlacedStage, spatial_only: bool = False) -> tuple[Predicate, ...]:
+        """Predicates for every axis whose loops may walk beyond its extent."""
+        op = stage.plan.op
+        axes = op.axes if spatial_only else (*op.axes, *op.reduce_axes)
+        return tuple(
+            Predicate(stage.coordinate(axis), 0, axis.extent)
+            for axis in axes
+            if self._may_overrun(stage, axis)
+        )
+
+    def _may_overrun(self, stage: PlacedStage, axis: Axis) -> bool:
+        based = stage.base.get(axis)
+        if axis.name not in stage.plan.splits and (based is None or not based.terms and not based.const):
+            return False
+        return not self._zero_padded(stage, axis)
+
+    def _zero_padded(self, stage: PlacedStage, axis: Axis) -> bool:
+        """Whether lanes of ``axis`` beyond its extent are harmless: a private accumulator whose
+        terms depend on the axis through packed tensors alone, which are padded."""
+        if stage.plan.attach is None or stage.plan.op.reduce is None or axis.kind == "reduce":
+            return False
+        for tensor in tensors_read(stage.plan.op):
+            pack = self.placement.program.pack_of(tensor.op.name)
+            for load in loads_of(stage.plan, tensor.op.name):
+                for dim, index in enumerate(load.indices):
+                    if _depends(index, axis) and (pack is None or pack.dim != dim):
+                        return False
+        return not any(_depends(body, axis, outside_loads=True) for body in stage.plan.op.bodies)
+
+
+def _depends(node: Expr, axis: Axis, outside_loads: bool = False) -> bool:
+    if node is axis:
+        return True
+    if outside_loads and isinstance(node, Load):
+        return False
+    return any(_depends(child, axis, outside_loads) for child in children(node))
+
+
+def _rename_affine(index: Affine, renamed: Mapping[LoopVar, LoopVar]) -> Affine:
+    return Affine(tuple((renamed.get(v, v), c) for v, c in index.terms), index.const)
+
+
+def _rename(index: Index, renamed: Mapping[LoopVar, LoopVar]) -> Index:
+    return _rename_affine(index, renamed) if isinstance(index, Affine) else index
+
+
+

@@ -1,0 +1,239 @@
+"""Where every stage runs: its loops with their trips, and the part of its domain that it computes.
+
+Stages are placed consumers first, because what an attached stage must compute is what the loops
+of its consumers read inside the attach loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sketch.access import affine_index, stage_loads
+from sketch.errors import LoweringError
+from sketch.expr import Axis, Expr, Load
+from sketch.loopnest import Affine, LoopKind, LoopVar, Num
+from sketch.program import Program, StagePlan
+from sketch.steps import Factor, Pack
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedLoop:
+    """One loop of a placed stage; ``trips`` times, in steps of ``stride``."""
+
+    name: str
+    axis: Axis
+    var: LoopVar
+    trips: Num
+    stride: Num
+    kind: LoopKind
+
+    @property
+    def reach(self) -> Num:
+        """Largest value of the loop variable."""
+        return (self.trips - 1) * self.stride
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedStage:
+    """A stage with concrete loops.
+
+    Attributes:
+        loops: outermost first.
+        outer: variables of the loops around its attach point (of other stages).
+        base: per spatial axis, the first coordinate it computes, over ``outer``.
+        extents: per axis, how many coordinates its loops walk (a multiple of the inner tiles).
+    """
+
+    plan: StagePlan
+    loops: tuple[PlacedLoop, ...]
+    outer: tuple[LoopVar, ...]
+    base: Mapping[Axis, Affine]
+    extents: Mapping[Axis, Num]
+
+    def local(self, axis: Axis) -> Affine:
+        """Coordinate of ``axis`` relative to the base: the sum of its loop variables."""
+        return Affine(tuple((loop.var, 1) for loop in self.loops if loop.axis is axis))
+
+    def coordinate(self, axis: Axis) -> Affine:
+        """Coordinate of ``axis`` in the whole domain."""
+        base = self.base.get(axis)
+        return self.local(axis) if base is None else base + self.local(axis)
+
+    def variables(self, names: tuple[str, ...]) -> frozenset[LoopVar]:
+        """The variables of the loops called ``names``."""
+        return frozenset(loop.var for loop in self.loops if loop.name in names)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """All stages of a program, placed; in topological order."""
+
+    program: Program
+    stages: Mapping[str, PlacedStage]
+
+    def panel_width(self, pack: Pack) -> Num:
+        """Elements in a panel: the product of the trips of the reader's loops within a panel."""
+        width: Num = 1
+        for loop in self.stages[pack.reader].loops:
+            if loop.name in pack.loops:
+                width = width * loop.trips
+        return width
+
+    def attached(self, stage: str, loop: str) -> tuple[PlacedStage, ...]:
+        """Stages computed inside a loop of a stage, in topological order."""
+        return tuple(s for s in self.stages.values() if s.plan.attach == (stage, loop))
+
+
+def place(program: Program, values: Mapping[str, Num]) -> Placement:
+    """Place every stage of ``program`` for the decisions ``values`` (ints, or arrays ``[P]``).
+
+    Raises LoweringError when a decision has no value or an attachment cannot work.
+    """
+    placed: dict[str, PlacedStage] = {}
+    for plan in reversed(program.stages):
+        base, extents, outer = _domain(program, plan, placed)
+        loops, walked = _loops(plan, extents, values)
+        placed[plan.op.name] = PlacedStage(plan, loops, outer, base, walked)
+    return Placement(program, {p.op.name: placed[p.op.name] for p in program.stages})
+
+
+def _domain(
+    program: Program, plan: StagePlan, placed: Mapping[str, PlacedStage]
+) -> tuple[dict[Axis, Affine], dict[Axis, Num], tuple[LoopVar, ...]]:
+    full: dict[Axis, Num] = {a: a.extent for a in (*plan.op.axes, *plan.op.reduce_axes)}
+    if plan.attach is None:
+        return {}, full, ()
+    host = placed.get(plan.attach[0])
+    if host is None:
+        raise LoweringError(
+            f"stage {plan.op.name} is attached to {plan.attach[0]}, which does not come after it",
+            hint="attach a stage to one of its consumers",
+        )
+    names = [loop.name for loop in host.loops]
+    around = host.loops[: names.index(plan.attach[1]) + 1]
+    outer = (*host.outer, *(loop.var for loop in around))
+    base: dict[Axis, Affine] = {}
+    for axis, (start, extent) in _region(program, plan, placed, outer).items():
+        base[axis], full[axis] = start, extent
+    return base, full, outer
+
+
+def _region(
+    program: Program,
+    plan: StagePlan,
+    placed: Mapping[str, PlacedStage],
+    outer: tuple[LoopVar, ...],
+) -> dict[Axis, tuple[Affine, Num]]:
+    """What consumers read of ``plan``'s stage while the variables ``outer`` stand still."""
+    fixed = frozenset(outer)
+    merged: dict[Axis, tuple[Affine, Num] | None] = {}
+    for consumer in program.consumers(plan.op.name):
+        stage = placed[consumer.op.name]
+        if not _inside(stage, outer):
+            raise LoweringError(
+                f"stage {plan.op.name} is attached where its consumer {consumer.op.name} is not",
+                hint="all consumers must be computed inside the attach loop",
+            )
+        reaches = {loop.var: loop.reach for s in placed.values() for loop in s.loops}
+        for load in loads_of(consumer, plan.op.name):
+            for axis, index in zip(plan.op.axes, load.indices, strict=True):
+                window = _window(index, stage, fixed, reaches)
+                merged[axis] = window if axis not in merged else _union(merged[axis], window)
+    whole = {axis: (Affine(()), axis.extent) for axis in plan.op.axes}
+    return {axis: merged.get(axis) or whole[axis] for axis in plan.op.axes}
+
+
+def _inside(stage: PlacedStage, outer: tuple[LoopVar, ...]) -> bool:
+    around = {*stage.outer, *(loop.var for loop in stage.loops)}
+    return all(var in around for var in outer)
+
+
+def loads_of(plan: StagePlan, producer: str) -> list[Load]:
+    """Every read of ``producer`` in the bodies of a stage."""
+    return [load for load in stage_loads(plan.op) if load.tensor.op.name == producer]
+
+
+def index_affine(index: Expr, stage: PlacedStage) -> Affine | None:
+    """An index expression over the axes of ``stage`` as an affine form over loop variables."""
+    axes = (*stage.plan.op.axes, *stage.plan.op.reduce_axes)
+    form = affine_index(index, axes)
+    if form is None:
+        return None
+    coefficients, const = form
+    total = Affine((), const)
+    for axis, coefficient in coefficients.items():
+        total = total + stage.coordinate(axis).scale(coefficient)
+    return total
+
+
+def _window(
+    index: Expr, stage: PlacedStage, fixed: frozenset[LoopVar], reaches: Mapping[LoopVar, Num]
+) -> tuple[Affine, Num] | None:
+    """(first value, number of values) of ``index``, or None where only the whole range is safe."""
+    form = index_affine(index, stage)
+    if form is None:
+        return None
+    extent: Num = 1
+    for var, coefficient in form.terms:
+        if var in fixed:
+            continue
+        if coefficient < 0:
+            return None
+        extent = extent + reaches[var] * coefficient
+    outer = tuple((v, c) for v, c in form.terms if v in fixed)
+    return Affine(outer, form.const), extent
+
+
+def _union(
+    a: tuple[Affine, Num] | None, b: tuple[Affine, Num] | None
+) -> tuple[Affine, Num] | None:
+    """The hull of two windows whose starts differ by a constant."""
+    if a is None or b is None or dict(a[0].terms) != dict(b[0].terms):
+        return None
+    start = min(a[0].const, b[0].const)
+    ends = (a[1] + (a[0].const - start), b[1] + (b[0].const - start))
+    extent: Num = (
+        max(ends[0], ends[1])
+        if isinstance(ends[0], int) and isinstance(ends[1], int)
+        else np.maximum(*ends)
+    )
+    return Affine(a[0].terms, start), extent
+
+
+def factor_value(factor: Factor, values: Mapping[str, Num]) -> Num:
+    """The number behind a factor; raises LoweringError when its decision has no value."""
+    if isinstance(factor, int):
+        return factor
+    if factor not in values:
+        raise LoweringError(f"no value for decision {factor!r}", hint=f"given: {sorted(values)}")
+    return values[factor]
+
+
+def _loops(
+    plan: StagePlan, extents: Mapping[Axis, Num], values: Mapping[str, Num]
+) -> tuple[tuple[PlacedLoop, ...], dict[Axis, Num]]:
+    """Loops in execution order, and the coordinates that the loops of each axis walk."""
+    made: dict[str, PlacedLoop] = {}
+    walked: dict[Axis, Num] = {}
+    for axis in (*plan.op.axes, *plan.op.reduce_axes):
+        factors = [factor_value(f, values) for f in plan.splits.get(axis.name, ())]
+        stride: Num = 1
+        for level in range(len(factors), 0, -1):
+            _add_loop(made, plan, axis, level, factors[level - 1], stride)
+            stride = stride * factors[level - 1]
+        trips = -(-extents[axis] // stride)
+        _add_loop(made, plan, axis, 0, trips, stride)
+        walked[axis] = trips * stride
+    return tuple(made[name] for name in plan.loops()), walked
+
+
+def _add_loop(
+    made: dict[str, PlacedLoop], plan: StagePlan, axis: Axis, level: int, trips: Num, stride: Num
+) -> None:
+    name = f"{axis.name}.{level}"
+    kind = plan.kinds.get(name, LoopKind.SERIAL)
+    var = LoopVar(f"{plan.op.name}.{name}")
+    made[name] = PlacedLoop(name, axis, var, trips, stride, kind)

@@ -1,0 +1,296 @@
+"""Replay of steps: which stages exist, how their loops are split, ordered, run and attached.
+
+A program is purely structural; it holds names of decisions, never their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from sketch.access import reads
+from sketch.dag import ComputeDAG
+from sketch.errors import ScheduleError
+from sketch.expr import Axis, Expr, Load, Reduce, select
+from sketch.loopnest import LoopKind
+from sketch.rewrite import rewrite, substitute_axes
+from sketch.steps import (
+    Annotate,
+    CacheRead,
+    CacheWrite,
+    ComputeAt,
+    Factor,
+    Inline,
+    Pack,
+    Reorder,
+    Rfactor,
+    Split,
+    Step,
+)
+from sketch.tensor import Compute, Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StagePlan:
+    """One stage and the shape of its loops.
+
+    Attributes:
+        op: the computation.
+        splits: inner factors per axis name; an absent axis is one loop.
+        order: all loop names, outermost first.
+        kinds: execution of loops that are not serial.
+        attach: (stage, loop) inside which it is computed; None at the root.
+    """
+
+    op: Compute
+    splits: Mapping[str, tuple[Factor, ...]] = field(default_factory=dict)
+    order: tuple[str, ...] = ()
+    kinds: Mapping[str, LoopKind] = field(default_factory=dict)
+    attach: tuple[str, str] | None = None
+
+    def axis(self, name: str) -> Axis:
+        """The axis called ``name``; raises ScheduleError when the stage has none."""
+        for axis in (*self.op.axes, *self.op.reduce_axes):
+            if axis.name == name:
+                return axis
+        raise ScheduleError(f"stage {self.op.name} has no axis {name!r}",
+                            hint=f"it has {[a.name for a in (*self.op.axes, *self.op.reduce_axes)]}")
+
+    def loops(self) -> tuple[str, ...]:
+        """Loop names in execution order (the order of the axes where none was given)."""
+        if self.order:
+            return self.order
+        axes = (*self.op.axes, *self.op.reduce_axes)
+        return tuple(f"{a.name}.{n}" for a in axes for n in range(len(self.splits.get(a.name, ())) + 1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """All stages in topological order, and how tensors are packed."""
+
+    dag: ComputeDAG
+    stages: tuple[StagePlan, ...]
+    packs: tuple[Pack, ...] = ()
+
+    def stage(self, name: str) -> StagePlan:
+        """The stage called ``name``; raises ScheduleError when there is none."""
+        plan = self.find(name)
+        if plan is None:
+            stages = [p.op.name for p in self.stages]
+            raise ScheduleError(f"no stage {name!r}", hint=f"stages: {stages}")
+        return plan
+
+    def find(self, name: str) -> StagePlan | None:
+        """The stage called ``name``, if there is one."""
+        return next((p for p in self.stages if p.op.name == name), None)
+
+    def pack_of(self, tensor: str) -> Pack | None:
+        """How ``tensor`` is packed, if it is."""
+        return next((p for p in self.packs if p.tensor == tensor), None)
+
+    def with_stage(self, plan: StagePlan) -> Program:
+        """The program with the plan of the same name replaced."""
+        stages = tuple(plan if p.op.name == plan.op.name else p for p in self.stages)
+        return replace(self, stages=stages)
+
+    def consumers(self, name: str) -> tuple[StagePlan, ...]:
+        """The stages that read an output of stage or placeholder ``name``."""
+        return tuple(p for p in self.stages if any(t.op.name == name for t in tensors_read(p.op)))
+
+
+def tensors_read(op: Compute) -> tuple[Tensor, ...]:
+    """Every tensor that ``op`` reads, once, in order of first appearance."""
+    return tuple(reads(op))
+
+
+def initial_program(dag: ComputeDAG) -> Program:
+    """The program before any step: every stage at the root, all loops serial."""
+    return Program(dag, tuple(StagePlan(op) for op in dag.stages))
+
+
+def apply_step(program: Program, step: Step) -> Program:
+    """Apply one step; raises ScheduleError when it does not fit."""
+    match step:
+        case Inline():
+            return _inline(program, step)
+        case CacheWrite():
+            return _cache_write(program, step)
+        case CacheRead():
+            return _cache_read(program, step)
+        case Rfactor():
+            return _rfactor(program, step)
+        case Split():
+            return _split(program, step)
+        case Reorder():
+            return _reorder(program, step)
+        case ComputeAt():
+            return _compute_at(program, step)
+        case Annotate():
+            return _annotate(program, step)
+        case Pack():
+            return _pack(program, step)
+
+
+def replay(dag: ComputeDAG, steps: tuple[Step, ...]) -> Program:
+    """Apply ``steps`` one after another to the program of ``dag``."""
+    program = initial_program(dag)
+    for step in steps:
+        program = apply_step(program, step)
+    return program
+
+
+def _relink(plans: list[StagePlan], edit: Callable[[str, Load], Expr | None]) -> list[StagePlan]:
+    """Rebuild bodies after ``edit(stage, load)``, so that loads refer to the new stages."""
+    current: dict[str, Compute] = {}
+    result = []
+    for plan in plans:
+        op = plan.op
+
+        def leaf(n: Expr, name: str = op.name) -> Expr | None:
+            if not isinstance(n, Load):
+                return None
+            indices = tuple(rewrite(i, leaf) for i in n.indices)
+            load = Load(n.tensor, indices)
+            edited = edit(name, load)
+            if edited is not None:
+                return edited
+            latest = current.get(n.tensor.op.name)
+            if latest is not None and latest is not n.tensor.op:
+                return Load(Tensor(latest, n.tensor.output), indices)
+            same = all(a is b for a, b in zip(indices, n.indices, strict=True))
+            return n if same else load
+
+        bodies = tuple(rewrite(body, leaf) for body in op.bodies)
+        same = all(a is b for a, b in zip(bodies, op.bodies, strict=True))
+        new = op if same else Compute(op.name, op.axes, bodies, op.store)
+        current[op.name] = new
+        result.append(plan if new is op else replace(plan, op=new))
+    return result
+
+
+def _keep(_: str, __: Load) -> Expr | None:
+    return None
+
+
+def _inline(program: Program, step: Inline) -> Program:
+    op = program.stage(step.stage).op
+    if op.reduce is not None or any(t.op is op for t in program.dag.outputs):
+        raise ScheduleError(f"stage {op.name} is a reduction or an output and cannot be inlined")
+
+    def edit(_: str, load: Load) -> Expr | None:
+        if load.tensor.op.name != op.name:
+            return None
+        mapping = dict(zip(op.axes, load.indices, strict=True))
+        return substitute_axes(op.bodies[load.tensor.output], mapping)
+
+    rest = [p for p in program.stages if p.op.name != op.name]
+    return replace(program, stages=tuple(_relink(rest, edit)))
+
+
+def fresh_axes(op: Compute) -> tuple[Axis, ...]:
+    """New spatial axes with the names and extents of ``op``'s."""
+    return tuple(Axis(a.name, a.extent, "spatial") for a in op.axes)
+
+
+def _cache_write(program: Program, step: CacheWrite) -> Program:
+    op = program.stage(step.stage).op
+    local = Compute(f"{op.name}.local", op.axes, op.bodies)
+    axes = fresh_axes(op)
+    loads = tuple(Load(Tensor(local, n), axes) for n in range(len(op.output_dtypes)))
+    plans: list[StagePlan] = []
+    for plan in program.stages:
+        if plan.op is op:
+            plans += [StagePlan(local), StagePlan(Compute(op.name, axes, loads, op.store))]
+        else:
+            plans.append(plan)
+    return replace(program, stages=tuple(_relink(plans, _keep)))
+
+
+def _cache_read(program: Program, step: CacheRead) -> Program:
+    consumer = program.stage(step.consumer)
+    tensor = next((t for t in tensors_read(consumer.op) if t.name == step.tensor), None)
+    if tensor is None:
+        raise ScheduleError(f"stage {step.consumer} does not read {step.tensor!r}")
+    axes = tuple(Axis(f"d{n}", e, "spatial") for n, e in enumerate(tensor.shape))
+    cache = Compute(f"{step.tensor}.cache", axes, (Load(tensor, axes),))
+
+    def edit(stage: str, load: Load) -> Expr | None:
+        same = load.tensor.op.name == tensor.op.name and load.tensor.output == tensor.output
+        if stage != step.consumer or not same:
+            return None
+        return Load(Tensor(cache), load.indices)
+
+    plans: list[StagePlan] = []
+    for plan in program.stages:
+        plans += [StagePlan(cache), plan] if plan is consumer else [plan]
+    return replace(program, stages=tuple(_relink(plans, edit)))
+
+
+def _rfactor(program: Program, step: Rfactor) -> Program:
+    plan = program.stage(step.stage)
+    op, axis = plan.op, plan.axis(step.axis)
+    reduce = op.reduce
+    if reduce is None or axis.kind != "reduce":
+        raise ScheduleError(f"{step.axis!r} is no reduce axis of {step.stage}")
+    chunk = -(-axis.extent // step.parts)
+    part = Axis(f"{axis.name}_part", step.parts, "spatial")
+    inner = Axis(f"{axis.name}_chunk", chunk, "reduce")
+    index = inner * step.parts + part if step.interleave else part * chunk + inner
+    axes = fresh_axes(op)
+    mapping: dict[Axis, Expr] = {**dict(zip(op.axes, axes, strict=True)), axis: index}
+    sources = tuple(substitute_axes(s, mapping) for s in reduce.sources)
+    if chunk * step.parts != axis.extent:
+        pairs = zip(sources, reduce.reducer.identity, strict=True)
+        sources = tuple(select(index < axis.extent, s, i) for s, i in pairs)
+    rest = tuple(inner if a is axis else a for a in reduce.axes)
+    partial = Compute(f"{op.name}.rf", (*axes, part), (Reduce(reduce.reducer, sources, rest),))
+    final = Axis(f"{axis.name}_part", step.parts, "reduce")
+    loads = tuple(Load(Tensor(partial, n), (*op.axes, final)) for n in range(len(sources)))
+    combined = Compute(op.name, op.axes, (Reduce(reduce.reducer, loads, (final,)),), op.store)
+    plans: list[StagePlan] = []
+    for p in program.stages:
+        plans += [StagePlan(partial), StagePlan(combined)] if p is plan else [p]
+    return replace(program, stages=tuple(_relink(plans, _keep)))
+
+
+def _split(program: Program, step: Split) -> Program:
+    plan = program.stage(step.stage)
+    plan.axis(step.axis)
+    if step.axis in plan.splits or plan.order:
+        raise ScheduleError(f"axis {step.axis} of {step.stage} is split twice, or after a reorder")
+    return program.with_stage(replace(plan, splits={**plan.splits, step.axis: step.factors}))
+
+
+def _reorder(program: Program, step: Reorder) -> Program:
+    plan = program.stage(step.stage)
+    if sorted(step.order) != sorted(plan.loops()):
+        raise ScheduleError(
+            f"the order of {step.stage} must list its loops {plan.loops()}, got {step.order}"
+        )
+    return program.with_stage(replace(plan, order=step.order))
+
+
+def _check_loop(plan: StagePlan, loop: str) -> None:
+    if loop not in plan.loops():
+        raise ScheduleError(f"stage {plan.op.name} has no loop {loop!r}", hint=f"{plan.loops()}")
+
+
+def _compute_at(program: Program, step: ComputeAt) -> Program:
+    plan = program.stage(step.stage)
+    _check_loop(program.stage(step.target), step.loop)
+    return program.with_stage(replace(plan, attach=(step.target, step.loop)))
+
+
+def _annotate(program: Program, step: Annotate) -> Program:
+    plan = program.stage(step.stage)
+    _check_loop(plan, step.loop)
+    return program.with_stage(replace(plan, kinds={**plan.kinds, step.loop: step.loop_kind}))
+
+
+def _pack(program: Program, step: Pack) -> Program:
+    reader = program.stage(step.reader)
+    for loop in step.loops:
+        _check_loop(reader, loop)
+    if program.pack_of(step.tensor) is not None:
+        raise ScheduleError(f"tensor {step.tensor} is packed twice")
+    return replace(program, packs=(*program.packs, step))

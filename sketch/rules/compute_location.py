@@ -1,0 +1,47 @@
+"""Compute location: attach a stage inside its consumers' nest, or give it a nest of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sketch.program import StagePlan
+from sketch.rules.locations import candidate_locations
+from sketch.rules.patterns import has_data_reuse, is_output
+from sketch.rules.rule import State, Verdict
+from sketch.rules.simple import schedule_simply
+from sketch.steps import ComputeAt
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeLocation:
+    """One state per location: the register-tile loop, the L2-tile loop, the root.
+
+    A reduction over rows (softmax's maximum) is attached at the consumer's row loop, so that one
+    pass handles a block of rows.
+    """
+
+    eager: ClassVar[bool] = False
+
+    def applies(self, state: State, stage: StagePlan) -> Verdict:
+        """Stages without data reuse whose consumers all run in one nest."""
+        if is_output(state.program, stage) or stage.op.store is not None:
+            return Verdict.SKIP
+        if stage.op.reduce is not None and has_data_reuse(stage.op):
+            return Verdict.SKIP
+        found = candidate_locations(state.program, stage)
+        return Verdict.APPLY_AND_STOP if found else Verdict.SKIP
+
+    def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
+        """Attached states, deepest first; the root too, for a stage that does not reduce."""
+        name = stage.op.name
+        locations = candidate_locations(state.program, stage)
+        if stage.op.reduce is not None:
+            locations = locations[:1]
+        states = [
+            schedule_simply(state.then(ComputeAt(name, target, loop)), name)
+            for target, loop in locations
+        ]
+        if stage.op.reduce is None:
+            states.append(schedule_simply(state, name))
+        return tuple(states)

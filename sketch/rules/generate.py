@@ -1,0 +1,74 @@
+"""Sketch generation: apply rules to stages, consumers first, until every stage is scheduled."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sketch.dag import ComputeDAG
+from sketch.errors import ScheduleError
+from sketch.program import initial_program
+from sketch.rules.cache_write import AddCacheWrite
+from sketch.rules.compute_location import ComputeLocation
+from sketch.rules.inline import InlineStage
+from sketch.rules.rfactor import AddRfactor
+from sketch.rules.rule import SketchRule, State, Verdict
+from sketch.rules.simple import ScheduleSimply
+from sketch.rules.tiling import MultiLevelTilingWithFusion
+from sketch.sketch import Sketch
+from sketch.target import Target
+
+# Bound on the sketches of a task: each is searched, so a task must not drown in structure.
+MAX_SKETCHES: Final = 48
+
+CPU_RULES: Final[tuple[SketchRule, ...]] = (
+    InlineStage(),
+    AddRfactor(),
+    ComputeLocation(),
+    AddCacheWrite(),
+    MultiLevelTilingWithFusion(),
+    ScheduleSimply(),
+)
+
+
+def generate(
+    dag: ComputeDAG,
+    target: Target,
+    rules: tuple[SketchRule, ...] = CPU_RULES,
+    variant: str = "direct",
+) -> tuple[Sketch, ...]:
+    """All sketches of ``dag``, in a fixed order, at most 48.
+
+    ``rules`` are asked in order for every stage; user rules go before the built-in ones.
+
+    Raises ScheduleError when the rules leave a stage unscheduled.
+    """
+    pending = [_apply_eagerly(State(target, initial_program(dag)), rules)]
+    sketches: list[Sketch] = []
+    while pending and len(sketches) < MAX_SKETCHES:
+        state = pending.pop(0)
+        stage = state.current()
+        if stage is None:
+            sketches.append(Sketch(dag, state.steps, target, variant))
+            continue
+        successors: list[State] = []
+        for rule in rules:
+            verdict = rule.applies(state, stage)
+            if verdict is not Verdict.SKIP:
+                successors += rule.apply(state, stage)
+            if verdict is Verdict.APPLY_AND_STOP:
+                break
+        if not successors:
+            raise ScheduleError(f"no rule applies to stage {stage.op.name}",
+                                hint="end the rules with one that always applies")
+        pending += successors
+    return tuple(sketches)
+
+
+def _apply_eagerly(state: State, rules: tuple[SketchRule, ...]) -> State:
+    """Run the eager rules over all stages, consumers first."""
+    for name in [plan.op.name for plan in reversed(state.program.stages)]:
+        for rule in (rule for rule in rules if rule.eager):
+            stage = state.program.find(name)
+            if stage is not None and rule.applies(state, stage) is Verdict.APPLY_AND_STOP:
+                (state,) = rule.apply(state, stage)
+    return state

@@ -1,0 +1,62 @@
+"""Where a producer may be computed inside the nest of its consumers."""
+
+from __future__ import annotations
+
+from sketch.access import affine_index, stage_loads
+from sketch.loopnest import LoopKind
+from sketch.program import Program, StagePlan
+
+Location = tuple[str, str]
+
+
+def root_host(program: Program, plan: StagePlan) -> StagePlan:
+    """The root stage inside whose nest ``plan`` is computed (itself, when it is at the root)."""
+    while plan.attach is not None:
+        plan = program.stage(plan.attach[0])
+    return plan
+
+
+def _shared_prefix(host: StagePlan, producer: str) -> int:
+    """How many outer loops of ``host`` walk axes that select what it reads of ``producer``."""
+    common: set[str] | None = None
+    for load in stage_loads(host.op):
+        if load.tensor.op.name != producer:
+            continue
+        forms = [affine_index(index) for index in load.indices]
+        selecting = {a.name for form in forms if form is not None for a in form[0]}
+        common = selecting if common is None else common & selecting
+    count = 0
+    for loop in host.loops():
+        vectorised = host.kinds.get(loop) in (LoopKind.VECTORIZED, LoopKind.UNROLLED)
+        if loop.rsplit(".", 1)[0] not in (common or set()) or vectorised:
+            break
+        count += 1
+    return count
+
+
+def candidate_locations(program: Program, plan: StagePlan) -> tuple[Location, ...]:
+    """Loops inside which all consumers run and that narrow what they need; deepest first.
+
+    At most two: the loop at which a consumer is attached itself (the register-tile loop) or the
+    innermost loop that still selects a part of the stage, and the last loop of level 1 around it
+    (the L2-tile loop).
+    """
+    consumers = program.consumers(plan.op.name)
+    hosts = {root_host(program, c).op.name for c in consumers}
+    if len(hosts) != 1:
+        return ()
+    host = program.stage(next(iter(hosts)))
+    loops = host.loops()
+    depth = len(loops)
+    for consumer in consumers:
+        if consumer.op.name == host.op.name:
+            depth = min(depth, _shared_prefix(host, plan.op.name))
+        elif consumer.attach is not None and consumer.attach[0] == host.op.name:
+            depth = min(depth, loops.index(consumer.attach[1]) + 1)
+        else:
+            return ()
+    if depth == 0:
+        return ()
+    chosen = [loops[depth - 1]]
+    chosen += [loop for loop in reversed(loops[: depth - 1]) if loop.endswith(".1")][:1]
+    return tuple((host.op.name, loop) for loop in chosen)

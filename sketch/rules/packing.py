@@ -1,0 +1,84 @@
+"""Packing: let the innermost loops of a tiled reduction walk its operands contiguously."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sketch.access import stage_loads
+from sketch.expr import Axis, Load
+from sketch.loopnest import LoopKind
+from sketch.program import StagePlan
+from sketch.rules.patterns import coefficient_of
+from sketch.rules.rule import State
+from sketch.steps import Annotate, CacheRead, Factor, Pack, Reorder, Split
+from sketch.tensor import Placeholder
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """The part of the vector axis that one register tile covers.
+
+    Attributes:
+        loops: the loops of the reduction that walk it, outermost first.
+        factors: their trips.
+    """
+
+    loops: tuple[str, ...]
+    factors: tuple[Factor, ...]
+
+    @property
+    def axis(self) -> str:
+        """Name of the axis that the loops belong to."""
+        return self.loops[0].rsplit(".", 1)[0]
+
+
+def packing_choices(state: State, name: str, panel: Panel) -> tuple[State, ...]:
+    """States with the operands of stage ``name`` packed along the axis of ``panel``.
+
+    Constants are always packed: it costs nothing at run time.  An operand that is no constant is
+    packed by a stage of its own in one state and read in place in another.
+    """
+    stage = state.program.stage(name)
+    states: tuple[State, ...] = (state,)
+    for load, dim in packable(stage, stage.axis(panel.axis)):
+        source = load.tensor.op
+        constant = isinstance(source, Placeholder) and source.constant
+        if constant and len(state.program.consumers(source.name)) == 1:
+            states = tuple(s.then(Pack(load.tensor.name, dim, name, panel.loops)) for s in states)
+        elif len(load.indices) > 1:
+            states = (*states, *(_cache_packed(s, name, load, dim, panel) for s in states))
+    return states
+
+
+def packable(stage: StagePlan, axis: Axis) -> list[tuple[Load, int]]:
+    """Operands indexed by exactly ``axis`` in one dimension and not by it in any other, that are
+    read in one way only."""
+    found = []
+    loads = stage_loads(stage.op)
+    for load in loads:
+        coefficients = [coefficient_of(load, d, axis, stage.op) for d in range(len(load.indices))]
+        plain = [d for d, index in enumerate(load.indices) if index is axis]
+        once = len([x for x in loads if x.tensor.op.name == load.tensor.op.name]) == 1
+        moving = [d for d, c in enumerate(coefficients) if c != 0]
+        if once and len(plain) == 1 and moving == plain:
+            found.append((load, plain[0]))
+    return found
+
+
+def _cache_packed(state: State, name: str, load: Load, dim: int, panel: Panel) -> State:
+    """The operand copied into panels by a stage of its own, before the reduction runs."""
+    tensor, cache = load.tensor.name, f"{load.tensor.name}.cache"
+    blocked = f"d{dim}"
+    others = [f"d{n}" for n in range(len(load.indices)) if n != dim]
+    within = tuple(f"{blocked}.{level}" for level in range(1, len(panel.factors) + 1))
+    outer = [f"{blocked}.0", *(f"{d}.0" for d in others)]
+    annotations = [Annotate(cache, loop, LoopKind.PARALLEL.value) for loop in outer[:1]]
+    annotations += [Annotate(cache, loop, LoopKind.UNROLLED.value) for loop in within[:-1]]
+    return state.then(
+        CacheRead(tensor, name),
+        Split(cache, blocked, panel.factors),
+        Reorder(cache, (*outer, *within)),
+        *annotations,
+        Annotate(cache, within[-1], LoopKind.VECTORIZED.value),
+        Pack(cache, dim, name, panel.loops, within),
+    ).done([cache])

@@ -1,0 +1,72 @@
+"""The protocol of a generation rule, and the state that rules work on.
+
+Stages are visited consumers first.  A state is the steps so far; a rule looks at the current stage
+and returns the states that follow from applying it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import ClassVar, Protocol
+
+from sketch.program import Program, StagePlan, apply_step
+from sketch.steps import Step
+from sketch.target import Target
+
+
+class Verdict(Enum):
+    """What a rule says about a stage."""
+
+    SKIP = auto()
+    APPLY = auto()  # and let later rules offer alternatives
+    APPLY_AND_STOP = auto()  # later rules are not asked
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """A partly built sketch.
+
+    Attributes:
+        scheduled: names of the stages that need no further rule.
+    """
+
+    target: Target
+    program: Program
+    steps: tuple[Step, ...] = ()
+    scheduled: frozenset[str] = frozenset()
+
+    def then(self, *steps: Step) -> State:
+        """The state after more steps."""
+        program = self.program
+        for step in steps:
+            program = apply_step(program, step)
+        return replace(self, program=program, steps=(*self.steps, *steps))
+
+    def done(self, names: Iterable[str]) -> State:
+        """The state with stages marked as scheduled."""
+        return replace(self, scheduled=self.scheduled | frozenset(names))
+
+    def current(self) -> StagePlan | None:
+        """The last stage that is not scheduled; None when the sketch is complete."""
+        pending = [p for p in self.program.stages if p.op.name not in self.scheduled]
+        return pending[-1] if pending else None
+
+
+class SketchRule(Protocol):
+    """A generation rule: a small frozen value; its options are its fields.
+
+    ``eager`` rules are asked about every stage before any other rule is, and take effect where
+    they answer APPLY_AND_STOP: a reduction must see its consumer after inlining.
+    """
+
+    eager: ClassVar[bool]
+
+    def applies(self, state: State, stage: StagePlan) -> Verdict:
+        """Whether the rule has something to offer for ``stage``."""
+        ...
+
+    def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
+        """The states that follow; only called when ``applies`` did not skip."""
+        ...

@@ -1,0 +1,106 @@
+"""The schedule of stages that need no multi-level tiling: parallel outside, vectors inside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sketch.access import stage_loads
+from sketch.expr import Axis
+from sketch.loopnest import LoopKind
+from sketch.program import StagePlan
+from sketch.rules.patterns import coefficient_of, lanes_for, vector_axis
+from sketch.rules.rule import State, Verdict
+from sketch.steps import Annotate, Factor, Reorder, Split, Step
+from sketch.tensor import Compute
+
+_MIN_LANES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleSimply:
+    """Before: ``for i, for j``; after: ``parallel i.0, i.1, j.0, unrolled j.1, vector j.2``."""
+
+    eager: ClassVar[bool] = False
+
+    def applies(self, state: State, stage: StagePlan) -> Verdict:
+        """Every stage that no other rule took."""
+        return Verdict.APPLY_AND_STOP
+
+    def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
+        """One state; two for stages with several axes (all outer loops parallel, or rows only)."""
+        rows = schedule_simply(state, stage.op.name, rows=True)
+        if len([a for a in stage.op.axes if a.extent > 1]) < 2 or stage.op.reduce is not None:
+            return (rows,)
+        return (rows, schedule_simply(state, stage.op.name, rows=False))
+
+
+def schedule_simply(state: State, name: str, rows: bool = True) -> State:
+    """Split, order and annotate the loops of one stage.
+
+    ``rows``: the loops of the vector axis stay inside all others, so that stages computed per row
+    can be attached around them; otherwise its outer loop is parallel too.
+    """
+    stage = state.program.stage(name)
+    op = stage.op
+    vector = _simd_axis(op)
+    lanes = 1 if vector is None else lanes_for(vector, op, state.target)
+    outer = [a for a in op.axes if a is not vector]
+    steps: list[Step] = []
+    order: list[str] = [f"{a.name}.0" for a in outer]
+    parallel = list(order)
+    root = stage.attach is None
+    if outer and root and outer[-1].extent > 1:
+        steps.append(Split(name, outer[-1].name, (f"{name}.{outer[-1].name}@1",)))
+        order.append(f"{outer[-1].name}.1")
+    if vector is None:
+        order += [f"{a.name}.0" for a in op.reduce_axes]
+    else:
+        factors: tuple[Factor, ...] = (f"{name}.{vector.name}@1", lanes) if root else (lanes,)
+        steps.append(Split(name, vector.name, factors))
+        order += _vector_loops(op, vector, len(factors))
+        if root and (not rows or not outer):
+            order.remove(f"{vector.name}.0")
+            order.insert(len(parallel), f"{vector.name}.0")
+            parallel.append(f"{vector.name}.0")
+    steps.append(Reorder(name, tuple(order)))
+    if root:
+        steps += [Annotate(name, loop, LoopKind.PARALLEL.value) for loop in parallel]
+    if vector is not None:
+        last = f"{vector.name}.{len(factors)}"
+        steps.append(Annotate(name, last, LoopKind.VECTORIZED.value))
+        if root:
+            unrolled = f"{vector.name}.{len(factors) - 1}"
+            steps.append(Annotate(name, unrolled, LoopKind.UNROLLED.value))
+    return state.then(*steps).done([name])
+
+
+def _vector_loops(op: Compute, vector: Axis, levels: int) -> list[str]:
+    """Outer vector loop, reduce loops, then the loops of one register tile."""
+    return [
+        f"{vector.name}.0",
+        *(f"{a.name}.0" for a in op.reduce_axes),
+        *(f"{vector.name}.{level}" for level in range(1, levels + 1)),
+    ]
+
+
+def _simd_axis(op: Compute) -> Axis | None:
+    """The axis to vectorise, unless it would gather every operand of a reduction."""
+    axis = vector_axis(op)
+    if axis is None or axis.extent < _MIN_LANES:
+        return None
+    return axis if op.reduce is None or is_vector_friendly(op) else None
+
+
+def is_vector_friendly(op: Compute) -> bool:
+    """Whether each read that moves with the vector axis moves by one element."""
+    axis = vector_axis(op)
+    if axis is None:
+        return False
+    for load in stage_loads(op):
+        last = len(load.indices) - 1
+        for dim in range(len(load.indices)):
+            coefficient = coefficient_of(load, dim, axis, op)
+            if coefficient not in ((0, 1) if dim == last else (0,)):
+                return False
+    return True

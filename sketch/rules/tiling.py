@@ -1,0 +1,192 @@
+"""Multi-level tiling of a reduction, fused with its element-wise consumer.
+
+    structure "SSSRS":                       structure "SSRSRS":
+      parallel S0 of the consumer              parallel S0 of the consumer
+        S1, S2                                   S1
+          acc = 0        (register tile)           acc = 0           (tile in cache)
+          R: acc += ...  (S3 unrolled)             R0, S2, R1: acc += ...  (S3 unrolled)
+          consumer on the register tile            consumer on the tile
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from sketch.expr import Axis
+from sketch.loopnest import LoopKind
+from sketch.program import Program, StagePlan
+from sketch.rules.packing import Panel, packing_choices
+from sketch.rules.patterns import (
+    fusable_consumer,
+    has_data_reuse,
+    lanes_for,
+    longest,
+    vector_axis,
+)
+from sketch.rules.rule import State, Verdict
+from sketch.steps import Annotate, ComputeAt, Factor, Reorder, Split, Step
+
+REGISTER_TILE: Final = "SSSRS"
+CACHE_TILE: Final = "SSRSRS"
+
+
+@dataclass(frozen=True, slots=True)
+class MultiLevelTilingWithFusion:
+    """Tile the reduction that ``stage`` reads element by element, and compute it inside.
+
+    Attributes:
+        structures: tile structures for stages with data reuse; others take the first.
+    """
+
+    structures: tuple[str, ...] = (REGISTER_TILE, CACHE_TILE)
+
+    eager: ClassVar[bool] = False
+
+    def applies(self, state: State, stage: StagePlan) -> Verdict:
+        """Spatial stages that read a pending reduction element by element."""
+        found = tiled_producer(state, stage)
+        return Verdict.SKIP if found is None else Verdict.APPLY_AND_STOP
+
+    def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
+        """One state per structure, order of the outer tiles, and way to pack operands."""
+        producer = tiled_producer(state, stage)
+        assert producer is not None
+        reuse = has_data_reuse(producer.op)
+        several = len([a for a in producer.op.axes if a.extent > 1]) > 1
+        states: list[State] = []
+        for structure in self.structures if reuse else self.structures[:1]:
+            for vector_outside in (True, False) if reuse and several else (False,):
+                tiling = _Tiling(state, stage, producer, structure, vector_outside)
+                states += packing_choices(tiling.apply(), producer.op.name, tiling.panel())
+        return tuple(states)
+
+
+def tiled_producer(state: State, stage: StagePlan) -> StagePlan | None:
+    """The pending reduction that ``stage`` can be fused with; the one with data reuse first."""
+    program: Program = state.program
+    if stage.op.reduce is not None:
+        return None
+    found = [
+        p
+        for p in program.stages
+        if p.op.reduce is not None
+        and p.op.name not in state.scheduled
+        and vector_axis(p.op) is not None
+        and fusable_consumer(program, p) is stage
+    ]
+    return max(found, key=lambda p: has_data_reuse(p.op), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiling:
+    """The steps of one tiling; ``host`` is the consumer, ``inner`` the reduction."""
+
+    state: State
+    host: StagePlan
+    inner: StagePlan
+    structure: str
+    vector_outside: bool
+
+    def apply(self) -> State:
+        host, inner = self.host.op.name, self.inner.op.name
+        state = self.state.then(*self._split_host())
+        levels = 3 if self.structure == REGISTER_TILE else 2
+        outer = [loop for level in range(levels) for loop in self._host_level(level)]
+        rest = [] if self.structure == REGISTER_TILE else self._host_level(2)
+        tile = self._host_level(3)
+        vector = self._vector_pair()[0]
+        order = (*outer, *rest, *tile, f"{vector.name}.4")
+        state = state.then(
+            Reorder(host, order),
+            *(Annotate(host, loop, LoopKind.PARALLEL.value) for loop in self._host_level(0)),
+            *(Annotate(host, loop, LoopKind.UNROLLED.value) for loop in tile),
+            Annotate(host, f"{vector.name}.4", LoopKind.VECTORIZED.value),
+            ComputeAt(inner, host, outer[-1]),
+        )
+        return state.then(*self._schedule_inner()).done([host, inner])
+
+    def panel(self) -> Panel:
+        """The loops of the reduction that walk the vector axis within a register tile."""
+        host_axis, axis = self._vector_pair()
+        first = 0 if self.structure == REGISTER_TILE else 1
+        loops = (f"{axis.name}.{first}", f"{axis.name}.{first + 1}")
+        return Panel(loops, (self._names(host_axis)[2], self._lanes()))
+
+    def _vector_pair(self) -> tuple[Axis, Axis]:
+        axis = vector_axis(self.host.op)
+        assert axis is not None
+        position = [a is axis for a in self.host.op.axes].index(True)
+        return axis, self.inner.op.axes[position]
+
+    def _lanes(self) -> int:
+        return lanes_for(self._vector_pair()[0], self.inner.op, self.state.target)
+
+    def _is_split(self, axis: Axis) -> bool:
+        return axis.extent > 1
+
+    def _names(self, axis: Axis) -> tuple[Factor, ...]:
+        return tuple(f"{self.host.op.name}.{axis.name}@{level}" for level in (1, 2, 3))
+
+    def _split_host(self) -> list[Step]:
+        vector = self._vector_pair()[0]
+        steps: list[Step] = []
+        for axis in self.host.op.axes:
+            if axis is vector:
+                factors = (*self._names(axis), self._lanes())
+                steps.append(Split(self.host.op.name, axis.name, factors))
+            elif self._is_split(axis):
+                steps.append(Split(self.host.op.name, axis.name, self._names(axis)))
+        return steps
+
+    def _host_level(self, level: int) -> list[str]:
+        """The loops of one tile level, the vector axis outside or inside the others."""
+        vector = self._vector_pair()[0]
+        others = [
+            f"{a.name}.{level}"
+            for a in self.host.op.axes
+            if a is not vector and (level == 0 or self._is_split(a))
+        ]
+        mine = [f"{vector.name}.{level}"]
+        return mine + others if self.vector_outside and level < 3 else others + mine
+
+    def _schedule_inner(self) -> list[Step]:
+        name, register = self.inner.op.name, self.structure == REGISTER_TILE
+        vector = self._vector_pair()[1]
+        steps: list[Step] = []
+        cache_loops, tile_loops = [], []
+        for host_axis, axis in zip(self.host.op.axes, self.inner.op.axes, strict=True):
+            factors: tuple[Factor, ...] = () if register else (self._names(host_axis)[2],)
+            if axis is vector:
+                factors = (*factors, self._lanes())
+            elif not self._is_split(axis):
+                factors = ()
+            if factors:
+                steps.append(Split(name, axis.name, factors))
+            if factors and not register:
+                cache_loops.append(f"{axis.name}.0")
+            tile = 1 if factors and not register else 0
+            if axis is not vector:
+                tile_loops.append(f"{axis.name}.{tile}")
+        first = 0 if register else 1
+        tile_loops.append(f"{vector.name}.{first}")
+        outer_reduce, inner_reduce, splits = self._reduce_loops()
+        lane = f"{vector.name}.{first + 1}"
+        order = (*outer_reduce, *cache_loops, *inner_reduce, *tile_loops, lane)
+        steps += [*splits, Reorder(name, order)]
+        unrolled = [inner_reduce[-1], *tile_loops]
+        steps += [Annotate(name, loop, LoopKind.UNROLLED.value) for loop in unrolled]
+        return [*steps, Annotate(name, lane, LoopKind.VECTORIZED.value)]
+
+    def _reduce_loops(self) -> tuple[list[str], list[str], list[Step]]:
+        """Loops around the cache tile, loops inside it (the last one unrolled), and the split."""
+        name, axes = self.inner.op.name, self.inner.op.reduce_axes
+        split = longest(axes)
+        unroll = f"{name}.{split.name}@unroll"
+        others = [f"{a.name}.0" for a in axes if a is not split]
+        if self.structure == REGISTER_TILE:
+            inside = [*others, f"{split.name}.0", f"{split.name}.1"]
+            return [], inside, [Split(name, split.name, (unroll,))]
+        factors: tuple[Factor, ...] = (f"{name}.{split.name}@1", unroll)
+        inside = [*others, f"{split.name}.1", f"{split.name}.2"]
+        return [f"{split.name}.0"], inside, [Split(name, split.name, factors)]
