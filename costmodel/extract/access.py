@@ -1,0 +1,228 @@
+"""Memory accesses of a statement and their footprints, in closed form.
+
+The footprint at *level* l of a site with n loops is what the loops ``l, l+1, ..., n-1`` touch while
+those outside stand still; level n is a single execution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.extract.operations import walk_value
+from costmodel.extract.quantity import Quantity, larger, smaller, to_quantity, where
+from costmodel.extract.statement import LoopInfo, Site, Statement
+from sketch.dtypes import size_of
+from sketch.loopnest import Affine, AffineValue, Buffer, Index, LoopVar, Quasi, Scope
+
+READ, WRITE, READ_WRITE = 1.0, 2.0, 3.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dim:
+    """One dimension of an access: ``sum(|coefficient| * variable)``, moved by a few offsets.
+
+    Attributes:
+        terms: coefficients by variable.
+        spread: largest minus smallest constant offset (a stencil reads several).
+        bound: number of values a non-affine index may take, else None.
+    """
+
+    terms: dict[LoopVar, int]
+    spread: int
+    bound: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """All uses of one buffer with the same index form in one site."""
+
+    buffer: Buffer
+    site: Site
+    kind: float
+    dims: tuple[Dim, ...]
+
+    @property
+    def element_bytes(self) -> int:
+        """Size of an element."""
+        return size_of(self.buffer.dtype)
+
+    def uses(self, var: LoopVar) -> bool:
+        """Whether the index depends on a loop variable."""
+        return any(var in dim.terms for dim in self.dims)
+
+    def address_step(self, loop: LoopInfo) -> Quantity:
+        """Elements the address moves by in a trip of ``loop`` (0: it does not move)."""
+        total: Quantity = 0.0
+        for dim, stride in zip(self.dims, self.buffer.strides, strict=True):
+            coefficient = dim.terms.get(loop.var, 0)
+            if coefficient:
+                total = total + coefficient * to_quantity(stride) * loop.stride
+        return total
+
+
+def accesses_of(statement: Statement) -> tuple[Access, ...]:
+    """Accesses, the written buffer first, then vectorised reads, then the other sites'.
+
+    The order is structural, so that a slot means the same in all programs of a sketch.
+    """
+    main = _site_accesses(statement.main)
+    seen = {id(access.buffer) for access in main}
+    others: list[Access] = []
+    for site in statement.sites:
+        for access in () if site is statement.main else _site_accesses(site):
+            if id(access.buffer) not in seen:
+                seen.add(id(access.buffer))
+                others.append(access)
+    return (*main, *others)
+
+
+def _site_accesses(site: Site) -> list[Access]:
+    store = site.store
+    grouped: dict[tuple[object, ...], list[tuple[Index, ...]]] = {}
+    buffers: dict[tuple[object, ...], Buffer] = {}
+    for load in site.loads():
+        key = (id(load.buffer), *(_form_key(index) for index in load.indices))
+        grouped.setdefault(key, []).append(load.indices)
+        buffers[key] = load.buffer
+    kind = READ_WRITE if store.reducer is not None else WRITE
+    written = [Access(b, site, kind, _dims([store.indices])) for b in store.targets]
+    targets = {id(buffer) for buffer in store.targets}
+    reads = [
+        Access(buffers[key], site, READ, _dims(indices))
+        for key, indices in grouped.items()
+        if id(buffers[key]) not in targets
+    ]
+    reads.sort(key=lambda access: not any(access.uses(var) for var in site.vectors))
+    return [*written, *reads]
+
+
+def _form_key(index: Index) -> object:
+    if isinstance(index, Quasi):
+        return id(index)
+    return tuple(sorted((id(var), coefficient) for var, coefficient in index.terms))
+
+
+def _dims(indices: list[tuple[Index, ...]]) -> tuple[Dim, ...]:
+    return tuple(_dim([index[d] for index in indices]) for d in range(len(indices[0])))
+
+
+def _dim(forms: list[Index]) -> Dim:
+    first = forms[0]
+    if isinstance(first, Quasi):
+        terms: dict[LoopVar, int] = {}
+        for node in walk_value(first.expr):
+            if isinstance(node, LoopVar):
+                terms[node] = 1
+            elif isinstance(node, AffineValue):
+                terms.update({var: 1 for var, _ in node.index.terms})
+        return Dim(terms, 0, first.high - first.low + 1)
+    consts = [form.const for form in forms if isinstance(form, Affine)]
+    return Dim(dict(first.terms), max(consts) - min(consts), None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Footprint:
+    """What an access touches at each level: ``elements[l]`` and ``lines[l]``, level 0 first."""
+
+    elements: list[Quantity]
+    lines: list[Quantity]
+
+
+class _Range:
+    """Distinct values of one dimension, growing loop by loop from the innermost outwards."""
+
+    def __init__(self, dim: Dim, extent: Quantity, step: Quantity) -> None:
+        self._dim, self._extent, self._step = dim, extent / step, step
+        self._span: Quantity = 0.0
+        self._points: Quantity = 1.0 + dim.spread
+        self.values: Quantity = 1.0
+        self.values = self._clip()
+
+    def extend(self, loop: LoopInfo) -> bool:
+        """Put a loop around; False when the dimension does not depend on it."""
+        coefficient = self._dim.terms.get(loop.var)
+        if coefficient is None:
+            return False
+        self._span = self._span + abs(coefficient) * loop.reach
+        self._points = self._points * loop.extent
+        self.values = self._clip()
+        return True
+
+    def _clip(self) -> Quantity:
+        if self._dim.bound is not None:
+            return smaller(self._points, smaller(float(self._dim.bound), self._extent))
+        span: Quantity = self._span + self._dim.spread
+        if not (isinstance(self._step, float) and self._step == 1.0):
+            span = span / self._step
+        # The span overcounts strided walks, the number of points overlapping ones.
+        return smaller(smaller(span + 1.0, self._points), self._extent)
+
+
+def footprint(access: Access, loops: tuple[LoopInfo, ...], line_bytes: int) -> Footprint:
+    """Footprints of an access over ``loops`` (the loops of its own site), levels 0 to n."""
+    buffer = access.buffer
+    ranges = [
+        _Range(dim, to_quantity(extent), to_quantity(step))
+        for dim, extent, step in zip(access.dims, buffer.shape, buffer.steps, strict=True)
+    ]
+    elements, lines = [_product(ranges)], [_lines(ranges, access, line_bytes)]
+    for loop in reversed(loops):
+        # No short cut: every dimension has to see the loop.
+        if any([dim.extend(loop) for dim in ranges]):
+            elements.append(_product(ranges))
+            lines.append(_lines(ranges, access, line_bytes))
+        else:
+            elements.append(elements[-1])
+            lines.append(lines[-1])
+    return Footprint(elements[::-1], lines[::-1])
+
+
+def _product(ranges: list[_Range]) -> Quantity:
+    total: Quantity = 1.0
+    for dim in ranges:
+        total = total * dim.values
+    return total
+
+
+def _lines(ranges: list[_Range], access: Access, line_bytes: int) -> Quantity:
+    """Lines: one per contiguous run of the innermost dimension, or its bytes / line size."""
+    if not ranges:
+        return 1.0
+    strides = access.buffer.strides
+    per_line = line_bytes / access.element_bytes
+    if isinstance(strides[-1], int) and strides[-1] != 1:
+        return _product(ranges)
+    run, outer = ranges[-1].values, _product(ranges[:-1])
+    inner = access.buffer.shape[-1]
+    if len(ranges) > 1 and isinstance(inner, int) and inner < per_line:
+        # A short innermost dimension that is read in full continues into the one before it.
+        full = run >= float(inner)
+        before = ranges[-2].values
+        outer = where(full, outer / before, outer)
+        run = where(full, run * before, run)
+    return outer * larger(1.0, run / per_line)
+
+
+def at_main_levels(
+    access: Access, own: Footprint, loops: tuple[LoopInfo, ...]
+) -> Footprint:
+    """The footprint of another site's access, expressed at the levels of the main site's ``loops``.
+
+    Inside the loops that both share it is spread evenly over the main site's trips.
+    """
+    shared = 0
+    for mine, main in zip(access.site.loops, loops, strict=False):
+        if mine is not main:
+            break
+        shared += 1
+    elements, lines = own.elements[: shared + 1], own.lines[: shared + 1]
+    for loop in loops[shared:]:
+        elements.append(elements[-1] / loop.extent)
+        lines.append(lines[-1] / loop.extent)
+    return Footprint(elements, lines)
+
+
+SCOPE_CODE = {
+    Scope.INPUT: 1.0, Scope.OUTPUT: 1.0, Scope.CONSTANT: 2.0, Scope.WORKSPACE: 3.0,
+    Scope.LOCAL: 4.0, Scope.SHARED: 4.0,
+}  # fmt: skip

@@ -1,0 +1,199 @@
+"""What is known about one statement of a population: loops, footprints and working sets by level.
+
+Level l of a statement with n loops (outermost first) is the body made of loops ``l .. n-1``; level
+0 is everything, level n one execution.  Matrices are ``[levels, P]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.extract.access import (
+    Access,
+    Footprint,
+    accesses_of,
+    at_main_levels,
+    footprint,
+)
+from costmodel.extract.operations import flops, operation_counts
+from costmodel.extract.quantity import Floats, Quantity, stack
+from costmodel.extract.statement import PARALLEL_KINDS, LoopInfo, Site, Statement
+from sketch.target import Target
+
+Rows = NDArray[np.intp]
+
+
+def product(loops: tuple[LoopInfo, ...]) -> Quantity:
+    """Product of the extents."""
+    total: Quantity = 1.0
+    for loop in loops:
+        total = total * loop.extent
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """One statement of P programs, as all groups of features see it.
+
+    Attributes:
+        accesses: the written buffer first (``accesses_of``).
+        footprints: of each access, at the levels of the main site.
+    """
+
+    statement: Statement
+    count: int
+    target: Target
+    accesses: tuple[Access, ...]
+    footprints: tuple[Footprint, ...]
+
+    @property
+    def main(self) -> Site:
+        """The store that does the work."""
+        return self.statement.main
+
+    @property
+    def loops(self) -> tuple[LoopInfo, ...]:
+        """The main site's loops, outermost first."""
+        return self.main.loops
+
+    @cached_property
+    def trips(self) -> Quantity:
+        """Executions of the main store."""
+        return product(self.loops)
+
+    @cached_property
+    def extents(self) -> Floats:
+        """[n, P]."""
+        return stack([loop.extent for loop in self.loops], self.count)
+
+    @cached_property
+    def outer(self) -> Floats:
+        """[n + 1, P]: trips of the loops outside each level."""
+        ones = np.ones((1, self.count))
+        return np.concatenate([ones, np.cumprod(self.extents, axis=0)])
+
+    @cached_property
+    def inner(self) -> Floats:
+        """[n + 1, P]: trips of the loops of each level."""
+        ones = np.ones((1, self.count))
+        return np.concatenate([ones, np.cumprod(self.extents[::-1], axis=0)])[::-1]
+
+    @cached_property
+    def element_levels(self) -> tuple[Floats, ...]:
+        """Per access, [n + 1, P]: elements touched at each level."""
+        return tuple(stack(f.elements, self.count) for f in self.footprints)
+
+    @cached_property
+    def line_levels(self) -> tuple[Floats, ...]:
+        """Per access, [n + 1, P]: cache lines touched at each level."""
+        return tuple(stack(f.lines, self.count) for f in self.footprints)
+
+    @cached_property
+    def byte_levels(self) -> Floats:
+        """[n + 1, P]: bytes touched at each level, all buffers."""
+        levels = self.element_levels[0] * self.accesses[0].element_bytes
+        for access, elements in zip(self.accesses[1:], self.element_levels[1:], strict=True):
+            levels += elements * access.element_bytes
+        return levels
+
+    @cached_property
+    def working_set(self) -> Floats:
+        """[n + 1, P]: bytes of the cache lines touched at each level, all buffers."""
+        return sum(self.line_levels[1:], self.line_levels[0]) * self.target.cache_line_bytes
+
+    @cached_property
+    def columns(self) -> Rows:
+        """[P]: 0 .. P-1, to gather one level per program."""
+        return np.arange(self.count)
+
+    @cached_property
+    def _moving(self) -> NDArray[np.bool_]:
+        """[n, P]: loops of more than one trip."""
+        return self.extents > 1.0
+
+    def at(self, levels: Floats, index: int | Rows) -> Floats:
+        """[P]: one level of a matrix, the same or a different one for each program."""
+        return levels[index] if isinstance(index, int) else levels[index, self.columns]
+
+    def outermost(self, chosen: Callable[[LoopInfo], bool]) -> Rows:
+        """[P]: index of the outermost chosen loop of more than one trip; n where there is none."""
+        return self._first([chosen(loop) for loop in self.loops], 1)
+
+    def innermost(self, chosen: Callable[[LoopInfo], bool]) -> Rows:
+        """[P]: index of the innermost chosen loop of more than one trip; n where there is none."""
+        return self._first([chosen(loop) for loop in self.loops], -1)
+
+    def _first(self, chosen: list[bool], step: int) -> Rows:
+        n = len(chosen)
+        rows = np.flatnonzero(chosen)[::step]
+        if not len(rows):
+            return np.full(self.count, n, dtype=np.intp)
+        moving = self._moving[rows]
+        position = moving.argmax(axis=0)
+        return np.where(moving[position, self.columns], rows[position], n)
+
+    def extent_at(self, index: Rows) -> Floats:
+        """[P]: the extent of a loop per program; 1 where the index is n."""
+        padded = np.concatenate([self.extents, np.ones((1, self.count))])
+        return padded[index, self.columns]
+
+    @cached_property
+    def task_level(self) -> int:
+        """The level inside the parallel loops."""
+        return sum(loop.kind in PARALLEL_KINDS for loop in self.loops)
+
+    @cached_property
+    def reduce_level(self) -> Rows:
+        """[P]: the level of the outermost reduce loop (n without one)."""
+        return self.outermost(lambda loop: loop.reduce)
+
+    def traffic_level(self, capacity: int) -> Rows:
+        """[P]: the level whose data moves into a cache once per visit.
+
+        It is the outermost loop of which a single trip fits: what consecutive trips share stays in
+        the cache, so the loop moves its own footprint, once for every trip of the loops around.
+        """
+        if not self.loops:
+            return np.zeros(self.count, dtype=np.intp)
+        return (self.working_set[1:] > capacity).sum(axis=0)
+
+    @cached_property
+    def operations(self) -> Mapping[str, Quantity]:
+        """Operations by kind, all sites and trips."""
+        totals: dict[str, Quantity] = {}
+        for site in self.statement.sites:
+            trips = product(site.loops)
+            for kind, number in operation_counts(site.store).items():
+                if number:
+                    totals[kind] = totals.get(kind, 0.0) + number * trips
+        return totals
+
+    @cached_property
+    def main_operations(self) -> Mapping[str, float]:
+        """Operations of one execution of the main store, by kind."""
+        return operation_counts(self.main.store)
+
+    @cached_property
+    def flops(self) -> Quantity:
+        """Floating-point operations, all sites and trips."""
+        total: Quantity = 0.0
+        for site in self.statement.sites:
+            total = total + flops(operation_counts(site.store)) * product(site.loops)
+        return total
+
+
+def analyse(statement: Statement, count: int, target: Target) -> Analysis:
+    """Footprints of all accesses of a statement of ``count`` programs."""
+    accesses = accesses_of(statement)
+    main = statement.main
+    footprints = []
+    for access in accesses:
+        own = footprint(access, access.site.loops, target.cache_line_bytes)
+        same = access.site is main
+        footprints.append(own if same else at_main_levels(access, own, main.loops))
+    return Analysis(statement, count, target, accesses, tuple(footprints))

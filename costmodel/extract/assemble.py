@@ -1,0 +1,122 @@
+"""From a nest to the features of all its statements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.extract.analysis import Analysis, analyse
+from costmodel.extract.draft_terms import DraftTerms, draft_terms
+from costmodel.extract.locality import (
+    buffer_columns,
+    cache_columns,
+    cache_traffic,
+    intensity_columns,
+)
+from costmodel.extract.quantity import Quantity
+from costmodel.extract.registers import register_tile
+from costmodel.extract.statement import Statement, statements_of
+from costmodel.extract.structure import (
+    allocation_columns,
+    annotation_columns,
+    computation_columns,
+    hardware_columns,
+    packing_columns,
+    parallel_columns,
+    register_columns,
+    structure_columns,
+    validity_columns,
+)
+from costmodel.extract.validity import validity
+from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX
+from costmodel.features import Features
+from sketch.loopnest import LoopNest
+from sketch.target import Target
+
+if TYPE_CHECKING:
+    from sketch.dag import ComputeDAG
+
+Columns = dict[str, Quantity]
+
+
+def extract(nest: LoopNest, count: int, dag: ComputeDAG, target: Target) -> Features:
+    """The features of a population of one sketch.
+
+    Args:
+        nest: lowered from arrays ``[count]``, or from ints (then ``count`` is 1).
+        count: programs.
+        dag: what the nest computes; tells how large packed constants were.
+        target: the machine.
+
+    Returns:
+        One row per statement and program, in the order of the nest.
+    """
+    statements = statements_of(nest)
+    shared = _shared_buffers(statements)
+    originals = {t.name: math.prod(t.shape) for t in dag.inputs}
+    values = np.zeros((len(statements), FEATURE_COUNT, count), dtype=np.float32)
+    for row, statement in enumerate(statements):
+        analysis = analyse(statement, count, target)
+        columns = _columns(analysis, shared, originals)
+        columns |= structure_columns(analysis, len(statements), len(nest.roots))
+        _write(values[row], columns)
+    return Features(values, tuple(statement.name for statement in statements))
+
+
+def draft(nest: LoopNest, count: int, target: Target) -> Iterator[DraftTerms]:
+    """The draft model's terms of each statement, without the other features."""
+    for statement in statements_of(nest):
+        analysis = analyse(statement, count, target)
+        yield draft_terms(
+            analysis, register_tile(analysis), validity(analysis.main), cache_traffic(analysis)
+        )
+
+
+def _columns(
+    analysis: Analysis, shared: frozenset[int], originals: Mapping[str, int]
+) -> Columns:
+    tile, checks = register_tile(analysis), validity(analysis.main)
+    traffic = cache_traffic(analysis)
+    return {
+        **computation_columns(analysis),
+        **annotation_columns(analysis),
+        **buffer_columns(analysis, traffic, shared),
+        **intensity_columns(analysis),
+        **cache_columns(analysis, traffic),
+        **allocation_columns(analysis),
+        **register_columns(analysis, tile),
+        **parallel_columns(analysis),
+        **validity_columns(analysis, tile, checks),
+        **packing_columns(analysis, originals),
+        **hardware_columns(analysis.target),
+        **_draft_columns(draft_terms(analysis, tile, checks, traffic)),
+    }
+
+
+def _draft_columns(terms: DraftTerms) -> Columns:
+    return {
+        "draft_compute_seconds": terms.compute,
+        "draft_memory_seconds": terms.memory,
+        "draft_overhead_seconds": terms.overhead,
+        "draft_seconds": terms.total,
+    }
+
+
+def _shared_buffers(statements: tuple[Statement, ...]) -> frozenset[int]:
+    """Buffers that more than one statement touches."""
+    users: dict[int, set[str]] = {}
+    for statement in statements:
+        for site in statement.sites:
+            for buffer in site.buffers():
+                users.setdefault(id(buffer), set()).add(statement.name)
+    return frozenset(buffer for buffer, names in users.items() if len(names) > 1)
+
+
+def _write(rows: NDArray[np.float32], columns: Columns) -> None:
+    """Put columns into a statement's [F, P]; features without a column stay 0."""
+    for name, value in columns.items():
+        rows[FEATURE_INDEX[name]] = value

@@ -1,0 +1,145 @@
+"""Operations of one execution of a store, by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from costmodel.feature_table import OP_KINDS
+from sketch.dtypes import BOOL, is_float
+from sketch.expr import (
+    ARITHMETIC,
+    COMPARISON,
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    Select,
+    Unary,
+    children,
+)
+from sketch.loopnest import Affine, AffineValue, BufferLoad, Quasi, Store
+
+_FLOAT_KIND = {
+    "add": "float_add", "sub": "float_add", "mul": "float_mul", "div": "float_div",
+    "min": "float_minmax", "max": "float_minmax", "pow": "float_math", "mod": "float_div",
+    "floordiv": "float_div", "neg": "float_other", "abs": "float_other",
+}  # fmt: skip
+
+# What one operation counts for: a fused multiply-add is two.
+FLOPS = {
+    kind: {"mac": 2.0, "int": 0.0, "bool": 0.0, "float_other": 0.0}.get(kind, 1.0)
+    for kind in OP_KINDS
+}
+
+
+def walk_value(node: Expr) -> Iterator[Expr]:
+    """A value's nodes, parents first; shared nodes once; not inside affine indices."""
+    seen: set[int] = set()
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        yield current
+        if isinstance(current, BufferLoad):
+            pending.extend(i.expr for i in reversed(current.indices) if isinstance(i, Quasi))
+        else:
+            pending.extend(reversed(children(current)))
+
+
+def is_index(node: Expr) -> bool:
+    """Whether a node only computes an index or compares indices (no data in it)."""
+    if isinstance(node, BufferLoad):
+        return False
+    parts = children(node)
+    if not parts:
+        return isinstance(node, AffineValue) or not is_float(node.dtype)
+    return all(is_index(part) for part in parts)
+
+
+def operation_counts(store: Store) -> dict[str, float]:
+    """Operations of one execution by kind.
+
+    Index arithmetic and guards over indices are not counted: they are hoisted or partitioned away.
+    """
+    counts = dict.fromkeys(OP_KINDS, 0.0)
+    for value in store.values:
+        _count(value, counts)
+    if store.reducer is not None:
+        for result in store.reducer.result:
+            _count(result, counts)
+        _fuse(store, counts)
+    return counts
+
+
+def _count(value: Expr, counts: dict[str, float]) -> None:
+    for node in walk_value(value):
+        kind = _kind(node)
+        if kind is not None:
+            counts[kind] += 1.0
+
+
+def _kind(node: Expr) -> str | None:
+    match node:
+        case Select(condition, _, _):
+            return None if is_index(condition) else "select"
+        case Binary() | Unary() | Cast():
+            return None if is_index(node) else _arithmetic(node)
+        case _:
+            return None
+
+
+def _arithmetic(node: Binary | Unary | Cast) -> str:
+    if isinstance(node, Cast):
+        return "float_other"
+    operand = node.lhs if isinstance(node, Binary) else node.operand
+    if node.op in COMPARISON:
+        return "float_compare" if is_float(operand.dtype) else "int"
+    if node.dtype == BOOL:
+        return "bool"
+    if not is_float(node.dtype):
+        return "int"
+    return _FLOAT_KIND.get(node.op, "float_math" if node.op not in ARITHMETIC else "float_other")
+
+
+def _fuse(store: Store, counts: dict[str, float]) -> None:
+    """A sum whose term is a product (perhaps guarded) is a fused multiply-add."""
+    reducer = store.reducer
+    if reducer is None or reducer.name != "sum" or not is_float(store.values[0].dtype):
+        return
+    term = store.values[0]
+    while isinstance(term, Select) and is_index(term.condition):
+        term = term.then
+    if isinstance(term, Binary) and term.op == "mul":
+        counts["mac"] += 1.0
+        counts["float_add"] -= 1.0
+        counts["float_mul"] -= 1.0
+
+
+def flops(counts: dict[str, float]) -> float:
+    """Floating-point operations of the counts."""
+    return sum(FLOPS[kind] * number for kind, number in counts.items())
+
+
+def as_affine(node: Expr) -> Affine | None:
+    """An index expression of a nest as an affine form, or None."""
+    match node:
+        case AffineValue(index):
+            return index
+        case Const(value, _):
+            return Affine((), int(value))
+        case Binary("add", lhs, rhs, _):
+            return _combine(lhs, rhs, 1)
+        case Binary("sub", lhs, rhs, _):
+            return _combine(lhs, rhs, -1)
+        case Binary("mul", lhs, Const(value, _), _) | Binary("mul", Const(value, _), lhs, _):
+            form = as_affine(lhs)
+            return None if form is None else form.scale(int(value))
+        case _:
+            return None
+
+
+def _combine(lhs: Expr, rhs: Expr, sign: int) -> Affine | None:
+    a, b = as_affine(lhs), as_affine(rhs)
+    return None if a is None or b is None else a + b.scale(sign)

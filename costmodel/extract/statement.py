@@ -1,0 +1,142 @@
+"""A nest as statements: which stores a stage has, and the loops around each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from costmodel.errors import CostModelError
+from costmodel.extract.operations import walk_value
+from costmodel.extract.quantity import Quantity, is_one, to_quantity
+from sketch.loopnest import (
+    Allocate,
+    Branch,
+    Buffer,
+    BufferLoad,
+    Loop,
+    LoopKind,
+    LoopNest,
+    LoopVar,
+    Node,
+    Store,
+)
+
+PARALLEL_KINDS = (LoopKind.PARALLEL, LoopKind.BLOCK)
+VECTOR_KINDS = (LoopKind.VECTORIZED, LoopKind.THREAD)
+UNROLLED_KINDS = (LoopKind.UNROLLED, LoopKind.VTHREAD)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopInfo:
+    """A loop, with its numbers as floats; shared by all stores inside it."""
+
+    var: LoopVar
+    extent: Quantity
+    stride: Quantity  # the variable grows by this in a trip
+    reach: Quantity  # largest value of the variable
+    kind: LoopKind
+    reduce: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """A store with the loops around it, outermost first.
+
+    Loops that have one trip in every program are left out.  ``allocations`` pairs a private buffer
+    with the number of loops around its allocation; ``vectors`` and ``reduces`` are the variables of
+    all vectorised and all reduce loops, whatever their trips.
+    """
+
+    store: Store
+    loops: tuple[LoopInfo, ...]
+    allocations: tuple[tuple[Buffer, int], ...] = ()
+    vectors: frozenset[LoopVar] = frozenset()
+    reduces: frozenset[LoopVar] = frozenset()
+
+    def allocation_depth(self, buffer: Buffer) -> int:
+        """How many of the loops are around the allocation of ``buffer`` (0: the caller's)."""
+        return next((depth for b, depth in self.allocations if b is buffer), 0)
+
+    def loads(self) -> tuple[BufferLoad, ...]:
+        """The distinct loads of the stored values, in order of appearance."""
+        nodes = (node for value in self.store.values for node in walk_value(value))
+        return tuple({id(n): n for n in nodes if isinstance(n, BufferLoad)}.values())
+
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Buffers written or read."""
+        return (*self.store.targets, *(load.buffer for load in self.loads()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statement:
+    """The stores of one stage: initialisation, update, write-back.  ``main`` does the work."""
+
+    name: str
+    main: Site
+    sites: tuple[Site, ...]
+
+
+def statements_of(nest: LoopNest) -> tuple[Statement, ...]:
+    """The statements of a nest, in order of their first store."""
+    sites: list[Site] = []
+    for node in nest.roots:
+        _visit(node, _Context(), sites)
+    if not sites:
+        raise CostModelError("the nest has no store", f"nest {nest.name}")
+    groups: dict[str, list[Site]] = {}
+    for site in sites:
+        groups.setdefault(site.store.stage, []).append(site)
+    return tuple(Statement(name, _main(group), tuple(group)) for name, group in groups.items())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Context:
+    loops: tuple[LoopInfo, ...] = ()
+    allocations: tuple[tuple[Buffer, int], ...] = ()
+    vectors: frozenset[LoopVar] = frozenset()
+    reduces: frozenset[LoopVar] = frozenset()
+
+    def inside(self, loop: Loop) -> _Context:
+        var = frozenset((loop.var,))
+        vectors = self.vectors | var if loop.kind in VECTOR_KINDS else self.vectors
+        reduces = self.reduces | var if loop.axis_kind == "reduce" else self.reduces
+        return _Context((*self.loops, *_loop_info(loop)), self.allocations, vectors, reduces)
+
+    def with_buffer(self, buffer: Buffer) -> _Context:
+        return replace(self, allocations=(*self.allocations, (buffer, len(self.loops))))
+
+
+def _visit(node: Node, context: _Context, sites: list[Site]) -> None:
+    match node:
+        case Store():
+            sites.append(
+                Site(node, context.loops, context.allocations, context.vectors, context.reduces)
+            )
+            return
+        case Loop():
+            inner, bodies = context.inside(node), [node.body]
+        case Allocate():
+            inner, bodies = context.with_buffer(node.buffer), [node.body]
+        case Branch():
+            inner, bodies = context, [case.body for case in node.cases]
+    for body in bodies:
+        for child in body:
+            _visit(child, inner, sites)
+
+
+def _loop_info(loop: Loop) -> tuple[LoopInfo, ...]:
+    """Nothing for a loop of one trip.
+
+    No feature may depend on such loops, so that one candidate (where they are seen) and a
+    population (where they are not) give the same numbers.
+    """
+    extent = to_quantity(loop.extent)
+    if is_one(extent):
+        return ()
+    stride = to_quantity(loop.stride)
+    reach = (extent - 1.0) * stride
+    return (LoopInfo(loop.var, extent, stride, reach, loop.kind, loop.axis_kind == "reduce"),)
+
+
+def _main(sites: list[Site]) -> Site:
+    """The update of a reduction, else the last store; never chosen by a number."""
+    return next((s for s in sites if s.store.reducer is not None), sites[-1])
