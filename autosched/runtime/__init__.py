@@ -1,0 +1,1 @@
+"""Compiled networks: memory, the native plan, running, profiling, saving and loading."""

@@ -1,0 +1,154 @@
+"""From compiled kernels and the values that connect them to a program with placed memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.runtime.errors import AssemblyError
+from autosched.runtime.memory import allocate, view
+from autosched.runtime.memory_plan import Block, align, plan_memory
+from autosched.runtime.program import Place, Program, Step, StepInfo, TensorSpec
+
+if TYPE_CHECKING:
+    from codegen.kernel import Kernel
+    from sketch.target import Target
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One execution of a kernel.
+
+    Attributes:
+        kernel: the code; one kernel may serve several calls.
+        values: for each of the kernel's arguments the name of a value or of a constant.
+        info: what it is, for people.
+    """
+
+    kernel: Kernel
+    values: tuple[str, ...]
+    info: StepInfo
+
+    def bound(self, *scopes: str) -> tuple[str, ...]:
+        """Names of the values bound to arguments of these scopes ("input", "output", ...)."""
+        pairs = zip(self.kernel.arguments, self.values, strict=True)
+        return tuple(value for argument, value in pairs if argument.scope in scopes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wiring:
+    """A network of kernel calls.
+
+    Attributes:
+        inputs: specs of the network's inputs; each is a value of that name.
+        outputs: spec of each output and the name of the value or constant that it is; the shapes
+            may differ (views), the row-major elements are the same.
+        calls: in execution order.
+        constants: packed arrays by name.
+        sizes: bytes of every value that is no constant.
+    """
+
+    name: str
+    target: Target
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[tuple[TensorSpec, str], ...]
+    calls: tuple[Call, ...]
+    constants: Arrays
+    sizes: Mapping[str, int]
+
+
+def assemble(wiring: Wiring) -> tuple[Program, NDArray[np.uint8]]:
+    """Place every value, and fill the constants' segment.
+
+    Raises:
+        AssemblyError: a call reads what nobody wrote, or a value is written twice.
+    """
+    places, constants_bytes = _place_constants(wiring.constants)
+    plan = plan_memory(_blocks(wiring))
+    places |= {name: Place("arena", offset) for name, offset in plan.offsets.items()}
+    steps = tuple(_step(number, call, places) for number, call in enumerate(wiring.calls))
+    program = Program(
+        name=wiring.name,
+        target=wiring.target,
+        inputs=tuple((spec, places[spec.name]) for spec in wiring.inputs),
+        outputs=tuple((spec, places[value]) for spec, value in wiring.outputs),
+        steps=steps,
+        arena_bytes=plan.size_bytes,
+        constants_bytes=constants_bytes,
+    )
+    return program, _fill_constants(wiring.constants, places, constants_bytes)
+
+
+def check_no_nan(constants: Arrays) -> None:
+    """Raise AssemblyError when a floating-point constant holds NaN."""
+    for name, array in constants.items():
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            count = int(np.isnan(array).sum())
+            raise AssemblyError(
+                f"{count} of {array.size} elements are NaN",
+                f"constant {name!r}",
+                "repair the weights: every output that depends on them would be NaN",
+            )
+
+
+def _place_constants(constants: Arrays) -> tuple[dict[str, Place], int]:
+    places: dict[str, Place] = {}
+    offset = 0
+    for name, array in constants.items():
+        places[name] = Place("constants", offset)
+        offset += align(array.nbytes)
+    return places, offset
+
+
+def _fill_constants(
+    constants: Arrays, places: Mapping[str, Place], size_bytes: int
+) -> NDArray[np.uint8]:
+    memory = allocate(size_bytes)
+    for name, array in constants.items():
+        view(memory, places[name].offset, str(array.dtype), array.shape)[...] = array
+    return memory
+
+
+def _blocks(wiring: Wiring) -> list[Block]:
+    """The lifetime of every value and workspace; -1 is before the first step."""
+    first = {spec.name: -1 for spec in wiring.inputs}
+    last = dict(first)
+
+    def read(name: str, step: int, where: str) -> None:
+        if name in wiring.constants:
+            return
+        if name not in first:
+            raise AssemblyError(f"value {name!r} is read before it is written", where)
+        last[name] = step
+
+    workspaces = []
+    for number, call in enumerate(wiring.calls):
+        for name in call.bound("input", "constant"):
+            read(name, number, call.info.name)
+        for name in call.bound("output"):
+            if name in first:
+                raise AssemblyError(f"value {name!r} is written twice", call.info.name)
+            first[name] = last[name] = number
+        if call.kernel.workspace_bytes:
+            size = call.kernel.workspace_bytes
+            workspaces.append(Block(_workspace(number), size, number, number))
+    for spec, name in wiring.outputs:
+        read(name, len(wiring.calls), f"output {spec.name!r}")
+    return [Block(n, wiring.sizes[n], first[n], last[n]) for n in first] + workspaces
+
+
+def _workspace(step: int) -> str:
+    return f"workspace of step {step}"
+
+
+def _step(number: int, call: Call, places: Mapping[str, Place]) -> Step:
+    arguments = [places[name] for name in call.values]
+    # A kernel without a workspace still takes the pointer; it never follows it.
+    arguments.append(places.get(_workspace(number), Place("arena", 0)))
+    return Step(call.kernel.symbol, tuple(arguments), call.info)

@@ -1,0 +1,64 @@
+"""End-to-end times of repeated runs."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """Wall-clock seconds of each run, in order: inputs copied in, all steps, outputs copied out."""
+
+    name: str
+    seconds: tuple[float, ...]
+    threads: int
+
+    @property
+    def mean(self) -> float:
+        """Arithmetic mean, in seconds."""
+        return statistics.fmean(self.seconds)
+
+    @property
+    def median(self) -> float:
+        """Median, in seconds."""
+        return statistics.median(self.seconds)
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the sample, in seconds; 0 for a single run."""
+        return statistics.stdev(self.seconds) if len(self.seconds) > 1 else 0.0
+
+    @property
+    def min(self) -> float:
+        """Fastest run, in seconds."""
+        return min(self.seconds)
+
+    @property
+    def max(self) -> float:
+        """Slowest run, in seconds."""
+        return max(self.seconds)
+
+    def to_json(self) -> dict[str, float | int | str]:
+        """The summary as JSON values, times in milliseconds."""
+        return {
+            "name": self.name,
+            "threads": self.threads,
+            "repeats": len(self.seconds),
+            "mean_ms": self.mean * 1e3,
+            "median_ms": self.median * 1e3,
+            "std_ms": self.std * 1e3,
+            "min_ms": self.min * 1e3,
+            "max_ms": self.max * 1e3,
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name}: median {_ms(self.median)}, mean {_ms(self.mean)} ± {_ms(self.std)}, "
+            f"min {_ms(self.min)}, max {_ms(self.max)} "
+            f"({len(self.seconds)} runs, {self.threads} thread{'s' if self.threads > 1 else ''})"
+        )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f} ms"

@@ -1,0 +1,15 @@
+"""Errors of the runtime layer."""
+
+from sketch.errors import AutoschedError
+
+
+class InputError(AutoschedError):
+    """``run`` was given a wrong name, shape, dtype or kind of array."""
+
+
+class ModuleFileError(AutoschedError):
+    """A file is no module, is damaged, or was written by a newer release."""
+
+
+class AssemblyError(AutoschedError):
+    """Kernels and values do not fit together, or a weight is NaN."""

@@ -1,0 +1,42 @@
+"""Memory that kernels work in: private, anonymous, aligned to huge pages."""
+
+from __future__ import annotations
+
+import mmap
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+HUGE_PAGE_BYTES: Final = 2 * 1024 * 1024
+
+
+def allocate(size_bytes: int) -> NDArray[np.uint8]:
+    """Zeroed bytes, uint8 ``[size_bytes]``, that start at a multiple of 2 MB.
+
+    The kernel is asked for huge pages, which it grants to private mappings only; where it knows
+    none the memory is ordinary.  The array owns the mapping.
+    """
+    total = size_bytes + 2 * HUGE_PAGE_BYTES
+    mapping = mmap.mmap(-1, total, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        _advise(mapping)
+    whole = np.frombuffer(mapping, dtype=np.uint8)
+    start = -whole.ctypes.data % HUGE_PAGE_BYTES
+    return whole[start : start + size_bytes]
+
+
+def _advise(mapping: mmap.mmap) -> None:
+    try:
+        mapping.madvise(mmap.MADV_HUGEPAGE)
+    except OSError:
+        return  # a kernel built without transparent huge pages: only slower
+
+
+def view(
+    memory: NDArray[np.uint8], offset: int, dtype: str, shape: tuple[int, ...]
+) -> NDArray[Any]:
+    """The bytes of ``memory`` from ``offset`` on as an array of ``dtype`` and ``shape``."""
+    count = int(np.prod(shape, dtype=np.int64))
+    size = count * np.dtype(dtype).itemsize
+    return memory[offset : offset + size].view(dtype).reshape(shape)

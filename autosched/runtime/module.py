@@ -1,0 +1,253 @@
+"""``Module``: a compiled network that runs, is timed, profiled and saved."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.runtime.benchmark import Benchmark
+from autosched.runtime.errors import InputError
+from autosched.runtime.executor import Executor, NativeLibrary
+from autosched.runtime.profiler import Profile, make_profile
+from autosched.runtime.program import Program, TensorSpec
+from autosched.runtime.runner import available_cores, shared_runner
+from autosched.runtime.summary import program_table
+
+if TYPE_CHECKING:
+    from sketch.target import Target
+
+_WARMUP_SECONDS = 0.05
+_PROFILE_RUNS = 20
+
+
+class Module:
+    """A compiled network.
+
+    Calls from several threads are safe: they run one after another.
+
+    Attributes:
+        program: the plan, as data.
+        objects: machine code by symbol, as written to a file by ``save``.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        constants: NDArray[np.uint8],
+        library: NativeLibrary,
+        objects: Mapping[str, bytes],
+    ) -> None:
+        """``constants``: the constants' segment; ``library``: the loaded ``objects``."""
+        self.program, self.objects = program, objects
+        self._executor = Executor(program, constants, library)
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        return self.program.name
+
+    @property
+    def target(self) -> Target:
+        return self.program.target
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """The model's inputs: name, shape, dtype."""
+        return tuple(spec for spec, _ in self.program.inputs)
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """The model's outputs: name, shape, dtype."""
+        return tuple(spec for spec, _ in self.program.outputs)
+
+    @property
+    def constants(self) -> NDArray[np.uint8]:
+        """The packed constants, uint8 ``[constants_bytes]``."""
+        return self._executor.constants
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        """Compute the outputs.
+
+        Args:
+            inputs: an array for each input name: NumPy, or anything with ``__dlpack__``.  Any
+                strides; shape and dtype must be the model's.  NaN and infinity are legal values.
+
+        Returns:
+            New arrays by output name.
+
+        Raises:
+            InputError: a name is missing or unknown, or a shape or dtype differs.
+        """
+        arrays = check_inputs(self.inputs, inputs)
+        with self._lock:
+            return shared_runner().call(lambda: self._once(arrays))
+
+    def benchmark(
+        self, inputs: Mapping[str, Any] | None = None, repeats: int = 50, warmup: int = 5
+    ) -> Benchmark:
+        """Time ``repeats`` runs, after ``warmup`` runs that are not counted (and at least 50 ms).
+
+        Args:
+            inputs: as for ``run``; random values when None.
+            repeats: runs that are counted, at least 1.
+            warmup: runs before them, at least 0.
+        """
+        arrays = check_inputs(self.inputs, self._default(inputs))
+        if repeats < 1 or warmup < 0:
+            raise InputError(
+                f"repeats must be at least 1 and warmup at least 0, got {repeats} and {warmup}"
+            )
+        with self._lock:
+            seconds = shared_runner().call(lambda: self._time(arrays, repeats, warmup))
+        return Benchmark(self.name, tuple(seconds), self.target.threads)
+
+    def profile(
+        self, inputs: Mapping[str, Any] | None = None, repeats: int = _PROFILE_RUNS
+    ) -> Profile:
+        """Time every step inside ordinary runs: a table of operators (median over ``repeats``).
+
+        The path is that of ``run``; a clock is read between steps.  What the steps do not account
+        for (copies at the edge, the clock) is the row "rest".
+        """
+        arrays = check_inputs(self.inputs, self._default(inputs))
+        with self._lock:
+            seconds, steps = shared_runner().call(lambda: self._time_steps(arrays, repeats))
+        return make_profile(self.program, seconds, steps)
+
+    def pin_threads(self, cores: Sequence[int] | None = None) -> None:
+        """Bind the worker threads of this process to cores (default: the first ones lent to us).
+
+        All modules of a process share the workers.  Threads of the caller are left alone.
+        """
+        count = self.target.threads
+        shared_runner().pin(sorted(available_cores())[:count] if cores is None else cores)
+
+    def random_inputs(self, seed: int = 0) -> dict[str, NDArray[Any]]:
+        """Standard-normal floats, small integers and random booleans, by input name."""
+        rng = np.random.default_rng(seed)
+        return {spec.name: _random(spec, rng) for spec in self.inputs}
+
+    def save(self, path: str | Path) -> None:
+        """Write the module to one file (suffix ``.asd``), which ``autosched.load`` reads.
+
+        The file holds machine code, packed constants, the plan and the target: no Python objects.
+        """
+        from autosched.runtime.archive import write_archive
+
+        write_archive(Path(path), self.program, self.constants, self.objects)
+
+    def summary(self) -> str:
+        """A table: layers, operator, shapes, task and where each schedule comes from."""
+        return program_table(self.program)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(map(str, self.inputs))
+        outputs = ", ".join(map(str, self.outputs))
+        return f"Module({self.name}: {inputs} -> {outputs}; {len(self.program.steps)} kernels)"
+
+    def _default(self, inputs: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        return self.random_inputs() if inputs is None else inputs
+
+    def _load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        for name, place in self._executor.inputs.items():
+            np.copyto(place, arrays[name])
+
+    def _once(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        self._load(arrays)
+        self._executor.run()
+        return self._results()
+
+    def _results(self) -> dict[str, NDArray[Any]]:
+        return {name: place.copy() for name, place in self._executor.outputs.items()}
+
+    def _warm(self, arrays: Mapping[str, NDArray[Any]], least: int) -> None:
+        """Threads awake, caches filled, every page touched."""
+        deadline = time.perf_counter() + _WARMUP_SECONDS
+        runs = 0
+        while runs < least or time.perf_counter() < deadline:
+            self._once(arrays)
+            runs += 1
+
+    def _time(self, arrays: Mapping[str, NDArray[Any]], repeats: int, warmup: int) -> list[float]:
+        self._warm(arrays, warmup)
+        seconds = []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            self._once(arrays)
+            seconds.append(time.perf_counter() - start)
+        return seconds
+
+    def _time_steps(
+        self, arrays: Mapping[str, NDArray[Any]], repeats: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Seconds end to end, float64 ``[repeats]``, and of every step, ``[repeats, steps]``."""
+        self._warm(arrays, 1)
+        total = np.zeros(repeats)
+        steps = np.zeros((repeats, len(self.program.steps)))
+        for row in range(repeats):
+            start = time.perf_counter()
+            self._load(arrays)
+            nanoseconds = self._executor.run_timed()
+            self._results()
+            total[row] = time.perf_counter() - start
+            steps[row] = nanoseconds * 1e-9
+        return total, steps
+
+
+def _random(spec: TensorSpec, rng: np.random.Generator) -> NDArray[Any]:
+    kind = np.dtype(spec.dtype).kind
+    if kind == "f":
+        return rng.standard_normal(spec.shape).astype(spec.dtype)
+    high = 2 if kind == "b" else 8
+    return rng.integers(0, high, spec.shape).astype(spec.dtype)
+
+
+def check_inputs(specs: Sequence[TensorSpec], inputs: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """``inputs`` as NumPy arrays, in the order of ``specs``; raises InputError on a mismatch."""
+    expected = f"the model takes {', '.join(map(str, specs))}"
+    if not isinstance(inputs, Mapping):
+        raise InputError(
+            f"inputs must be a dict from name to array, got {type(inputs).__name__}", "", expected
+        )
+    names = [spec.name for spec in specs]
+    missing = [name for name in names if name not in inputs]
+    unknown = [str(name) for name in inputs if name not in names]
+    if missing or unknown:
+        parts = [f"no array for input {n!r}" for n in missing]
+        parts += [f"no input is named {n!r}" for n in unknown]
+        raise InputError("; ".join(parts), hint=expected)
+    return {spec.name: _check_input(spec, inputs[spec.name]) for spec in specs}
+
+
+def _check_input(spec: TensorSpec, value: Any) -> NDArray[Any]:
+    where = f"input {spec.name!r}"
+    if not isinstance(value, np.ndarray):
+        if not hasattr(value, "__dlpack__"):
+            raise InputError(
+                f"{type(value).__name__} is no array", where, "give a NumPy array or DLPack"
+            )
+        value = _from_dlpack(value, where)
+    if value.shape != spec.shape:
+        raise InputError(f"shape {value.shape}, expected {spec.shape}", where)
+    if value.dtype != np.dtype(spec.dtype):
+        raise InputError(
+            f"dtype {value.dtype}, expected {spec.dtype}", where, f"use .astype('{spec.dtype}')"
+        )
+    return value
+
+
+def _from_dlpack(value: Any, where: str) -> NDArray[Any]:
+    try:
+        return np.from_dlpack(value)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        raise InputError(
+            f"cannot read {type(value).__name__} through DLPack: {error}",
+            where,
+            "give an array in CPU memory that needs no gradient",
+        ) from error

@@ -1,0 +1,152 @@
+"""A compiled network as plain data: everything but the machine code and the constants' bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, Self
+
+from autosched.runtime.errors import ModuleFileError
+from sketch.target import Target
+
+Segment = Literal["arena", "constants"]
+PROGRAM_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """An input or output of a network, as its caller sees it."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}{list(self.shape)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A value in memory: ``offset`` bytes into a segment."""
+
+    segment: Segment
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepInfo:
+    """What a step is, for people.
+
+    Attributes:
+        name: name of the operator instance.
+        layers: the network's own layer names that were fused into it.
+        op: what it computes, as one word or a few joined by ``+``.
+        shapes: shapes of its inputs and outputs as text.
+        flops: floating-point operations of one execution.
+        task: key of its tuning task.
+        schedule: "record" (the best of a log) or "model" (predicted, never measured).
+    """
+
+    name: str
+    layers: tuple[str, ...] = ()
+    op: str = ""
+    shapes: str = ""
+    flops: float = 0.0
+    task: str = ""
+    schedule: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Call ``symbol`` with a table of pointers: the kernel's arguments, then its workspace."""
+
+    symbol: str
+    arguments: tuple[Place, ...]
+    info: StepInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Steps in execution order and the memory they work in.
+
+    Attributes:
+        inputs, outputs: the network's edge, each with its place.
+        arena_bytes, constants_bytes: sizes of the two segments.
+    """
+
+    name: str
+    target: Target
+    inputs: tuple[tuple[TensorSpec, Place], ...]
+    outputs: tuple[tuple[TensorSpec, Place], ...]
+    steps: tuple[Step, ...]
+    arena_bytes: int
+    constants_bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        return {
+            "version": PROGRAM_VERSION,
+            "name": self.name,
+            "target": self.target.to_json(),
+            "inputs": [_edge_json(edge) for edge in self.inputs],
+            "outputs": [_edge_json(edge) for edge in self.outputs],
+            "steps": [_step_json(step) for step in self.steps],
+            "arena_bytes": self.arena_bytes,
+            "constants_bytes": self.constants_bytes,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of ``to_json``; raises ModuleFileError on anything else."""
+        version = data.get("version") if isinstance(data, Mapping) else None
+        if version != PROGRAM_VERSION:
+            raise ModuleFileError(
+                f"module format {version!r}, this release reads {PROGRAM_VERSION}",
+                hint="compile the network again with this release, or update autosched",
+            )
+        try:
+            return cls(
+                name=str(data["name"]),
+                target=Target.from_json(data["target"]),
+                inputs=tuple(_edge_from(edge) for edge in data["inputs"]),
+                outputs=tuple(_edge_from(edge) for edge in data["outputs"]),
+                steps=tuple(_step_from(step) for step in data["steps"]),
+                arena_bytes=int(data["arena_bytes"]),
+                constants_bytes=int(data["constants_bytes"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModuleFileError(f"the module's plan is damaged: {error!r}") from error
+
+
+def _edge_json(edge: tuple[TensorSpec, Place]) -> dict[str, Any]:
+    spec, place = edge
+    return {
+        "name": spec.name,
+        "shape": list(spec.shape),
+        "dtype": spec.dtype,
+        "place": [place.segment, place.offset],
+    }
+
+
+def _edge_from(data: Mapping[str, Any]) -> tuple[TensorSpec, Place]:
+    shape = tuple(int(extent) for extent in data["shape"])
+    return TensorSpec(str(data["name"]), shape, str(data["dtype"])), _place_from(data["place"])
+
+
+def _place_from(data: Any) -> Place:
+    segment, offset = data
+    if segment not in ("arena", "constants"):
+        raise ValueError(f"no segment {segment!r}")
+    return Place(segment, int(offset))
+
+
+def _step_json(step: Step) -> dict[str, Any]:
+    info = {item.name: getattr(step.info, item.name) for item in fields(step.info)}
+    places = [[place.segment, place.offset] for place in step.arguments]
+    return {"symbol": step.symbol, "arguments": places, "info": info}
+
+
+def _step_from(data: Mapping[str, Any]) -> Step:
+    info = StepInfo(**{**data["info"], "layers": tuple(data["info"]["layers"])})
+    places = tuple(_place_from(place) for place in data["arguments"])
+    return Step(str(data["symbol"]), places, info)

@@ -1,0 +1,45 @@
+"""The table that ``Module.summary`` prints."""
+
+from __future__ import annotations
+
+from autosched.runtime.program import Program
+from autosched.runtime.table import render_table, shorten
+
+_SCHEDULES = {"record": "tuned", "model": "model only"}
+
+
+def program_table(program: Program) -> str:
+    """One row a kernel, then totals and which tasks have no record."""
+    rows = [
+        (
+            str(number),
+            shorten(", ".join(step.info.layers) or step.info.name, 44),
+            step.info.op,
+            shorten(step.info.shapes, 52),
+            f"{step.info.flops / 1e6:.1f}",
+            step.info.task[:8],
+            _SCHEDULES.get(step.info.schedule, step.info.schedule),
+        )
+        for number, step in enumerate(program.steps)
+    ]
+    header = ("#", "layers", "operator", "shapes", "MFLOP", "task", "schedule")
+    table = render_table(header, rows, left=(1, 2, 3, 5, 6))
+    return "\n".join([f"{program.name} for {program.target.arch}", table, *_totals(program)])
+
+
+def _totals(program: Program) -> list[str]:
+    infos = [step.info for step in program.steps]
+    tasks = {info.task for info in infos}
+    untuned = {info.task for info in infos if info.schedule != "record"}
+    flops = sum(info.flops for info in infos)
+    lines = [
+        f"{len(infos)} kernels, {len(tasks)} tasks, {flops / 1e9:.3f} GFLOP, constants "
+        f"{program.constants_bytes / 1e6:.1f} MB, arena {program.arena_bytes / 1e6:.1f} MB, "
+        f"{program.target.threads} threads"
+    ]
+    if untuned:
+        lines.append(
+            f"{len(untuned)} of {len(tasks)} tasks have no record and use the best schedule that "
+            f"the draft model predicts: {', '.join(sorted(task[:8] for task in untuned))}"
+        )
+    return lines
