@@ -1,0 +1,79 @@
+"""The reference: a graph evaluated node by node, in float64, through the expressions' oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.graph.errors import GraphError
+from autosched.graph.ir import Graph, Node, Value
+from autosched.graph.ops.lowering import lower
+from autosched.graph.ops.shape import Reshape
+from sketch.dag import ComputeDAG
+from sketch.dtypes import is_float
+from sketch.interpret import interpret
+from sketch.tensor import placeholder
+
+Reference = NDArray[Any]
+"""float64 for floating-point values, else the value's own dtype."""
+
+
+def evaluate(graph: Graph, inputs: Mapping[str, NDArray[Any]]) -> dict[str, Reference]:
+    """All outputs of ``graph``, by public name.
+
+    Raises:
+        GraphError: an input is missing, unknown or of a wrong shape.
+    """
+    check_inputs(graph, inputs)
+    last_use = {name: node for node in graph.nodes for name in node.inputs}
+    values: dict[str, Reference] = {name: np.asarray(array) for name, array in inputs.items()}
+    values.update(graph.constants)
+    for node in graph.nodes:
+        values[node.output] = evaluate_node(node, {name: values[name] for name in node.inputs})
+        for name in set(node.inputs) - graph.result_values:
+            if last_use[name] is node:
+                del values[name]
+    return {result.name: values[result.value] for result in graph.results}
+
+
+def evaluate_node(node: Node, inputs: Mapping[str, NDArray[Any]]) -> Reference:
+    """The output of one node."""
+    if isinstance(node.op, Reshape):
+        return np.asarray(inputs[node.inputs[0]]).reshape(node.op.shape)
+    names = {name: f"operand{index}" for index, name in enumerate(dict.fromkeys(node.inputs))}
+    arrays = {names[name]: _widened(inputs[name]) for name in names}
+    tensors = {
+        name: placeholder(arrays[label].shape, _element_dtype(inputs[name]), label)
+        for name, label in names.items()
+    }
+    results = lower(node.op, [tensors[name] for name in node.inputs], "result")
+    dag = ComputeDAG(results)
+    return interpret(dag, arrays)[dag.output_names[0]]
+
+
+def check_inputs(graph: Graph, inputs: Mapping[str, NDArray[Any]]) -> None:
+    """Raise GraphError unless ``inputs`` has an array of the right shape for every input."""
+    expected: dict[str, Value] = {value.name: value for value in graph.inputs}
+    if set(inputs) != set(expected):
+        raise GraphError(
+            f"inputs {sorted(inputs)} were given", f"graph {graph.name}",
+            f"give {sorted(expected)}",
+        )
+    for name, value in expected.items():
+        if np.shape(inputs[name]) != value.shape:
+            raise GraphError(
+                f"input {name!r} has shape {np.shape(inputs[name])}", f"graph {graph.name}",
+                f"its shape must be {value.shape}",
+            )
+
+
+def _element_dtype(array: NDArray[Any]) -> str:
+    name = str(array.dtype)
+    return "float32" if is_float(name) else name
+
+
+def _widened(array: NDArray[Any]) -> NDArray[Any]:
+    return array.astype(np.float64) if is_float(str(array.dtype)) else array

@@ -1,0 +1,105 @@
+"""From a network to its kernel calls and the distinct tasks behind them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from autosched.graph.fusion import FusedGroup, fuse
+from autosched.graph.ir import Graph, Network, Value
+from autosched.graph.ops.shape import Reshape
+from autosched.graph.optimize import optimize
+from autosched.graph.subgraph import LoweredGroup, Subgraph, lower_group
+from sketch.dag import ComputeDAG
+
+
+class WeightedTask(NamedTuple):
+    """A program to tune, and how often the network runs it."""
+
+    dag: ComputeDAG
+    weight: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Extraction:
+    """A network as kernel calls.
+
+    Attributes:
+        graph: the optimised graph; its inputs and outputs are those of the model.
+        subgraphs: in execution order; together they compute every value that is not a view.
+        tasks: distinct programs in order of first use, each with its number of uses.
+        results: public output name -> name of the value in whose buffer it lies: the output of
+            a subgraph, an input of the graph, or a constant.  The shape may differ from the
+            buffer's (views), the row-major elements are the same.
+    """
+
+    graph: Graph
+    subgraphs: tuple[Subgraph, ...]
+    tasks: tuple[WeightedTask, ...]
+    results: Mapping[str, str]
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return self.graph.inputs
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        return self.graph.outputs
+
+
+def extract(model: Network | Graph) -> Extraction:
+    """Optimise, fuse and lower a model; identical subgraphs share one program object.
+
+    Subgraphs share a task when their programs agree to the letter (names follow from structure),
+    so that a kernel's arguments mean the same thing in each of them.
+    """
+    graph = optimize(model.graph if isinstance(model, Network) else model)
+    views = _views(graph)
+    subgraphs: list[Subgraph] = []
+    programs: dict[tuple[str, str], ComputeDAG] = {}
+    numbers: Counter[str] = Counter()
+    for group in fuse(graph):
+        lowered = lower_group(graph, group)
+        dag = programs.setdefault((lowered.dag.key, str(lowered.dag)), lowered.dag)
+        numbers[lowered.name] += 1
+        name = f"{lowered.name}.{numbers[lowered.name]}"
+        subgraphs.append(_subgraph(graph, group, lowered, dag, name, views))
+    uses = Counter(id(subgraph.dag) for subgraph in subgraphs)
+    tasks = tuple(WeightedTask(dag, uses[id(dag)]) for dag in programs.values())
+    results = {result.name: views.get(result.value, result.value) for result in graph.results}
+    return Extraction(graph, tuple(subgraphs), tasks, results)
+
+
+def _subgraph(
+    graph: Graph,
+    group: FusedGroup,
+    lowered: LoweredGroup,
+    dag: ComputeDAG,
+    name: str,
+    views: Mapping[str, str],
+) -> Subgraph:
+    constants = {
+        label: graph.constants[value]
+        for label, value in lowered.operands.items()
+        if value in graph.constants
+    }
+    inputs = {
+        label: views.get(value, value)
+        for label, value in lowered.operands.items()
+        if label not in constants
+    }
+    layers = tuple(dict.fromkeys(origin for node in group.nodes for origin in node.origins))
+    return Subgraph(
+        name, dag, inputs, constants, group.root.output, dag.output_names[0], layers
+    )
+
+
+def _views(graph: Graph) -> dict[str, str]:
+    """The value in whose buffer each reshaped value lies."""
+    sources: dict[str, str] = {}
+    for node in graph.nodes:
+        if isinstance(node.op, Reshape):
+            sources[node.output] = sources.get(node.inputs[0], node.inputs[0])
+    return sources

@@ -1,0 +1,168 @@
+"""Which nodes share a kernel: FuseOps over post-dominators (Chen et al., OSDI'18, section 3).
+
+1. An anchor (convolution, dense, pooling, reduction) takes the element-wise and broadcast nodes
+   after it, as long as all paths from its output meet again (a diamond is taken whole or not at
+   all) and shapes stay those of the anchor.  Expensive anchors choose first: where two
+   convolutions meet in an addition, the larger one computes it.
+2. What is left of element-wise, broadcast and injective nodes forms chains in the same way.
+3. Such a chain moves into the reduction that is its only reader.
+
+Nodes that are views (reshape) or opaque stay outside, or alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from autosched.graph.ir import Graph, Node
+from autosched.graph.ops.base import Pattern
+from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.matmul import Dense, MatMul
+from autosched.graph.ops.norm import Softmax
+from autosched.graph.ops.shape import Reshape
+
+_EXIT: Final = -1  # the virtual node that reads all outputs
+
+
+@dataclass(frozen=True, slots=True)
+class FusedGroup:
+    """Nodes of one kernel, in topological order; only the last one's output leaves the group."""
+
+    nodes: tuple[Node, ...]
+
+    @property
+    def root(self) -> Node:
+        return self.nodes[-1]
+
+
+def fuse(graph: Graph) -> tuple[FusedGroup, ...]:
+    """Partition the nodes of ``graph``, except views, into groups in execution order."""
+    return _Fusion(graph).groups()
+
+
+def work(graph: Graph, node: Node) -> int:
+    """Multiplications of a matrix product or convolution, else elements read: a rough cost."""
+    types = graph.types
+    output = types[node.output]
+    match node.op:
+        case Conv2d():
+            weight = types[node.inputs[1]]
+            channels = node.op.split_weight(weight.shape)[0]
+            return output.size * (weight.size // channels)
+        case Dense() | MatMul():
+            return output.size * types[node.inputs[0]].shape[-1]
+        case _:
+            return sum(types[name].size for name in node.inputs)
+
+
+class _Fusion:
+    """The partition while it grows: the group of each node, by position in the graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._nodes = graph.nodes
+        self._position = {node.output: index for index, node in enumerate(graph.nodes)}
+        self._readers = [self._readers_of(node) for node in graph.nodes]
+        self._dominator = _post_dominators(self._readers)
+        self._group: dict[int, list[int]] = {}
+
+    def groups(self) -> tuple[FusedGroup, ...]:
+        anchors = [
+            index
+            for index, node in enumerate(self._nodes)
+            if node.op.pattern in (Pattern.REDUCTION, Pattern.COMPLEX)
+        ]
+        for index in sorted(anchors, key=lambda i: (-work(self._graph, self._nodes[i]), i)):
+            self._grow(index, Pattern.BROADCAST, same_shape=True)
+        for index, node in enumerate(self._nodes):
+            if index not in self._group and node.op.pattern <= Pattern.INJECTIVE:
+                self._grow(index, Pattern.INJECTIVE, same_shape=False)
+        for index in anchors:
+            self._take_prologue(index)
+        for index, node in enumerate(self._nodes):
+            if index not in self._group and not isinstance(node.op, Reshape):
+                self._group[index] = [index]
+        # a group runs when the last of its nodes may run; that order is topological
+        distinct = {id(members): members for members in self._group.values()}
+        ordered = sorted((sorted(members) for members in distinct.values()), key=lambda m: m[-1])
+        return tuple(FusedGroup(tuple(self._nodes[i] for i in members)) for members in ordered)
+
+    def _readers_of(self, node: Node) -> tuple[int, ...]:
+        readers = [self._position[r.output] for r in self._graph.consumers.get(node.output, ())]
+        leaves = node.output in self._graph.result_values or not readers
+        return (*readers, _EXIT) if leaves else tuple(readers)
+
+    def _grow(self, start: int, limit: Pattern, same_shape: bool) -> None:
+        """Extend the group of ``start`` by one post-dominator after the other."""
+        members = [start]
+        self._group[start] = members
+        shape = self._shape(start)
+        sink = self._dominator[start]
+        while sink != _EXIT:
+            added = [*self._between(members[-1], sink), sink]
+            if any(not self._may_join(i, limit) for i in added):
+                return
+            if same_shape and any(self._shape(i) != shape for i in added):
+                return
+            members.extend(added)
+            self._group.update(dict.fromkeys(added, members))
+            sink = self._dominator[sink]
+
+    def _may_join(self, index: int, limit: Pattern) -> bool:
+        return index not in self._group and self._nodes[index].op.pattern <= limit
+
+    def _shape(self, index: int) -> tuple[int, ...]:
+        return self._graph.types[self._nodes[index].output].shape
+
+    def _between(self, start: int, sink: int) -> list[int]:
+        """Nodes on the paths from ``start`` to its post-dominator ``sink``, both excluded."""
+        found: set[int] = set()
+        pending = list(self._readers[start])
+        while pending:
+            index = pending.pop()
+            if index != sink and index not in found:
+                found.add(index)
+                pending.extend(self._readers[index])
+        return sorted(found)
+
+    def _take_prologue(self, anchor: int) -> None:
+        """Move the chain that only this reduction reads into it.
+
+        Softmax reads its input three times, convolutions and pools read each element for several
+        windows: there a chain would be computed again and again, so it keeps its own kernel.
+        """
+        node = self._nodes[anchor]
+        if node.op.pattern != Pattern.REDUCTION or isinstance(node.op, Softmax):
+            return
+        source = self._position.get(node.inputs[0])
+        if source is None or self._readers[source] != (anchor,):
+            return
+        chain = self._group.get(source)
+        if chain is None or any(self._nodes[i].op.pattern > Pattern.INJECTIVE for i in chain):
+            return
+        members = self._group[anchor]
+        members.extend(chain)
+        self._group.update(dict.fromkeys(chain, members))
+
+
+def _post_dominators(readers: Sequence[tuple[int, ...]]) -> list[int]:
+    """The immediate post-dominator of every node; nodes are in topological order."""
+    dominator = [_EXIT] * len(readers)
+    depth = {_EXIT: 0}
+    for index in range(len(readers) - 1, -1, -1):
+        common = readers[index][0]
+        for reader in readers[index][1:]:
+            common = _common(common, reader, dominator, depth)
+        dominator[index] = common
+        depth[index] = depth[common] + 1
+    return dominator
+
+
+def _common(lhs: int, rhs: int, dominator: Sequence[int], depth: dict[int, int]) -> int:
+    while lhs != rhs:
+        if depth[lhs] < depth[rhs]:
+            lhs, rhs = rhs, lhs
+        lhs = dominator[lhs]
+    return lhs

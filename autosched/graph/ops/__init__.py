@@ -1,0 +1,1 @@
+"""Graph operators, one family a file: attributes, shape inference, lowering to expressions."""

@@ -1,0 +1,122 @@
+"""What every graph operator is: frozen attributes, shape inference, a fusion class."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar, Literal
+
+from autosched.graph.errors import GraphError
+
+Shape = tuple[int, ...]
+Pair = tuple[int, int]
+Layout = Literal["NCHW", "NHWC"]
+
+
+class Pattern(IntEnum):
+    """How an operator may be fused, from the most to the least permissive.
+
+    The classes are those of FuseOps (Chen et al., OSDI'18, section 3).
+    """
+
+    ELEMENTWISE = 0  # output element i reads element i of every operand
+    BROADCAST = 1  # as above, but an operand may be repeated along some axes
+    INJECTIVE = 2  # one input element per output element, at any position
+    REDUCTION = 3  # several input elements per output element, little reuse
+    COMPLEX = 4  # conv, dense, pooling: an anchor that takes an element-wise epilogue
+    OPAQUE = 8  # never fused
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Shape and dtype of a value."""
+
+    shape: Shape
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+class Op(ABC):
+    """Base of graph operators: frozen dataclasses whose fields are the attributes."""
+
+    __slots__ = ()
+
+    pattern: ClassVar[Pattern]
+    roles: ClassVar[tuple[str, ...]] = ("data",)
+    """Names of the inputs, in order; the last one repeats for variadic operators."""
+
+    @property
+    def kind(self) -> str:
+        """Name of the operator, in snake case; also names its stages."""
+        return type(self).__name__.lower()
+
+    @abstractmethod
+    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
+        """Type of the output.  Raises GraphError when the inputs do not fit."""
+
+
+def expect_inputs(op: Op, inputs: Sequence[TensorType], low: int, high: int | None = None) -> None:
+    """Raise GraphError unless ``low <= len(inputs) <= high`` (``high`` defaults to ``low``)."""
+    limit = low if high is None else high
+    if not low <= len(inputs) <= limit:
+        wanted = str(low) if low == limit else f"{low} to {limit}"
+        raise GraphError(f"takes {wanted} inputs, got {len(inputs)}")
+
+
+def expect_rank(op: Op, value: TensorType, rank: int, role: str = "data") -> None:
+    """Raise GraphError unless ``value`` has ``rank`` dimensions."""
+    if len(value.shape) != rank:
+        raise GraphError(f"{role} must have {rank} dimensions, got {value}")
+
+
+def expect_shape(value: TensorType, shape: Shape, role: str) -> None:
+    """Raise GraphError unless ``value`` has exactly this shape."""
+    if value.shape != shape:
+        raise GraphError(f"{role} must have shape {shape}, got {value}")
+
+
+def broadcast_shape(shapes: Sequence[Shape]) -> Shape:
+    """NumPy's broadcast of several shapes.  Raises GraphError when they do not fit."""
+    rank = max(len(shape) for shape in shapes)
+    result = [1] * rank
+    for shape in shapes:
+        for dimension, extent in enumerate(shape, rank - len(shape)):
+            if extent != 1 and result[dimension] not in (1, extent):
+                listed = " and ".join(map(str, shapes))
+                raise GraphError(f"shapes {listed} do not broadcast")
+            result[dimension] = max(result[dimension], extent)
+    return tuple(result)
+
+
+def normalize_axis(axis: int, rank: int) -> int:
+    """``axis`` counted from the front.  Raises GraphError when it is out of range."""
+    if not -rank <= axis < rank:
+        raise GraphError(f"axis {axis} is out of range for {rank} dimensions")
+    return axis % rank
+
+
+def split_nchw(shape: Shape, layout: Layout) -> tuple[int, int, int, int]:
+    """Batch, channels, height, width of a 4-D shape in ``layout``."""
+    batch, first, second, third = shape
+    if layout == "NCHW":
+        return batch, first, second, third
+    return batch, third, first, second
+
+
+def join_nchw(batch: int, channels: int, height: int, width: int, layout: Layout) -> Shape:
+    """The 4-D shape in ``layout``."""
+    if layout == "NCHW":
+        return (batch, channels, height, width)
+    return (batch, height, width, channels)

@@ -1,0 +1,93 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from autosched.graph.errors import GraphError
+from autosched.graph.ops.base import (
+    Op,
+    Pattern,
+    Shape,
+    TensorType,
+    broadcast_shape,
+    expect_inputs,
+    expect_rank,
+    expect_shape,
+)
+from sketch.operators import broadcast, layout, matmul
+from sketch.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Dense(Op):
+    """``data [m, k] @ weight [k, n]``, plus ``bias [n]`` if given: a fully connected layer."""
+
+    pattern: ClassVar[Pattern] = Pattern.COMPLEX
+    roles: ClassVar[tuple[str, ...]] = ("data", "weight", "bias")
+
+    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
+        expect_inputs(self, inputs, 2, 3)
+        data, weight = inputs[:2]
+        expect_rank(self, data, 2)
+        expect_rank(self, weight, 2, "weight")
+        if data.shape[1] != weight.shape[0]:
+            raise GraphError(f"inner extents of data {data} and weight {weight} differ")
+        if len(inputs) == 3:
+            expect_shape(inputs[2], (weight.shape[1],), "bias")
+        return TensorType((data.shape[0], weight.shape[1]), data.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class MatMul(Op):
+    """``lhs [..., m, k] @ rhs [..., k, n]`` with broadcast leading dimensions."""
+
+    pattern: ClassVar[Pattern] = Pattern.COMPLEX
+    roles: ClassVar[tuple[str, ...]] = ("lhs", "rhs")
+
+    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
+        expect_inputs(self, inputs, 2)
+        lhs, rhs = inputs
+        if min(len(lhs.shape), len(rhs.shape)) < 2:
+            raise GraphError(f"operands need at least 2 dimensions, got {lhs} and {rhs}")
+        if lhs.shape[-1] != rhs.shape[-2]:
+            raise GraphError(f"inner extents of {lhs} and {rhs} differ")
+        batch = broadcast_shape((lhs.shape[:-2], rhs.shape[:-2]))
+        return TensorType((*batch, lhs.shape[-2], rhs.shape[-1]), lhs.dtype)
+
+
+def lower_dense(op: Dense, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
+    """A matrix product, then the bias."""
+    result = matmul.dense(inputs[0], inputs[1], name)
+    if len(inputs) == 3:
+        result = broadcast.add(result, inputs[2], f"{name}.bias_add")
+    return (result,)
+
+
+def lower_matmul(op: MatMul, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
+    """One matrix product, or a batch of them with equal leading dimensions."""
+    lhs, rhs = inputs
+    if lhs.ndim == rhs.ndim == 2:
+        return (matmul.matmul(lhs, rhs, name),)
+    batch = broadcast_shape((lhs.shape[:-2], rhs.shape[:-2]))
+    flat = [
+        _as_batch(tensor, batch, f"{name}.{role}")
+        for tensor, role in zip(inputs, op.roles, strict=True)
+    ]
+    if len(batch) == 1:
+        return (matmul.batch_matmul(flat[0], flat[1], name),)
+    product = matmul.batch_matmul(flat[0], flat[1], f"{name}.batch")
+    return (layout.reshape(product, (*batch, lhs.shape[-2], rhs.shape[-1]), name),)
+
+
+def _as_batch(data: Tensor, batch: Shape, name: str) -> Tensor:
+    """``data [..., m, k]`` as ``[b, m, k]``, its leading dimensions broadcast to ``batch``."""
+    full = (*batch, *data.shape[-2:])
+    if data.shape != full:
+        data = broadcast.broadcast_to(data, full, f"{name}.broadcast")
+    if len(batch) == 1:
+        return data
+    return layout.reshape(data, (prod(batch), *data.shape[-2:]), name)

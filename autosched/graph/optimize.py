@@ -1,0 +1,30 @@
+"""The passes in order: from the graph as the model has it to the graph that is fused."""
+
+from collections.abc import Callable
+from typing import Final
+
+from autosched.graph.ir import Graph
+from autosched.graph.passes.batch_norm import fold_batch_norm
+from autosched.graph.passes.clean_up import clean_up
+from autosched.graph.passes.constant_folding import fold_constants
+from autosched.graph.passes.dead_code import remove_dead_code
+from autosched.graph.passes.layout import to_channels_last
+
+Pass = Callable[[Graph], Graph]
+
+PASSES: Final[tuple[Pass, ...]] = (
+    clean_up,
+    fold_constants,
+    fold_batch_norm,
+    to_channels_last,
+    clean_up,  # transposes that turned out to be views; operands of now equal shape
+    fold_constants,
+    remove_dead_code,
+)
+
+
+def optimize(graph: Graph) -> Graph:
+    """Apply all passes; every intermediate graph is verified as it is built."""
+    for apply in PASSES:
+        graph = apply(graph)
+    return graph

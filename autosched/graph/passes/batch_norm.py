@@ -1,0 +1,123 @@
+"""Batch-norm with constant statistics: into the layer before it, or into a scale and a shift."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.ir import Array, Graph, Node
+from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.elementwise import Binary
+from autosched.graph.ops.matmul import Dense
+from autosched.graph.ops.norm import BatchNorm
+
+Float64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Affine:
+    """``x * scale + shift`` per channel, in float64 ``[c]``."""
+
+    scale: Float64
+    shift: Float64
+
+
+def fold_batch_norm(graph: Graph) -> Graph:
+    """Fold batch-norms into the weights and bias of the conv or dense layer before them.
+
+    A layer qualifies when its parameters are constant and nothing else reads its output.  Other
+    batch-norms of constant statistics become a multiplication and an addition.  All arithmetic on
+    parameters is in float64.
+    """
+    folded = {
+        node.inputs[0]: node
+        for node in graph.nodes
+        if isinstance(node.op, BatchNorm) and _foldable_producer(graph, node)
+    }
+    builder = GraphBuilder.from_graph(graph)
+    for node in graph.nodes:
+        if node.output in folded:
+            _emit_folded(builder, graph, node, folded[node.output])
+        elif isinstance(node.op, BatchNorm) and _affine(graph, node) is not None:
+            if node.inputs[0] not in folded:
+                _emit_scale_shift(builder, graph, node)
+        else:
+            builder.copy(node, node.inputs)
+    return builder.finish(graph.results)
+
+
+def _foldable_producer(graph: Graph, norm: Node) -> bool:
+    data = norm.inputs[0]
+    producer = graph.producers.get(data)
+    return (
+        producer is not None
+        and isinstance(producer.op, Conv2d | Dense)
+        and all(name in graph.constants for name in producer.inputs[1:])
+        and graph.consumers[data] == (norm,)
+        and data not in graph.result_values
+        and _affine(graph, norm) is not None
+        and _same_channels(producer, norm)
+    )
+
+
+def _same_channels(producer: Node, norm: Node) -> bool:
+    assert isinstance(norm.op, BatchNorm)
+    return not isinstance(producer.op, Conv2d) or producer.op.layout == norm.op.layout
+
+
+def _affine(graph: Graph, norm: Node) -> _Affine | None:
+    """Scale and shift of a batch-norm; None unless its parameters are constant."""
+    assert isinstance(norm.op, BatchNorm)
+    if any(name not in graph.constants for name in norm.inputs[1:]):
+        return None
+    gamma, beta, mean, variance = (
+        graph.constants[name].astype(np.float64) for name in norm.inputs[1:]
+    )
+    scale = gamma / np.sqrt(variance + norm.op.epsilon)
+    return _Affine(scale, beta - mean * scale)
+
+
+def _emit_folded(builder: GraphBuilder, graph: Graph, layer: Node, norm: Node) -> None:
+    affine = _affine(graph, norm)
+    assert affine is not None
+    weight = _scaled_weight(layer, graph.constants, affine.scale)
+    bias = affine.shift
+    if len(layer.inputs) == 3:
+        bias = bias + graph.constants[layer.inputs[2]].astype(np.float64) * affine.scale
+    names = (
+        builder.constant(builder.unique(f"{layer.name}.weight"), weight),
+        builder.constant(builder.unique(f"{layer.name}.bias"), bias.astype(np.float32)),
+    )
+    origins = (*layer.origins, *norm.origins)
+    builder.add(layer.op, (layer.inputs[0], *names), norm.output, layer.name, origins)
+
+
+def _scaled_weight(layer: Node, constants: Mapping[str, Array], scale: Float64) -> Array:
+    weight = constants[layer.inputs[1]].astype(np.float64)
+    if isinstance(layer.op, Conv2d) and layer.op.layout == "NCHW":
+        scale = scale.reshape(-1, 1, 1, 1)  # OIHW: output channels come first
+    return (weight * scale).astype(np.float32)
+
+
+def _emit_scale_shift(builder: GraphBuilder, graph: Graph, norm: Node) -> None:
+    assert isinstance(norm.op, BatchNorm)
+    affine = _affine(graph, norm)
+    assert affine is not None
+    rank = len(graph.types[norm.inputs[0]].shape)
+    shape = [1] * rank
+    shape[norm.op.channel_axis(rank)] = -1
+    scale, shift = (
+        builder.constant(
+            builder.unique(f"{norm.name}.{role}"), value.astype(np.float32).reshape(shape)
+        )
+        for role, value in (("scale", affine.scale), ("shift", affine.shift))
+    )
+    scaled = builder.add(
+        Binary("mul"), (norm.inputs[0], scale), builder.unique(f"{norm.output}.scaled"),
+        origins=norm.origins,
+    )
+    builder.add(Binary("add"), (scaled, shift), norm.output, norm.name, norm.origins)

@@ -1,0 +1,243 @@
+"""Channels last: convolutions and pools in NHWC, with as few transposes as possible.
+
+One sweep in topological order.  A value is kept as a *stored* value and a permutation that is
+still owed: ``value == transpose(stored, permutation)``.  Convolutions and pools take NHWC and owe
+NHWC -> NCHW; element-wise operators, concatenations, reductions, ... work on the stored value and
+pass the debt on; a transpose in the model only changes the debt, so pairs of them cancel.  A
+transpose is emitted where an operator needs the value itself, or another debt than the one at
+hand.  Constants are permuted on the spot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.ir import Graph, Node, Result
+from autosched.graph.ops.base import Op, Shape
+from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.elementwise import Binary, Cast, Clip, Identity, LeakyRelu, Unary
+from autosched.graph.ops.matmul import Dense
+from autosched.graph.ops.norm import BatchNorm, Softmax
+from autosched.graph.ops.pooling import GlobalPool2d, Pool2d
+from autosched.graph.ops.reduce import Reduce
+from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
+from autosched.graph.passes.clean_up import keeps_memory_order
+
+Permutation = tuple[int, ...]
+
+# value == transpose(stored, permutation), for a value in NCHW (OIHW) stored in NHWC (HWIO)
+_FROM_NHWC: Final = (0, 3, 1, 2)
+_FROM_HWIO: Final = (3, 2, 0, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A value of the old graph: ``transpose(value, permutation)`` of a value of the new one."""
+
+    value: str
+    permutation: Permutation
+
+    @property
+    def is_plain(self) -> bool:
+        return self.permutation == tuple(range(len(self.permutation)))
+
+
+def to_channels_last(graph: Graph) -> Graph:
+    """``graph`` with 4-D convolutions, pools and batch-norms in NHWC."""
+    sweep = _Sweep(graph)
+    for node in graph.nodes:
+        sweep.convert(node)
+    return sweep.finish()
+
+
+class _Sweep:
+    """State of the sweep: the new graph, and where the values of the old one are stored."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._builder = GraphBuilder.from_graph(graph)
+        self._stored: dict[str, Stored] = {}
+        self._transposed: dict[tuple[str, Permutation], str] = {}
+        self._flattened: dict[str, Shape] = {}  # [n, h*w*c] values, by their (c, h, w)
+
+    def finish(self) -> Graph:
+        results = [Result(r.name, self._plain(r.value)) for r in self._graph.results]
+        return self._builder.finish(results)
+
+    def convert(self, node: Node) -> None:
+        """Emit ``node``, on stored values where its operator allows."""
+        match node.op:
+            case Conv2d(layout="NCHW"):
+                weight = self._owing(node.inputs[1], _FROM_HWIO)
+                bias = [self._plain(name) for name in node.inputs[2:]]
+                self._channels_last(node, [weight, *bias])
+            case Pool2d(layout="NCHW") | GlobalPool2d(layout="NCHW"):
+                self._channels_last(node, [])
+            case BatchNorm(layout="NCHW") if self._rank(node.inputs[0]) == 4:
+                self._channels_last(node, [self._plain(name) for name in node.inputs[1:]])
+            case Unary() | Clip() | LeakyRelu() | Cast() | Identity():
+                stored = self._of(node.inputs[0])
+                self._emit(node, [stored.value], stored.permutation)
+            case Binary() | Concat():
+                self._several(node)
+            case Transpose(permutation):
+                stored = self._of(node.inputs[0])
+                owed = tuple(stored.permutation[axis] for axis in permutation)
+                self._stored[node.output] = Stored(stored.value, owed)
+            case _:
+                self._one_input(node)
+
+    def _one_input(self, node: Node) -> None:
+        """Operators whose attributes name dimensions; anything else takes plain values."""
+        stored = self._of(node.inputs[0])
+        owed = stored.permutation
+        match node.op:
+            case Reduce():
+                self._reduce(node, node.op, stored)
+            case Softmax(axis):
+                self._emit(node, [stored.value], owed, Softmax(owed[axis]))
+            case Pad(low, high, value):
+                back = np.argsort(owed).tolist()
+                op = Pad(tuple(low[d] for d in back), tuple(high[d] for d in back), value)
+                self._emit(node, [stored.value], owed, op)
+            case Reshape(shape):
+                self._reshape(node, shape, stored)
+            case Dense() if node.inputs[0] in self._flattened:
+                self._dense(node)
+            case _:
+                self._emit(node, [self._plain(name) for name in node.inputs])
+
+    def _channels_last(self, node: Node, others: Sequence[str]) -> None:
+        op = node.op
+        assert isinstance(op, Conv2d | Pool2d | GlobalPool2d | BatchNorm)
+        data = self._owing(node.inputs[0], _FROM_NHWC)
+        self._emit(node, [data, *others], _FROM_NHWC, replace(op, layout="NHWC"))
+
+    def _several(self, node: Node) -> None:
+        """Operands of binary operators and concatenations: all adopt the debt of the largest."""
+        rank = len(self._graph.types[node.output].shape)
+        owing = [name for name in node.inputs if not self._of(name).is_plain]
+        owing = [name for name in owing if self._rank(name) == rank]
+        owed: Permutation = tuple(range(rank))
+        if owing:
+            largest = max(owing, key=lambda name: self._graph.types[name].size)
+            owed = self._of(largest).permutation
+        operands = [self._aligned(name, rank, owed) for name in node.inputs]
+        op = Concat(owed[node.op.axis]) if isinstance(node.op, Concat) else node.op
+        self._emit(node, operands, owed, op)
+
+    def _aligned(self, name: str, rank: int, owed: Permutation) -> str:
+        """The operand ``name``, broadcast to ``rank`` dimensions by leading ones, owing ``owed``."""
+        shape = self._graph.types[name].shape
+        if len(shape) == rank:
+            return self._owing(name, owed)
+        plain = self._plain(name)
+        if owed == tuple(range(rank)) or prod(shape) == 1:
+            return plain
+        full = (1,) * (rank - len(shape)) + shape
+        return self._transposed_value(self._reshaped_value(plain, full), np.argsort(owed).tolist())
+
+    def _reduce(self, node: Node, op: Reduce, stored: Stored) -> None:
+        owed = stored.permutation
+        axes = tuple(sorted(owed[axis] for axis in op.axes))
+        left = owed
+        if not op.keepdims:
+            kept = [owed[d] for d in range(len(owed)) if d not in op.axes]
+            left = tuple(sorted(kept).index(axis) for axis in kept)
+        self._emit(node, [stored.value], left, replace(op, axes=axes))
+
+    def _reshape(self, node: Node, shape: Shape, stored: Stored) -> None:
+        source = self._builder.types[stored.value].shape
+        if keeps_memory_order(stored.permutation, source):
+            self._emit(node, [stored.value])
+        elif self._is_flatten_before_dense(node, stored):
+            self._flattened[node.output] = self._graph.types[node.inputs[0]].shape[1:]
+            self._emit(node, [stored.value])
+        else:
+            self._emit(node, [self._plain(node.inputs[0])])
+
+    def _is_flatten_before_dense(self, node: Node, stored: Stored) -> bool:
+        """Whether only dense layers of constant weight see the order of the flattened elements."""
+        before, after = (self._graph.types[name].shape for name in (node.inputs[0], node.output))
+        readers = self._graph.consumers.get(node.output, ())
+        return (
+            stored.permutation == _FROM_NHWC
+            and after == (before[0], prod(before[1:]))
+            and node.output not in self._graph.result_values
+            and all(
+                isinstance(reader.op, Dense)
+                and node.output not in reader.inputs[1:]
+                and reader.inputs[1] in self._graph.constants
+                for reader in readers
+            )
+        )
+
+    def _dense(self, node: Node) -> None:
+        """A dense layer on elements flattened as (h, w, c): permute the rows of its weight."""
+        shape = self._flattened[node.inputs[0]]
+        weight = self._graph.constants[node.inputs[1]]
+        rows = weight.reshape(*shape, -1).transpose(1, 2, 0, 3).reshape(weight.shape)
+        name = self._builder.constant(self._builder.unique(node.inputs[1]), rows)
+        bias = [self._plain(value) for value in node.inputs[2:]]
+        self._emit(node, [self._of(node.inputs[0]).value, name, *bias])
+
+    def _emit(
+        self,
+        node: Node,
+        inputs: Sequence[str],
+        owed: Permutation | None = None,
+        op: Op | None = None,
+    ) -> None:
+        value = self._builder.copy(node, inputs, op)
+        rank = self._rank(node.output)
+        self._stored[node.output] = Stored(value, tuple(range(rank)) if owed is None else owed)
+
+    def _rank(self, name: str) -> int:
+        return len(self._graph.types[name].shape)
+
+    def _of(self, name: str) -> Stored:
+        plain = Stored(name, tuple(range(self._rank(name))))
+        return self._stored.get(name, plain)
+
+    def _plain(self, name: str) -> str:
+        return self._owing(name, tuple(range(self._rank(name))))
+
+    def _owing(self, name: str, owed: Permutation) -> str:
+        """A new value ``v`` with ``name == transpose(v, owed)``."""
+        stored = self._of(name)
+        if stored.permutation == owed:
+            return stored.value
+        # dimension d of the old value is dimension stored.permutation[d] here, owed[d] in v
+        source = dict(zip(owed, stored.permutation, strict=True))
+        return self._transposed_value(stored.value, [source[d] for d in range(len(owed))])
+
+    def _transposed_value(self, value: str, permutation: Sequence[int]) -> str:
+        key = (value, tuple(permutation))
+        if key not in self._transposed:
+            self._transposed[key] = self._transpose(*key)
+        return self._transposed[key]
+
+    def _transpose(self, value: str, permutation: Permutation) -> str:
+        if permutation == tuple(range(len(permutation))):
+            return value
+        label = self._builder.unique(f"{value}.transposed")
+        constant = self._builder.constants.get(value)
+        if constant is not None:
+            return self._builder.constant(label, constant.transpose(permutation))
+        shape = self._builder.types[value].shape
+        if keeps_memory_order(permutation, shape):
+            return self._reshaped_value(value, tuple(shape[axis] for axis in permutation))
+        return self._builder.add(Transpose(permutation), (value,), label, origins=())
+
+    def _reshaped_value(self, value: str, shape: Shape) -> str:
+        label = self._builder.unique(f"{value}.reshaped")
+        constant = self._builder.constants.get(value)
+        if constant is not None:
+            return self._builder.constant(label, constant.reshape(shape))
+        return self._builder.add(Reshape(shape), (value,), label, origins=())

@@ -1,0 +1,107 @@
+"""A fused group as a compute DAG, with the graph's values behind its placeholders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from autosched.graph.fusion import FusedGroup
+from autosched.graph.ir import Array, Graph, Node
+from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.lowering import lower
+from autosched.graph.ops.matmul import Dense
+from sketch.dag import ComputeDAG
+from sketch.tensor import Tensor, placeholder
+
+_BIAS_ROLE: Final = 2  # position of the bias among the inputs of Conv2d and Dense
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subgraph:
+    """One kernel call of a network.
+
+    Attributes:
+        name: unique in the network, made of the fused operators.
+        dag: the program; subgraphs of one task share the very same object.
+        inputs: placeholder name -> name of the graph value that it reads (never a view).
+        constants: placeholder name -> array, for the placeholders marked constant.
+        output: name of the graph value that it computes.
+        output_name: name of the array in the program's results.
+        layers: the model's own layers that it computes.
+    """
+
+    name: str
+    dag: ComputeDAG
+    inputs: Mapping[str, str]
+    constants: Mapping[str, Array]
+    output: str
+    output_name: str
+    layers: tuple[str, ...]
+
+    @property
+    def task_key(self) -> str:
+        """Structural key of the program."""
+        return self.dag.key
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoweredGroup:
+    """The program of a group, and which graph value each placeholder stands for."""
+
+    name: str
+    dag: ComputeDAG
+    operands: Mapping[str, str]
+
+
+def lower_group(graph: Graph, group: FusedGroup) -> LoweredGroup:
+    """Express ``group`` as a program.
+
+    Names of placeholders and stages come from roles and operators, in order of use, so that equal
+    groups give programs that are equal to the letter.
+    """
+    lowering = _GroupLowering(graph)
+    for node in group.nodes:
+        lowering.add(node)
+    dag = ComputeDAG(lowering.results[group.root.output])
+    return LoweredGroup("_".join(lowering.kinds), dag, lowering.operands)
+
+
+class _GroupLowering:
+    """Tensors made so far, by the graph value they stand for."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._names: set[str] = set()
+        self.results: dict[str, tuple[Tensor, ...]] = {}
+        self.operands: dict[str, str] = {}
+        self.kinds: list[str] = []
+
+    def add(self, node: Node) -> None:
+        """Append the stages of one node."""
+        tensors = [
+            self._operand(node, value, index) for index, value in enumerate(node.inputs)
+        ]
+        name = self._unique(node.op.kind)
+        self.kinds.append(node.op.kind)
+        if isinstance(node.op, Conv2d | Dense) and len(tensors) > _BIAS_ROLE:
+            self.kinds.append("bias")
+        self.results[node.output] = lower(node.op, tensors, name)
+
+    def _operand(self, node: Node, value: str, index: int) -> Tensor:
+        if value not in self.results:
+            roles = node.op.roles
+            label = self._unique(roles[min(index, len(roles) - 1)])
+            kind = self._graph.types[value]
+            constant = value in self._graph.constants
+            self.results[value] = (placeholder(kind.shape, kind.dtype, label, constant),)
+            self.operands[label] = value
+        return self.results[value][0]
+
+    def _unique(self, name: str) -> str:
+        candidate, number = name, 0
+        while candidate in self._names:
+            number += 1
+            candidate = f"{name}{number}"
+        self._names.add(candidate)
+        return candidate

@@ -1,0 +1,49 @@
+"""The zoo's one entry: a network by its name."""
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Final
+
+from autosched.graph.errors import GraphError
+from autosched.graph.ir import Network
+from autosched.zoo.layers import LayerBuilder
+from autosched.zoo.mlp import add_mlp
+from autosched.zoo.resnet import RESNET_18, RESNET_34, RESNET_50, add_resnet
+
+_FAMILIES: Final[Mapping[str, Callable[[LayerBuilder, int, int | None], None]]] = {
+    "resnet-18": lambda layers, batch, image: add_resnet(layers, RESNET_18, batch, image),
+    "resnet-34": lambda layers, batch, image: add_resnet(layers, RESNET_34, batch, image),
+    "resnet-50": lambda layers, batch, image: add_resnet(layers, RESNET_50, batch, image),
+    "mlp": add_mlp,
+}
+NAMES: Final = tuple(_FAMILIES)
+
+
+def build(name: str, batch: int = 1, image: int | None = None, seed: int = 0) -> Network:
+    """The network ``name``, in its model layout, with weights drawn from ``seed``.
+
+    Args:
+        name: one of ``NAMES``.
+        batch: extent of the first dimension of the input ``data``.
+        image: height and width of the input in pixels; the family's own default if None.
+        seed: seeds all weights; they depend on neither ``batch`` nor ``image`` (but for the first
+            layer of an mlp, whose size they give).
+
+    Raises:
+        GraphError: unknown name (the message lists all, and the closest first), or a batch or an
+            image too small for the network.
+    """
+    if name not in _FAMILIES:
+        close = get_close_matches(name, NAMES, n=1, cutoff=0.5)
+        guess = f"did you mean {close[0]!r}? " if close else ""
+        raise GraphError(
+            f"no network is called {name!r}", "zoo", f"{guess}known: {', '.join(NAMES)}"
+        )
+    layers = LayerBuilder(name, seed)
+    _FAMILIES[name](layers, batch, image)
+    return layers.finish()
+
+
+def resnet18(batch: int = 1, image: int = 224, seed: int = 0) -> Network:
+    """ResNet-18; see ``build``."""
+    return build("resnet-18", batch, image, seed)
