@@ -13,6 +13,8 @@ CacheState = Literal["warm", "l2_cold", "dram_cold"]
 Stage = Literal["lower", "compile", "load", "run", "verify", "timeout"]
 
 CACHE_STATES: Final[tuple[CacheState, ...]] = get_args(CacheState)
+WRONG_RESULT: Final = "WrongResult"
+"""The kind of a failure at stage "verify" where the kernel ran but disagrees with the oracle."""
 STAGES: Final[tuple[Stage, ...]] = get_args(Stage)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import STAGES, Failure, MeasureResult, Timing
 from autosched.records.errors import RecordError
+from sketch.sketch import sketch_from_steps
 from sketch.steps import step_from_json, step_to_json
 from sketch.target import Target
 
@@ -66,8 +67,6 @@ class Record:
 
         ``target``: replay for another machine than the record's, as a seed.
         """
-        from sketch.sketch import sketch_from_steps
-
         steps = tuple(step_from_json(dict(step)) for step in self.steps)
         sketch = sketch_from_steps(dag, steps, self.variant, target or self.target)
         return Candidate(sketch, dict(self.decisions))

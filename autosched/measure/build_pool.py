@@ -1,0 +1,93 @@
+"""Building in the background: as many building children as there are CPUs."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+
+from autosched.measure.child import Child
+from autosched.measure.errors import ChildDiedError, ChildTimeoutError
+from autosched.measure.options import MeasureOptions
+from autosched.measure.protocol import Candidate
+from autosched.measure.result import Failure
+from autosched.measure.zygote import Zygote
+from sketch.sketch import Sketch
+
+Built = bytes | Failure
+"""A pickled ``codegen.kernel.Kernel``, or why there is none.  The tuner never unpickles it."""
+
+
+class SketchCache:
+    """Pickles of sketches, each made once."""
+
+    def __init__(self) -> None:
+        self._payloads: dict[str, bytes] = {}
+
+    def payload(self, sketch: Sketch) -> bytes:
+        """The pickled sketch, without what it has cached."""
+        if sketch.key not in self._payloads:
+            self._payloads[sketch.key] = pickle.dumps(dataclasses.replace(sketch))
+        return self._payloads[sketch.key]
+
+
+class BuildPool:
+    """Threads that each borrow a building child for one request at a time.
+
+    ``build_reference`` names the function that builds (`function_reference.reference_of`).
+    """
+
+    def __init__(
+        self, zygote: Zygote, build_reference: str, count: int, options: MeasureOptions
+    ) -> None:
+        self._options = options
+        self._idle: SimpleQueue[Child] = SimpleQueue()
+        self._children = [Child(zygote, "build", build_reference) for _ in range(count)]
+        for child in self._children:
+            self._idle.put(child)
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="autosched-build")
+
+    def build(self, candidate: Candidate, payload: bytes) -> Future[Built]:
+        """Start building; ``payload`` is the pickled sketch."""
+        values = {name: int(value) for name, value in candidate.values.items()}
+        return self._threads.submit(self._build, candidate.sketch.key, payload, values)
+
+    def reference(self, dag: bytes, seed: int) -> Future[Built]:
+        """Start computing the oracle's result (a pickled ``Reference``) of a pickled DAG."""
+        return self._threads.submit(self._reference, dag, seed)
+
+    def _build(self, key: str, payload: bytes, values: Mapping[str, int]) -> Built:
+        limit = self._options.build_timeout_s
+        child = self._idle.get()
+        try:
+            child.define("sketch", key, key, payload, timeout_s=limit)
+            built: Built = child.call("build", key, values, timeout_s=limit)
+            return built
+        except ChildDiedError as error:
+            return Failure("compile", error.kind, f"the compiler died: {error.output}")
+        except ChildTimeoutError:
+            return Failure("timeout", "build", f"not built in {limit:g} s")
+        finally:
+            self._idle.put(child)
+
+    def _reference(self, dag: bytes, seed: int) -> Built:
+        limit = self._options.reference_timeout_s
+        child = self._idle.get()
+        try:
+            result: Built = child.call("reference", dag, seed, timeout_s=limit)
+            return result
+        except ChildDiedError as error:
+            return Failure("verify", error.kind, f"the oracle died: {error.output}")
+        except ChildTimeoutError:
+            return Failure("timeout", "reference", f"no reference in {limit:g} s")
+        finally:
+            self._idle.put(child)
+
+    def close(self) -> None:
+        """Drop what waits and end the children; what is being built fails."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for child in self._children:
+            child.interrupt()
+        self._threads.shutdown(wait=True)

@@ -1,0 +1,75 @@
+"""The building child: sketch and decisions in, object code out; also computes references."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from autosched.measure.channel import Channel
+from autosched.measure.child import serve
+from autosched.measure.function_reference import resolve
+from autosched.measure.inputs import random_inputs
+from autosched.measure.result import Failure
+from codegen.build import build
+from codegen.kernel import Kernel
+from sketch.errors import AutoschedError, LoweringError, ScheduleError
+from sketch.lower import lower
+from sketch.reference import reference
+from sketch.sketch import Sketch
+
+Build = Callable[[Sketch, Mapping[str, int]], Kernel]
+
+
+def build_candidate(sketch: Sketch, values: Mapping[str, int]) -> Kernel:
+    """Lower and compile one candidate for the sketch's own target."""
+    return build(lower(sketch, values), sketch.target)
+
+
+class Builder:
+    """The state of a building child: its function and the sketches it was sent."""
+
+    def __init__(self, build_reference: str) -> None:
+        self._build: Build = resolve(build_reference)
+        self._sketches: dict[str, Sketch] = {}
+
+    def sketch(self, key: str, payload: bytes) -> None:
+        """Keep a sketch (pickled) for later requests."""
+        self._sketches[key] = pickle.loads(payload)
+
+    def build(self, key: str, values: Mapping[str, int]) -> bytes | Failure:
+        """The kernel, pickled, or why there is none."""
+        try:
+            kernel = self._build(self._sketches[key], values)
+        except (LoweringError, ScheduleError) as error:
+            return failure("lower", error)
+        except Exception as error:  # the boundary: whatever goes wrong is a result
+            return failure("compile", error)
+        return pickle.dumps(kernel, protocol=pickle.HIGHEST_PROTOCOL)
+
+    def reference(self, dag: bytes, seed: int) -> bytes | Failure:
+        """The oracle's result for the task's inputs of ``seed``, pickled."""
+        try:
+            task_dag = pickle.loads(dag)
+            rng = np.random.default_rng(seed)
+            result = reference(task_dag, random_inputs(task_dag, seed), rng)
+        except Exception as error:  # the boundary
+            return failure("verify", error)
+        return pickle.dumps(result, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def failure(stage: Any, error: Exception) -> Failure:
+    """An exception as a value; our own errors carry their advice, others just their text."""
+    text = str(error) if isinstance(error, AutoschedError) else str(error)[:2000]
+    return Failure(stage, type(error).__name__, text)
+
+
+def serve_builder(channel: Channel, build_reference: str) -> None:
+    """Answer build requests until the channel closes; ``build_reference`` names the function."""
+    builder = Builder(build_reference)
+    serve(
+        channel,
+        {"sketch": builder.sketch, "build": builder.build, "reference": builder.reference},
+    )

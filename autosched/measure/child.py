@@ -1,0 +1,94 @@
+"""A child process as a service: calls with a time limit, and a new process after a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from autosched.measure.channel import Channel
+from autosched.measure.errors import ChildDiedError, ChildTimeoutError
+from autosched.measure.zygote import Zygote
+
+
+def serve(channel: Channel, methods: Mapping[str, Callable[..., Any]]) -> None:
+    """The child's loop: ``(method, *arguments)`` in, the method's result out, until EOF."""
+    while True:
+        method, *arguments = channel.receive()
+        channel.send(methods[method](*arguments))
+
+
+class Child:
+    """One child of the zygote, forked on the first call and again after it died.
+
+    What was sent with ``define`` is lost with a process; ``define`` sends it again when needed.
+    """
+
+    def __init__(self, zygote: Zygote, role: str, setup: Any) -> None:
+        self._zygote, self._role, self._setup = zygote, role, setup
+        self._pid = 0
+        self._channel: Channel | None = None
+        self._defined: set[tuple[str, str]] = set()
+        self.calls = 0  # of the present process, definitions not counted
+
+    def define(
+        self, method: str, key: str, *arguments: Any, timeout_s: float, keeps_one: bool = False
+    ) -> None:
+        """Call ``method(*arguments)`` unless the present process has had it under this ``key``.
+
+        ``keeps_one``: the child forgets what it had under another key of this method.
+        """
+        if (method, key) in self._defined:
+            return
+        if keeps_one:
+            self._defined = {pair for pair in self._defined if pair[0] != method}
+        self._request((method, *arguments), timeout_s)
+        self._defined.add((method, key))
+
+    def call(self, method: str, *arguments: Any, timeout_s: float) -> Any:
+        """The result of ``method(*arguments)`` in the child.
+
+        Raises:
+            ChildDiedError: the process crashed; the next call gets a new one.
+            ChildTimeoutError: no answer in time; it was killed.
+        """
+        self.calls += 1
+        return self._request((method, *arguments), timeout_s)
+
+    def _request(self, message: tuple[Any, ...], timeout_s: float) -> Any:
+        if self._channel is None:
+            self._pid, self._channel = self._zygote.fork(self._role, self._setup)
+        try:
+            self._channel.send(message)
+            return self._channel.receive(timeout_s)
+        except TimeoutError as error:
+            self.kill()
+            raise ChildTimeoutError(timeout_s) from error
+        except (EOFError, BrokenPipeError, ConnectionError) as error:
+            raise ChildDiedError(*self._bury()) from error
+        except BaseException:  # Ctrl-C: the answer to this request must not meet the next one
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """End the process now; the next call starts another."""
+        if self._channel is not None:
+            self.interrupt()
+            self._bury()
+
+    def interrupt(self) -> None:
+        """End the process while another thread may be waiting for it: that one sees it die."""
+        if self._channel is not None:
+            # Only the zygote reaps, and only when asked: the pid is still this child's.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+
+    def _bury(self) -> tuple[str, str]:
+        assert self._channel is not None
+        self._channel.close()
+        self._channel = None
+        self._defined.clear()
+        self.calls = 0
+        return self._zygote.reap(self._pid)

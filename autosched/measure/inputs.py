@@ -1,0 +1,91 @@
+"""Inputs for measuring and checking a task: seeded, the same in every process."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketch.access import reads
+from sketch.dag import ComputeDAG
+from sketch.dtypes import BOOL, is_float
+from sketch.expr import Expr, Load, children
+from sketch.tensor import Compute, Placeholder, Tensor
+
+Array = NDArray[Any]
+
+# Integers that index nothing stay small: sums of products are exact and do not overflow.
+_INTEGER_LIMIT: Final = 5
+
+
+def random_inputs(dag: ComputeDAG, seed: int) -> dict[str, Array]:
+    """An array for every placeholder, by name, in its own shape and dtype.
+
+    Floats are uniform in [-1, 1]; one operand of each sum of products is scaled down so that
+    results stay O(1).  Integers that are used as an index stay inside what they index.
+    """
+    scales, limits = _scales(dag), _index_limits(dag)
+    arrays: dict[str, Array] = {}
+    for number, tensor in enumerate(dag.inputs):
+        rng = np.random.default_rng([seed, number])
+        arrays[tensor.name] = _draw(tensor, rng, scales, limits)
+    return arrays
+
+
+def _draw(
+    tensor: Tensor, rng: np.random.Generator, scales: dict[str, float], limits: dict[str, int]
+) -> Array:
+    name, shape, dtype = tensor.name, tensor.shape, tensor.dtype
+    if is_float(dtype):
+        values = rng.uniform(-1.0, 1.0, shape) * scales.get(name, 1.0)
+        return values.astype(dtype)
+    if dtype == BOOL:
+        return rng.integers(0, 2, shape).astype(dtype)
+    low, high = (0, limits[name]) if name in limits else (-_INTEGER_LIMIT, _INTEGER_LIMIT + 1)
+    return rng.integers(low, high, shape).astype(dtype)
+
+
+def _scales(dag: ComputeDAG) -> dict[str, float]:
+    """Scale per placeholder: a product of two uniform numbers has variance 1/9."""
+    scales: dict[str, float] = {}
+    for op in dag.stages:
+        terms = math.prod(axis.extent for axis in op.reduce_axes)
+        factors = [t for t in reads(op) if isinstance(t.op, Placeholder) and is_float(t.dtype)]
+        if terms > 9 and len(factors) > 1:
+            scaled = next((t for t in factors if _is_constant(t)), factors[-1])
+            scale = 3.0 / math.sqrt(terms)
+            scales[scaled.name] = min(scale, scales.get(scaled.name, 1.0))
+    return scales
+
+
+def _is_constant(tensor: Tensor) -> bool:
+    return isinstance(tensor.op, Placeholder) and tensor.op.constant
+
+
+def _index_limits(dag: ComputeDAG) -> dict[str, int]:
+    """For placeholders whose elements are used as an index: the smallest extent they index."""
+    limits: dict[str, int] = {}
+    for op in dag.stages:
+        for load in _loads(op):
+            for index, extent in zip(load.indices, load.tensor.shape, strict=True):
+                for name in _placeholders(index):
+                    limits[name] = min(extent, limits.get(name, extent))
+    return limits
+
+
+def _loads(op: Compute) -> list[Load]:
+    found: list[Load] = []
+    pending: list[Expr] = list(op.bodies)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Load):
+            found.append(node)
+        pending.extend(children(node))
+    return found
+
+
+def _placeholders(expr: Expr) -> list[str]:
+    own = [expr.tensor.name] if isinstance(expr, Load) else []
+    return own + [name for child in children(expr) for name in _placeholders(child)]

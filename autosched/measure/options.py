@@ -1,0 +1,50 @@
+"""How to measure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from autosched.measure.result import CacheState
+
+CheckPolicy = Literal["best", "all", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureOptions:
+    """Options of the local runner.
+
+    Attributes:
+        cache_state: what the caches hold before each run; see ``result.CacheState``.
+        check: whose results are compared with the oracle: those that beat the best so far, all, or
+            none.
+        tolerance: largest relative error, ``max|y - ref| / max|ref|``, of a right result.
+        samples: most timed samples of a candidate in one burst; noise between bursts is larger
+            than what more of them would average out.
+        min_sample_s: a sample of a faster kernel is the mean of several runs (warm caches only).
+        burst_s: no further sample is begun after this time.
+        drop_first, drop_second: a candidate slower than this times the best, after one run or by
+            the faster of two, is not run again; fresh kernels are up to 1.7x slow on the first run
+            and 1.15x on the second.
+        builders: building processes; None: one per CPU.
+        build_timeout_s: limit for lowering and compiling one candidate.
+        run_timeout_s: limit for loading and timing one candidate.
+        reference_timeout_s: limit for the oracle of one task.
+        recycle_after: the timing process is replaced after so many kernels (memory of the JIT).
+        seed: of the inputs.
+    """
+
+    cache_state: CacheState = "warm"
+    check: CheckPolicy = "best"
+    tolerance: float = 1e-4
+    samples: int = 10
+    min_sample_s: float = 200e-6
+    burst_s: float = 0.5
+    drop_first: float = 2.0
+    drop_second: float = 1.5
+    builders: int | None = None
+    build_timeout_s: float = 20.0
+    run_timeout_s: float = 10.0
+    reference_timeout_s: float = 120.0
+    recycle_after: int = 2000
+    seed: int = 0

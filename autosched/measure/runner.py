@@ -1,0 +1,151 @@
+"""The runner for the CPU of this machine: builds in parallel, times one candidate at a time."""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+from collections.abc import Sequence
+from concurrent.futures import Future, wait
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from autosched.measure.build_pool import BuildPool, Built, SketchCache
+from autosched.measure.errors import MeasureError
+from autosched.measure.function_reference import reference_of
+from autosched.measure.options import MeasureOptions
+from autosched.measure.protocol import Candidate, MeasuredTask, Ticket
+from autosched.measure.result import Failure, MeasureResult, Timing
+from autosched.measure.timer import TaskState, Timer
+from autosched.measure.zygote import Zygote
+from sketch.target import Target
+
+if TYPE_CHECKING:
+    from autosched.measure.builder import Build
+
+DEFAULT_BUILD: Final = "autosched.measure.builder:build_candidate"
+
+
+class LocalRunner:
+    """Measures on this machine's CPU; a context manager.
+
+    Candidates are compiled by child processes, one per CPU, and timed in another child, so neither
+    a crash nor a hang of a kernel or of the compiler reaches the tuner.  ``submit``, ``collect``
+    and the rest are for one thread; compiling goes on in the background between them.
+
+    Args:
+        target: the machine that candidates are made for; it must be this one.
+        options: how to measure.
+        build: builds instead of ``builder.build_candidate``; a module-level function that a clean
+            process can import, ``build(sketch, values) -> codegen.kernel.Kernel``.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        options: MeasureOptions | None = None,
+        build: Build | None = None,
+    ) -> None:
+        if target.kind != "cpu":
+            raise MeasureError(f"this runner times CPU code, the target is {target.kind!r}")
+        self.options = options or MeasureOptions()
+        self._zygote = Zygote()
+        reference = DEFAULT_BUILD if build is None else reference_of(build)
+        count = self.options.builders or len(os.sched_getaffinity(0))
+        self._pool = BuildPool(self._zygote, reference, count, self.options)
+        self._sketches = SketchCache()
+        self._timer = Timer(self._zygote, target, self.options, self._sketches)
+        self._tasks: dict[str, TaskState] = {}
+        self._building: dict[int, list[Future[Built]]] = {}
+        self._tickets = 0
+
+    def submit(self, task: MeasuredTask, candidates: Sequence[Candidate]) -> Ticket:
+        """Start compiling a batch in the background and return at once."""
+        state = self._state(task)
+        if self.options.check != "none":
+            self._ask_reference(state)
+        self._tickets += 1
+        ticket = Ticket(self._tickets, task, tuple(candidates))
+        self._building[ticket.number] = [
+            self._pool.build(c, self._sketches.payload(c.sketch)) for c in ticket.candidates
+        ]
+        return ticket
+
+    def collect(self, ticket: Ticket, best_s: float = math.inf) -> list[MeasureResult]:
+        """Wait until everything submitted is compiled, then time the batch of ``ticket``."""
+        built = self._take(ticket)
+        state = self._state(ticket.task)
+        state.best_s = min(state.best_s, best_s)
+        results: list[MeasureResult] = []
+        for candidate, kernel in zip(ticket.candidates, built, strict=True):
+            if isinstance(kernel, Failure):
+                results.append(kernel)
+                continue
+            result = self._timer.measure(state, candidate, kernel, state.best_s)
+            if isinstance(result, Timing):
+                state.best_s = min(state.best_s, result.best)
+            results.append(result)
+        return results
+
+    def measure(
+        self, task: MeasuredTask, candidates: Sequence[Candidate], best_s: float = math.inf
+    ) -> list[MeasureResult]:
+        """``collect(submit(task, candidates), best_s)``."""
+        return self.collect(self.submit(task, candidates), best_s)
+
+    def remeasure(
+        self, task: MeasuredTask, candidates: Sequence[Candidate], rounds: int = 5
+    ) -> list[MeasureResult]:
+        """Time candidates against each other: interleaved, one sample (a median) a round.
+
+        Every one of them is checked against the oracle.
+        """
+        state = self._state(task)
+        self._ask_reference(state)
+        built = self._take(self.submit(task, candidates))
+        return self._timer.interleave(state, candidates, built, rounds)
+
+    def verify(self, task: MeasuredTask, candidate: Candidate) -> float | Failure:
+        """Relative error against the oracle: ``max|y - ref| / max|ref|``."""
+        state = self._state(task)
+        self._ask_reference(state)
+        (kernel,) = self._take(self.submit(task, [candidate]))
+        if isinstance(kernel, Failure):
+            return kernel
+        return self._timer.verify(state, candidate, kernel)
+
+    def close(self) -> None:
+        """End all processes; a second call does nothing."""
+        self._pool.close()
+        self._timer.close()
+        self._zygote.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _state(self, task: MeasuredTask) -> TaskState:
+        if task.key not in self._tasks:
+            self._tasks[task.key] = TaskState(task.key, pickle.dumps(task.dag))
+        return self._tasks[task.key]
+
+    def _ask_reference(self, state: TaskState) -> None:
+        if state.reference is None:
+            state.reference = self._pool.reference(state.dag, self.options.seed)
+
+    def _take(self, ticket: Ticket) -> list[Built]:
+        """The kernels of a batch, once nothing at all is being compiled."""
+        if ticket.number not in self._building:
+            raise MeasureError(
+                f"batch {ticket.number} is not waiting", hint="collect each ticket once"
+            )
+        references = [s.reference for s in self._tasks.values() if s.reference is not None]
+        wait([*references, *(f for batch in self._building.values() for f in batch)])
+        return [future.result() for future in self._building.pop(ticket.number)]

@@ -1,0 +1,38 @@
+"""When to stop timing a candidate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from autosched.measure.options import MeasureOptions
+
+
+def inner_runs(seconds: float, options: MeasureOptions) -> int:
+    """Runs a sample is the mean of, so that it lasts ``options.min_sample_s``.
+
+    One on cold caches: the second run of a sample would find them warm.
+    """
+    if options.cache_state != "warm":
+        return 1
+    return max(1, math.ceil(options.min_sample_s / seconds))
+
+
+def burst(run: Callable[[int], float], best_s: float, options: MeasureOptions) -> tuple[float, ...]:
+    """Samples of one candidate, in seconds per run, in the order taken.
+
+    ``run(n)`` gives the mean seconds of n runs.  A candidate that is clearly slower than ``best_s``
+    gets one or two samples.
+    """
+    first = run(1)
+    if first > options.drop_first * best_s:
+        return (first,)
+    samples = [first, run(inner_runs(first, options))]
+    spent = sum(samples)
+    if min(samples) > options.drop_second * best_s:
+        return tuple(samples)
+    runs = inner_runs(min(samples), options)
+    while len(samples) < options.samples and spent < options.burst_s:
+        samples.append(run(runs))
+        spent += samples[-1] * runs
+    return tuple(samples)

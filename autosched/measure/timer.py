@@ -1,0 +1,172 @@
+"""The tuner's side of the timing child."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from autosched.measure.build_pool import Built, SketchCache
+from autosched.measure.child import Child
+from autosched.measure.errors import ChildDiedError, ChildTimeoutError
+from autosched.measure.messages import TimingRequest, TimingSetup
+from autosched.measure.options import MeasureOptions
+from autosched.measure.protocol import Candidate
+from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
+from autosched.measure.zygote import Zygote
+from sketch.target import Target
+
+
+@dataclass(slots=True)
+class TaskState:
+    """What the runner keeps per task.
+
+    Attributes:
+        key: of the task.
+        dag: pickled DAG of the first variant.
+        best_s: fastest timing so far.
+        reference: the oracle's result, on its way; None until a check needs it.
+    """
+
+    key: str
+    dag: bytes
+    best_s: float = math.inf
+    reference: Future[Built] | None = None
+
+    def oracle(self) -> Built:
+        """The oracle's result, or why there is none."""
+        if self.reference is None:
+            return Failure("verify", "NoReference", "the oracle was not asked")
+        return self.reference.result()
+
+
+def _lost(error: ChildDiedError | ChildTimeoutError) -> Failure:
+    if isinstance(error, ChildTimeoutError):
+        return Failure("timeout", "run", f"not timed in {error.seconds:g} s")
+    return Failure("run", error.kind, f"the kernel took its process down: {error.output}")
+
+
+class _LostError(Exception):
+    """The timing process ended, and every kernel it had loaded with it."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+class Timer:
+    """Runs built candidates in the timing child; a crash or a hang becomes a ``Failure``."""
+
+    def __init__(
+        self, zygote: Zygote, target: Target, options: MeasureOptions, sketches: SketchCache
+    ) -> None:
+        self._child = Child(zygote, "time", TimingSetup(target, options))
+        self._options = options
+        self._sketches = sketches
+
+    def measure(
+        self, task: TaskState, candidate: Candidate, kernel: bytes, best_s: float
+    ) -> MeasureResult:
+        """A burst of samples."""
+        if self._child.calls >= self._options.recycle_after:
+            self._child.kill()
+        result = self._measure(task, candidate, kernel, best_s)
+        if isinstance(result, Failure) and result.kind == WRONG_RESULT:
+            # Perhaps an earlier kernel wrote where it must not: judge again on fresh memory.
+            self._child.kill()
+            result = self._measure(task, candidate, kernel, best_s)
+        return result
+
+    def _measure(
+        self, task: TaskState, candidate: Candidate, kernel: bytes, best_s: float
+    ) -> MeasureResult:
+        try:
+            result: MeasureResult = self._call(task, candidate, kernel, "measure", best_s)
+            return result
+        except _LostError as lost:
+            return lost.failure
+
+    def verify(self, task: TaskState, candidate: Candidate, kernel: bytes) -> float | Failure:
+        """Relative error of one run against the oracle."""
+        try:
+            result: float | Failure = self._call(task, candidate, kernel, "verify")
+            return result
+        except _LostError as lost:
+            return lost.failure
+
+    def interleave(
+        self,
+        task: TaskState,
+        candidates: Sequence[Candidate],
+        kernels: Sequence[Built],
+        rounds: int,
+    ) -> list[MeasureResult]:
+        """``rounds`` samples of every candidate, taken in turns.
+
+        A candidate that takes the process down fails; the others start again in a new one.
+        """
+        results: dict[int, MeasureResult] = {
+            n: kernel for n, kernel in enumerate(kernels) if isinstance(kernel, Failure)
+        }
+        while len(results) < len(kernels):
+            built = {
+                n: (candidates[n], kernel)
+                for n, kernel in enumerate(kernels)
+                if n not in results and isinstance(kernel, bytes)
+            }
+            results.update(self._rounds(task, built, rounds))
+        return [results[n] for n in range(len(kernels))]
+
+    def _rounds(
+        self, task: TaskState, built: Mapping[int, tuple[Candidate, bytes]], rounds: int
+    ) -> dict[int, MeasureResult]:
+        """Results of all of ``built``, or of those only that failed before the process was lost."""
+        failures: dict[int, MeasureResult] = {}
+        errors: dict[int, float] = {}
+        samples: dict[int, list[float]] = {}
+        number = -1
+        try:
+            for number, (candidate, kernel) in built.items():
+                loaded = self._call(task, candidate, kernel, "load", number)
+                if isinstance(loaded, Failure):
+                    failures[number] = loaded
+                else:
+                    errors[number], samples[number] = loaded, []
+            for _ in range(rounds):
+                for number, taken in samples.items():
+                    taken.append(self._request("sample", number))
+        except _LostError as lost:
+            return {**failures, number: lost.failure}
+        state = self._options.cache_state
+        return failures | {n: Timing(tuple(s), state, errors[n]) for n, s in samples.items()}
+
+    def _call(
+        self, task: TaskState, candidate: Candidate, kernel: bytes, method: str, *arguments: Any
+    ) -> Any:
+        """Call ``method(request, *arguments)`` once the child has the task and the sketch."""
+        limit, sketch = self._options.run_timeout_s, candidate.sketch
+        values = {name: int(value) for name, value in candidate.values.items()}
+        request = TimingRequest(task.key, sketch.key, values, kernel)
+        oracle = task.oracle()
+        version = f"{task.key} asked={task.reference is not None}"
+        try:
+            self._child.define(
+                "task", version, task.key, task.dag, oracle, timeout_s=limit, keeps_one=True
+            )
+            payload = self._sketches.payload(sketch)
+            self._child.define("sketch", sketch.key, sketch.key, payload, timeout_s=limit)
+        except (ChildDiedError, ChildTimeoutError) as error:
+            raise _LostError(_lost(error)) from error
+        return self._request(method, request, *arguments)
+
+    def _request(self, method: str, *arguments: Any) -> Any:
+        try:
+            return self._child.call(method, *arguments, timeout_s=self._options.run_timeout_s)
+        except (ChildDiedError, ChildTimeoutError) as error:
+            raise _LostError(_lost(error)) from error
+
+    def close(self) -> None:
+        """End the timing child."""
+        self._child.kill()

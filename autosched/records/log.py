@@ -1,0 +1,148 @@
+"""The log: one file of JSON lines that only ever grows.
+
+A line is written whole under a lock, so several tuners may share a file.  A process that dies in
+the middle of a line leaves a torn one: readers ignore it, and the next append ends it first.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from autosched.records.errors import RecordError
+from autosched.records.record import NewerSchemaError, Record, from_json, to_json
+
+# Blank space written and taken back by `check_writable`: a few records' worth.
+_PROBE: Final = b" " * 8191 + b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSet:
+    """What a log holds.
+
+    Attributes:
+        records: in the order they were appended.
+        warnings: one line of text per line that was skipped, with file and line number.
+    """
+
+    records: tuple[Record, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLog:
+    """A log file; nothing is opened or created before it is written to."""
+
+    path: Path
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        object.__setattr__(self, "path", Path(path))
+
+    def check_writable(self) -> None:
+        """Raise RecordError now rather than after the first batch.
+
+        Creates the file and its directory; writes 8 KiB of blanks and takes them back.
+        """
+        with self._locked("cannot be written") as fd:
+            size = os.fstat(fd).st_size
+            try:
+                _write_all(fd, _PROBE)
+            finally:
+                if stat.S_ISREG(os.fstat(fd).st_mode):
+                    os.ftruncate(fd, size)
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Write a batch, one line each, and hand it to the operating system.
+
+        Raises:
+            RecordError: the file cannot be written (full disk, no permission).  Lines that were
+                written whole stay.
+        """
+        lines = [json.dumps(to_json(r), separators=(",", ":"), allow_nan=False) for r in records]
+        if not lines:
+            return
+        with self._locked(f"cannot take {len(lines)} records") as fd:
+            data = ("\n".join(lines) + "\n").encode()
+            _write_all(fd, data if _ends_with_newline(fd) else b"\n" + data)
+
+    def read(self) -> RecordSet:
+        """All records; corrupt lines become warnings.  A log that does not exist yet is empty.
+
+        Raises:
+            RecordError: the file cannot be read.
+            NewerSchemaError: a line was written by a newer release.
+        """
+        try:
+            text = self.path.read_bytes()
+        except FileNotFoundError:
+            return RecordSet(())
+        except OSError as error:
+            raise RecordError(
+                f"the log cannot be read: {error.strerror}", str(self.path)
+            ) from error
+        return parse_lines(text, str(self.path))
+
+    @contextmanager
+    def _locked(self, what: str) -> Iterator[int]:
+        """An open descriptor with the exclusive lock; OSErrors become one RecordError."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                # flock, not lockf: it also excludes another thread of this process.
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                yield fd
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise RecordError(
+                f"the log {what}: {error.strerror}",
+                str(self.path),
+                "free some space or choose another file; records already in it are kept",
+            ) from error
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _ends_with_newline(fd: int) -> bool:
+    size = os.fstat(fd).st_size
+    return size == 0 or os.pread(fd, 1, size - 1) == b"\n"
+
+
+def parse_lines(text: bytes, where: str) -> RecordSet:
+    """Records from the bytes of a log; ``where`` names it in warnings."""
+    records: list[Record] = []
+    warnings: list[str] = []
+    lines = text.split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        place = f"{where}:{number}"
+        try:
+            records.append(_parse_line(line, place))
+        except NewerSchemaError:
+            raise
+        except RecordError as error:
+            torn = number == len(lines)
+            reason = "the last line is torn (its writer died)" if torn else error.what
+            warnings.append(f"{place}: skipped: {reason}")
+    return RecordSet(tuple(records), tuple(warnings))
+
+
+def _parse_line(line: bytes, place: str) -> Record:
+    try:
+        data = json.loads(line)
+    except ValueError as error:  # also a UnicodeDecodeError
+        raise RecordError(f"no JSON ({error})", place) from error
+    return from_json(data, place)

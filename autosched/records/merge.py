@@ -1,0 +1,78 @@
+"""Several logs into one, and logs cut down to what is worth keeping."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from autosched.records.best import rank
+from autosched.records.errors import RecordError
+from autosched.records.log import RecordLog, RecordSet
+from autosched.records.record import Record, to_json
+from sketch.target import Target
+
+
+def unique(records: Iterable[Record]) -> tuple[Record, ...]:
+    """Records without exact repetitions, in order of first appearance."""
+    seen: dict[str, Record] = {}
+    for record in records:
+        seen.setdefault(json.dumps(to_json(record), sort_keys=True), record)
+    return tuple(seen.values())
+
+
+def prune(records: Iterable[Record], keep: int) -> tuple[Record, ...]:
+    """The ``keep`` fastest candidates of every (task, target), in the order of the log."""
+    if keep < 1:
+        raise RecordError(f"cannot prune to the best {keep}", hint="keep at least one")
+    everything = list(records)
+    groups: dict[tuple[str, Target], list[Record]] = {}
+    for record in everything:
+        groups.setdefault((record.task, record.target), []).append(record)
+    kept = {id(r) for group in groups.values() for _, r in rank(group)[:keep]}
+    return tuple(record for record in everything if id(record) in kept)
+
+
+def read_all(paths: Sequence[str | os.PathLike[str]]) -> RecordSet:
+    """The records of several logs, one after another.
+
+    Raises:
+        RecordError: one of the files does not exist or cannot be read.
+    """
+    records: list[Record] = []
+    warnings: list[str] = []
+    for path in paths:
+        if not Path(path).exists():
+            raise RecordError("the log does not exist", str(path))
+        part = RecordLog(path).read()
+        records += part.records
+        warnings += part.warnings
+    return RecordSet(tuple(records), tuple(warnings))
+
+
+def merge(
+    paths: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    keep: int | None = None,
+) -> RecordSet:
+    """Write the records of ``paths`` to ``out``, without repetitions; returns what was written.
+
+    ``keep``: only the best so many of every (task, target).  ``out`` is replaced as a whole and may
+    be one of ``paths``; on an error it stays as it was.
+    """
+    merged = read_all(paths)
+    records = unique(merged.records)
+    if keep is not None:
+        records = prune(records, keep)
+    target = Path(out)
+    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    try:
+        RecordLog(partial).append(records)
+        partial.touch()  # no record at all is an empty log
+        os.replace(partial, target)
+    except OSError as error:
+        raise RecordError(f"the log cannot be written: {error.strerror}", str(target)) from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return RecordSet(records, merged.warnings)

@@ -1,0 +1,51 @@
+"""Records as flat rows, for CSV files and data frames."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable
+from typing import Any, Final
+
+from autosched.measure.result import Timing
+from autosched.records.errors import RecordError
+from autosched.records.record import Record
+
+COLUMNS: Final = (
+    "task", "arch", "threads", "variant", "phase", "best_s", "median_s", "samples", "cache_state",
+    "error", "failure_stage", "failure_kind", "failure_message", "seed", "time",
+)  # fmt: skip
+
+
+def row_of(record: Record) -> dict[str, Any]:
+    """One record with the names of ``COLUMNS``, then each decision as ``decision:NAME``."""
+    result = record.result
+    values: dict[str, Any] = dict.fromkeys(COLUMNS)
+    values.update(
+        task=record.task, arch=record.target.arch, threads=record.target.threads,
+        variant=record.variant, phase=record.phase, seed=record.seed, time=record.time,
+    )  # fmt: skip
+    if isinstance(result, Timing):
+        values.update(
+            best_s=result.best, median_s=result.median, samples=len(result.seconds),
+            cache_state=result.cache_state, error=result.error,
+        )  # fmt: skip
+    else:
+        values.update(
+            failure_stage=result.stage, failure_kind=result.kind, failure_message=result.message
+        )
+    values.update({f"decision:{name}": value for name, value in record.decisions.items()})
+    return values
+
+
+def write_csv(records: Iterable[Record], path: str | os.PathLike[str]) -> None:
+    """Write a table with a header; decisions that a record does not have stay empty."""
+    rows = [row_of(record) for record in records]
+    header = list(dict.fromkeys([*COLUMNS, *(name for row in rows for name in row)]))
+    try:
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, header, restval="")
+            writer.writeheader()
+            writer.writerows(rows)
+    except OSError as error:
+        raise RecordError(f"the table cannot be written: {error.strerror}", str(path)) from error
