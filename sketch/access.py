@@ -5,6 +5,7 @@ The definitions of the predicates follow Ansor's access analyzer (Zheng et al., 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -225,7 +226,7 @@ def is_ordered_access(op: Compute, indices: tuple[Expr, ...]) -> bool:
         for axis in (simple_axis(index, op.axes)[0] for index in indices)
         if axis is not None
     ]
-    return all(a < b for a, b in zip(positions, positions[1:], strict=False))
+    return all(a < b for a, b in itertools.pairwise(positions))
 
 
 def has_branch(op: Compute) -> bool:

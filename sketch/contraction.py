@@ -153,9 +153,7 @@ def all_finite(terms: Sequence[Term], load: Loader) -> bool:
     if not any(operand.is_masked for term in terms for operand in term.operands):
         return True
     return all(
-        bool(np.isfinite(load(operand.tensor)).all())
-        for term in terms
-        for operand in term.operands
+        bool(np.isfinite(load(operand.tensor)).all()) for term in terms for operand in term.operands
     )
 
 
@@ -315,9 +313,7 @@ def _gather(
     values = np.ascontiguousarray(cut.values)
     outer = np.zeros(len(next(iter(points.values()))), dtype=np.int64)
     inner = np.zeros(len(next(iter(reduce.values()))), dtype=np.int64)
-    for (terms, offset), start, step in zip(
-        operand.forms, cut.starts, values.strides, strict=True
-    ):
+    for (terms, offset), start, step in zip(operand.forms, cut.starts, values.strides, strict=True):
         stride = step // values.itemsize
         outer += (offset - start) * stride
         for axis, coefficient in terms.items():

@@ -154,9 +154,7 @@ def _append(value: Array, identity: Const) -> Array:
     return np.concatenate([value, tail], axis=-1)
 
 
-def combine(
-    reducer: Reducer, lhs: tuple[Array, ...], rhs: tuple[Array, ...]
-) -> tuple[Array, ...]:
+def combine(reducer: Reducer, lhs: tuple[Array, ...], rhs: tuple[Array, ...]) -> tuple[Array, ...]:
     """``combine(lhs, rhs)`` element by element."""
     evaluate = Evaluator({}, _no_tensor)
     evaluate.bind(dict(zip((*reducer.lhs, *reducer.rhs), (*lhs, *rhs), strict=True)))

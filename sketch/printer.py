@@ -54,7 +54,8 @@ def stage_line(op: Compute) -> str:
     else:
         sign, text = "=", _tuple([print_expr(value) for value in op.bodies])
     extents = ", ".join(f"{axis.name} {axis.extent}" for axis in (*op.axes, *op.reduce_axes))
-    return f"{op.name}({axes}) {sign} {text}{_store_text(op)}" + (f"  # {extents}" if extents else "")
+    note = f"  # {extents}" if extents else ""
+    return f"{op.name}({axes}) {sign} {text}{_store_text(op)}{note}"
 
 
 def _store_text(op: Compute) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 from sketch.access import AffineForm, Interval, add_forms, affine_index, axis_bounds, interval_of
 from sketch.errors import ExpressionError
-from sketch.expr import Axis, Binary, Expr, Load, Select, Unary, children
+from sketch.expr import Binary, Expr, Load, Select, Unary, children
 from sketch.tensor import Compute
 
 _NEGATED: Final = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
@@ -127,8 +127,3 @@ class _Checker:
                     f"stage {self._op.name}",
                     "guard the read: select(condition on the index, read, 0)",
                 )
-
-
-def live_axes(form: AffineForm) -> tuple[Axis, ...]:
-    """The axes of a form, in the order in which they were first added."""
-    return tuple(form[0])

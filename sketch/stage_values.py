@@ -43,8 +43,9 @@ def box_size(box: Mapping[Axis, Interval]) -> int:
 
 
 def split_box(box: Box, cost: Callable[[Box], int], limit: int) -> Iterator[Box]:
-    """Parts of ``box`` that cost at most ``limit`` each, in order: the box is halved along the
-    axis that saves most (the outermost of several) until it fits.
+    """Parts of ``box`` that cost at most ``limit`` each, in order.
+
+    A box is halved along the axis that saves most (the outermost of several) until it fits.
     """
     if cost(box) <= limit or all(low == high for low, high in box.values()):
         yield box
@@ -81,9 +82,7 @@ def _target(op: Compute, box: Mapping[Axis, Interval]) -> tuple[slice, ...]:
     return tuple(slice(box[axis][0], box[axis][1] + 1) for axis in op.axes)
 
 
-def _contract_box(
-    op: Compute, terms: Sequence[Term], box: Box, load: Loader, out: Array
-) -> None:
+def _contract_box(op: Compute, terms: Sequence[Term], box: Box, load: Loader, out: Array) -> None:
     out[_target(op, box)] = 0
 
     def cost(part: Box) -> int:
@@ -160,11 +159,16 @@ def _sums(op: Compute, terms: Sequence[Term], points: Array, load: Loader) -> Ar
     return sum_at_points(terms, columns, reduce_points(op.reduce_axes), box, load)
 
 
+def point_grid(op: Compute, points: Array) -> dict[Axis, Array]:
+    """Spatial axes as columns [P, 1], reduce axes as rows [1, R]."""
+    grid: dict[Axis, Array] = {a: points[:, d : d + 1] for d, a in enumerate(op.axes)}
+    grid.update({axis: v[None, :] for axis, v in reduce_points(op.reduce_axes).items()})
+    return grid
+
+
 def _values(op: Compute, points: Array, load: Loader) -> tuple[Array, ...]:
     count = len(points)
-    env: dict[Axis, Array] = {a: points[:, d : d + 1] for d, a in enumerate(op.axes)}
-    env.update({axis: v[None, :] for axis, v in reduce_points(op.reduce_axes).items()})
-    evaluate = Evaluator(env, load)
+    evaluate = Evaluator(point_grid(op, points), load)
     body = op.bodies[0]
     if not isinstance(body, Reduce):
         return tuple(np.broadcast_to(evaluate(b), (count, 1))[:, 0] for b in op.bodies)

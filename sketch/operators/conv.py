@@ -92,9 +92,7 @@ def conv2d(
     geometry = _geometry(data, weight, stride, padding, dilation, groups, where)
     depthwise = geometry.group_inputs == 1 and geometry.group_outputs == 1
     if groups > 1 and not depthwise:
-        split = grouped_conv2d(
-            data, weight, stride, padding, dilation, groups, f"{name}.groups"
-        )
+        split = grouped_conv2d(data, weight, stride, padding, dilation, groups, f"{name}.groups")
         n, oh, ow, g, per_group = split.shape
         return reshape(split, (n, oh, ow, g * per_group), name)
     taps = _Taps.of((geometry.height.kernel, geometry.width.kernel), geometry.group_inputs)

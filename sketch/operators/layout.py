@@ -136,9 +136,7 @@ def concat(parts: Sequence[Tensor], axis: int, name: str = "concat") -> tuple[Te
 
     Returns the stages' tensors; list all of them as outputs of the DAG.
     """
-    return concat_elements(
-        [(part.shape, lambda axes, part=part: part[axes]) for part in parts], axis, name
-    )
+    return concat_elements([(part.shape, part.__getitem__) for part in parts], axis, name)
 
 
 Element = Callable[[tuple[Axis, ...]], Any]

@@ -1,0 +1,103 @@
+"""Reductions over dimensions of one tensor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sketch import expr, reducers
+from sketch.dtypes import is_float
+from sketch.errors import ExpressionError
+from sketch.expr import Axis, Expr, Reduce
+from sketch.operators.elementwise import map_elements
+from sketch.operators.layout import stage
+from sketch.tensor import Tensor, compute, reduce_axis
+
+Axes = int | Sequence[int] | None
+
+
+def _reduced(data: Tensor, axis: Axes, where: str) -> tuple[int, ...]:
+    """Dimensions to reduce, ascending; None means all."""
+    wanted = range(data.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    dims = sorted(d + data.ndim if d < 0 else d for d in wanted)
+    if not dims or len(set(dims)) < len(dims) or dims[0] < 0 or dims[-1] >= data.ndim:
+        raise ExpressionError(f"cannot reduce axes {axis!r} of shape {data.shape}", where)
+    return tuple(dims)
+
+
+class _Plan:
+    """Which dimensions stay, which are reduced, and how points map to elements."""
+
+    def __init__(self, data: Tensor, axis: Axes, keepdims: bool, where: str) -> None:
+        self._data = data
+        self._keepdims = keepdims
+        self._dims = _reduced(data, axis, where)
+        self.axes = {d: reduce_axis(data.shape[d], f"r{d}") for d in self._dims}
+        stay = [1 if d in self.axes else extent for d, extent in enumerate(data.shape)]
+        self.shape = stay if keepdims else [n for d, n in enumerate(stay) if d not in self.axes]
+
+    def element(self, axes: tuple[Axis, ...]) -> Expr:
+        own = iter(axes)
+        indices: list[Axis] = []
+        for d in range(self._data.ndim):
+            if d in self.axes:
+                if self._keepdims:
+                    next(own)
+                indices.append(self.axes[d])
+            else:
+                indices.append(next(own))
+        return self._data[tuple(indices)]
+
+
+def _reduce(
+    data: Tensor, axis: Axes, keepdims: bool, name: str,
+    reducer: Callable[[Any, Sequence[Axis]], Reduce],
+) -> Tensor:  # fmt: skip
+    plan = _Plan(data, axis, keepdims, f"stage {name}")
+    over = tuple(plan.axes.values())
+    return stage(plan.shape, lambda axes: reducer(plan.element(axes), over), name)
+
+
+def sum(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "sum") -> Tensor:
+    """Sum over ``axis`` (an int, several, or None for all)."""
+    return _reduce(data, axis, keepdims, name, reducers.sum)
+
+
+def prod(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "prod") -> Tensor:
+    """Product over ``axis``."""
+    return _reduce(data, axis, keepdims, name, reducers.prod)
+
+
+def max(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "max") -> Tensor:
+    """Maximum over ``axis``; NaN if an element is NaN."""
+    return _reduce(data, axis, keepdims, name, reducers.max)
+
+
+def min(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "min") -> Tensor:
+    """Minimum over ``axis``; NaN if an element is NaN."""
+    return _reduce(data, axis, keepdims, name, reducers.min)
+
+
+def mean(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "mean") -> Tensor:
+    """Mean over ``axis``: stage ``<name>.sum``, then a scaling."""
+    if not is_float(data.dtype):
+        raise ExpressionError(f"the mean of {data.dtype} is not defined", name, "cast it first")
+    count = math.prod(data.shape[d] for d in _reduced(data, axis, f"stage {name}"))
+    total = sum(data, axis, keepdims, f"{name}.sum")
+    return map_elements(total, lambda x: x * (1.0 / count), name)
+
+
+def argmax(
+    data: Tensor, axis: int = -1, keepdims: bool = False, name: str = "argmax"
+) -> tuple[Tensor, Tensor]:
+    """(int64 index of the first maximum, the maximum) along one dimension."""
+    plan = _Plan(data, axis, keepdims, f"stage {name}")
+    (over,) = plan.axes.values()
+    position = expr.as_expr(over)
+    index, value = compute(
+        plan.shape,
+        lambda *axes: reducers.argmax(position, plan.element(axes), over),
+        name=name,
+    )
+    return index, value

@@ -1,0 +1,224 @@
+"""Reference outputs of a task, to check measured kernels against: whole, or sampled if large."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from sketch.access import reads, walk
+from sketch.dag import ComputeDAG, output_name, output_shape
+from sketch.errors import ExpressionError
+from sketch.evaluate import Array, Evaluator
+from sketch.expr import Expr, Load
+from sketch.flops import stage_flops
+from sketch.interpret import Values, full_region, interpret, load_inputs, loader
+from sketch.stage_values import empty_outputs, evaluate_box, evaluate_points, point_grid
+from sketch.tensor import Compute, Placeholder, Tensor
+
+SAMPLE_ABOVE_FLOPS: Final = 1e9
+RANDOM_POINTS: Final = 4096
+POINTS_PER_FACE: Final = 32
+TILE_SIZES: Final = (4, 8, 16, 32, 64)
+POINTS_PER_TILE_SIZE: Final = 16
+# A stage read at sampled points only: enumerate the points it needs up to this many, ...
+ENUMERATE_UP_TO: Final = 1 << 24
+# ... and compute all of it when that costs less than this.
+CHEAP_STAGE_FLOPS: Final = 2e8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Expected values of one output array.
+
+    Attributes:
+        shape: shape of the whole array.
+        values: [P] (or ``shape``, if ``positions`` is None), float64, or exact integers / bools.
+        positions: int64 [P], flat row-major positions of the values; None means all.
+    """
+
+    shape: tuple[int, ...]
+    values: Array
+    positions: Array | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reference:
+    """Expected outputs by name."""
+
+    outputs: dict[str, Samples]
+
+    def check(self, outputs: Mapping[str, Array]) -> float:
+        """The largest relative error of all outputs, ``max|y - ref| / max|ref|``.
+
+        A NaN or infinity that the reference lacks (or the other way round), and any difference of
+        integers or booleans, is an infinite error.
+
+        Raises:
+            ExpressionError: an output is missing or has another shape.
+        """
+        return max(_error(name, samples, outputs) for name, samples in self.outputs.items())
+
+
+def _error(name: str, samples: Samples, outputs: Mapping[str, Array]) -> float:
+    if name not in outputs:
+        raise ExpressionError(f"output {name!r} is missing", hint=f"given: {sorted(outputs)}")
+    array = np.asarray(outputs[name])
+    if array.shape != samples.shape:
+        raise ExpressionError(f"output {name!r} has shape {array.shape}, expected {samples.shape}")
+    got = array if samples.positions is None else array.reshape(-1)[samples.positions]
+    return relative_error(got, samples.values)
+
+
+def relative_error(got: Array, expected: Array) -> float:
+    """``max|got - expected| / max|expected|`` over finite elements; infinite on any mismatch of
+    NaN, infinity, integers or booleans.
+    """
+    if expected.dtype.kind != "f":
+        return 0.0 if np.array_equal(got, expected) else math.inf
+    value = got.astype(np.float64)
+    finite = np.isfinite(expected)
+    if not np.array_equal(value[~finite], expected[~finite], equal_nan=True):
+        return math.inf
+    value, wanted = value[finite], expected[finite]
+    if not np.isfinite(value).all():
+        return math.inf
+    if wanted.size == 0:
+        return 0.0
+    scale = float(np.abs(wanted).max())
+    worst = float(np.abs(value - wanted).max())
+    return worst / scale if scale > 0 else worst
+
+
+def reference(dag: ComputeDAG, inputs: Mapping[str, Array], rng: np.random.Generator) -> Reference:
+    """All outputs, or a sample of them above 1 GFLOP."""
+    if dag.flops > SAMPLE_ABOVE_FLOPS:
+        return sample_reference(dag, inputs, rng)
+    whole = interpret(dag, inputs)
+    return Reference({name: Samples(v.shape, v, None) for name, v in whole.items()})
+
+
+def sample_reference(
+    dag: ComputeDAG, inputs: Mapping[str, Array], rng: np.random.Generator
+) -> Reference:
+    """Outputs at corners, faces, tile boundaries and random points only."""
+    values = load_inputs(dag, inputs)
+    points: dict[int, Array] = {}
+    for tensor in dag.outputs:
+        if id(tensor.op) not in points:
+            points[id(tensor.op)] = sample_points(tensor.shape, rng)
+    wanted = dict(points)
+    _compute_at(dag, values, wanted)
+    return _collect_samples(dag, values, points)
+
+
+def sample_points(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Distinct points of ``shape`` where mistakes show: int64 [P, rank]."""
+    last = np.asarray(shape, dtype=np.int64) - 1
+    rank = len(shape)
+    if rank == 0:
+        return np.zeros((1, 0), dtype=np.int64)
+    corners = np.asarray(list(itertools.product(*({0, int(n)} for n in last))), dtype=np.int64)
+    parts = [corners, rng.integers(0, last + 1, size=(RANDOM_POINTS, rank))]
+    for dimension in range(rank):
+        for edge in (0, last[dimension]):
+            face = rng.integers(0, last + 1, size=(POINTS_PER_FACE, rank))
+            face[:, dimension] = edge
+            parts.append(face)
+        for tile in TILE_SIZES:
+            parts.append(_tile_boundary(last, dimension, tile, rng))
+    flat = np.unique(np.ravel_multi_index(tuple(np.concatenate(parts).T), shape))
+    return np.stack(np.unravel_index(flat, shape), axis=1).astype(np.int64)
+
+
+def _tile_boundary(last: Array, dimension: int, tile: int, rng: np.random.Generator) -> Array:
+    """Points on both sides of multiples of ``tile``, and of the last whole tile's end."""
+    points = rng.integers(0, last + 1, size=(POINTS_PER_TILE_SIZE, len(last)))
+    tiles = rng.integers(0, last[dimension] // tile + 1, size=POINTS_PER_TILE_SIZE) + 1
+    tiles[:2] = max(1, (last[dimension] + 1) // tile)
+    sides = np.arange(POINTS_PER_TILE_SIZE) % 2
+    points[:, dimension] = np.clip(tiles * tile - sides, 0, last[dimension])
+    return points
+
+
+def _compute_at(dag: ComputeDAG, values: Values, wanted: dict[int, Array]) -> None:
+    """Compute every stage at the points it is needed at; cheap or densely needed ones whole."""
+    whole: set[int] = set()
+    for op in reversed(dag.stages):
+        if id(op) in whole:
+            whole.update(id(producer) for producer in dag.producers(op))
+        elif id(op) in wanted:
+            _add_needs(op, wanted, whole)
+    for op in dag.stages:
+        if id(op) in whole:
+            out = values.setdefault(id(op), empty_outputs(op))
+            evaluate_box(op, full_region(op), loader(values), out)
+        elif id(op) in wanted:
+            out = values.setdefault(id(op), empty_outputs(op))
+            points = wanted[id(op)]
+            columns = evaluate_points(op, points, loader(values))
+            for array, column in zip(out, columns, strict=True):
+                array[tuple(points.T)] = column
+
+
+def _add_needs(op: Compute, wanted: dict[int, Array], whole: set[int]) -> None:
+    """Add what ``op`` at its wanted points reads of earlier stages."""
+    points = wanted[id(op)]
+    trips = math.prod(axis.extent for axis in op.reduce_axes)
+    for tensor, accesses in reads(op).items():
+        producer = tensor.op
+        if isinstance(producer, Placeholder) or id(producer) in whole:
+            continue
+        cheap = stage_flops(producer) <= CHEAP_STAGE_FLOPS
+        loads = any(isinstance(n, Load) for access in accesses for i in access for n in walk(i))
+        if cheap or loads or trips * len(points) * len(accesses) > ENUMERATE_UP_TO:
+            whole.add(id(producer))
+            continue
+        flat = np.concatenate([_flat_reads(op, points, a, tensor.shape) for a in accesses])
+        old = wanted.get(id(producer))
+        if old is not None:
+            flat = np.concatenate([flat, np.ravel_multi_index(tuple(old.T), tensor.shape)])
+        columns = np.unravel_index(np.unique(flat), tensor.shape)
+        wanted[id(producer)] = np.stack(columns, axis=1).astype(np.int64)
+
+
+def _flat_reads(
+    op: Compute, points: Array, indices: Sequence[Expr], shape: tuple[int, ...]
+) -> Array:
+    """Flat positions that one read of ``op`` touches; clamped, as the evaluator clamps."""
+    evaluate = Evaluator(point_grid(op, points), loader({}))
+    clipped = [np.clip(evaluate(i), 0, n - 1) for i, n in zip(indices, shape, strict=True)]
+    flat = np.ravel_multi_index(tuple(np.broadcast_arrays(*clipped)), shape)
+    return np.unique(flat)
+
+
+def _collect_samples(dag: ComputeDAG, values: Values, points: dict[int, Array]) -> Reference:
+    positions: dict[str, list[Array]] = {}
+    found: dict[str, list[Array]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    for tensor in dag.outputs:
+        name, at = output_name(tensor), points[id(tensor.op)]
+        positions.setdefault(name, []).append(_output_positions(tensor, at))
+        found.setdefault(name, []).append(values[id(tensor.op)][tensor.output][tuple(at.T)])
+        shapes[name] = output_shape(tensor)
+    return Reference(
+        {
+            name: Samples(shape, np.concatenate(found[name]), np.concatenate(positions[name]))
+            for name, shape in shapes.items()
+        }
+    )
+
+
+def _output_positions(tensor: Tensor, points: Array) -> Array:
+    """Flat positions of a stage's points in the array that holds the output."""
+    store = tensor.op.store if isinstance(tensor.op, Compute) else None
+    if store is not None:
+        flat: Array = points @ np.asarray(store.strides, dtype=np.int64) + store.offset
+        return flat
+    if not tensor.shape:
+        return np.zeros(len(points), dtype=np.int64)
+    return np.asarray(np.ravel_multi_index(tuple(points.T), tensor.shape), dtype=np.int64)
