@@ -1,0 +1,49 @@
+"""Sizes and names of files, and what no file may contain."""
+
+import re
+
+LONGEST = 500
+BINARY = {".png", ".npz", ".onnx", ".asd"}
+
+# In pieces, so that this file does not contain what it looks for.
+_INDEX_HOSTS = "|".join(("py" + r"pi\.org", "python" + "hosted", r"registry\.np" + "m"))
+_HOME = r"(?<![\w.])/(?:home|Users|" + "wo" + "rk|ro" + r"ot)/"
+FORBIDDEN = {
+    "host of a package index": re.compile(_INDEX_HOSTS, re.IGNORECASE),
+    "absolute path of somebody's machine": re.compile(_HOME),
+}
+UNFINISHED = re.compile(
+    "|".join(("NotImplemented" + "Error", "TO" + "DO", "FIX" + "ME", "XX" + "X"))
+)
+
+
+def test_no_file_is_too_long(python_sources):
+    sizes = {s.path: s.text.count("\n") for s in python_sources}
+    assert {path: n for path, n in sizes.items() if n > LONGEST} == {}
+
+
+def test_no_catch_all_modules(package_sources):
+    vague = re.compile(r"/(utils?|helpers?|misc|common)\.py$")
+    assert [s.path for s in package_sources if vague.search(s.path)] == []
+
+
+def test_test_files_have_unique_names(python_sources):
+    names = [s.path.rsplit("/", 1)[-1] for s in python_sources if "/test_" in s.path]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_nothing_is_left_unfinished(package_sources):
+    assert [s.path for s in package_sources if UNFINISHED.search(s.text)] == []
+
+
+def test_no_file_names_a_private_place(tracked_files, root):
+    found = []
+    for path in tracked_files:
+        if path.suffix in BINARY:
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        for what, pattern in FORBIDDEN.items():
+            found += [
+                f"{path.relative_to(root)}: {what} {m.group()!r}" for m in pattern.finditer(text)
+            ]
+    assert found == []

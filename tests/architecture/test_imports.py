@@ -1,0 +1,77 @@
+"""Who may import whom, and where heavy libraries may be imported."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+ALLOWED = {
+    "autosched": {"autosched", "costmodel", "codegen", "sketch"},
+    "costmodel": {"costmodel", "sketch"},
+    "codegen": {"codegen", "sketch"},
+    "sketch": {"sketch"},
+}
+# Each heavy library belongs to one corner of the tree.
+HEAVY = {
+    "cuda": ("codegen/cuda/",),
+    "lightgbm": ("costmodel/",),
+    "llvmlite": ("codegen/",),
+    "onnx": ("autosched/onnx_import/", "autosched/onnx_export.py"),
+    "onnxruntime": ("autosched/",),
+    "openvino": (),
+    "pandas": ("autosched/",),
+    "scipy": (),
+    "sklearn": ("costmodel/",),
+    "sympy": ("sketch/",),
+    "torch": (),
+}
+
+
+def imported_modules(tree: ast.AST):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node, node.module
+
+
+def test_packages_import_downwards_only(package_sources):
+    wrong = [
+        f"{source.at(node)} imports {name}"
+        for source in package_sources
+        for node, name in imported_modules(source.tree)
+        if name.split(".")[0] in ALLOWED and name.split(".")[0] not in ALLOWED[source.package]
+    ]
+    assert wrong == []
+
+
+def test_packages_import_neither_tests_nor_benchmarks(package_sources):
+    wrong = [
+        f"{source.at(node)} imports {name}"
+        for source in package_sources
+        for node, name in imported_modules(source.tree)
+        if name.split(".")[0] in ("tests", "benchmarks")
+    ]
+    assert wrong == []
+
+
+def test_heavy_libraries_stay_in_their_corner(package_sources):
+    wrong = [
+        f"{source.at(node)} imports {name}"
+        for source in package_sources
+        for node, name in imported_modules(source.tree)
+        if name.split(".")[0] in HEAVY
+        and not source.path.startswith(HEAVY[name.split(".")[0]] or ("nowhere",))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("module", ["autosched", "sketch", "codegen", "costmodel", "autosched.cli"])
+def test_a_bare_import_is_light(module):
+    script = f"import sys, {module}; print(*sorted(set(sys.modules) & set({sorted(HEAVY)})))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == []
