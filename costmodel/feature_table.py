@@ -159,7 +159,8 @@ _PARALLEL: Final = _group(
 _VALIDITY: Final = _group(
     "validity",
     ("tail_valid", "1", "share of the trips inside the extents (tails of tiles)"),
-    ("padding_valid", "1", "share of the trips inside the guards of the body (padding)"),
+    ("tail_executed", "1", "share of the trips in register tiles not wholly outside the extents"),
+    ("padding_valid", "1", "share of the trips inside the extents that are no padding"),
     ("guards", "1", "predicates of the statement and affine guards in its body"),
     ("copies", "1", "estimated copies specialised to edges"),
     ("instructions", "1", "estimated vector instructions of straight-line code"),

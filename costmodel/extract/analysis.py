@@ -81,7 +81,8 @@ class Analysis:
     def inner(self) -> Floats:
         """[n + 1, P]: trips of the loops of each level."""
         ones = np.ones((1, self.count))
-        return np.concatenate([ones, np.cumprod(self.extents[::-1], axis=0)])[::-1]
+        levels = np.concatenate([ones, np.cumprod(self.extents[::-1], axis=0)])
+        return np.ascontiguousarray(levels[::-1])
 
     @cached_property
     def element_levels(self) -> tuple[Floats, ...]:
@@ -118,7 +119,12 @@ class Analysis:
 
     def at(self, levels: Floats, index: int | Rows) -> Floats:
         """[P]: one level of a matrix, the same or a different one for each program."""
-        return levels[index] if isinstance(index, int) else levels[index, self.columns]
+        return levels[index] if isinstance(index, int) else self.gather(levels, index)
+
+    def gather(self, levels: Floats, index: Rows) -> Floats:
+        """Entries ``levels[index[..., p], p]``; ``index`` is [P] or [K, P]."""
+        flat: Floats = levels.ravel().take(index * self.count + self.columns)
+        return flat
 
     def outermost(self, chosen: Callable[[LoopInfo], bool]) -> Rows:
         """[P]: index of the outermost chosen loop of more than one trip; n where there is none."""
@@ -140,7 +146,7 @@ class Analysis:
     def extent_at(self, index: Rows) -> Floats:
         """[P]: the extent of a loop per program; 1 where the index is n."""
         padded = np.concatenate([self.extents, np.ones((1, self.count))])
-        return padded[index, self.columns]
+        return self.gather(padded, index)
 
     @cached_property
     def task_level(self) -> int:

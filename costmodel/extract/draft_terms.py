@@ -107,7 +107,7 @@ def _compute_cycles(
         share = spilled / tile.accumulators
         step = step * (1.0 + where(missing > 0.0, 0.25, 0.0) + rates.spill * share)
         step = step + _start_and_finish(tile, rates)
-    main = steps * step * checks.padding_valid
+    main = steps * step * checks.tail_executed * checks.padding_valid
     fill = instructions(analysis, tile, checks) / analysis.target.instruction_budget
     return main * (1.0 + 0.5 * larger(fill - 1.0, 0.0)) + _other_sites(analysis, tile)
 

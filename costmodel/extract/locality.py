@@ -129,16 +129,13 @@ def intensity_columns(analysis: Analysis) -> Columns:
     fractions = (np.arange(CURVE_POINTS) + 1.0) / CURVE_POINTS
     wanted = fractions[:, None] * work[0]
     # work falls with the level: the levels above ``upper`` do at least what is wanted.
-    upper = np.zeros(wanted.shape, dtype=np.intp)
-    for level in work[1:]:
-        upper += level >= wanted
+    upper = (work[1:, None] >= wanted).sum(axis=0, dtype=np.intp)
     lower = np.minimum(upper + 1, len(work) - 1)
-    at = np.arange(analysis.count)
-    low, high = work[lower, at], work[upper, at]
+    low, high = analysis.gather(work, lower), analysis.gather(work, upper)
     gap = high - low
-    weight = np.where(gap > 0, (wanted - low) / np.where(gap > 0, gap, 1.0), 0.0)
-    bottom = intensity[lower, at]
-    curve = bottom + weight * (intensity[upper, at] - bottom)
+    weight = np.where(gap > 0, wanted - low, 0.0) / np.where(gap > 0, gap, 1.0)
+    bottom = analysis.gather(intensity, lower)
+    curve = bottom + weight * (analysis.gather(intensity, upper) - bottom)
     return {f"intensity{point}": row for point, row in enumerate(curve)}
 
 

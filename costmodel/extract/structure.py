@@ -179,6 +179,7 @@ def validity_columns(analysis: Analysis, tile: RegisterTile, checks: Validity) -
     total = instructions(analysis, tile, checks)
     return {
         "tail_valid": checks.tail_valid,
+        "tail_executed": checks.tail_executed,
         "padding_valid": checks.padding_valid,
         "guards": checks.guards,
         "copies": checks.copies,

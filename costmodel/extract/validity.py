@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from costmodel.extract.operations import as_affine, walk_value
-from costmodel.extract.quantity import Quantity, larger, smaller, where
+from costmodel.extract.quantity import Quantity, ceil, larger, smaller, where
 from costmodel.extract.statement import UNROLLED_KINDS, VECTOR_KINDS, LoopInfo, Site
 from sketch.expr import Binary, Expr, Select
 from sketch.loopnest import UNBOUNDED, Affine, LoopVar, Predicate
@@ -27,9 +27,18 @@ class Guard:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Validity:
-    """Shares in [0, 1] and counts; [P] or fixed."""
+    """Shares in [0, 1] and counts; [P] or fixed.
+
+    Attributes:
+        tail_valid: trips inside the extents, of all trips.
+        tail_executed: trips in register tiles that have a trip inside the extents, of all trips.
+        padding_valid: trips that no padding guard excludes, of those inside the extents.
+        guards: distinct guards.
+        copies: estimated specialised copies of the straight-line code.
+    """
 
     tail_valid: Quantity
+    tail_executed: Quantity
     padding_valid: Quantity
     guards: float
     copies: Quantity
@@ -47,13 +56,42 @@ def validity(site: Site) -> Validity:
     ])
     copies: Quantity = 1.0
     tail_valid: Quantity = 1.0
+    tail_executed: Quantity = 1.0
     padding_valid: Quantity = 1.0
     for guard in tails:
         tail_valid = tail_valid * share(guard, site.loops)
+        tail_executed = tail_executed * _executed(guard, site.loops)
     for guard in paddings:
-        padding_valid = padding_valid * share(guard, site.loops)
+        padding_valid = padding_valid * _inside(guard, tails, site.loops)
         copies = copies * _copies(guard, site.loops)
-    return Validity(tail_valid, padding_valid, float(len(tails) + len(paddings)), copies)
+    guards = float(len(tails) + len(paddings))
+    return Validity(tail_valid, tail_executed, padding_valid, guards, copies)
+
+
+def _inside(guard: Guard, tails: list[Guard], loops: tuple[LoopInfo, ...]) -> Quantity:
+    """Share of a padding guard among the trips inside the extents of its own axes.
+
+    What lies beyond an extent also fails the guard, so the shares divide.
+    """
+    total = share(guard, loops)
+    variables = {var for var, _ in guard.terms}
+    for tail in tails:
+        if {var for var, _ in tail.terms} <= variables:
+            total = total / larger(share(tail, loops), 1e-9)
+    return smaller(total, 1.0)
+
+
+def _executed(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
+    """Tiles of straight-line code are executed whole or not at all."""
+    walked: Quantity = 1.0
+    tile: Quantity = 1.0
+    for loop in loops:
+        coefficient = abs(dict(guard.terms).get(loop.var, 0))
+        if coefficient:
+            walked = walked + coefficient * loop.reach
+            if loop.kind in (*UNROLLED_KINDS, *VECTOR_KINDS):
+                tile = tile + coefficient * loop.reach
+    return smaller(ceil(smaller(float(guard.high), walked) / tile) * tile / walked, 1.0)
 
 
 def _bound(predicate: Predicate) -> tuple[Affine, int, int]:
