@@ -157,7 +157,8 @@ class Unary(Expr):
 @dataclass(frozen=True, slots=True, eq=False)
 class Select(Expr):
     """``then if condition else otherwise``; the branch that is not taken is not evaluated, so it
-    may index out of bounds."""
+    may index out of bounds.
+    """
 
     condition: Expr
     then: Expr
@@ -245,8 +246,10 @@ def binary(op: str, lhs: Any, rhs: Any) -> Expr:
             raise ExpressionError(f"{op!r} needs bool operands, got {left.dtype}, {right.dtype}")
         return Binary(op, left, right, BOOL)
     if op in ARITHMETIC and BOOL in (left.dtype, right.dtype):
-        raise ExpressionError(f"{op!r} needs numbers, got {left.dtype} and {right.dtype}",
-                              hint="use cast(...) or select(...)")
+        raise ExpressionError(
+            f"{op!r} needs numbers, got {left.dtype} and {right.dtype}",
+            hint="use cast(...) or select(...)",
+        )
     dtype = left.dtype if left.dtype == right.dtype else promote(left.dtype, right.dtype)
     left, right = cast(left, dtype), cast(right, dtype)
     if op in COMPARISON:

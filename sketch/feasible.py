@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketch.dtypes import size_of
+from sketch.feasible_gpu import feasible_on_gpu
 from sketch.loopnest import Allocate, Branch, Loop, LoopKind, LoopNest, Node, Num, Scope, Store
 from sketch.lower import lower
 from sketch.sketch import Sketch
@@ -85,6 +86,8 @@ def register_tile(loops: tuple[Loop, ...], target: Target, dtype: str) -> Regist
 
 def feasible_nest(nest: LoopNest, target: Target, count: int) -> NDArray[np.bool_]:
     """Which of ``count`` rows of a lowered population fit ``target``; bool ``[count]``."""
+    if target.kind == "cuda":
+        return feasible_on_gpu(nest, target, count)
     fits = np.ones(count, dtype=np.bool_)
     for store, loops in statements(nest.roots):
         tile = register_tile(loops, target, store.targets[0].dtype)

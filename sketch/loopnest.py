@@ -92,7 +92,8 @@ class Affine:
 @dataclass(frozen=True, slots=True, eq=False)
 class Quasi:
     """An index that is not affine: an integer expression over loop variables (and loads), with an
-    interval bound ``low <= value <= high`` (inexact)."""
+    interval bound ``low <= value <= high`` (inexact).
+    """
 
     expr: Expr
     low: int

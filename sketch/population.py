@@ -200,7 +200,12 @@ def _partners(sketch: Sketch, column: Ints, draws: NDArray[np.float64]) -> Ints:
 
 
 def _rebalance(
-    sketch: Sketch, before: Ints, after: Ints, column: Ints, partner: Ints, moving: NDArray[np.bool_]
+    sketch: Sketch,
+    before: Ints,
+    after: Ints,
+    column: Ints,
+    partner: Ints,
+    moving: NDArray[np.bool_],
 ) -> None:
     """Scale the partner level so that the tile keeps about its size; changes ``after``."""
     rows = np.flatnonzero(moving & (partner >= 0))

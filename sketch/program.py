@@ -12,7 +12,7 @@ from sketch.access import reads
 from sketch.dag import ComputeDAG
 from sketch.errors import ScheduleError
 from sketch.expr import Axis, Expr, Load, Reduce, select
-from sketch.loopnest import LoopKind
+from sketch.loopnest import LoopKind, Scope
 from sketch.rewrite import rewrite, substitute_axes
 from sketch.steps import (
     Annotate,
@@ -40,6 +40,7 @@ class StagePlan:
         order: all loop names, outermost first.
         kinds: execution of loops that are not serial.
         attach: (stage, loop) inside which it is computed; None at the root.
+        shared: whether the threads of a GPU block compute it together.
     """
 
     op: Compute
@@ -47,21 +48,24 @@ class StagePlan:
     order: tuple[str, ...] = ()
     kinds: Mapping[str, LoopKind] = field(default_factory=dict)
     attach: tuple[str, str] | None = None
+    shared: bool = False
 
     def axis(self, name: str) -> Axis:
         """The axis called ``name``; raises ScheduleError when the stage has none."""
-        for axis in (*self.op.axes, *self.op.reduce_axes):
+        axes = (*self.op.axes, *self.op.reduce_axes)
+        for axis in axes:
             if axis.name == name:
                 return axis
-        raise ScheduleError(f"stage {self.op.name} has no axis {name!r}",
-                            hint=f"it has {[a.name for a in (*self.op.axes, *self.op.reduce_axes)]}")
+        names = [a.name for a in axes]
+        raise ScheduleError(f"stage {self.op.name} has no axis {name!r}", hint=f"it has {names}")
 
     def loops(self) -> tuple[str, ...]:
         """Loop names in execution order (the order of the axes where none was given)."""
         if self.order:
             return self.order
         axes = (*self.op.axes, *self.op.reduce_axes)
-        return tuple(f"{a.name}.{n}" for a in axes for n in range(len(self.splits.get(a.name, ())) + 1))
+        levels = {a.name: len(self.splits.get(a.name, ())) + 1 for a in axes}
+        return tuple(f"{name}.{n}" for name, count in levels.items() for n in range(count))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,7 +226,8 @@ def _cache_read(program: Program, step: CacheRead) -> Program:
 
     plans: list[StagePlan] = []
     for plan in program.stages:
-        plans += [StagePlan(cache), plan] if plan is consumer else [plan]
+        cached = StagePlan(cache, shared=step.scope == Scope.SHARED.value)
+        plans += [cached, plan] if plan is consumer else [plan]
     return replace(program, stages=tuple(_relink(plans, edit)))
 
 

@@ -1,4 +1,4 @@
-"""Reductions: ``sum``, ``max``, ``min``, ``prod``, ``argmax`` are instances of one tuple reducer."""
+"""Reductions: ``sum``, ``max``, ``min``, ``prod``, ``argmax``, all instances of a tuple reducer."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -46,8 +46,10 @@ def reduce(reducer: Reducer, sources: Sequence[Any], axis: Axis | Sequence[Axis]
                 f"reducer {reducer.name} works on {identity.dtype}, got {value.dtype}"
             )
     if not axes or any(not isinstance(a, Axis) or a.kind != "reduce" for a in axes):
-        raise ExpressionError(f"reduction {reducer.name} needs reduce axes, got {axis!r}",
-                              hint="make them with reduce_axis(extent)")
+        raise ExpressionError(
+            f"reduction {reducer.name} needs reduce axes, got {axis!r}",
+            hint="make them with reduce_axis(extent)",
+        )
     return Reduce(reducer, values, axes)
 
 
@@ -56,7 +58,7 @@ def _reduce_scalar(op: str, value: Any, axis: Axis | Sequence[Axis], identity: A
     return reduce(_scalar(op, node.dtype, identity(node.dtype)), (node,), axis)
 
 
-def sum(value: Any, axis: Axis | Sequence[Axis]) -> Reduce:  # noqa: A001 - the field's name
+def sum(value: Any, axis: Axis | Sequence[Axis]) -> Reduce:
     """Sum of ``value`` over ``axis``."""
     return _reduce_scalar("add", value, axis, lambda dtype: 0)
 
@@ -66,12 +68,12 @@ def prod(value: Any, axis: Axis | Sequence[Axis]) -> Reduce:
     return _reduce_scalar("mul", value, axis, lambda dtype: 1)
 
 
-def max(value: Any, axis: Axis | Sequence[Axis]) -> Reduce:  # noqa: A001 - the field's name
+def max(value: Any, axis: Axis | Sequence[Axis]) -> Reduce:
     """Maximum of ``value`` over ``axis``."""
     return _reduce_scalar("max", value, axis, lowest)
 
 
-def min(value: Any, axis: Axis | Sequence[Axis]) -> Reduce:  # noqa: A001 - the field's name
+def min(value: Any, axis: Axis | Sequence[Axis]) -> Reduce:
     """Minimum of ``value`` over ``axis``."""
     return _reduce_scalar("min", value, axis, highest)
 
@@ -84,7 +86,7 @@ def argmax(index: Any, value: Any, axis: Axis | Sequence[Axis]) -> Reduce:
     position, node = as_expr(index), as_expr(value)
     lhs = (Var("lhs_index", position.dtype), Var("lhs_value", node.dtype))
     rhs = (Var("rhs_index", position.dtype), Var("rhs_value", node.dtype))
-    earlier = (rhs[0] < lhs[0])
+    earlier = rhs[0] < lhs[0]
     tie = binary("and", binary("eq", lhs[1], rhs[1]), earlier)
     take = binary("or", rhs[1] > lhs[1], tie)
     reducer = Reducer(
@@ -92,7 +94,9 @@ def argmax(index: Any, value: Any, axis: Axis | Sequence[Axis]) -> Reduce:
         lhs,
         rhs,
         (select(take, rhs[0], lhs[0]), select(take, rhs[1], lhs[1])),
-        (Const(2**31 - 1 if position.dtype == "int32" else 2**63 - 1, position.dtype),
-         Const(lowest(node.dtype), node.dtype)),
+        (
+            Const(2**31 - 1 if position.dtype == "int32" else 2**63 - 1, position.dtype),
+            Const(lowest(node.dtype), node.dtype),
+        ),
     )
     return reduce(reducer, (position, node), axis)

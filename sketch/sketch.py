@@ -74,8 +74,7 @@ class Sketch:
             for plan in self.program.stages
             for axis, factors in plan.splits.items()
             for level, factor in enumerate(factors, start=1)
-            if isinstance(factor, str)
-            and plan.kinds.get(f"{axis}.{level}") is LoopKind.UNROLLED
+            if isinstance(factor, str) and plan.kinds.get(f"{axis}.{level}") is LoopKind.UNROLLED
         )
 
     @cached_property

@@ -7,7 +7,7 @@ or the name of a decision.  Each step kind carries a version, which records keep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final
 
@@ -41,12 +41,16 @@ class CacheWrite:
 
 @dataclass(frozen=True, slots=True)
 class CacheRead:
-    """Copy ``tensor`` into a stage ``<tensor>.cache`` and let ``consumer`` read the copy."""
+    """Copy ``tensor`` into a stage ``<tensor>.cache`` and let ``consumer`` read the copy.
+
+    ``scope``: "workspace", or "shared" for memory that a GPU block's threads fill together.
+    """
 
     kind: ClassVar[str] = "cache_read"
     version: ClassVar[int] = 1
     tensor: str
     consumer: str
+    scope: str = "workspace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,15 @@ class Pack:
 
 Step = Inline | CacheWrite | CacheRead | Rfactor | Split | Reorder | ComputeAt | Annotate | Pack
 STEP_KINDS: Final[tuple[type[Step], ...]] = (
-    Inline, CacheWrite, CacheRead, Rfactor, Split, Reorder, ComputeAt, Annotate, Pack,
+    Inline,
+    CacheWrite,
+    CacheRead,
+    Rfactor,
+    Split,
+    Reorder,
+    ComputeAt,
+    Annotate,
+    Pack,
 )
 
 
@@ -159,12 +171,16 @@ def step_from_json(data: Mapping[str, Any]) -> Step:
     kind, version = rest.pop("kind", None), rest.pop("version", None)
     cls = next((c for c in STEP_KINDS if c.kind == kind), None)
     if cls is None:
-        raise ScheduleError(f"unknown step kind {kind!r}",
-                            hint=f"known: {', '.join(c.kind for c in STEP_KINDS)}")
+        raise ScheduleError(
+            f"unknown step kind {kind!r}", hint=f"known: {', '.join(c.kind for c in STEP_KINDS)}"
+        )
     if version != cls.version:
-        raise ScheduleError(f"step {kind!r} has version {version}, this release reads {cls.version}")
+        raise ScheduleError(
+            f"step {kind!r} has version {version}, this release reads {cls.version}"
+        )
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in rest.items()}
+    make: Callable[..., Step] = cls
     try:
-        return cls(**values)
+        return make(**values)
     except TypeError as error:
         raise ScheduleError(f"step {kind!r} has wrong fields {sorted(rest)}: {error}") from error

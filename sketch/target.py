@@ -28,6 +28,7 @@ class Target:
         instruction_budget: vector instructions of straight-line code a kernel may have; bounds
             compile time (about 0.06 ms each) and the instruction cache.
         shared_memory_bytes, threads_per_block, warp_size, registers_per_block: GPU limits.
+        max_vthreads: most virtual threads a GPU thread interleaves (warp size / 4, as Ansor).
     """
 
     kind: TargetKind
@@ -46,6 +47,7 @@ class Target:
     threads_per_block: int = 0
     warp_size: int = 0
     registers_per_block: int = 0
+    max_vthreads: int = 0
 
     def lanes(self, dtype_bytes: int = 4) -> int:
         """Elements of ``dtype_bytes`` in a SIMD register."""

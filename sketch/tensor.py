@@ -1,9 +1,9 @@
 """Tensors and the stages that compute them: ``placeholder``, ``compute``, ``reduce_axis``.
 
-    A = placeholder((M, K), name="A")
-    B = placeholder((K, N), name="B", constant=True)
-    k = reduce_axis(K)
-    C = compute((M, N), lambda i, j: sum_(A[i, k] * B[k, j], axis=k), name="C")
+A = placeholder((M, K), name="A")
+B = placeholder((K, N), name="B", constant=True)
+k = reduce_axis(K)
+C = compute((M, N), lambda i, j: sum_(A[i, k] * B[k, j], axis=k), name="C")
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class StoreMap:
     """Where a stage writes inside a shared buffer.
 
     Element ``(i0, i1, ...)`` of the stage goes to flat element
-    ``offset + sum(strides[d] * i_d)`` of ``buffer`` (shape ``shape``, row-major).  Several stages of
-    one DAG may name the same buffer; together they must cover it exactly once.
+    ``offset + sum(strides[d] * i_d)`` of ``buffer`` (shape ``shape``, row-major).  Several stages
+    of one DAG may name the same buffer; together they must cover it exactly once.
     """
 
     buffer: str
@@ -192,8 +192,9 @@ def compute(
 
 def _check_bodies(op: Compute, where: str) -> None:
     if op.reduce is not None and len(op.bodies) > 1:
-        raise ExpressionError("a stage has several bodies, one of them a reduction", where,
-                              "use one tuple reducer")
+        raise ExpressionError(
+            "a stage has several bodies, one of them a reduction", where, "use one tuple reducer"
+        )
     known = {id(axis) for axis in (*op.axes, *op.reduce_axes)}
     pending: list[Expr] = list(op.reduce.sources if op.reduce is not None else op.bodies)
     seen: set[int] = set()
@@ -203,17 +204,24 @@ def _check_bodies(op: Compute, where: str) -> None:
             continue
         seen.add(id(node))
         if isinstance(node, Reduce):
-            raise ExpressionError("a reduction is nested inside an expression", where,
-                                  "give it a stage of its own")
+            raise ExpressionError(
+                "a reduction is nested inside an expression", where, "give it a stage of its own"
+            )
         if isinstance(node, Axis) and id(node) not in known:
-            raise ExpressionError(f"axis {node.name!r} belongs to no loop of the stage", where,
-                                  "list it in the reduction's axes")
+            raise ExpressionError(
+                f"axis {node.name!r} belongs to no loop of the stage",
+                where,
+                "list it in the reduction's axes",
+            )
         pending.extend(children(node))
     names = [axis.name for axis in (*op.axes, *op.reduce_axes)]
     repeated = {label for label in names if names.count(label) > 1}
     if repeated:
-        raise ExpressionError(f"axis name {sorted(repeated)[0]!r} is used twice", where,
-                              "name each axis differently: reduce_axis(n, name=...)")
+        raise ExpressionError(
+            f"axis name {sorted(repeated)[0]!r} is used twice",
+            where,
+            "name each axis differently: reduce_axis(n, name=...)",
+        )
 
 
 def _check_store(op: Compute, where: str) -> None:

@@ -40,8 +40,8 @@ def lower_body(stage: PlacedStage, placement: Placement, buffers: Buffers) -> Bo
     sources = op.bodies if reduce is None else reduce.sources
     predicates: tuple[Predicate, ...] = ()
     if reduce is not None and len(sources) == 1:
-        source, predicates = _guards(sources[0], reduce, stage)
-        sources = (source,)
+        guarded, predicates = _guards(sources[0], reduce, stage)
+        sources = (guarded,)
     convert = _converter(stage, placement, buffers)
     return Body(tuple(convert(source) for source in sources), predicates)
 
@@ -53,24 +53,23 @@ def _converter(
         if isinstance(n, Axis):
             return AffineValue(stage.coordinate(n))
         if isinstance(n, Load):
-            indices = tuple(index(i) for i in n.indices)
+            indices = tuple(index(i, e) for i, e in zip(n.indices, n.tensor.shape, strict=True))
             view = buffers.view(n.tensor, placement, stage)
             return BufferLoad(view.buffer, view.locate(indices))
         return None
 
-    def index(expr: Expr) -> Index:
+    def index(expr: Expr, extent: int) -> Index:
         form = index_affine(expr, stage)
         if form is not None:
             return form
-        low, high = index_interval(expr)
+        # An index that is data is only known to stay inside the tensor.
+        low, high = index_interval(expr) or (0, extent - 1)
         return Quasi(rewrite(expr, leaf), low, high)
 
     return lambda expr: rewrite(expr, leaf)
 
 
-def _guards(
-    source: Expr, reduce: Reduce, stage: PlacedStage
-) -> tuple[Expr, tuple[Predicate, ...]]:
+def _guards(source: Expr, reduce: Reduce, stage: PlacedStage) -> tuple[Expr, tuple[Predicate, ...]]:
     """Split ``select(condition, x, identity)`` into x, under what is affine in the condition."""
     if not isinstance(source, Select) or not _is_identity(source.otherwise, reduce):
         return source, ()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sketch.errors import LoweringError
 from sketch.loopnest import Affine, Buffer, Index, LoopVar, Num, Quasi, Scope, row_major
 from sketch.lower.placement import PlacedStage, Placement
-from sketch.errors import LoweringError
 from sketch.steps import Pack
 from sketch.tensor import Placeholder, StoreMap, Tensor
 
@@ -43,7 +43,9 @@ class View:
             if isinstance(index, Quasi):
                 raise LoweringError(
                     f"buffer {store.buffer} is written in parts and read through an index that is "
-                    "not affine", hint="read it in a program of its own")
+                    "not affine",
+                    hint="read it in a program of its own",
+                )
             total = total + index.scale(stride)
         return total
 
@@ -157,11 +159,11 @@ def _argument(tensor: Tensor, placement: Placement) -> Buffer:
     if pack is None:
         return dense_buffer(op.name, op.dtype, op.shape, scope)
     if not op.constant:
-        raise LoweringError(f"input {op.name} is no constant and cannot be packed ahead of time",
-                            hint="read it through a cache_read stage")
-    return packed_buffer(
-        op.name, op.dtype, op.shape, pack.dim, placement.panel_width(pack), scope
-    )
+        raise LoweringError(
+            f"input {op.name} is no constant and cannot be packed ahead of time",
+            hint="read it through a cache_read stage",
+        )
+    return packed_buffer(op.name, op.dtype, op.shape, pack.dim, placement.panel_width(pack), scope)
 
 
 def _shared(store: StoreMap, dtype: str, shared: dict[str, Buffer]) -> Buffer:
@@ -179,7 +181,8 @@ def _stage_buffer(
     op = stage.plan.op
     pack = placement.program.pack_of(op.name)
     attached = stage.plan.attach is not None
-    scope = Scope.LOCAL if attached else (Scope.OUTPUT if output else Scope.WORKSPACE)
+    private = Scope.SHARED if stage.plan.shared else Scope.LOCAL
+    scope = private if attached else (Scope.OUTPUT if output else Scope.WORKSPACE)
     extents = tuple(stage.extents[a] if attached else a.extent for a in op.axes)
     if pack is not None:
         width = placement.panel_width(pack)

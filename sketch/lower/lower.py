@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from sketch.expr import Axis, Expr, Load, children
 from sketch.loopnest import (
     UNBOUNDED,
-    LoopKind,
     Affine,
     Allocate,
     Buffer,
     Index,
     Loop,
+    LoopKind,
     LoopNest,
     LoopVar,
     Node,
@@ -124,7 +124,7 @@ class _Emitter:
         )
 
     def _initialise(self, stage: PlacedStage, depth: int) -> tuple[Node, ...]:
-        """Loops over what the reduce loops from ``depth`` on accumulate into, storing identities."""
+        """Store identities in all that the reduce loops from ``depth`` on accumulate into."""
         reduce = stage.plan.op.reduce
         assert reduce is not None
         inside = [loop for loop in stage.loops[depth:] if loop.axis.kind == "spatial"]
@@ -159,13 +159,15 @@ class _Emitter:
 
     def _may_overrun(self, stage: PlacedStage, axis: Axis) -> bool:
         based = stage.base.get(axis)
-        if axis.name not in stage.plan.splits and (based is None or not based.terms and not based.const):
+        moved = based is not None and bool(based.terms or based.const)
+        if axis.name not in stage.plan.splits and not moved:
             return False
         return not self._zero_padded(stage, axis)
 
     def _zero_padded(self, stage: PlacedStage, axis: Axis) -> bool:
         """Whether lanes of ``axis`` beyond its extent are harmless: a private accumulator whose
-        terms depend on the axis through packed tensors alone, which are padded."""
+        terms depend on the axis through packed tensors alone, which are padded.
+        """
         if stage.plan.attach is None or stage.plan.op.reduce is None or axis.kind == "reduce":
             return False
         for tensor in tensors_read(stage.plan.op):
@@ -191,6 +193,3 @@ def _rename_affine(index: Affine, renamed: Mapping[LoopVar, LoopVar]) -> Affine:
 
 def _rename(index: Index, renamed: Mapping[LoopVar, LoopVar]) -> Index:
     return _rename_affine(index, renamed) if isinstance(index, Affine) else index
-
-
-

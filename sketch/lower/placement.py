@@ -115,8 +115,13 @@ def _domain(
     names = [loop.name for loop in host.loops]
     around = host.loops[: names.index(plan.attach[1]) + 1]
     outer = (*host.outer, *(loop.var for loop in around))
+    fixed = outer
+    if plan.shared:
+        # One copy serves all threads of the block, so it must cover what every one of them reads.
+        kinds = {loop.var: loop.kind for s in placed.values() for loop in s.loops}
+        fixed = tuple(v for v in outer if kinds[v] not in (LoopKind.THREAD, LoopKind.VTHREAD))
     base: dict[Axis, Affine] = {}
-    for axis, (start, extent) in _region(program, plan, placed, outer).items():
+    for axis, (start, extent) in _region(program, plan, placed, fixed).items():
         base[axis], full[axis] = start, extent
     return base, full, outer
 
@@ -125,14 +130,14 @@ def _region(
     program: Program,
     plan: StagePlan,
     placed: Mapping[str, PlacedStage],
-    outer: tuple[LoopVar, ...],
+    standing: tuple[LoopVar, ...],
 ) -> dict[Axis, tuple[Affine, Num]]:
-    """What consumers read of ``plan``'s stage while the variables ``outer`` stand still."""
-    fixed = frozenset(outer)
+    """What consumers read of ``plan``'s stage while the variables ``standing`` stand still."""
+    fixed = frozenset(standing)
     merged: dict[Axis, tuple[Affine, Num] | None] = {}
     for consumer in program.consumers(plan.op.name):
         stage = placed[consumer.op.name]
-        if not _inside(stage, outer):
+        if not _inside(stage, standing):
             raise LoweringError(
                 f"stage {plan.op.name} is attached where its consumer {consumer.op.name} is not",
                 hint="all consumers must be computed inside the attach loop",
@@ -187,9 +192,7 @@ def _window(
     return Affine(outer, form.const), extent
 
 
-def _union(
-    a: tuple[Affine, Num] | None, b: tuple[Affine, Num] | None
-) -> tuple[Affine, Num] | None:
+def _union(a: tuple[Affine, Num] | None, b: tuple[Affine, Num] | None) -> tuple[Affine, Num] | None:
     """The hull of two windows whose starts differ by a constant."""
     if a is None or b is None or dict(a[0].terms) != dict(b[0].terms):
         return None

@@ -9,6 +9,8 @@ from sketch.errors import ScheduleError
 from sketch.program import initial_program
 from sketch.rules.cache_write import AddCacheWrite
 from sketch.rules.compute_location import ComputeLocation
+from sketch.rules.gpu_simple import ScheduleOnThreads
+from sketch.rules.gpu_tiling import GpuTilingWithFusion
 from sketch.rules.inline import InlineStage
 from sketch.rules.rfactor import AddRfactor
 from sketch.rules.rule import SketchRule, State, Verdict
@@ -29,19 +31,33 @@ CPU_RULES: Final[tuple[SketchRule, ...]] = (
     ScheduleSimply(),
 )
 
+GPU_RULES: Final[tuple[SketchRule, ...]] = (
+    InlineStage(),
+    AddCacheWrite(),
+    GpuTilingWithFusion(),
+    ScheduleOnThreads(),
+)
+
+
+def default_rules(target: Target) -> tuple[SketchRule, ...]:
+    """The built-in rules for a target, in the order in which they are asked."""
+    return CPU_RULES if target.kind == "cpu" else GPU_RULES
+
 
 def generate(
     dag: ComputeDAG,
     target: Target,
-    rules: tuple[SketchRule, ...] = CPU_RULES,
+    rules: tuple[SketchRule, ...] | None = None,
     variant: str = "direct",
 ) -> tuple[Sketch, ...]:
     """All sketches of ``dag``, in a fixed order, at most 48.
 
-    ``rules`` are asked in order for every stage; user rules go before the built-in ones.
+    ``rules`` are asked in order for every stage (None: the target's default rules).  User rules go
+    before the built-in ones: ``(MyRule(), *default_rules(target))``.
 
     Raises ScheduleError when the rules leave a stage unscheduled.
     """
+    rules = default_rules(target) if rules is None else rules
     pending = [_apply_eagerly(State(target, initial_program(dag)), rules)]
     sketches: list[Sketch] = []
     while pending and len(sketches) < MAX_SKETCHES:
@@ -58,8 +74,10 @@ def generate(
             if verdict is Verdict.APPLY_AND_STOP:
                 break
         if not successors:
-            raise ScheduleError(f"no rule applies to stage {stage.op.name}",
-                                hint="end the rules with one that always applies")
+            raise ScheduleError(
+                f"no rule applies to stage {stage.op.name}",
+                hint="end the rules with one that always applies",
+            )
         pending += successors
     return tuple(sketches)
 

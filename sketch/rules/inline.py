@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from sketch.access import stage_loads
 from sketch.program import StagePlan
 from sketch.rules.patterns import is_expensive, is_output
 from sketch.rules.rule import State, Verdict
 from sketch.steps import Inline
+
+# A stage with elementary functions is not offered for more copies than this.
+_MOST_COPIES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,9 @@ class InlineStage:
             return Verdict.APPLY_AND_STOP if consumers else Verdict.SKIP
         reads = [x for c in consumers for x in stage_loads(c.op) if x.tensor.op.name == op.name]
         once = len(reads) == 1 and consumers[0].op.reduce is None
-        return Verdict.APPLY_AND_STOP if once else Verdict.APPLY if len(consumers) < 3 else Verdict.SKIP
+        if once:
+            return Verdict.APPLY_AND_STOP
+        return Verdict.APPLY if len(consumers) <= _MOST_COPIES else Verdict.SKIP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         """One state, without the stage."""

@@ -52,7 +52,8 @@ def packing_choices(state: State, name: str, panel: Panel) -> tuple[State, ...]:
 
 def packable(stage: StagePlan, axis: Axis) -> list[tuple[Load, int]]:
     """Operands indexed by exactly ``axis`` in one dimension and not by it in any other, that are
-    read in one way only."""
+    read in one way only.
+    """
     found = []
     loads = stage_loads(stage.op)
     for load in loads:

@@ -25,7 +25,8 @@ _CHUNKS_PER_THREAD = 4
 @dataclass(frozen=True, slots=True)
 class AddRfactor:
     """Partial results per lane where the operands are contiguous along the reduction, and per
-    chunk where there are fewer points than threads."""
+    chunk where there are fewer points than threads.
+    """
 
     eager: ClassVar[bool] = False
 

@@ -1,0 +1,93 @@
+"""Multi-level tiling for GPUs: SSSRRSRS with operands in shared memory.
+
+block S0, virtual thread S1, thread S2 of the consumer
+acc = 0                                        (registers)
+R0:  A.cache, B.cache <- tiles of A and B      (shared memory, all threads together)
+R1, S3, R2, S4:  acc += A.cache * B.cache
+S3, S4: consumer of acc
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from sketch.access import stage_loads
+from sketch.loopnest import LoopKind, Scope
+from sketch.program import StagePlan
+from sketch.rules.patterns import has_data_reuse, longest
+from sketch.rules.rule import State, Verdict
+from sketch.rules.tiling import tiled_producer
+from sketch.steps import Annotate, CacheRead, ComputeAt, Reorder, Split, Step
+
+_BOUND: Final = (LoopKind.BLOCK, LoopKind.VTHREAD, LoopKind.THREAD)
+# Tile levels of the consumer inside one thread: S3 and S4.
+_INNER: Final = (3, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTilingWithFusion:
+    """Tile the reduction that ``stage`` reads element by element over blocks and threads."""
+
+    eager: ClassVar[bool] = False
+
+    def applies(self, state: State, stage: StagePlan) -> Verdict:
+        """Spatial stages that read a pending reduction with data reuse element by element."""
+        found = tiled_producer(state, stage)
+        reuse = found is not None and has_data_reuse(found.op)
+        return Verdict.APPLY_AND_STOP if reuse else Verdict.SKIP
+
+    def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
+        """One state; operands of the reduction are read through shared memory."""
+        inner = tiled_producer(state, stage)
+        assert inner is not None
+        state = state.then(*_tile_host(stage, inner.op.name), *_tile_inner(stage, inner))
+        tensors = {load.tensor.name: load.tensor for load in stage_loads(inner.op)}
+        caches = []
+        for name, tensor in tensors.items():
+            cache = f"{name}.cache"
+            dims = [f"d{d}.0" for d in range(tensor.ndim)]
+            caches.append(cache)
+            state = state.then(
+                CacheRead(name, inner.op.name, Scope.SHARED.value),
+                ComputeAt(cache, inner.op.name, f"{longest(inner.op.reduce_axes).name}.0"),
+                *(Annotate(cache, dim, LoopKind.THREAD.value) for dim in dims),
+            )
+        return (state.done([stage.op.name, inner.op.name, *caches]),)
+
+
+def _decision(host: str, axis: str, level: int) -> str:
+    return f"{host}.{axis}@{level}"
+
+
+def _tile_host(host: StagePlan, inner: str) -> list[Step]:
+    name, axes = host.op.name, [a.name for a in host.op.axes]
+    levels = range(1, 5)
+    steps: list[Step] = [
+        Split(name, a, tuple(_decision(name, a, level) for level in levels)) for a in axes
+    ]
+    steps.append(Reorder(name, tuple(f"{a}.{level}" for level in range(5) for a in axes)))
+    for level, kind in enumerate(_BOUND):
+        steps += [Annotate(name, f"{a}.{level}", kind.value) for a in axes]
+    steps += [
+        Annotate(name, f"{a}.{level}", LoopKind.UNROLLED.value) for level in _INNER for a in axes
+    ]
+    return [*steps, ComputeAt(inner, name, f"{axes[-1]}.2")]
+
+
+def _tile_inner(host: StagePlan, inner: StagePlan) -> list[Step]:
+    name = inner.op.name
+    axes = [a.name for a in inner.op.axes]
+    split = longest(inner.op.reduce_axes).name
+    others = [f"{a.name}.0" for a in inner.op.reduce_axes if a.name != split]
+    steps: list[Step] = [
+        Split(name, own, (_decision(host.op.name, theirs.name, 4),))
+        for own, theirs in zip(axes, host.op.axes, strict=True)
+    ]
+    reduce_levels = tuple(_decision(name, split, level) for level in (1, 2))
+    steps.append(Split(name, split, reduce_levels))
+    outer_tile, inner_tile = [f"{a}.0" for a in axes], [f"{a}.1" for a in axes]
+    order = (f"{split}.0", *others, f"{split}.1", *outer_tile, f"{split}.2", *inner_tile)
+    steps.append(Reorder(name, order))
+    unrolled = [*outer_tile, f"{split}.2", *inner_tile]
+    return [*steps, *(Annotate(name, loop, LoopKind.UNROLLED.value) for loop in unrolled)]
