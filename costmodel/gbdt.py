@@ -1,0 +1,196 @@
+"""The learned model: gradient-boosted trees on statements (LightGBM).
+
+    time(program) = sum over its statements of base(x) * exp(f(x))
+
+``base`` is the draft model's time of the statement, so that the trees learn what the draft gets
+wrong, and every program starts where the draft puts it.  The loss is the squared error of the log
+time, weighted in favour of fast programs, *after the mean error of a task is taken off*: only the
+ranking within a task counts, so the trees need not learn how large the tasks are.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import lightgbm
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.dataset import Dataset, Table
+from costmodel.errors import CostModelError
+from costmodel.feature_table import FEATURE_INDEX, FEATURE_VERSION
+from costmodel.features import Features
+
+_DRAFT = FEATURE_INDEX["draft_seconds"]
+_SHORTEST_S = 1e-12  # keeps the logarithm of an empty statement's draft finite
+
+
+@dataclass(frozen=True, slots=True)
+class GbdtOptions:
+    """How the trees are grown.
+
+    Attributes:
+        trees: of a model that is trained from scratch.
+        more_trees: added by an update that continues.
+        tree_limit: a model that would grow beyond it is trained from scratch.
+        scratch_programs: below it every update trains from scratch (about a second).
+        leaves, learning_rate, bins, least_rows, l2: of LightGBM; few leaves predict fast.
+        weight_power: a program weighs (best / time) ** weight_power.
+        least_programs: fewer successes leave the model as it is.
+        threads: of training; predictions use one.
+        seed: of LightGBM; nothing is sampled, so it only breaks ties.
+    """
+
+    trees: int = 200
+    more_trees: int = 30
+    tree_limit: int = 300
+    scratch_programs: int = 5000
+    leaves: int = 16
+    learning_rate: float = 0.12
+    bins: int = 63
+    least_rows: int = 5
+    l2: float = 1.0
+    weight_power: float = 0.7
+    least_programs: int = 8
+    threads: int = 1
+    seed: int = 7
+
+    def parameters(self) -> dict[str, Any]:
+        """LightGBM's names of the options."""
+        return {
+            "num_leaves": self.leaves, "learning_rate": self.learning_rate, "max_bin": self.bins,
+            "min_data_in_leaf": self.least_rows, "lambda_l2": self.l2,
+            "min_sum_hessian_in_leaf": 1e-3, "num_threads": self.threads, "seed": self.seed,
+            "deterministic": True, "force_row_wise": True, "verbosity": -1,
+            "feature_pre_filter": False,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Objective:
+    """Gradients for LightGBM; arrays by program unless noted.
+
+    With shares ``s_i = time_i / time`` of a program's statements and the residual ``r`` of its log
+    time, the gradient of a statement is ``2 w r s_i``.  The second derivative ``2 w s_i**2`` would
+    let statements of small share take enormous steps; ``2 w s_i`` bounds it (the shares sum to
+    one, Jensen) and gives every statement the same step r.
+    """
+
+    starts: NDArray[np.int64]
+    program: NDArray[np.int64]  # [rows]
+    base: NDArray[np.float64]  # [rows], log of the draft
+    groups: NDArray[np.int64]
+    target: NDArray[np.float64]  # log of the relative time
+    weight: NDArray[np.float64]
+
+    @staticmethod
+    def of(table: Table, power: float) -> _Objective:
+        relative = table.relative_times()
+        return _Objective(
+            starts=table.offsets[:-1],
+            program=table.program_of_row(),
+            base=_log_base(table.rows),
+            groups=table.groups,
+            target=np.log(relative),
+            weight=relative**-power,
+        )
+
+    def __call__(
+        self, prediction: NDArray[np.float64], data: lightgbm.Dataset
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        scores = self.base + prediction
+        peak = np.maximum.reduceat(scores, self.starts)
+        parts = np.exp(scores - peak[self.program])
+        totals = np.add.reduceat(parts, self.starts)
+        residual = np.log(totals) + peak - self.target
+        scale = 2.0 * self.weight[self.program] * parts / totals[self.program]
+        return self.centred(residual)[self.program] * scale, scale
+
+    def centred(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Residuals minus their weighted mean in the task."""
+        mass = np.bincount(self.groups, self.weight)
+        mean = np.bincount(self.groups, self.weight * residual) / np.maximum(mass, 1e-300)
+        return residual - mean[self.groups]
+
+
+def _log_base(rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    return np.log(np.maximum(rows[:, _DRAFT].astype(np.float64), _SHORTEST_S))
+
+
+class GradientBoostedModel:
+    """Trees on statements; before any data it follows the draft model."""
+
+    def __init__(self, options: GbdtOptions | None = None) -> None:
+        self.options = options or GbdtOptions()
+        self._booster: lightgbm.Booster | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether the model has been trained."""
+        return self._booster is not None
+
+    @property
+    def trees(self) -> int:
+        """Trees so far."""
+        return 0 if self._booster is None else int(self._booster.num_trees())
+
+    def predict(self, features: Features) -> NDArray[np.float64]:
+        """[P]: relative times, lower is better."""
+        rows = features.rows()
+        scores = _log_base(rows)
+        if self._booster is not None:
+            scores += self._booster.predict(rows, raw_score=True, num_threads=1)
+        return np.exp(scores).reshape(features.count, -1).sum(axis=1)
+
+    def update(self, dataset: Dataset) -> None:
+        """Train on all programs: from scratch while there are few, else some more trees.
+
+        A dataset with fewer than ``least_programs`` successes changes nothing.
+        """
+        table, options = dataset.table(), self.options
+        if np.isfinite(table.seconds).sum() < options.least_programs:
+            return
+        objective = _Objective.of(table, options.weight_power)
+        parameters = {**options.parameters(), "objective": objective}
+        scratch = self._starts_over(len(table.seconds))
+        data = lightgbm.Dataset(table.rows, params=options.parameters(), free_raw_data=False)
+        self._booster = lightgbm.train(
+            parameters,
+            data,
+            num_boost_round=options.trees if scratch else options.more_trees,
+            init_model=None if scratch else self._booster,
+        )
+
+    def _starts_over(self, programs: int) -> bool:
+        full = self.trees + self.options.more_trees > self.options.tree_limit
+        return self.trees == 0 or full or programs < self.options.scratch_programs
+
+    def save(self, path: Path) -> None:
+        """Write options and trees to one JSON file."""
+        text = None if self._booster is None else self._booster.model_to_string()
+        content = {
+            "model": "gbdt", "features": FEATURE_VERSION, "options": asdict(self.options),
+            "trees": text,
+        }  # fmt: skip
+        path.write_text(json.dumps(content), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what ``save`` wrote; raises CostModelError when the file does not fit."""
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            version, text = content["features"], content["trees"]
+            model = cls(GbdtOptions(**content["options"]))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CostModelError(f"not a saved model: {error}", str(path)) from error
+        if version != FEATURE_VERSION:
+            raise CostModelError(
+                f"the model reads features of version {version}, this is {FEATURE_VERSION}",
+                str(path), "train it again from the records",
+            )  # fmt: skip
+        if text is not None:
+            model._booster = lightgbm.Booster(model_str=text)
+        return model

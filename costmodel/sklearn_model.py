@@ -1,0 +1,85 @@
+"""Any scikit-learn regressor as a cost model, on one fixed-width vector per program."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin, clone
+
+from costmodel.dataset import Dataset, Table
+from costmodel.errors import CostModelError
+from costmodel.feature_table import FEATURE_COUNT, FEATURE_VERSION
+from costmodel.features import Features
+
+VECTOR_WIDTH: Final = 2 * FEATURE_COUNT
+_LEAST_PROGRAMS: Final = 8
+
+
+def signed_log(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """``sign(x) * log2(|x| + 1)``: features span many orders of magnitude."""
+    return np.sign(values) * np.log2(np.abs(values) + 1.0)
+
+
+def program_vectors(
+    rows: NDArray[np.float32], offsets: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """[N, VECTOR_WIDTH]: signed logarithms of the sum and the maximum over a program's rows."""
+    total = np.add.reduceat(rows, offsets[:-1], axis=0)
+    peak = np.maximum.reduceat(rows, offsets[:-1], axis=0)
+    return np.concatenate([signed_log(total), signed_log(peak)], axis=1)
+
+
+class SklearnModel:
+    """Predicts the log of the relative time with ``regressor`` (or a pipeline that ends in one)."""
+
+    def __init__(self, regressor: RegressorMixin) -> None:
+        self._template = regressor
+        self._fitted: Any = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether the regressor has been fitted."""
+        return self._fitted is not None
+
+    def predict(self, features: Features) -> NDArray[np.float64]:
+        """[P]: relative times; the draft model's before any data."""
+        if self._fitted is None:
+            return np.maximum(features.draft_seconds(), 1e-12)
+        vectors = program_vectors(features.rows(), features.offsets())
+        return np.exp(np.asarray(self._fitted.predict(vectors), dtype=np.float64))
+
+    def update(self, dataset: Dataset) -> None:
+        """Fit a fresh copy of the regressor to all programs."""
+        table: Table = dataset.table()
+        if np.isfinite(table.seconds).sum() < _LEAST_PROGRAMS:
+            return
+        vectors = program_vectors(table.rows, table.offsets)
+        self._fitted = clone(self._template).fit(vectors, np.log(table.relative_times()))
+
+    def save(self, path: Path) -> None:
+        """Write the regressor with pickle: load such files only from sources you trust."""
+        content = {
+            "model": "sklearn", "features": FEATURE_VERSION, "template": self._template,
+            "fitted": self._fitted,
+        }  # fmt: skip
+        path.write_bytes(pickle.dumps(content))
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what ``save`` wrote; raises CostModelError when the file does not fit."""
+        try:
+            content = pickle.loads(path.read_bytes())
+            version, model = content["features"], cls(content["template"])
+            model._fitted = content["fitted"]
+        except (OSError, pickle.UnpicklingError, EOFError, KeyError, TypeError) as error:
+            raise CostModelError(f"not a saved model: {error}", str(path)) from error
+        if version != FEATURE_VERSION:
+            raise CostModelError(
+                f"the model reads features of version {version}, this is {FEATURE_VERSION}",
+                str(path), "train it again from the records",
+            )  # fmt: skip
+        return model
