@@ -41,10 +41,11 @@ def target_warnings(records: Iterable[Record], target: Target) -> tuple[str, ...
 def estimate(history: Sequence[Record]) -> float | None:
     """Seconds of one candidate from all its records; None when it failed or is wrong.
 
-    An interleaved re-measurement outweighs bursts; the latest one counts.  A failed check against
-    the oracle disqualifies for good.
+    An interleaved re-measurement outweighs bursts; the latest one counts.  A wrong result
+    disqualifies for good, another failure unless a later record is a timing.
     """
-    if any(isinstance(r.result, Failure) and r.result.kind == WRONG_RESULT for r in history):
+    failures = [r.result for r in history if isinstance(r.result, Failure)]
+    if any(f.kind == WRONG_RESULT for f in failures) or isinstance(history[-1].result, Failure):
         return None
     timed = [(r.phase, r.result) for r in history if isinstance(r.result, Timing)]
     finals = [timing for phase, timing in timed if phase == "final"]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import STAGES, Failure, MeasureResult, Timing
 from autosched.records.errors import RecordError
+from sketch.errors import TargetError
 from sketch.sketch import sketch_from_steps
 from sketch.steps import step_from_json, step_to_json
 from sketch.target import Target
@@ -140,7 +141,7 @@ def from_json(data: Any, where: str = "") -> Record:
         )
     except KeyError as error:
         raise RecordError(f"field {error} is missing", where) from error
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, TargetError) as error:
         raise RecordError(f"a field has a wrong value: {error}", where) from error
 
 

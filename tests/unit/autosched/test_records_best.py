@@ -1,0 +1,89 @@
+from dataclasses import replace
+
+from autosched.measure.result import WRONG_RESULT, Failure, Timing
+from autosched.records.best import (
+    best,
+    compatible,
+    estimate,
+    rank,
+    seeds,
+    select,
+    target_difference,
+    target_warnings,
+)
+from autosched.records.record import Record
+from sketch.target import Target
+
+HERE = Target("cpu", "generic", threads=2)
+CRASH = Failure("run", "SIGSEGV", "")
+WRONG = Failure("verify", WRONG_RESULT, "")
+
+
+def record(tile, *seconds, result=None, target=HERE, task="t", phase="trial"):
+    return Record(task, target, "direct", (), {"i": tile}, result or Timing(seconds), phase)
+
+
+def test_the_fastest_median_wins():
+    log = [record(1, 3.0, 1.0, 3.0), record(2, 2.0, 2.0), record(3, 4.0)]
+    assert best(log, "t", HERE) is log[1]
+    assert [seconds for seconds, _ in rank(log)] == [2.0, 3.0, 4.0]
+
+
+def test_a_final_round_outweighs_bursts_and_the_last_one_counts():
+    history = [record(1, 1.0), record(1, 5.0, phase="final"), record(1, 3.0, phase="final")]
+    assert estimate([*history, record(1, 0.5)]) == 3.0
+
+
+def test_a_wrong_result_disqualifies_for_good():
+    log = [record(1, 1.0), record(1, result=WRONG), record(1, 1.0), record(2, 2.0)]
+    assert best(log, "t", HERE) is log[3]
+
+
+def test_a_crash_disqualifies_until_it_ran_again():
+    assert estimate([record(1, 1.0), record(1, result=CRASH)]) is None
+    assert estimate([record(1, result=CRASH), record(1, 1.0)]) == 1.0
+
+
+def test_no_success_is_no_best():
+    assert best([record(1, result=CRASH)], "t", HERE) is None
+    assert best([], "t", HERE) is None
+    assert best([record(1, 1.0)], "other task", HERE) is None
+
+
+def test_ties_keep_the_order_of_the_log():
+    log = [record(2, 1.0), record(1, 1.0)]
+    assert best(log, "t", HERE) is log[0]
+
+
+def test_cache_states_are_not_mixed():
+    cold = Timing((0.5,), "dram_cold")
+    log = [record(1, result=cold), record(2, 1.0)]
+    assert best(log, "t", HERE, "warm") is log[1]
+    assert best(log, "t", HERE, "dram_cold") is log[0]
+    assert select([*log, record(3, result=CRASH)], "t", HERE, "warm")[1].result == CRASH
+
+
+def test_search_only_fields_do_not_matter_hardware_does():
+    assert compatible(replace(HERE, instruction_budget=7), HERE)
+    assert not compatible(replace(HERE, threads=4), HERE)
+    assert target_difference(replace(HERE, threads=4), HERE) == ("threads: 4, not 2",)
+
+
+def test_other_machines_are_seeds_only():
+    four, far = replace(HERE, threads=4), Target("cpu", "old")
+    gpu = Target("cuda", "sm_90")
+    log = [
+        record(1, 9.0, target=four), record(2, 8.0, target=four), record(3, 1.0, target=far),
+        record(4, 1.0), record(5, 1.0, target=gpu), record(6, 1.0, target=far, task="u"),
+    ]  # fmt: skip
+    assert best(log, "t", HERE) is log[3]
+    assert [r.decisions["i"] for r in seeds(log, "t", HERE)] == [2, 3, 1]
+    assert [r.decisions["i"] for r in seeds(log, "t", HERE, limit=1)] == [2]
+
+
+def test_a_foreign_log_is_described():
+    four = replace(HERE, threads=4)
+    warnings = target_warnings([record(1, 1.0, target=four)] * 2 + [record(1, 1.0)], HERE)
+    assert warnings == (
+        "2 records are of another target and serve as seeds only (threads: 4, not 2)",
+    )

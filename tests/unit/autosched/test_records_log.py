@@ -1,0 +1,202 @@
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from dataclasses import replace
+
+import pytest
+
+from autosched.measure.result import Timing
+from autosched.records.errors import RecordError
+from autosched.records.log import RecordLog
+from autosched.records.record import NewerSchemaError, Record, to_json
+from sketch.target import Target
+
+RECORD = Record("task", Target("cpu", "generic"), "direct", (), {"a": 1}, Timing((1.0,)))
+
+
+def numbered(count, start=0):
+    return [replace(RECORD, seed=start + n) for n in range(count)]
+
+
+def seeds_in(log):
+    return [record.seed for record in log.read().records]
+
+
+def test_appended_batches_are_read_in_order(tmp_path):
+    log = RecordLog(tmp_path / "new" / "directory" / "log.jsonl")
+    log.append(numbered(2))
+    log.append([])
+    log.append(numbered(1, start=2))
+    assert log.read().records == tuple(numbered(3))
+    assert log.read().warnings == ()
+
+
+def test_a_log_that_does_not_exist_is_empty(tmp_path):
+    log = RecordLog(tmp_path / "log.jsonl")
+    assert log.read().records == ()
+    assert not log.path.exists()
+
+
+def test_a_torn_last_line_is_tolerated_and_ended_by_the_next_append(tmp_path):
+    log = RecordLog(tmp_path / "log.jsonl")
+    log.append(numbered(2))
+    whole = log.path.read_bytes()
+    log.path.write_bytes(whole[:-20])
+    found = log.read()
+    assert [r.seed for r in found.records] == [0]
+    assert found.warnings == (f"{log.path}:2: skipped: the last line is torn (its writer died)",)
+    log.append(numbered(2, start=2))
+    assert seeds_in(log) == [0, 2, 3]
+    assert f"{log.path}:2: skipped: no JSON" in log.read().warnings[0]
+
+
+def test_a_whole_last_line_without_newline_counts(tmp_path):
+    log = RecordLog(tmp_path / "log.jsonl")
+    log.append(numbered(2))
+    log.path.write_bytes(log.path.read_bytes()[:-1])
+    assert seeds_in(log) == [0, 1]
+    log.append(numbered(1, start=2))
+    assert seeds_in(log) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "line, reason",
+    [
+        (b"{half a line", "no JSON"),
+        (b"\xff\xfe\x00", "no JSON"),
+        (b"[1, 2]", "must be a JSON object"),
+        (b'{"v": 1}', "'task' is missing"),
+        (b'{"v": 1, "task": "t", "target": 3}', "not a target|wrong value"),
+    ],
+)
+def test_a_corrupt_line_is_skipped_with_file_and_number(tmp_path, line, reason):
+    log = RecordLog(tmp_path / "log.jsonl")
+    log.append(numbered(1))
+    with log.path.open("ab") as file:
+        file.write(line + b"\n\n")
+    log.append(numbered(1, start=1))
+    assert seeds_in(log) == [0, 1]
+    (warning,) = log.read().warnings
+    assert warning.startswith(f"{log.path}:2: skipped: ")
+    assert any(part in warning for part in reason.split("|"))
+
+
+def test_a_newer_schema_stops_reading_by_name(tmp_path):
+    log = RecordLog(tmp_path / "log.jsonl")
+    log.append(numbered(1))
+    with log.path.open("a") as file:
+        file.write(json.dumps(to_json(RECORD) | {"v": 2}) + "\n")
+    with pytest.raises(NewerSchemaError, match=r"schema 2 is newer .*log\.jsonl:2"):
+        log.read()
+
+
+def test_checking_leaves_no_trace(tmp_path):
+    log = RecordLog(tmp_path / "log.jsonl")
+    log.check_writable()
+    assert log.path.read_bytes() == b""
+    log.append(numbered(1))
+    before = log.path.read_bytes()
+    log.check_writable()
+    assert log.path.read_bytes() == before
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_one_error_before_and_during():
+    log = RecordLog("/dev/full")
+    with pytest.raises(RecordError, match=r"cannot be written: No space left.*/dev/full"):
+        log.check_writable()
+    with pytest.raises(RecordError, match=r"cannot take 3 records: No space left"):
+        log.append(numbered(3))
+
+
+def test_a_full_disk_keeps_what_was_written(tmp_path, monkeypatch):
+    log = RecordLog(tmp_path / "log.jsonl")
+    log.append(numbered(2))
+    write = os.write
+
+    def short(fd, data):
+        if len(data) < 50:
+            raise OSError(28, "No space left on device")
+        return write(fd, data[: len(data) - 49])
+
+    monkeypatch.setattr("autosched.records.log.os.write", short)
+    with pytest.raises(RecordError, match="No space left"):
+        log.append(numbered(1, start=2))
+    monkeypatch.undo()
+    assert seeds_in(log) == [0, 1]
+    log.append(numbered(1, start=3))
+    assert seeds_in(log) == [0, 1, 3]
+
+
+def test_a_directory_and_a_file_as_directory_are_errors(tmp_path):
+    with pytest.raises(RecordError, match="cannot be written"):
+        RecordLog(tmp_path).check_writable()
+    with pytest.raises(RecordError, match="cannot be read"):
+        RecordLog(tmp_path).read()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RecordError, match="cannot be written"):
+        RecordLog(tmp_path / "file" / "log.jsonl").check_writable()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_file_is_an_error(tmp_path):
+    log = RecordLog(tmp_path / "log.jsonl")
+    log.path.touch(mode=0o444)
+    with pytest.raises(RecordError, match="Permission denied"):
+        log.check_writable()
+
+
+def test_a_read_only_file_system_is_an_error(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("autosched.records.log.os.open", refuse)
+    with pytest.raises(RecordError, match="Read-only file system"):
+        RecordLog(tmp_path / "log.jsonl").check_writable()
+
+
+def test_threads_do_not_tear_each_others_lines(tmp_path):
+    log = RecordLog(tmp_path / "log.jsonl")
+
+    def write(start):
+        for n in range(20):
+            log.append(numbered(3, start + 3 * n))
+
+    threads = [threading.Thread(target=write, args=(1000 * n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expected = sorted(1000 * t + n for t in range(4) for n in range(60))
+    assert sorted(seeds_in(log)) == expected
+    assert log.read().warnings == ()
+
+
+def test_two_processes_share_a_log(tmp_path):
+    path = tmp_path / "log.jsonl"
+    script = textwrap.dedent("""
+        import sys
+        from dataclasses import replace
+        from autosched.measure.result import Timing
+        from autosched.records.log import RecordLog
+        from autosched.records.record import Record
+        from sketch.target import Target
+
+        record = Record("t" * 5000, Target("cpu", "x"), "direct", (), {}, Timing((1.0,)))
+        log = RecordLog(sys.argv[1])
+        for n in range(30):
+            log.append([replace(record, seed=int(sys.argv[2]) + n)] * 2)
+            log.check_writable()
+    """)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    writers = [
+        subprocess.Popen([sys.executable, "-c", script, str(path), start], env=environment)
+        for start in ("0", "100")
+    ]
+    assert [writer.wait() for writer in writers] == [0, 0]
+    found = RecordLog(path).read()
+    assert found.warnings == ()
+    assert sorted(r.seed for r in found.records) == sorted([*range(30), *range(100, 130)] * 2)

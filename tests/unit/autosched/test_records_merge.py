@@ -1,0 +1,98 @@
+import csv
+from dataclasses import replace
+
+import pytest
+
+from autosched.measure.result import Failure, Timing
+from autosched.records.errors import RecordError
+from autosched.records.log import RecordLog
+from autosched.records.merge import merge, prune, read_all
+from autosched.records.record import Record
+from autosched.records.rows import COLUMNS, row_of, write_csv
+from autosched.records.stats import stats
+from sketch.target import Target
+
+HERE = Target("cpu", "generic", threads=2)
+
+
+def record(tile, seconds=1.0, task="t", result=None):
+    return Record(task, HERE, "direct", (), {"i": tile}, result or Timing((seconds,)))
+
+
+FAILED = record(7, result=Failure("compile", "LoweringError", "why"))
+LOG = (record(1, 3.0), record(2, 1.0), record(3, 2.0), record(1, 9.0, "u"), FAILED)
+
+
+def test_pruning_keeps_the_best_of_each_task_and_target():
+    other = replace(record(5, 7.0), target=replace(HERE, threads=1))
+    assert prune([*LOG, other], 2) == (LOG[1], LOG[2], LOG[3], other)
+    with pytest.raises(RecordError, match="best 0"):
+        prune(LOG, 0)
+
+
+def test_merging_drops_repetitions_and_may_overwrite_an_input(tmp_path):
+    first, second = RecordLog(tmp_path / "a.jsonl"), RecordLog(tmp_path / "b.jsonl")
+    first.append(LOG[:3])
+    second.append(LOG[2:])
+    with second.path.open("a") as file:
+        file.write("{torn")
+    written = merge([first.path, second.path], second.path)
+    assert second.read().records == LOG == written.records
+    assert written.warnings[0].startswith(f"{second.path}:4: skipped")
+    merge([second.path], first.path, keep=1)
+    assert first.read().records == (LOG[1], LOG[3])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.jsonl", "b.jsonl"]
+
+
+def test_merging_nothing_writes_an_empty_log(tmp_path):
+    (tmp_path / "a.jsonl").touch()
+    merge([tmp_path / "a.jsonl"], tmp_path / "b.jsonl")
+    assert (tmp_path / "b.jsonl").read_bytes() == b""
+
+
+def test_a_missing_log_is_an_error_and_the_output_stays(tmp_path):
+    out = RecordLog(tmp_path / "out.jsonl")
+    out.append(LOG)
+    with pytest.raises(RecordError, match=r"does not exist.*nowhere"):
+        merge([tmp_path / "nowhere.jsonl"], out.path)
+    with pytest.raises(RecordError, match="does not exist"):
+        read_all([tmp_path / "nowhere.jsonl"])
+    assert out.read().records == LOG
+
+
+def test_statistics_count_trials_and_causes():
+    first, second = stats(LOG)
+    assert (first.task, first.trials, first.best_s, first.variant) == ("t", 4, 1.0, "direct")
+    assert first.failures == {"compile: LoweringError": 1}
+    assert (second.trials, second.best_s, second.failures) == (1, 9.0, {})
+    (none,) = stats([FAILED])
+    assert (none.best_s, none.variant) == (None, "")
+
+
+def test_rows_have_all_columns():
+    row = row_of(LOG[0])
+    assert list(row)[: len(COLUMNS)] == list(COLUMNS)
+    assert (row["best_s"], row["decision:i"], row["failure_kind"]) == (3.0, 1, None)
+    assert row_of(FAILED)["failure_message"] == "why"
+
+
+def test_a_table_has_a_column_for_every_decision(tmp_path):
+    more = replace(record(1), decisions={"j": 5})
+    write_csv([*LOG, more], tmp_path / "table.csv")
+    with open(tmp_path / "table.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(LOG) + 1
+    assert (rows[0]["decision:i"], rows[0]["decision:j"]) == ("1", "")
+    assert (rows[-1]["decision:i"], rows[-1]["decision:j"]) == ("", "5")
+    with pytest.raises(RecordError, match="cannot be written"):
+        write_csv(LOG, tmp_path)
+
+
+def test_frames_have_a_row_per_record():
+    pytest.importorskip("pandas")
+    from autosched.records.frame import to_frame
+
+    frame = to_frame(LOG)
+    assert len(frame) == len(LOG)
+    assert frame["median_s"].min() == 1.0
+    assert list(to_frame([]).columns) == list(COLUMNS)

@@ -1,0 +1,132 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from autosched.measure.protocol import Candidate
+from autosched.measure.result import Failure, Timing
+from autosched.records.errors import RecordError
+from autosched.records.record import (
+    NewerSchemaError,
+    Record,
+    from_json,
+    record_of,
+    to_json,
+)
+from sketch.dag import ComputeDAG
+from sketch.errors import ScheduleError
+from sketch.reducers import sum as sum_
+from sketch.sketch import Sketch
+from sketch.steps import Split
+from sketch.target import Target
+from sketch.tensor import compute, placeholder, reduce_axis
+
+TARGET = Target("cpu", "generic", threads=2)
+
+
+def matmul() -> ComputeDAG:
+    a, b, k = placeholder((8, 8), name="A"), placeholder((8, 8), name="B"), reduce_axis(8)
+    return ComputeDAG([compute((8, 8), lambda i, j: sum_(a[i, k] * b[k, j], axis=k), name="C")])
+
+
+def candidate(dag: ComputeDAG | None = None) -> Candidate:
+    sketch = Sketch(dag or matmul(), (Split("C", "i", ("C.i@1",)),), TARGET, "direct")
+    return Candidate(sketch, {"C.i@1": 4})
+
+
+def a_record(result=Timing((1e-3, 2e-3), "warm", 1e-7)) -> Record:  # noqa: B008
+    return record_of(
+        "0123456789abcdef", candidate(), TARGET, result, seed=7, versions={"autosched": "0.1.0"},
+        time=1.5,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "result",
+    [Timing((1e-3, 2e-3), "dram_cold"), Timing((1.0,), "warm", 1e-7),
+     Failure("compile", "LoweringError", "no | where | hint")],
+)  # fmt: skip
+def test_a_record_survives_json(result):
+    record = a_record(result)
+    assert from_json(json.loads(json.dumps(to_json(record)))) == record
+
+
+def test_the_schema_is_what_version_1_says():
+    assert to_json(a_record()) == {
+        "v": 1,
+        "task": "0123456789abcdef",
+        "target": TARGET.to_json(),
+        "variant": "direct",
+        "steps": [{"kind": "split", "version": 1, "stage": "C", "axis": "i", "factors": ["C.i@1"]}],
+        "decisions": {"C.i@1": 4},
+        "phase": "trial",
+        "result": {"seconds": [1e-3, 2e-3], "cache_state": "warm", "error": 1e-7},
+        "seed": 7,
+        "versions": {"autosched": "0.1.0"},
+        "time": 1.5,
+    }
+
+
+def test_replay_uses_the_records_own_steps():
+    dag = matmul()
+    replayed = a_record().candidate(dag)
+    assert replayed.key == candidate(dag).key
+    assert replayed.sketch.target == TARGET
+
+
+def test_replay_for_another_target_is_a_seed():
+    other = replace(TARGET, threads=4)
+    assert a_record().candidate(matmul(), other).sketch.target == other
+
+
+def test_replay_of_a_step_of_another_version_is_rejected_by_name():
+    data = to_json(a_record())
+    data["steps"][0]["version"] = 9
+    with pytest.raises(ScheduleError, match=r"'split' has version 9"):
+        from_json(data).candidate(matmul())
+
+
+def test_a_newer_schema_is_named():
+    with pytest.raises(NewerSchemaError, match=r"schema 2 is newer than 1.*log:3.*update"):
+        from_json({"v": 2}, "log:3")
+
+
+@pytest.mark.parametrize("version", [None, 0, "1"])
+def test_an_unknown_schema_is_named(version):
+    with pytest.raises(RecordError, match="unknown"):
+        from_json({"v": version})
+
+
+@pytest.mark.parametrize("field", ["task", "target", "steps", "decisions", "result", "seed"])
+def test_a_missing_field_is_named(field):
+    data = to_json(a_record())
+    del data[field]
+    with pytest.raises(RecordError, match=f"'{field}' is missing"):
+        from_json(data, "log:1")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"result": {"seconds": [], "cache_state": "warm"}},
+        {"result": {"seconds": [-1.0], "cache_state": "warm"}},
+        {"result": {"seconds": [1.0], "cache_state": "tepid"}},
+        {"result": {"stage": "magic", "kind": "", "message": ""}},
+        {"decisions": {"x": "many"}},
+        {"decisions": [1]},
+    ],
+)
+def test_a_wrong_value_is_an_error(change):
+    with pytest.raises(RecordError, match="wrong value"):
+        from_json(to_json(a_record()) | change)
+
+
+def test_a_malformed_target_is_an_error():
+    with pytest.raises(RecordError, match="not a target"):
+        from_json(to_json(a_record()) | {"target": {"kind": "cpu", "speed": 9}}, "log:1")
+
+
+def test_candidates_are_equal_whatever_was_measured():
+    slow = replace(a_record(Timing((9.0,))), time=99.0, seed=1)
+    assert slow.candidate_key == a_record().candidate_key
+    assert replace(slow, decisions={"C.i@1": 2}).candidate_key != slow.candidate_key
