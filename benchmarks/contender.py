@@ -20,12 +20,14 @@ class Prepared:
         run: executes it once on inputs that are bound already; nothing else is inside.
         outputs: the results of the latest run, by name, in the workload's own layout.
         note: what the row should say about this contender (layout, precision in force).
+        details: further figures for the row, taken after timing.
         keep_alive: whatever ``run`` needs and does not own.
     """
 
     run: Callable[[], object]
     outputs: Callable[[], Mapping[str, NDArray[np.float32]]]
     note: str = ""
+    details: Callable[[], Mapping[str, float]] = dict
     keep_alive: object = None
 
 

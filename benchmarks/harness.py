@@ -51,12 +51,14 @@ class Comparison:
         outputs: results by contender.
         prepare_s: load, compile and first run by contender.
         notes: remarks by contender.
+        details: further figures by contender.
     """
 
     rounds: Mapping[str, NDArray[np.float64]]
     outputs: Mapping[str, Mapping[str, NDArray[np.float32]]]
     prepare_s: Mapping[str, float]
     notes: Mapping[str, str]
+    details: Mapping[str, Mapping[str, float]]
 
     def milliseconds(self, name: str) -> float:
         """The median over rounds of one contender, in milliseconds."""
@@ -121,6 +123,7 @@ def compare(
             outputs={worker.name: worker.outputs() for worker in workers},
             prepare_s={worker.name: worker.prepare_s for worker in workers},
             notes={worker.name: worker.note for worker in workers},
+            details={worker.name: worker.details() for worker in workers},
         )
 
 

@@ -36,6 +36,7 @@ def comparison_row(name: str, threads: int, flops: float, comparison: Comparison
 
 def _ours(row: Row, comparison: Comparison, rivals: Sequence[str]) -> Row:
     ours: Row = {"ours_ms": comparison.milliseconds(OURS)}
+    ours |= dict(comparison.details.get(OURS, {}))
     ours["ours_gflops"] = row["gflop"] / ours["ours_ms"] * 1e3
     if rivals:
         ours["ratio"], ours["ratio_low"] = comparison.ratio(rivals)

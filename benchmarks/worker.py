@@ -62,7 +62,7 @@ def _time_runs(run: Callable[[], object], seconds: float, least: int) -> list[fl
 def _serve(
     pipe: Connection, contender: Contender, workload: Workload, cores: tuple[int, ...]
 ) -> None:
-    """Answer commands until the pipe closes: ``("time", seconds, least)`` or ``("outputs",)``."""
+    """Answer commands until the pipe closes: ``("time", seconds, least)``, outputs or details."""
     try:
         _pin(cores)
         start = time.perf_counter()
@@ -73,6 +73,8 @@ def _serve(
             command: tuple[Any, ...] = pipe.recv()
             if command[0] == "time":
                 pipe.send(("times", _time_runs(prepared.run, command[1], command[2])))
+            elif command[0] == "details":
+                pipe.send(("details", dict(prepared.details())))
             else:
                 copies = {name: np.array(a) for name, a in prepared.outputs().items()}
                 pipe.send(("outputs", copies))
@@ -125,6 +127,12 @@ class Worker:
         self._pipe.send(("outputs",))
         outputs: Mapping[str, NDArray[np.float32]] = self._receive()
         return outputs
+
+    def details(self) -> Mapping[str, float]:
+        """Further figures of this contender."""
+        self._pipe.send(("details",))
+        details: Mapping[str, float] = self._receive()
+        return details
 
     def close(self) -> None:
         """End the process."""

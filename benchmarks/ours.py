@@ -1,0 +1,113 @@
+"""autosched as a contender: a kernel of a tuned task, or a compiled network."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.contender import Prepared
+from benchmarks.harness import OURS
+from benchmarks.workloads import Network, Workload
+
+if TYPE_CHECKING:
+    from autosched.runtime.module import Module
+
+
+@dataclass(frozen=True, slots=True)
+class OursOperator:
+    """The best candidate of a log, called through its C interface.
+
+    Attributes:
+        log: the records of the tuning run.
+        renamed: compile the program that is written out under other names.
+    """
+
+    log: str
+    renamed: bool = False
+    name: str = OURS
+
+    def supports(self, workload: Workload) -> bool:
+        return not isinstance(workload, Network)
+
+    def prepare(self, workload: Workload, threads: int) -> Prepared:
+        """Compile; constants are packed here, everything else is the kernel's own work."""
+        from autosched.measure.execution import LoadedKernel, aligned_copy, aligned_empty
+        from benchmarks.programs import operator_task
+        from codegen.build import build
+        from sketch.lower import lower
+        from sketch.packing import packings
+
+        assert not isinstance(workload, Network)
+        task = operator_task(workload, threads, self.renamed)
+        best = task.candidate(self.log)
+        values = dict(best.values)
+        kernel = build(lower(best.sketch, values), task.target)
+        packed = packings(best.sketch, values)
+        given = workload.arrays()
+        arrays: list[NDArray[Any]] = []
+        outputs: dict[str, NDArray[Any]] = {}
+        for argument in kernel.arguments:
+            if argument.scope == "output":
+                arrays.append(aligned_empty(argument.shape, argument.dtype))
+                outputs[workload.outputs[len(outputs)]] = arrays[-1]
+            else:
+                array = given[argument.name]
+                packing = packed.get(argument.name)
+                arrays.append(aligned_copy(array if packing is None else packing.apply(array)))
+        arrays.append(aligned_empty((max(kernel.workspace_bytes, 1),), "int8"))
+        loaded = LoadedKernel(kernel, arrays, [])
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.address)
+        table = ctypes.addressof(loaded.pointers)
+        return Prepared(
+            run=lambda: function(table),
+            outputs=lambda: outputs,
+            note=f"{best.sketch.variant}, {kernel.instructions} instructions",
+            keep_alive=loaded,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OursNetwork:
+    """A saved module; a run includes copies and layout changes at the network's edge."""
+
+    path: str
+    name: str = OURS
+
+    def supports(self, workload: Workload) -> bool:
+        return isinstance(workload, Network)
+
+    def prepare(self, workload: Workload, threads: int) -> Prepared:
+        """Load the module and pin its threads."""
+        import autosched
+
+        module = autosched.load(self.path)
+        module.pin_threads()
+        arrays = workload.arrays()
+        latest: list[Mapping[str, NDArray[np.float32]]] = [{}]
+
+        def run() -> None:
+            latest[0] = module.run(arrays)
+
+        return Prepared(
+            run=run,
+            outputs=lambda: latest[0],
+            note=f"{len(module.program.steps)} kernels",
+            details=lambda: _details(module, arrays),
+        )
+
+
+def _details(module: Module, arrays: Mapping[str, NDArray[np.float32]]) -> dict[str, float]:
+    """What a profile of the very same path says."""
+    profile = module.profile(arrays)
+    steps = module.program.steps
+    return {
+        "kernels": len(steps),
+        "kernels_without_record": sum(step.info.schedule != "record" for step in steps),
+        "profile_total_ms": profile.total.microseconds / 1e3,
+        "profile_residual_percent": profile.rest.percent,
+    }

@@ -1,0 +1,103 @@
+"""The workloads as tensor programs, and as tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autosched.task import Task
+from benchmarks.workloads import Conv, Matmul, Operator, OuterProducts, Stencil
+from codegen.host import host_target
+from sketch import reducers
+from sketch.dag import ComputeDAG
+from sketch.expr import all_of, select
+from sketch.operators.conv import conv2d
+from sketch.operators.matmul import matmul
+from sketch.tensor import Tensor, compute, placeholder, reduce_axis
+
+
+def operator_task(workload: Operator, threads: int, renamed: bool = False) -> Task:
+    """The workload as a task for this machine."""
+    return Task(program(workload, renamed), host_target(threads), workload.name)
+
+
+def program(workload: Operator, renamed: bool = False) -> ComputeDAG:
+    """The workload's program; placeholders are called as its arrays.
+
+    Args:
+        workload: what to compute.
+        renamed: write it out by hand, under a name that says nothing; the speed must be the same.
+    """
+    match workload:
+        case Conv():
+            return ComputeDAG([_plain_conv(workload) if renamed else _conv(workload)])
+        case Matmul():
+            lhs = placeholder((workload.m, workload.k), name="A")
+            rhs = placeholder((workload.k, workload.n), name="B", constant=workload.constant_b)
+            product = _plain_product(lhs, rhs) if renamed else matmul(lhs, rhs, name="C")
+            return ComputeDAG([product])
+        case OuterProducts():
+            return ComputeDAG([_outer_products(workload)])
+        case Stencil():
+            return ComputeDAG([_stencil(workload)])
+
+
+def _conv_inputs(case: Conv) -> tuple[Tensor, Tensor]:
+    data = placeholder((1, case.size, case.size, case.channels), name="X")
+    shape = (case.kernel, case.kernel, case.channels, case.filters)
+    return data, placeholder(shape, name="W", constant=True)
+
+
+def _conv(case: Conv) -> Tensor:
+    data, weight = _conv_inputs(case)
+    return conv2d(data, weight, case.stride, case.padding, name="Y")
+
+
+def _plain_conv(case: Conv) -> Tensor:
+    data, weight = _conv_inputs(case)
+    p, q = reduce_axis(case.kernel, "p"), reduce_axis(case.kernel, "q")
+    r = reduce_axis(case.channels, "r")
+
+    def body(a: Any, b: Any, c: Any, d: Any) -> Any:
+        y, x = b * case.stride + p - case.padding, c * case.stride + q - case.padding
+        term = data[a, y, x, r] * weight[p, q, r, d]
+        if case.padding:
+            term = select(all_of(y >= 0, y < case.size, x >= 0, x < case.size), term, 0)
+        return reducers.sum(term, axis=(p, q, r))
+
+    shape = (1, case.out, case.out, case.filters)
+    result: Tensor = compute(shape, body, name="quux")
+    return result
+
+
+def _plain_product(lhs: Tensor, rhs: Tensor) -> Tensor:
+    r = reduce_axis(lhs.shape[1], "r")
+    result: Tensor = compute(
+        (lhs.shape[0], rhs.shape[1]),
+        lambda a, b: reducers.sum(rhs[r, b] * lhs[a, r], axis=r),
+        name="quux",
+    )
+    return result
+
+
+def _outer_products(case: OuterProducts) -> Tensor:
+    lhs = placeholder((case.batch, case.k, case.m), name="A")
+    rhs = placeholder((case.batch, case.k, case.n), name="B")
+    k = reduce_axis(case.k)
+    result: Tensor = compute(
+        (case.batch, case.m, case.n),
+        lambda b, i, j: reducers.sum(lhs[b, k, i] * rhs[b, k, j], axis=k),
+        name="C",
+    )
+    return result
+
+
+def _stencil(case: Stencil) -> Tensor:
+    grid = placeholder((case.size, case.size), name="U")
+    inner = case.size - 2
+
+    def body(i: Any, j: Any) -> Any:
+        around = grid[i, j + 1] + grid[i + 2, j + 1] + grid[i + 1, j] + grid[i + 1, j + 2]
+        return grid[i + 1, j + 1] * 0.5 + around * 0.125
+
+    result: Tensor = compute((inner, inner), body, name="V")
+    return result

@@ -1,0 +1,30 @@
+"""ResNet-18's convolution tasks, as tuning the network makes them."""
+
+from __future__ import annotations
+
+from autosched import zoo
+from autosched.graph.extract import extract
+from autosched.task import Task
+from codegen.host import host_target
+from sketch.dag import ComputeDAG
+from sketch.tensor import Placeholder
+
+
+def convolution_tasks(threads: int) -> list[Task]:
+    """Distinct tasks with a convolution's weight, each with its number of uses."""
+    target = host_target(threads)
+    extraction = extract(zoo.build("resnet-18"))
+    names = {id(subgraph.dag): subgraph.name for subgraph in extraction.subgraphs}
+    return [
+        Task(task.dag, target, names[id(task.dag)], task.weight)
+        for task in extraction.tasks
+        if _has_filter(task.dag)
+    ]
+
+
+def _has_filter(dag: ComputeDAG) -> bool:
+    """Whether a constant has four dimensions: kernel height and width, channels, filters."""
+    return any(
+        isinstance(tensor.op, Placeholder) and tensor.op.constant and tensor.ndim == 4
+        for tensor in dag.inputs
+    )
