@@ -131,7 +131,9 @@ class TuneOptions:
         for name in ("finish_share", "improvement", "tolerance"):
             _check(name, getattr(self, name), 0, 1)
 
-    def with_budget(self, trials: int | None = None, budget: str | float | None = None) -> TuneOptions:
+    def with_budget(
+        self, trials: int | None = None, budget: str | float | None = None
+    ) -> TuneOptions:
         """These options with other limits; what is None stays."""
         budget_s = self.budget_s if budget is None else parse_budget(budget)
         return replace(self, trials=self.trials if trials is None else trials, budget_s=budget_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Final
@@ -190,7 +190,3 @@ def _check_same_interface(variants: tuple[Variant, ...]) -> None:
                 hint="variants compute the same results from the same placeholders",
             )
 
-
-def named(sketches: Sequence[Sketch], variant: str) -> tuple[Sketch, ...]:
-    """Sketches that carry the variant's name, for records."""
-    return tuple(s if s.variant == variant else replace(s, variant=variant) for s in sketches)

@@ -1,0 +1,63 @@
+"""Evolution of one sketch's rows under a scorer; NumPy over whole generations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autosched.options import SearchOptions
+from autosched.search.sampling import keep_feasible
+from autosched.search.scorer import Scorer
+from autosched.search.selection import Scored
+from sketch.population import Population, concat, crossover, deduplicate, mutate
+
+# Parents are drawn with probability exp(-rank / (share * rows)).
+_PRESSURE = 0.15
+# Best rows of all generations so far that may be parents again.
+_ELITE_SHARE = 0.25
+
+
+def evolve(
+    start: Population,
+    scorer: Scorer,
+    rng: np.random.Generator,
+    rows: int,
+    options: SearchOptions,
+) -> Scored:
+    """Every row scored in ``options.generations`` generations of ``rows``, each once.
+
+    ``start``: the first generation, feasible and different rows.
+    """
+    current = Scored(start, scorer.score(start))
+    archive = current
+    for _ in range(options.generations):
+        elite = archive.best(max(1, int(_ELITE_SHARE * rows)))
+        parents = Scored(
+            concat([current.population, elite.population]),
+            np.concatenate([current.scores, elite.scores]),
+        )
+        children = _breed(parents, rng, rows, options.mutation_probability)
+        fresh = ~np.isin(children.keys(), archive.population.keys())
+        children = keep_feasible(children.take(np.flatnonzero(fresh)))
+        if not children.count:
+            break
+        current = Scored(children, scorer.score(children))
+        archive = Scored(
+            concat([archive.population, current.population]),
+            np.concatenate([archive.scores, current.scores]),
+        )
+    return archive
+
+
+def _breed(
+    parents: Scored, rng: np.random.Generator, rows: int, mutation_probability: float
+) -> Population:
+    ranked = parents.best(len(parents.scores)).population
+    odds = np.exp(-np.arange(ranked.count) / max(1.0, _PRESSURE * ranked.count))
+    odds /= odds.sum()
+    mothers = ranked.take(rng.choice(ranked.count, rows, p=odds))
+    fathers = ranked.take(rng.choice(ranked.count, rows, p=odds))
+    mutating = rng.random(rows) < mutation_probability
+    mutated = mutate(mothers.take(np.flatnonzero(mutating)), rng)
+    crossing = np.flatnonzero(~mutating)
+    crossed = crossover(mothers.take(crossing), fathers.take(crossing), rng)
+    return deduplicate(concat([mutated, crossed]))

@@ -1,0 +1,117 @@
+"""The default policy: evolution over all sketches under a cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.measure.protocol import Candidate
+from autosched.measure.result import MeasureResult
+from autosched.options import SearchOptions
+from autosched.search.bandit import allocate_rows, sketch_shares
+from autosched.search.evolution import evolve
+from autosched.search.measured import Measured
+from autosched.search.random_search import draw_unseen
+from autosched.search.sampling import sample_feasible
+from autosched.search.scorer import Scorer
+from autosched.search.selection import Scored, pick
+from autosched.search.space import Space
+from sketch.population import Population, concat, deduplicate
+
+# Part of the first generation that comes from the samples the draft model likes best.
+_DRAFT_SHARE = 0.25
+# A sketch may fill this many times its share of a batch.
+_QUOTA = 2.0
+
+
+class EvolutionaryPolicy:
+    """Best measured rows and fresh samples, evolved; the best-scored are proposed.
+
+    Args:
+        space: sketches of the task.
+        scorer: ranks rows; may learn between two calls of ``ask``.
+        rng: source of everything random.
+        options: sizes and probabilities.
+        measured: memory to share with other policies of the task; None: an own one.
+        seeds: candidates to propose first, good ones from another machine, say.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        scorer: Scorer,
+        rng: np.random.Generator,
+        options: SearchOptions | None = None,
+        measured: Measured | None = None,
+        seeds: Sequence[Candidate] = (),
+    ) -> None:
+        self._space, self._scorer, self._rng = space, scorer, rng
+        self._options = options or SearchOptions()
+        self._measured = measured or Measured(space.sketches)
+        self._seeds = list(seeds)
+
+    def ask(self, count: int) -> list[Candidate]:
+        """One round; see ``SearchPolicy``."""
+        batch = self._next_seeds(count)
+        shares = self._shares()
+        wanted = (count - len(batch)) * self._options.epsilon
+        at_random = int(wanted) + int(self._rng.random() < wanted % 1)
+        batch += self._evolved(count - len(batch) - at_random, shares)
+        batch += draw_unseen(self._measured, count - len(batch), shares, self._rng)
+        return batch
+
+    def tell(self, candidates: Sequence[Candidate], results: Sequence[MeasureResult]) -> None:
+        """Remember results; see ``SearchPolicy``."""
+        self._measured.tell(candidates, results)
+
+    def _shares(self) -> NDArray[np.float64]:
+        sketches = self._measured.sketches
+        drafts = np.full(len(sketches), np.inf)
+        drafts[: len(self._space.sketches)] = [float(d[0]) for d in self._space.drafts]
+        return sketch_shares(
+            drafts, self._measured.best_of_sketches(), self._measured.trials_of_sketches()
+        )
+
+    def _evolved(self, count: int, shares: NDArray[np.float64]) -> list[Candidate]:
+        if count <= 0:
+            return []
+        options = self._options
+        rows = allocate_rows(shares, options.population, options.sketch_rows)
+        pools: list[Scored] = []
+        active: list[int] = []
+        for index in np.flatnonzero(rows).tolist():
+            pool = self._evolve_sketch(index, int(rows[index]))
+            if len(pool.scores):
+                pools.append(pool)
+                active.append(index)
+        if not pools:
+            return []
+        part = shares[active] / shares[active].sum()
+        batch = pick(pools, count, np.ceil(_QUOTA * part * count).astype(np.int64))
+        self._measured.note_asked(batch)
+        return batch
+
+    def _evolve_sketch(self, index: int, rows: int) -> Scored:
+        sketch = self._measured.sketches[index]
+        best = self._measured.best_rows(sketch, int(self._options.measured_share * rows))
+        parts: list[Population] = [best]
+        if index < len(self._space.samples):
+            drafted = self._space.samples[index]
+            parts.append(drafted.take(np.arange(min(drafted.count, int(_DRAFT_SHARE * rows)))))
+        known = sum(part.count for part in parts)
+        parts.append(sample_feasible(sketch, max(1, rows - known), self._rng))
+        start = deduplicate(concat(parts))
+        pool = evolve(start, self._scorer, self._rng, rows, self._options)
+        fresh = np.flatnonzero(self._measured.unseen(pool.population))
+        return Scored(pool.population.take(fresh), pool.scores[fresh])
+
+    def _next_seeds(self, count: int) -> list[Candidate]:
+        batch: list[Candidate] = []
+        while self._seeds and len(batch) < count:
+            seed = self._seeds.pop(0)
+            if self._measured.is_new(seed):
+                self._measured.note_asked([seed])
+                batch.append(seed)
+        return batch

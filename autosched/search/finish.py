@@ -1,0 +1,113 @@
+"""The finish: coordinate descent over decisions from the best measured rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.measure.protocol import Candidate
+from autosched.measure.result import MeasureResult
+from autosched.search.measured import Measured
+from autosched.search.sampling import keep_feasible
+from autosched.search.scorer import Scorer
+from autosched.search.selection import Scored
+from sketch.population import Population, clamp, concat, deduplicate, from_rows
+from sketch.sketch import Sketch
+
+# A centre is left when so many of its neighbours, best-scored first, were no better.
+_NEIGHBOURS: Final = 48
+_CENTRES: Final = 4
+_HOPS: Final = (-2, -1, 1, 2)
+
+
+class FinishPolicy:
+    """Neighbours of the best measured row: one decision changed, or a factor moved in an axis.
+
+    When the best row has none left, those of the next best follow.
+    """
+
+    def __init__(self, measured: Measured, scorer: Scorer) -> None:
+        self._measured, self._scorer = measured, scorer
+
+    def ask(self, count: int) -> list[Candidate]:
+        """Unseen neighbours, best-scored first; see ``SearchPolicy``."""
+        batch: list[Candidate] = []
+        for _, centre in self._measured.leaders(_CENTRES):
+            found = self._around(centre).best(count - len(batch)).population
+            fresh = [Candidate(centre.sketch, found.row(n)) for n in range(found.count)]
+            self._measured.note_asked(fresh)
+            batch += fresh
+            if len(batch) >= count:
+                break
+        return batch
+
+    def tell(self, candidates: Sequence[Candidate], results: Sequence[MeasureResult]) -> None:
+        """See ``SearchPolicy``."""
+        self._measured.tell(candidates, results)
+
+    def _around(self, centre: Candidate) -> Scored:
+        near = keep_feasible(neighbours(centre))
+        if not near.count:
+            return Scored(near, np.empty(0))
+        best = Scored(near, self._scorer.score(near)).best(_NEIGHBOURS)
+        fresh = np.flatnonzero(self._measured.unseen(best.population))
+        return Scored(best.population.take(fresh), best.scores[fresh])
+
+
+def neighbours(centre: Candidate) -> Population:
+    """All rows that differ in one decision by up to two choices, or in two levels of one axis."""
+    sketch = centre.sketch
+    start = from_rows(sketch, [centre.values])
+    rows = [_single_steps(sketch, start.values[0]), _moves(sketch, start.values[0])]
+    values = clamp(sketch, np.concatenate(rows))
+    return deduplicate(concat([Population(sketch, values[(values != start.values).any(axis=1)])]))
+
+
+def _single_steps(sketch: Sketch, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[N, D]: one decision moved up or down its choices, doubled or halved."""
+    found: list[NDArray[np.int64]] = [np.empty((0, len(row)), dtype=np.int64)]
+    for column, decision in enumerate(sketch.decisions):
+        others = _near(decision.choices, int(row[column]))
+        changed = np.repeat(row[None, :], len(others), axis=0)
+        changed[:, column] = others
+        found.append(changed)
+    return np.concatenate(found)
+
+
+def _moves(sketch: Sketch, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[N, D]: one level of an axis changed, another scaled so that the tile keeps its size."""
+    columns = {decision.name: n for n, decision in enumerate(sketch.decisions)}
+    found: list[NDArray[np.int64]] = [np.empty((0, len(row)), dtype=np.int64)]
+    for chain in sketch.chains:
+        members = [columns[name] for name in chain.names]
+        for giver in members:
+            for taker in members:
+                if giver != taker:
+                    found.append(_move(sketch, row, giver, taker))
+    return np.concatenate(found)
+
+
+def _move(
+    sketch: Sketch, row: NDArray[np.int64], giver: int, taker: int
+) -> NDArray[np.int64]:
+    others = _near(sketch.decisions[giver].choices, int(row[giver]))
+    choices = np.array(sketch.decisions[taker].choices, dtype=np.int64)
+    wanted = np.maximum(np.rint(row[taker] * row[giver] / others), 1)
+    place = np.clip(np.searchsorted(choices, wanted, side="right") - 1, 0, len(choices) - 1)
+    changed = np.repeat(row[None, :], len(others), axis=0)
+    changed[:, giver], changed[:, taker] = others, choices[place]
+    return changed
+
+
+def _near(choices: tuple[int, ...], value: int) -> NDArray[np.int64]:
+    """Choices around a value: neighbours in the list, and those nearest to its half and double."""
+    table = np.array(choices, dtype=np.int64)
+    here = int(np.searchsorted(table, value))
+    places = {here + hop for hop in _HOPS}
+    places |= {int(np.searchsorted(table, scaled)) for scaled in (value // 2, value * 2)}
+    inside = sorted(p for p in places if 0 <= p < len(table))
+    near = table[np.array(inside, dtype=np.int64)]
+    return near[near != value]

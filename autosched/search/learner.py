@@ -1,0 +1,84 @@
+"""What all tasks of a run learn together: one dataset, one model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from autosched.measure.protocol import Candidate
+from autosched.measure.result import Failure, MeasureResult
+from autosched.search.scorer import ModelScorer, features_of
+from costmodel.dataset import Dataset
+from sketch.population import from_rows
+
+if TYPE_CHECKING:
+    from costmodel.model import CostModel
+
+# A measurement of another task teaches this much of what one of the task itself does.
+_FOREIGN: Final = 0.05
+# The model is updated after every batch while it is small, later when there is this much more data,
+# so that learning stays cheaper than the batch it follows.
+_GROWTH: Final = 0.04
+# From here on the last batch may wait to be learned until the next one is being compiled.
+_DEFER: Final = 256
+
+
+class Learner:
+    """Turns results into training data, and decides when the model learns.
+
+    Args:
+        model: shared by all tasks.
+        model_trials: measured candidates at which model and draft weigh the same.
+    """
+
+    def __init__(self, model: CostModel, model_trials: int = 16) -> None:
+        self._model, self._model_trials = model, model_trials
+        self._dataset = Dataset()
+        self._successes: dict[str, int] = {}
+        self._learned = 0
+
+    @property
+    def dataset(self) -> Dataset:
+        """All programs told so far."""
+        return self._dataset
+
+    def scorer(self, task_key: str) -> ModelScorer:
+        """Scores rows of a task; follows the model as it learns."""
+        return ModelScorer(self._model, lambda: self._trust(task_key))
+
+    def tell(
+        self, task_key: str, candidates: Sequence[Candidate], results: Sequence[MeasureResult]
+    ) -> None:
+        """Add results of one task to the data; the model learns in ``learn``."""
+        groups: dict[str, list[int]] = {}
+        for n, candidate in enumerate(candidates):
+            groups.setdefault(candidate.sketch.key, []).append(n)
+        for members in groups.values():
+            rows = [candidates[n].values for n in members]
+            features = features_of(from_rows(candidates[members[0]].sketch, rows))
+            seconds = [_seconds(results[n]) for n in members]
+            self._dataset.append(task_key, features, seconds)
+        good = sum(not isinstance(result, Failure) for result in results)
+        self._successes[task_key] = self._successes.get(task_key, 0) + good
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether the next batch can be chosen before the last one is learned."""
+        return self._learned >= _DEFER
+
+    def learn(self) -> None:
+        """Update the model, if there is enough new data."""
+        count = len(self._dataset)
+        if sum(self._successes.values()) and count >= self._learned * (1 + _GROWTH) + 1:
+            self._model.update(self._dataset)
+            self._learned = count
+
+    def _trust(self, task_key: str) -> float:
+        own = self._successes.get(task_key, 0)
+        foreign = sum(self._successes.values()) - own
+        known = own + _FOREIGN * foreign
+        return known / max(1e-9, known + self._model_trials)
+
+
+def _seconds(result: MeasureResult) -> float | None:
+    return None if isinstance(result, Failure) else result.median

@@ -1,0 +1,126 @@
+"""What is known of one task: which rows were asked for, and what the measured ones took."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.measure.protocol import Candidate
+from autosched.measure.result import Failure, MeasureResult
+from sketch.population import Population, from_rows
+from sketch.sketch import Sketch
+
+
+@dataclass(slots=True, eq=False)
+class _SketchMemory:
+    """Rows of one sketch: ``keys`` of all that were asked for; successes in ``rows``."""
+
+    sketch: Sketch
+    keys: set[int] = field(default_factory=set)
+    known: NDArray[np.uint64] | None = None
+    rows: list[dict[str, int]] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    trials: int = 0
+
+
+class Measured:
+    """The memory that the policies of one task share.
+
+    Sketches are numbered in the order they become known: those of the task's space first, then
+    such as occur only in a log.
+    """
+
+    def __init__(self, sketches: Sequence[Sketch]) -> None:
+        self._memories = [_SketchMemory(sketch) for sketch in sketches]
+        self._index = {sketch.key: n for n, sketch in enumerate(sketches)}
+
+    @property
+    def sketches(self) -> tuple[Sketch, ...]:
+        """All sketches known."""
+        return tuple(memory.sketch for memory in self._memories)
+
+    @property
+    def trials(self) -> int:
+        """Candidates with a result, failures included."""
+        return sum(memory.trials for memory in self._memories)
+
+    @property
+    def successes(self) -> int:
+        """Candidates that have a time."""
+        return sum(len(memory.seconds) for memory in self._memories)
+
+    @property
+    def best_s(self) -> float:
+        """Best seconds so far; infinite without a success."""
+        return float(self.best_of_sketches().min(initial=math.inf))
+
+    def best_of_sketches(self) -> NDArray[np.float64]:
+        """[S]: best seconds of each sketch, infinite without a success."""
+        return np.array([min(m.seconds, default=math.inf) for m in self._memories])
+
+    def trials_of_sketches(self) -> NDArray[np.int64]:
+        """[S]: candidates with a result."""
+        return np.array([m.trials for m in self._memories], dtype=np.int64)
+
+    def note_asked(self, candidates: Sequence[Candidate]) -> None:
+        """Remember candidates, so that they are never proposed again."""
+        for candidate in candidates:
+            memory = self._memory(candidate.sketch)
+            memory.keys.add(_row_key(candidate))
+            memory.known = None
+
+    def tell(self, candidates: Sequence[Candidate], results: Sequence[MeasureResult]) -> None:
+        """Remember results; they need not have been asked for."""
+        self.note_asked(candidates)
+        for candidate, result in zip(candidates, results, strict=True):
+            memory = self._memory(candidate.sketch)
+            memory.trials += 1
+            if not isinstance(result, Failure):
+                memory.rows.append({k: int(v) for k, v in candidate.values.items()})
+                memory.seconds.append(result.median)
+
+    def is_new(self, candidate: Candidate) -> bool:
+        """Whether nobody asked for the candidate yet."""
+        return _row_key(candidate) not in self._memory(candidate.sketch).keys
+
+    def unseen(self, population: Population) -> NDArray[np.bool_]:
+        """[P]: rows that nobody asked for yet."""
+        memory = self._memory(population.sketch)
+        if memory.known is None:
+            memory.known = np.array(sorted(memory.keys), dtype=np.uint64)
+        return ~np.isin(population.keys(), memory.known)
+
+    def best_rows(self, sketch: Sketch, count: int) -> Population:
+        """At most ``count`` measured rows of a sketch, fastest first."""
+        memory = self._memory(sketch)
+        order = _fastest(memory.seconds)[:count]
+        return from_rows(memory.sketch, [memory.rows[n] for n in order])
+
+    def leaders(self, count: int) -> list[tuple[float, Candidate]]:
+        """The fastest candidates over all sketches, with their seconds."""
+        every = [
+            (seconds, Candidate(memory.sketch, row))
+            for memory in self._memories
+            for seconds, row in zip(memory.seconds, memory.rows, strict=True)
+        ]
+        return [every[n] for n in _fastest([seconds for seconds, _ in every])[:count]]
+
+    def _memory(self, sketch: Sketch) -> _SketchMemory:
+        index = self._index.get(sketch.key)
+        if index is None:
+            index = self._index[sketch.key] = len(self._memories)
+            self._memories.append(_SketchMemory(sketch))
+        return self._memories[index]
+
+
+def _fastest(seconds: Sequence[float]) -> NDArray[np.intp]:
+    """Indices by ascending time; of equal times the earlier comes first."""
+    return np.argsort(np.array(seconds, dtype=np.float64), kind="stable")
+
+
+def _row_key(candidate: Candidate) -> int:
+    return int(from_rows(candidate.sketch, [candidate.values]).keys()[0])

@@ -1,0 +1,34 @@
+"""Random rows that the target can run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from sketch.feasible import feasible
+from sketch.population import Population, concat, deduplicate, sample
+from sketch.sketch import Sketch
+
+# Draws of a sample before it is taken as it is: tight limits leave few feasible rows.
+_DRAWS: Final = 6
+
+
+def keep_feasible(population: Population) -> Population:
+    """The rows that fit the target's registers, caches and instruction budget."""
+    if not population.count:
+        return population
+    sketch = population.sketch
+    fits = feasible(sketch, population.columns(), sketch.target)
+    return population.take(np.flatnonzero(np.broadcast_to(fits, (population.count,))))
+
+
+def sample_feasible(sketch: Sketch, count: int, rng: np.random.Generator) -> Population:
+    """At most ``count`` different feasible rows; fewer where the sketch hardly has any."""
+    found = keep_feasible(deduplicate(sample(sketch, count, rng)))
+    for _ in range(_DRAWS - 1):
+        if found.count >= count or not sketch.decisions:
+            break
+        fresh = keep_feasible(sample(sketch, count, rng))
+        found = deduplicate(concat([found, fresh]))
+    return found.take(np.arange(min(found.count, count)))

@@ -1,0 +1,66 @@
+"""Picking the batch to measure: the best-scored rows, mutually different, some at random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.measure.protocol import Candidate
+from autosched.search.scorer import ranking, rounded
+from sketch.population import Population
+
+# Decisions in which two rows of a batch differ at least: one step away measures almost the same.
+_DISTANCE = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """Rows with their scores, float64 [P]; lower is better."""
+
+    population: Population
+    scores: NDArray[np.float64]
+
+    def best(self, count: int) -> Scored:
+        """The ``count`` best rows, best first."""
+        order = ranking(self.population, self.scores)[:count]
+        return Scored(self.population.take(order), self.scores[order])
+
+
+def pick(pools: list[Scored], count: int, quotas: NDArray[np.int64]) -> list[Candidate]:
+    """The ``count`` best rows over several sketches.
+
+    Rows that differ from an accepted one in a single decision wait, as do rows beyond the quota of
+    their sketch; they come in only when there is nothing else.
+
+    Args:
+        pools: one per sketch, unseen rows only.
+        count: size of the batch.
+        quotas: [len(pools)] most rows of each sketch.
+    """
+    pools = [pool.best(16 * count) for pool in pools]
+    owner = np.concatenate([np.full(len(p.scores), n) for n, p in enumerate(pools)])
+    place = np.concatenate([np.arange(len(p.scores)) for p in pools])
+    scores = rounded(np.concatenate([p.scores for p in pools]))
+    hashes = np.concatenate([p.population.keys() for p in pools])
+    order = np.lexsort((hashes, owner, scores))
+    taken: list[list[int]] = [[] for _ in pools]
+    first: list[tuple[int, int]] = []
+    waiting: list[tuple[int, int]] = []
+    for n, row in zip(owner[order].tolist(), place[order].tolist(), strict=True):
+        if len(first) == count:
+            break
+        fits = len(taken[n]) < quotas[n] and _is_far(pools[n].population, row, taken[n])
+        (first if fits else waiting).append((n, row))
+        if fits:
+            taken[n].append(row)
+    chosen = (first + waiting)[:count]
+    return [Candidate(pools[n].population.sketch, pools[n].population.row(r)) for n, r in chosen]
+
+
+def _is_far(population: Population, row: int, taken: list[int]) -> bool:
+    if not taken:
+        return True
+    differing = (population.values[taken] != population.values[row]).sum(axis=1)
+    return bool((differing >= _DISTANCE).all())

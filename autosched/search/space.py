@@ -1,0 +1,108 @@
+"""The space of a task: its sketches, pruned by what the draft model says of random rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.errors import TaskError
+from autosched.measure.protocol import Candidate
+from autosched.search.sampling import sample_feasible
+from sketch.population import Population
+from sketch.sketch import Sketch
+from sketch.target import Target
+
+if TYPE_CHECKING:
+    from autosched.task import Variant
+
+SAMPLE_ROWS: Final = 512
+KEEP_WITHIN: Final = 2.0
+MAX_SKETCHES: Final = 48
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Space:
+    """Sketches worth searching, most promising first.
+
+    Attributes:
+        sketches: of all variants.
+        samples: for each sketch, feasible rows, best draft time first.
+        drafts: for each sketch, float64 [rows], draft seconds of its samples, ascending.
+    """
+
+    sketches: tuple[Sketch, ...]
+    samples: tuple[Population, ...]
+    drafts: tuple[NDArray[np.float64], ...]
+
+    @property
+    def draft_s(self) -> float:
+        """Draft seconds of the best sample: a first guess of what the task will take."""
+        return float(self.drafts[0][0])
+
+    def draft_candidate(self) -> Candidate:
+        """What to run when nothing was measured."""
+        return Candidate(self.sketches[0], self.samples[0].row(0))
+
+
+def build_space(variants: Sequence[Variant], target: Target) -> Space:
+    """Generate sketches of all variants, score random rows of each, and drop the hopeless ones.
+
+    Raises:
+        TaskError: no sketch has a single feasible row.
+    """
+    from sketch.rules.generate import generate
+
+    sketches = [s for v in variants for s in generate(v.dag, target, variant=v.name)]
+    scored = [_draft(sketch) for sketch in sketches]
+    usable = [(p, d) for p, d in scored if p.count]
+    if not usable:
+        raise TaskError(
+            f"none of {len(sketches)} sketches has a feasible row",
+            f"program {variants[0].dag.key} on {target.kind} {target.arch}",
+            "the target's registers, caches or instruction budget are too small",
+        )
+    kept = prune(usable)
+    return Space(
+        tuple(population.sketch for population, _ in kept),
+        tuple(population for population, _ in kept),
+        tuple(drafts for _, drafts in kept),
+    )
+
+
+Drafted = tuple[Population, NDArray[np.float64]]
+
+
+def _draft(sketch: Sketch) -> Drafted:
+    """Random rows, the best first; the rows depend on the sketch alone."""
+    from costmodel.draft import draft_seconds
+    from sketch.lower import lower
+
+    population = sample_feasible(sketch, SAMPLE_ROWS, np.random.default_rng(int(sketch.key, 16)))
+    if not population.count:
+        return population, np.empty(0)
+    nest = lower(sketch, population.columns())
+    seconds = np.asarray(draft_seconds(nest, population.count, sketch.target), dtype=np.float64)
+    order = np.lexsort((population.keys(), np.round(np.log(seconds), 6)))
+    return population.take(order), seconds[order]
+
+
+def prune(drafted: Sequence[Drafted]) -> list[Drafted]:
+    """Sketches within ``KEEP_WITHIN`` of the best and the best of each variant, best first."""
+    ranked = sorted(drafted, key=lambda item: (round(float(np.log(item[1][0])), 6)))
+    limit = float(ranked[0][1][0]) * KEEP_WITHIN
+    kept: list[Drafted] = []
+    close: list[Drafted] = []
+    seen: set[str] = set()
+    for item in ranked:
+        variant = item[0].sketch.variant
+        if variant not in seen:
+            seen.add(variant)
+            kept.append(item)
+        elif item[1][0] <= limit:
+            close.append(item)
+    chosen = {id(item[0]) for item in (kept + close)[:MAX_SKETCHES]}
+    return [item for item in ranked if id(item[0]) in chosen]
