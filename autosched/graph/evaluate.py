@@ -59,13 +59,15 @@ def check_inputs(graph: Graph, inputs: Mapping[str, NDArray[Any]]) -> None:
     expected: dict[str, Value] = {value.name: value for value in graph.inputs}
     if set(inputs) != set(expected):
         raise GraphError(
-            f"inputs {sorted(inputs)} were given", f"graph {graph.name}",
+            f"inputs {sorted(inputs)} were given",
+            f"graph {graph.name}",
             f"give {sorted(expected)}",
         )
     for name, value in expected.items():
         if np.shape(inputs[name]) != value.shape:
             raise GraphError(
-                f"input {name!r} has shape {np.shape(inputs[name])}", f"graph {graph.name}",
+                f"input {name!r} has shape {np.shape(inputs[name])}",
+                f"graph {graph.name}",
                 f"its shape must be {value.shape}",
             )
 

@@ -91,9 +91,7 @@ def _subgraph(
         if label not in constants
     }
     layers = tuple(dict.fromkeys(origin for node in group.nodes for origin in node.origins))
-    return Subgraph(
-        name, dag, inputs, constants, group.root.output, dag.output_names[0], layers
-    )
+    return Subgraph(name, dag, inputs, constants, group.root.output, dag.output_names[0], layers)
 
 
 def _views(graph: Graph) -> dict[str, str]:

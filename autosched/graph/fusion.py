@@ -2,8 +2,9 @@
 
 1. An anchor (convolution, dense, pooling, reduction) takes the element-wise and broadcast nodes
    after it, as long as all paths from its output meet again (a diamond is taken whole or not at
-   all) and shapes stay those of the anchor.  Expensive anchors choose first: where two
-   convolutions meet in an addition, the larger one computes it.
+   all) and shapes stay those of the anchor.  Deep anchors choose first: where two convolutions
+   meet in an addition, the one that is ready last computes it (in residual networks that of the
+   main path, so that blocks with and without a convolution in the shortcut share a task).
 2. What is left of element-wise, broadcast and injective nodes forms chains in the same way.
 3. Such a chain moves into the reduction that is its only reader.
 
@@ -18,8 +19,6 @@ from typing import Final
 
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.base import Pattern
-from autosched.graph.ops.conv import Conv2d
-from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.norm import Softmax
 from autosched.graph.ops.shape import Reshape
 
@@ -42,21 +41,6 @@ def fuse(graph: Graph) -> tuple[FusedGroup, ...]:
     return _Fusion(graph).groups()
 
 
-def work(graph: Graph, node: Node) -> int:
-    """Multiplications of a matrix product or convolution, else elements read: a rough cost."""
-    types = graph.types
-    output = types[node.output]
-    match node.op:
-        case Conv2d():
-            weight = types[node.inputs[1]]
-            channels = node.op.split_weight(weight.shape)[0]
-            return output.size * (weight.size // channels)
-        case Dense() | MatMul():
-            return output.size * types[node.inputs[0]].shape[-1]
-        case _:
-            return sum(types[name].size for name in node.inputs)
-
-
 class _Fusion:
     """The partition while it grows: the group of each node, by position in the graph."""
 
@@ -74,7 +58,8 @@ class _Fusion:
             for index, node in enumerate(self._nodes)
             if node.op.pattern in (Pattern.REDUCTION, Pattern.COMPLEX)
         ]
-        for index in sorted(anchors, key=lambda i: (-work(self._graph, self._nodes[i]), i)):
+        depths = self._depths()
+        for index in sorted(anchors, key=lambda i: (-depths[i], i)):
             self._grow(index, Pattern.BROADCAST, same_shape=True)
         for index, node in enumerate(self._nodes):
             if index not in self._group and node.op.pattern <= Pattern.INJECTIVE:
@@ -93,6 +78,14 @@ class _Fusion:
         readers = [self._position[r.output] for r in self._graph.consumers.get(node.output, ())]
         leaves = node.output in self._graph.result_values or not readers
         return (*readers, _EXIT) if leaves else tuple(readers)
+
+    def _depths(self) -> list[int]:
+        """Length of the longest chain of nodes up to each node."""
+        depths: list[int] = []
+        for node in self._nodes:
+            sources = (self._position[name] for name in node.inputs if name in self._position)
+            depths.append(1 + max((depths[source] for source in sources), default=0))
+        return depths
 
     def _grow(self, start: int, limit: Pattern, same_shape: bool) -> None:
         """Extend the group of ``start`` by one post-dominator after the other."""

@@ -5,16 +5,22 @@ from typing import Final
 
 from autosched.graph.ir import Graph
 from autosched.graph.passes.batch_norm import fold_batch_norm
+from autosched.graph.passes.bias import fold_bias
 from autosched.graph.passes.clean_up import clean_up
 from autosched.graph.passes.constant_folding import fold_constants
 from autosched.graph.passes.dead_code import remove_dead_code
 from autosched.graph.passes.layout import to_channels_last
+from autosched.graph.passes.matmul import matmul_to_dense
+from autosched.graph.passes.padding import fold_padding
 
 Pass = Callable[[Graph], Graph]
 
 PASSES: Final[tuple[Pass, ...]] = (
     clean_up,
     fold_constants,
+    fold_padding,
+    matmul_to_dense,
+    fold_bias,
     fold_batch_norm,
     to_channels_last,
     clean_up,  # transposes that turned out to be views; operands of now equal shape

@@ -9,6 +9,7 @@ from typing import Final
 from autosched.graph.fusion import FusedGroup
 from autosched.graph.ir import Array, Graph, Node
 from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.elementwise import COMMUTATIVE, Binary
 from autosched.graph.ops.lowering import lower
 from autosched.graph.ops.matmul import Dense
 from sketch.dag import ComputeDAG
@@ -80,13 +81,30 @@ class _GroupLowering:
     def add(self, node: Node) -> None:
         """Append the stages of one node."""
         tensors = [
-            self._operand(node, value, index) for index, value in enumerate(node.inputs)
+            self._operand(node, value, index) for index, value in enumerate(self._ordered(node))
         ]
         name = self._unique(node.op.kind)
         self.kinds.append(node.op.kind)
         if isinstance(node.op, Conv2d | Dense) and len(tensors) > _BIAS_ROLE:
             self.kinds.append("bias")
         self.results[node.output] = lower(node.op, tensors, name)
+
+    def _ordered(self, node: Node) -> tuple[str, ...]:
+        """The operands; those of commutative operators in an order that follows from structure.
+
+        Values of the group come first, then large before small, variable before constant.
+        """
+        if not isinstance(node.op, Binary) or node.op.function not in COMMUTATIVE:
+            return node.inputs
+        types, constants = self._graph.types, self._graph.constants
+        known = {name: position for position, name in enumerate(self.results)}
+
+        def rank(name: str) -> tuple[int, int, int, bool]:
+            kind = types[name]
+            place = known.get(name, len(known))
+            return place, -kind.size, len(kind.shape), name in constants
+
+        return tuple(sorted(node.inputs, key=rank))
 
     def _operand(self, node: Node, value: str, index: int) -> Tensor:
         if value not in self.results:

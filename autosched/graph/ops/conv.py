@@ -94,9 +94,7 @@ def lower_conv2d(op: Conv2d, inputs: Sequence[Tensor], name: str) -> tuple[Tenso
         data = layout.transpose(data, (0, 2, 3, 1), f"{name}.nhwc")
         weight = layout.transpose(weight, (2, 3, 1, 0), f"{name}.hwio")
         label = f"{name}.channels_last"
-    result = conv.conv2d(
-        data, weight, op.strides, op.padding, op.dilation, op.groups, name=label
-    )
+    result = conv.conv2d(data, weight, op.strides, op.padding, op.dilation, op.groups, name=label)
     if len(inputs) == 3:
         result = broadcast.add(result, inputs[2], f"{label}.bias_add")
     if op.layout == "NCHW":

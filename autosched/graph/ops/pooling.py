@@ -59,7 +59,11 @@ class Pool2d(Op):
                 raise GraphError(f"padding {self.padding} is not smaller than the window")
         rows, columns = (
             window_count(
-                extent, self.window[d], self.strides[d], self.dilation[d], (low[d], high[d]),
+                extent,
+                self.window[d],
+                self.strides[d],
+                self.dilation[d],
+                (low[d], high[d]),
                 self.ceil_mode,
             )
             for d, extent in enumerate((height, width))

@@ -117,7 +117,9 @@ def _emit_scale_shift(builder: GraphBuilder, graph: Graph, norm: Node) -> None:
         for role, value in (("scale", affine.scale), ("shift", affine.shift))
     )
     scaled = builder.add(
-        Binary("mul"), (norm.inputs[0], scale), builder.unique(f"{norm.output}.scaled"),
+        Binary("mul"),
+        (norm.inputs[0], scale),
+        builder.unique(f"{norm.output}.scaled"),
         origins=norm.origins,
     )
     builder.add(Binary("add"), (scaled, shift), norm.output, norm.name, norm.origins)

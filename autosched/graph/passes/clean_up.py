@@ -2,8 +2,7 @@
 
 * identity, cast to the same dtype, reshape to the same shape, padding by nothing, ... vanish;
 * a chain of reshapes becomes one; a transpose that moves only extents of 1 becomes a reshape;
-* ``clip(x, 0, inf)`` becomes relu;
-* operands of commutative operators are put in one order, so that equal subgraphs print alike.
+* ``clip(x, 0, inf)`` becomes relu.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from __future__ import annotations
 from math import inf
 
 from autosched.graph.builder import GraphBuilder
-from autosched.graph.ir import Graph, Node, Result
+from autosched.graph.ir import Graph, Result
 from autosched.graph.ops.base import Op, TensorType
-from autosched.graph.ops.elementwise import COMMUTATIVE, Binary, Cast, Clip, Identity, Unary
+from autosched.graph.ops.elementwise import Cast, Clip, Identity, Unary
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 
 
@@ -22,7 +21,6 @@ def clean_up(graph: Graph) -> Graph:
     builder = GraphBuilder.from_graph(graph)
     renamed: dict[str, str] = {}
     reshaped: dict[str, str] = {}  # output of a reshape -> what it reshapes
-    order = {name: position for position, name in enumerate(graph.types)}
     for node in graph.nodes:
         inputs = tuple(renamed.get(name, name) for name in node.inputs)
         kind = graph.types[inputs[0]]
@@ -37,7 +35,7 @@ def clean_up(graph: Graph) -> Graph:
                 continue
             reshaped[node.output] = source
             inputs = (source,)
-        builder.copy(node, _ordered(graph, op, inputs, order), op)
+        builder.copy(node, inputs, op)
     return builder.finish(
         [Result(result.name, renamed.get(result.value, result.value)) for result in graph.results]
     )
@@ -76,23 +74,3 @@ def _simpler(op: Op, source: TensorType) -> Op:
             return Unary("relu")
         case _:
             return op
-
-
-def _ordered(
-    graph: Graph, op: Op, inputs: tuple[str, ...], order: dict[str, int]
-) -> tuple[str, ...]:
-    """Operands of a commutative operator: large before small, variable before constant, late
-    before early (the anchor of a fused group is usually computed last)."""
-    if not isinstance(op, Binary) or op.function not in COMMUTATIVE:
-        return inputs
-    return tuple(
-        sorted(
-            inputs,
-            key=lambda name: (
-                -graph.types[name].size,
-                len(graph.types[name].shape),
-                name in graph.constants,
-                -order[name],
-            ),
-        )
-    )

@@ -133,7 +133,7 @@ class _Sweep:
         self._emit(node, operands, owed, op)
 
     def _aligned(self, name: str, rank: int, owed: Permutation) -> str:
-        """The operand ``name``, broadcast to ``rank`` dimensions by leading ones, owing ``owed``."""
+        """The operand ``name``, with leading ones up to ``rank`` dimensions, owing ``owed``."""
         shape = self._graph.types[name].shape
         if len(shape) == rank:
             return self._owing(name, owed)

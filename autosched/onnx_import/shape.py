@@ -1,0 +1,87 @@
+"""Importers of operators that move data."""
+
+from __future__ import annotations
+
+from math import prod
+
+from autosched.graph.ops.base import Shape, normalize_axis
+from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
+from autosched.onnx_import.site import Site, UnsupportedError
+
+
+def import_reshape(site: Site) -> None:
+    """Reshape to a constant shape; 0 copies an extent, -1 is what is left."""
+    wanted = site.constant(1)
+    assert wanted is not None  # the checker has seen to it
+    shape = site.type(0).shape
+    extents = [int(extent) for extent in wanted.reshape(-1)]
+    if not site.attributes.get("allowzero", 0):
+        extents = [shape[d] if extent == 0 else extent for d, extent in enumerate(extents)]
+    if -1 in extents:
+        extents[extents.index(-1)] = prod(shape) // max(-prod(extents), 1)
+    site.emit(Reshape(tuple(extents)), [site.input(0)])
+
+
+def import_flatten(site: Site) -> None:
+    """Flatten to a matrix, split before ``axis``."""
+    shape = site.type(0).shape
+    axis = site.attributes.get("axis", 1)
+    axis = axis + len(shape) if axis < 0 else axis
+    site.emit(Reshape((prod(shape[:axis]), prod(shape[axis:]))), [site.input(0)])
+
+
+def import_squeeze(site: Site) -> None:
+    """Squeeze the given dimensions, or all extents of 1."""
+    shape = site.type(0).shape
+    axes = site.integers(1, "axes")
+    if axes is None:
+        dropped = {d for d, extent in enumerate(shape) if extent == 1}
+    else:
+        dropped = {normalize_axis(axis, len(shape)) for axis in axes}
+    _emit_view(site, tuple(n for d, n in enumerate(shape) if d not in dropped))
+
+
+def import_unsqueeze(site: Site) -> None:
+    """Insert extents of 1 at the given dimensions of the result."""
+    shape = site.type(0).shape
+    axes = site.integers(1, "axes") or ()
+    rank = len(shape) + len(axes)
+    inserted = {normalize_axis(axis, rank) for axis in axes}
+    old = iter(shape)
+    _emit_view(site, tuple(1 if d in inserted else next(old) for d in range(rank)))
+
+
+def _emit_view(site: Site, shape: Shape) -> None:
+    if not shape:
+        raise UnsupportedError("its result is a scalar without dimensions")
+    site.emit(Reshape(shape), [site.input(0)])
+
+
+def import_transpose(site: Site) -> None:
+    """Transpose; without ``perm`` it reverses the dimensions."""
+    reverse = tuple(reversed(range(site.rank(0))))
+    site.emit(Transpose(tuple(site.attributes.get("perm", reverse))), [site.input(0)])
+
+
+def import_concat(site: Site) -> None:
+    """Concat."""
+    axis = normalize_axis(site.attributes["axis"], site.rank(0))
+    site.emit(Concat(axis), site.inputs())
+
+
+def import_pad(site: Site) -> None:
+    """Pad by a constant: amounts are attributes up to opset 10, inputs later."""
+    mode = site.attributes.get("mode", "constant")
+    if mode != "constant":
+        raise UnsupportedError(f"mode {mode!r}")
+    rank = site.rank(0)
+    pads = site.integers(1, "pads") or ()
+    axes = [normalize_axis(a, rank) for a in site.integers(3, "axes") or range(rank)]
+    if len(pads) != 2 * len(axes) or min(pads, default=0) < 0:
+        raise UnsupportedError(f"padding {pads}")
+    low, high = [0] * rank, [0] * rank
+    for position, axis in enumerate(axes):
+        low[axis], high[axis] = pads[position], pads[position + len(axes)]
+    array = site.constant(2)
+    value = float(site.attributes.get("value", 0.0)) if array is None else float(array.item())
+    site.emit(Pad(tuple(low), tuple(high), value), [site.input(0)])

@@ -1,0 +1,59 @@
+"""The table: which function imports each ONNX operator (default domain)."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from autosched.onnx_import.elementwise import (
+    IMPORT_BINARY,
+    IMPORT_UNARY,
+    import_cast,
+    import_clip,
+    import_identity,
+    import_leaky_relu,
+)
+from autosched.onnx_import.matmul import import_gemm, import_matmul
+from autosched.onnx_import.norm import IMPORT_REDUCE, import_batch_norm, import_softmax
+from autosched.onnx_import.shape import (
+    import_concat,
+    import_flatten,
+    import_pad,
+    import_reshape,
+    import_squeeze,
+    import_transpose,
+    import_unsqueeze,
+)
+from autosched.onnx_import.site import Site
+from autosched.onnx_import.windows import (
+    import_average_pool,
+    import_conv,
+    import_global_average_pool,
+    import_global_max_pool,
+    import_max_pool,
+)
+
+IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
+    **IMPORT_UNARY,
+    **IMPORT_BINARY,
+    **IMPORT_REDUCE,
+    "AveragePool": import_average_pool,
+    "BatchNormalization": import_batch_norm,
+    "Cast": import_cast,
+    "Clip": import_clip,
+    "Concat": import_concat,
+    "Conv": import_conv,
+    "Dropout": import_identity,
+    "Flatten": import_flatten,
+    "Gemm": import_gemm,
+    "GlobalAveragePool": import_global_average_pool,
+    "GlobalMaxPool": import_global_max_pool,
+    "Identity": import_identity,
+    "LeakyRelu": import_leaky_relu,
+    "MatMul": import_matmul,
+    "MaxPool": import_max_pool,
+    "Pad": import_pad,
+    "Reshape": import_reshape,
+    "Softmax": import_softmax,
+    "Squeeze": import_squeeze,
+    "Transpose": import_transpose,
+    "Unsqueeze": import_unsqueeze,
+}
