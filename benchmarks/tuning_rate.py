@@ -1,0 +1,54 @@
+"""Trials per second over ResNet-18's convolution tasks, search and learning included."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+from autosched.local_tuning import tune_locally
+from autosched.records.log import RecordLog
+from benchmarks.resnet_tasks import convolution_tasks
+from benchmarks.rows import Row, write_json
+
+BAR = 6.0
+
+
+def measure(threads: int, trials: int) -> Row:
+    """Tune all tasks together, from nothing, until ``trials`` are spent."""
+    tasks = convolution_tasks(threads)
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log.jsonl"
+        start = time.perf_counter()
+        tune_locally(tasks, log, trials)
+        seconds = time.perf_counter() - start
+        records = RecordLog(log).read().records
+    done = sum(record.phase == "trial" for record in records)
+    rate = done / seconds
+    return {
+        "name": "resnet-18_convolutions",
+        "threads": threads,
+        "tasks": len(tasks),
+        "trials": done,
+        "seconds": seconds,
+        "trials_per_s": rate,
+        "rivals_ms": {},
+        "bar": {"at_least": BAR, "holds": rate >= BAR},
+    }
+
+
+def main() -> None:
+    """One row; the start of all processes counts, and so does the final re-measurement."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--trials", type=int, default=512)
+    parser.add_argument("--json", metavar="FILE")
+    arguments = parser.parse_args()
+    row = measure(arguments.threads, arguments.trials)
+    print(f"{row['trials']} trials in {row['seconds']:.1f} s: {row['trials_per_s']:.2f} per second")
+    write_json(arguments.json, [row])
+
+
+if __name__ == "__main__":
+    main()
