@@ -1,7 +1,7 @@
 """Modules as files: a zip of the plan, the machine code and the packed constants.
 
-``module.json``: program, target, format version; ``constants.bin``: the constants' segment, byte for
-byte; ``objects/NAME.o``: relocatable objects, one a kernel.
+``module.json``: program, target, format version; ``constants.bin``: the constants' segment, byte
+for byte; ``objects/NAME.o``: relocatable objects, one a kernel.
 """
 
 from __future__ import annotations

@@ -1,0 +1,90 @@
+"""autosched: a template-free auto-scheduler for tensor programs.
+
+    import autosched as asd
+
+    net = asd.from_onnx("model.onnx")                       # or asd.zoo.build("resnet-18")
+    asd.tune(net, target="cpu", budget="10m", log="model.jsonl")
+    module = asd.compile(net, target="cpu", log="model.jsonl")
+    outputs = module.run({"data": array})
+
+Everything that users need is here.  Names are resolved when they are first used, so that the import
+itself is quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+COMPANIONS = ("sketch", "costmodel", "codegen")
+
+
+def _check_companion(name: str) -> None:
+    """Raise ImportError unless the top-level package ``name`` is the one that belongs to us.
+
+    The name is generic: another distribution, or a file beside a notebook, may have taken it.
+    """
+    cause: Exception | None = None
+    try:
+        package = import_module(name)
+    except Exception as error:
+        cause, found = error, f"importing it failed: {type(error).__name__}: {error}"
+    else:
+        if getattr(package, "_OWNER", None) == "autosched":
+            return
+        found = f"found {getattr(package, '__file__', None) or 'an empty folder of that name'}"
+    raise ImportError(
+        f"autosched needs its own package {name!r}, {found}; uninstall the other {name!r} or use "
+        "a fresh virtual environment, then install autosched again"
+    ) from cause
+
+
+for _name in COMPANIONS:
+    _check_companion(_name)
+
+if TYPE_CHECKING:
+    from autosched import zoo
+    from autosched.api import Target, compile, from_onnx, load, tune
+    from autosched.runtime.module import Module
+    from autosched.task import Task
+    from sketch.dag import ComputeDAG
+    from sketch.errors import AutoschedError
+    from sketch.expr import all_of, any_of, cast, equal, maximum, minimum, select
+    from sketch.functions import abs, ceil, erf, exp, floor, log, rsqrt, sigmoid, sqrt, tanh
+    from sketch.reducers import argmax, max, min, prod, sum
+    from sketch.tensor import compute, placeholder, reduce_axis
+
+_HOMES = {
+    "autosched.api": ("Target", "compile", "from_onnx", "load", "tune"),
+    "autosched.runtime.module": ("Module",),
+    "autosched.task": ("Task",),
+    "sketch.dag": ("ComputeDAG",),
+    "sketch.errors": ("AutoschedError",),
+    "sketch.expr": ("all_of", "any_of", "cast", "equal", "maximum", "minimum", "select"),
+    "sketch.functions": (
+        "abs", "ceil", "erf", "exp", "floor", "log", "rsqrt", "sigmoid", "sqrt", "tanh",
+    ),
+    "sketch.reducers": ("argmax", "max", "min", "prod", "sum"),
+    "sketch.tensor": ("compute", "placeholder", "reduce_axis"),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__version__ = "0.1.0"
+__all__ = [
+    "AutoschedError", "ComputeDAG", "Module", "Target", "Task", "abs", "all_of", "any_of", "argmax",
+    "cast", "ceil", "compile", "compute", "equal", "erf", "exp", "floor", "from_onnx", "load",
+    "log", "max", "maximum", "min", "minimum", "placeholder", "prod", "reduce_axis", "rsqrt", "select",
+    "sigmoid", "sqrt", "sum", "tanh", "tune", "zoo",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name == "zoo":
+        return import_module("autosched.zoo")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'autosched' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,140 @@
+"""What users call: ``from_onnx``, ``tune``, ``compile``, ``load`` and ``Target``.
+
+Everything heavy is imported inside the functions, so that ``import autosched`` stays quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sketch.target
+
+if TYPE_CHECKING:
+    import onnx
+
+    from autosched.graph.ir import Network
+    from autosched.options import TuneOptions
+    from autosched.report.progress import Progress
+    from autosched.runtime.module import Module
+    from autosched.tuning import NetworkTuning
+
+PathText = str | PathLike[str]
+AnyTarget = str | sketch.target.Target
+
+
+def Target(name: str = "cpu", threads: int | None = None) -> sketch.target.Target:
+    """A machine to make code for.
+
+    Args:
+        name: ``"cpu"`` is this machine with all it has; ``"cpu-avx512"``, ``"cpu-avx2"``,
+            ``"cpu-sse2"`` and ``"cpu-neon"`` are instruction sets.
+        threads: worker threads; None: one for each CPU that this process may use.
+
+    Raises:
+        TargetError: an unknown name, or fewer than one thread.
+    """
+    from codegen.host import cpu_target
+
+    return cpu_target(name, threads)
+
+
+def resolve_target(target: AnyTarget, threads: int | None = None) -> sketch.target.Target:
+    """A target from a name or a target; ``threads`` overrides the number of threads."""
+    if isinstance(target, str):
+        return Target(target, threads)
+    return target if threads is None else target.with_threads(threads)
+
+
+def from_onnx(
+    source: PathText | onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None
+) -> Network:
+    """Read an ONNX model (needs the ``onnx`` package).
+
+    Args:
+        source: path of the file, or the loaded model.
+        shapes: shape by input name, for inputs whose shape the model leaves open.
+
+    Raises:
+        ModelImportError: no such file, an invalid model, or operators that are not supported (all
+            of them are listed).
+    """
+    from autosched.onnx_import import from_onnx as read
+
+    fixed = None if shapes is None else {name: tuple(shape) for name, shape in shapes.items()}
+    return read(Path(source) if isinstance(source, PathLike) else source, fixed)
+
+
+def compile(
+    net: Network, target: AnyTarget = "cpu", log: PathText | None = None, threads: int | None = None
+) -> Module:
+    """Compile a network.
+
+    Args:
+        net: from ``from_onnx`` or ``zoo.build``.
+        target: a name that ``Target`` knows, or a target.
+        log: records of tuning.  A task without a record for this target gets the schedule that
+            the draft model predicts to be fastest; ``Module.summary`` says which.  A log that does
+            not exist is empty.
+        threads: worker threads, instead of the target's.
+
+    Raises:
+        AutoschedError: NaN weights, an unreadable log, an unknown target.
+    """
+    from autosched.compilation import compile_network
+    from autosched.records.log import RecordLog
+
+    records = RecordLog(log).read().records if log is not None else ()
+    return compile_network(net, resolve_target(target, threads), records)
+
+
+def load(path: PathText) -> Module:
+    """Read a module that ``Module.save`` wrote; it runs at once, nothing is compiled.
+
+    Raises:
+        ModuleFileError: no such file, no module, damaged, or written by a newer release.
+        TargetError: the module needs instructions that this machine does not have.
+    """
+    from autosched.compilation import link
+    from autosched.runtime.archive import read_archive
+
+    return link(*read_archive(Path(path)))
+
+
+def tune(
+    net: Network,
+    target: AnyTarget = "cpu",
+    budget: str | float | None = None,
+    trials: int | None = None,
+    log: PathText | None = None,
+    seed: int | None = None,
+    threads: int | None = None,
+    options: TuneOptions | None = None,
+    progress: Progress | None = None,
+    quiet: bool = False,
+) -> NetworkTuning:
+    """Search for fast schedules of all tasks of a network, measuring on this machine.
+
+    Args:
+        net: from ``from_onnx`` or ``zoo.build``.
+        target: a name that ``Target`` knows, or a target.
+        budget: wall-clock time: ``"10m"``, ``"1h30m"``, or seconds.  Without budget and trials:
+            10 minutes.
+        trials: measured candidates over all tasks, those of earlier runs in the log included.
+        log: file that every trial is appended to.  If it exists, tuning resumes from it.
+        seed: of everything random.
+        threads: worker threads, instead of the target's.
+        options: all the rest; ``budget``, ``trials`` and ``seed`` override its fields.
+        progress: who is told what happens; None: a table on the terminal.
+        quiet: tell nobody.
+
+    Raises:
+        AutoschedError: a malformed option, an unwritable log, or a machine on which nothing runs.
+    """
+    from autosched.tuning import tune_network
+
+    limits: dict[str, Any] = {"budget": budget, "trials": trials, "seed": seed}
+    resolved = resolve_target(target, threads)
+    return tune_network(net, resolved, log, options, progress, quiet=quiet, **limits)

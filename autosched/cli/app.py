@@ -1,0 +1,73 @@
+"""Parsing, dispatch, and what becomes of errors.
+
+Exit codes: 0 done, 1 an error of ours (one line on stderr), 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import autosched
+from autosched.cli import bench, compile, profile, records, summary, tune
+from autosched.cli.command import Command, add_command
+from sketch.errors import AutoschedError
+
+COMMANDS: Final[tuple[Command, ...]] = (
+    tune.COMMAND,
+    bench.COMMAND,
+    profile.COMMAND,
+    summary.COMMAND,
+    compile.COMMAND,
+    records.COMMAND,
+)
+
+_EXAMPLES: Final = """\
+a first session:
+  autosched tune resnet-18 --budget 10m --log resnet-18.jsonl    search; stop and resume at will
+  autosched bench resnet-18 --log resnet-18.jsonl                how fast is it now?
+  autosched profile resnet-18 --log resnet-18.jsonl              where does the time go?
+  autosched tune model.onnx --budget 1h                          your own model
+
+`autosched COMMAND --help` explains a command, with examples.
+"""
+
+OK: Final = 0
+FAILED: Final = 1
+INTERRUPTED: Final = 130
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="autosched",
+        description="Finds fast programs for the tensor operators of a neural network, by search.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"autosched {autosched.__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
+    for command in COMMANDS:
+        add_command(commands, command)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code (wrong usage exits with 2 by itself)."""
+    args = make_parser().parse_args(argv)
+    try:
+        args.run(args)
+        sys.stdout.flush()
+    except AutoschedError as error:
+        print(f"autosched: {' '.join(str(error).split())}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print("autosched: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone (``| head``); the interpreter must not flush into the pipe again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return OK

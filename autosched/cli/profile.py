@@ -1,0 +1,54 @@
+"""``autosched profile``: where the time goes."""
+
+from __future__ import annotations
+
+import argparse
+
+from autosched.cli.command import (
+    Command,
+    Parser,
+    UsageError,
+    add_json,
+    add_log,
+    add_model,
+    open_module,
+    positive_int,
+    write_json,
+)
+
+_EXAMPLES = """\
+  autosched profile resnet-18 --log resnet-18.jsonl
+  autosched profile model.onnx --csv profile.csv
+"""
+
+
+def _arguments(parser: Parser) -> None:
+    add_model(parser)
+    add_log(parser)
+    parser.add_argument("--repeats", type=positive_int, default=50, metavar="N",
+                        help="runs that the medians are over (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--csv", metavar="FILE", help="also write the table as CSV")
+    add_json(parser)
+
+
+def _run(args: argparse.Namespace) -> None:
+    profile = open_module(args).profile(repeats=args.repeats)
+    if args.json != "-":
+        print(profile)
+    if args.csv is not None:
+        try:
+            profile.to_csv(args.csv)
+        except OSError as error:
+            raise UsageError(f"cannot write CSV: {error.strerror}", args.csv) from error
+    write_json(args.json, profile.to_json())
+
+
+COMMAND = Command(
+    "profile",
+    "show the time of every operator of a network",
+    "Times every operator inside ordinary runs on random inputs: microseconds, share, GFLOPS,\n"
+    "share of the machine's peak, tuned or not.  The rows sum to the end-to-end time.",
+    _EXAMPLES,
+    _arguments,
+    _run,
+)

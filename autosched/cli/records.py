@@ -1,0 +1,148 @@
+"""``autosched records``: looking into logs and cutting them down."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from autosched.cli.command import Command, Parser, add_command, positive_int
+
+if TYPE_CHECKING:
+    from autosched.records.log import RecordSet
+    from autosched.records.record import Record
+
+_EXAMPLES = """\
+  autosched records stats resnet-18.jsonl                  trials, failures, best time per task
+  autosched records best resnet-18.jsonl                   the best schedule of each task
+  autosched records merge a.jsonl b.jsonl -o all.jsonl     several logs into one
+  autosched records prune resnet-18.jsonl --keep 8         only the 8 best of each task
+  autosched records csv resnet-18.jsonl -o trials.csv      all trials as a table
+"""
+
+
+def _read(paths: Sequence[str]) -> RecordSet:
+    from autosched.records.merge import read_all
+
+    found = read_all(paths)
+    _warn(found.warnings)
+    return found
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for line in warnings:
+        print(f"autosched: warning: {line}", file=sys.stderr)
+
+
+def _log_argument(parser: Parser) -> None:
+    parser.add_argument("logs", metavar="LOG", nargs="+", help="one or more logs")
+
+
+def _stats(args: argparse.Namespace) -> None:
+    from autosched.records.stats import stats
+    from autosched.runtime.table import render_table
+
+    rows = [
+        (
+            item.task,
+            f"{item.target.arch}/{item.target.threads}",
+            str(item.trials),
+            "-" if item.best_s is None else f"{item.best_s * 1e6:.1f}",
+            item.variant,
+            ", ".join(f"{cause} x{count}" for cause, count in item.failures.items()),
+        )
+        for item in stats(_read(args.logs).records)
+    ]
+    header = ("task", "target/threads", "trials", "best us", "variant", "failures")
+    print(render_table(header, rows, left=(0, 1, 4, 5)))
+
+
+def _best(args: argparse.Namespace) -> None:
+    from autosched.records.best import rank
+
+    groups: dict[tuple[str, str, int], list[Record]] = {}
+    for record in _read(args.logs).records:
+        key = (record.task, record.target.arch, record.target.threads)
+        groups.setdefault(key, []).append(record)
+    for (task, arch, threads), group in groups.items():
+        ranked = rank(group)
+        if not ranked:
+            print(f"{task} on {arch}/{threads}: no success in {len(group)} trials")
+            continue
+        seconds, record = ranked[0]
+        print(f"{task} on {arch}/{threads}: {seconds * 1e6:.1f} us, {record.variant}")
+        print("  " + ", ".join(f"{name}={value}" for name, value in record.decisions.items()))
+
+
+def _merge_arguments(parser: Parser) -> None:
+    _log_argument(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the merged log")
+
+
+def _merge(args: argparse.Namespace) -> None:
+    from autosched.records.merge import merge
+
+    _report_written(merge(args.logs, args.output), args.output)
+
+
+def _prune_arguments(parser: Parser) -> None:
+    parser.add_argument("log", metavar="LOG")
+    parser.add_argument("--keep", type=positive_int, default=16, metavar="N",
+                        help="candidates a task and target (default: %(default)s)")  # fmt: skip
+    parser.add_argument("-o", "--output", metavar="FILE", help="default: LOG itself")
+
+
+def _prune(args: argparse.Namespace) -> None:
+    from autosched.records.merge import merge
+
+    output = args.output or args.log
+    _report_written(merge([args.log], output, keep=args.keep), output)
+
+
+def _report_written(written: RecordSet, output: str) -> None:
+    _warn(written.warnings)
+    print(f"{output}: {len(written.records)} records")
+
+
+def _csv_arguments(parser: Parser) -> None:
+    _log_argument(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="default: stdout")
+
+
+def _csv(args: argparse.Namespace) -> None:
+    from autosched.records.rows import write_csv
+
+    write_csv(_read(args.logs).records, args.output or "/dev/stdout")
+
+
+_ACTIONS = (
+    Command("stats", "trials, failures by cause and best time of each task",
+            "One row a task and target.", _EXAMPLES, _log_argument, _stats),
+    Command("best", "the best schedule of each task",
+            "Time, variant and decisions of the fastest candidate of each task and target.",
+            _EXAMPLES, _log_argument, _best),
+    Command("merge", "several logs into one, without repetitions",
+            "Writes the records of all logs to one file, which may be one of them.",
+            _EXAMPLES, _merge_arguments, _merge),
+    Command("prune", "keep only the best candidates of each task",
+            "Replaces a log by its fastest candidates.", _EXAMPLES, _prune_arguments, _prune),
+    Command("csv", "all trials as a table", "One row a trial, one column a field.",
+            _EXAMPLES, _csv_arguments, _csv),
+)  # fmt: skip
+
+
+def _arguments(parser: Parser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", required=True, title="actions")
+    for action in _ACTIONS:
+        add_command(actions, action)
+
+
+COMMAND = Command(
+    "records",
+    "look into logs, merge them, cut them down",
+    "A log is a text file with one JSON object a line, one line a measured candidate.",
+    _EXAMPLES,
+    _arguments,
+    None,
+)

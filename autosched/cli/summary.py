@@ -1,0 +1,32 @@
+"""``autosched summary``: what a network is made of."""
+
+from __future__ import annotations
+
+import argparse
+
+from autosched.cli.command import Command, Parser, add_log, add_model, open_module
+
+_EXAMPLES = """\
+  autosched summary resnet-18                              what there is to tune
+  autosched summary resnet-18 --log resnet-18.jsonl        what is tuned already
+"""
+
+
+def _arguments(parser: Parser) -> None:
+    add_model(parser)
+    add_log(parser)
+
+
+def _run(args: argparse.Namespace) -> None:
+    print(open_module(args).summary())
+
+
+COMMAND = Command(
+    "summary",
+    "list the kernels of a network, its tasks, and which of them are tuned",
+    "Compiles a network and lists its kernels: the model's layers in each, shapes, task, and\n"
+    "whether its schedule was measured or only predicted.",
+    _EXAMPLES,
+    _arguments,
+    _run,
+)

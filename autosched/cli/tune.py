@@ -1,0 +1,85 @@
+"""``autosched tune``: search for fast schedules."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from autosched.cli.command import (
+    Command,
+    Parser,
+    add_json,
+    add_model,
+    open_network,
+    positive_int,
+    write_json,
+)
+
+_EXAMPLES = """\
+  autosched tune resnet-18 --budget 10m                    ten minutes; the log is resnet-18.jsonl
+  autosched tune resnet-18 --budget 1h                     run again: goes on from that log
+  autosched tune model.onnx --trials 2000 --threads 1      a number of trials, for one thread
+  autosched tune resnet-18 --budget 5m --quiet --json result.json
+"""
+
+_DEFAULT_BUDGET = "10m"
+
+
+def _arguments(parser: Parser) -> None:
+    add_model(parser, compiled=False)
+    parser.add_argument(
+        "--budget", metavar="TIME",
+        help=f"wall-clock limit: 90s, 10m, 1h30m (default: {_DEFAULT_BUDGET} without --trials)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--trials", type=positive_int, metavar="N",
+        help="measured candidates over all operators, those already in the log included",
+    )  # fmt: skip
+    parser.add_argument(
+        "--log", metavar="FILE",
+        help="every trial is appended here; an existing log is resumed (default: MODEL.jsonl)",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=int, metavar="N", help="of everything random (default: 0)")
+    parser.add_argument(
+        "--preset", choices=("quick", "default", "thorough"), default="default",
+        help="how hard to think before measuring (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    add_json(parser)
+
+
+def _run(args: argparse.Namespace) -> None:
+    from autosched import api
+    from autosched.options import PRESETS
+
+    network = open_network(args.model)
+    log = args.log or f"{Path(args.model).name.removesuffix('.onnx')}.jsonl"
+    tuning = api.tune(
+        network,
+        args.target,
+        budget=args.budget or (None if args.trials else _DEFAULT_BUDGET),
+        trials=args.trials,
+        log=log,
+        seed=args.seed,
+        threads=args.threads,
+        options=PRESETS[args.preset],
+        quiet=args.quiet,
+    )
+    comparison = tuning.compare()
+    if not args.quiet:
+        print(tuning)
+        print(comparison)
+        print(f"next: autosched bench {args.model} --log {log}")
+    write_json(args.json, tuning.to_json() | comparison.to_json())
+
+
+COMMAND = Command(
+    "tune",
+    "search for fast schedules of a network, measuring on this machine",
+    "Searches for fast schedules of all operators of a network.  Every trial is appended to a log;\n"
+    "stop with Ctrl-C at any time and run the same command to go on.  Ends with the latency before\n"
+    "and after, next to onnxruntime's where that is installed.",
+    _EXAMPLES,
+    _arguments,
+    _run,
+)

@@ -1,0 +1,201 @@
+"""From a network to a module: graph passes, a schedule for every task, machine code, memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.graph.extract import Extraction, extract
+from autosched.graph.subgraph import Subgraph
+from autosched.runtime.assemble import Call, Wiring, assemble, check_no_nan
+from autosched.runtime.module import Module
+from autosched.runtime.program import Program, StepInfo, TensorSpec
+from autosched.task import Candidate, Task
+from sketch.packing import packings
+from sketch.target import Target
+
+if TYPE_CHECKING:
+    from autosched.graph.ir import Network, Value
+    from autosched.records.record import Record
+    from codegen.kernel import Kernel
+
+Source = Literal["record", "model"]
+_DRIVER: Final = "autosched_driver"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scheduled:
+    """A task, the candidate chosen for it, and where that comes from.
+
+    Attributes:
+        source: "record": the best of a log; "model": what the draft model likes best.
+        seconds: the recorded time, None for "model".
+    """
+
+    task: Task
+    candidate: Candidate
+    source: Source
+    seconds: float | None = None
+
+
+def network_tasks(extraction: Extraction, target: Target) -> tuple[Task, ...]:
+    """The distinct tasks of a network, each named after the first place where it occurs."""
+    names: dict[int, str] = {}
+    for subgraph in extraction.subgraphs:
+        names.setdefault(id(subgraph.dag), subgraph.name)
+    return tuple(
+        Task(item.dag, target, names[id(item.dag)], item.weight) for item in extraction.tasks
+    )
+
+
+def schedule(tasks: Sequence[Task], records: Sequence[Record]) -> tuple[Scheduled, ...]:
+    """The best recorded candidate of each task, or the draft model's favourite without one.
+
+    Raises:
+        ScheduleError: a record's steps do not fit its task.
+    """
+    from autosched.records.best import rank, select
+
+    found = []
+    for task in tasks:
+        ranked = rank(select(records, task.key, task.target))
+        if ranked:
+            seconds, record = ranked[0]
+            candidate = record.candidate(task.variant(record.variant).dag, task.target)
+            found.append(Scheduled(task, candidate, "record", seconds))
+        else:
+            found.append(Scheduled(task, task.space.draft_candidate(), "model"))
+    return tuple(found)
+
+
+def compile_network(network: Network, target: Target, records: Sequence[Record] = ()) -> Module:
+    """Compile ``network`` for ``target`` with the best of ``records``, where they have any."""
+    check_no_nan(network.graph.constants)
+    extraction = extract(network)
+    scheduled = schedule(network_tasks(extraction, target), records)
+    return build_module(network.name, extraction, scheduled, target)
+
+
+def build_module(
+    name: str, extraction: Extraction, scheduled: Sequence[Scheduled], target: Target
+) -> Module:
+    """Machine code for every task, wired as ``extraction`` says."""
+    kernels = [_build(number, item) for number, item in enumerate(scheduled)]
+    by_dag = {
+        id(item.task.dag): (item, kernel) for item, kernel in zip(scheduled, kernels, strict=True)
+    }
+    constants: dict[str, NDArray[Any]] = {}
+    labels = {id(array): label for label, array in extraction.graph.constants.items()}
+    calls = tuple(
+        _call(subgraph, *by_dag[id(subgraph.dag)], labels, constants)
+        for subgraph in extraction.subgraphs
+    )
+    types = extraction.graph.types
+    for value in extraction.results.values():
+        if value in extraction.graph.constants:
+            constants[value] = np.asarray(extraction.graph.constants[value])
+    wiring = Wiring(
+        name=name,
+        target=target,
+        inputs=tuple(_spec(value) for value in extraction.inputs),
+        outputs=tuple((_spec(v), extraction.results[v.name]) for v in extraction.outputs),
+        calls=calls,
+        constants=constants,
+        sizes={n: t.size * np.dtype(t.dtype).itemsize for n, t in types.items()},
+    )
+    program, packed = assemble(wiring)
+    objects = {kernel.symbol: kernel.object_code for kernel in kernels}
+    return link(program, packed, objects | {_DRIVER: _driver(target)})
+
+
+def link(program: Program, constants: NDArray[np.uint8], objects: Mapping[str, bytes]) -> Module:
+    """Load machine code and bind it to its memory.
+
+    Raises:
+        TargetError: the code needs instructions that this machine does not have.
+    """
+    from codegen.kernel import Kernel
+    from codegen.llvm.jit import load
+
+    kernels = [
+        Kernel(
+            name=symbol,
+            symbol=symbol,
+            object_code=code,
+            arguments=(),
+            workspace_bytes=0,
+            target=program.target,
+            instructions=0,
+        )
+        for symbol, code in objects.items()
+    ]
+    return Module(program, constants, load(kernels), objects)
+
+
+def _driver(target: Target) -> bytes:
+    from codegen.driver import build_driver
+
+    return build_driver(target).object_code
+
+
+def _build(number: int, item: Scheduled) -> Kernel:
+    from codegen.build import build
+    from sketch.lower import lower
+
+    label = re.sub(r"\W", "_", item.task.name)
+    nest = lower(item.candidate.sketch, dict(item.candidate.values))
+    return build(nest, item.task.target, f"k{number}_{label}")
+
+
+def _call(
+    subgraph: Subgraph,
+    item: Scheduled,
+    kernel: Kernel,
+    labels: Mapping[int, str],
+    constants: dict[str, NDArray[Any]],
+) -> Call:
+    """Bind the kernel's arguments; packs constants that no earlier call has packed so."""
+    sketch = item.candidate.sketch
+    packs = packings(sketch, dict(item.candidate.values))
+    values = []
+    for tensor in sketch.dag.inputs:
+        if tensor.name in subgraph.inputs:
+            values.append(subgraph.inputs[tensor.name])
+            continue
+        array = subgraph.constants[tensor.name]
+        packing = packs.get(tensor.name)
+        label = labels[id(array)]
+        name = label if packing is None else f"{label} as {packing.key}"
+        if name not in constants:
+            constants[name] = np.asarray(array if packing is None else packing.apply(array))
+        values.append(name)
+    return Call(kernel, (*values, subgraph.output), _info(subgraph, item))
+
+
+def _info(subgraph: Subgraph, item: Scheduled) -> StepInfo:
+    return StepInfo(
+        name=subgraph.name,
+        layers=subgraph.layers,
+        op=subgraph.name.rpartition(".")[0] or subgraph.name,
+        shapes=_shapes(subgraph),
+        flops=subgraph.dag.flops,
+        task=item.task.key,
+        schedule=item.source,
+    )
+
+
+def _shapes(subgraph: Subgraph) -> str:
+    """``1x56x56x64, 3x3x64x64 -> 1x56x56x64``; vectors (biases) are left out of the inputs."""
+    inputs = [tensor.shape for tensor in subgraph.dag.inputs if len(tensor.shape) > 1]
+    texts = ["x".join(map(str, shape)) for shape in inputs]
+    outputs = ["x".join(map(str, tensor.shape)) for tensor in subgraph.dag.outputs]
+    return f"{', '.join(texts)} -> {', '.join(outputs)}"
+
+
+def _spec(value: Value) -> TensorSpec:
+    return TensorSpec(value.name, value.shape, value.dtype)

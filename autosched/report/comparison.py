@@ -1,0 +1,106 @@
+"""A network before and after tuning, and in onnxruntime where that is installed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.runtime.benchmark import Benchmark
+from autosched.runtime.table import render_table
+
+if TYPE_CHECKING:
+    from autosched.graph.ir import Network
+    from autosched.runtime.module import Module
+
+# Worker threads of the one before spin for a while after their last region.
+_SETTLE_SECONDS: Final = 0.2
+_WARMUP_SECONDS: Final = 0.1
+RIVAL: Final = "onnxruntime"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Latencies of one network: "untuned", "tuned", and "onnxruntime" where it is installed.
+
+    Attributes:
+        error: largest relative difference of our outputs to onnxruntime's,
+            ``max|ours - theirs| / max|theirs|``; None without onnxruntime.
+    """
+
+    rows: tuple[Benchmark, ...]
+    error: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Rows and error as JSON values."""
+        return {"rows": [row.to_json() for row in self.rows], "relative_error": self.error}
+
+    def __str__(self) -> str:
+        first = self.rows[0].median
+        body = [
+            (row.name, _ms(row.median), _ms(row.min), _ms(row.std), f"{first / row.median:.2f}x")
+            for row in self.rows
+        ]
+        header = ("", "median ms", "min ms", "std ms", f"vs {self.rows[0].name}")
+        lines = [render_table(header, body)]
+        if self.error is not None:
+            lines.append(f"largest relative difference to {RIVAL}: {self.error:.1e}")
+        return "\n".join(lines)
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f}"
+
+
+def compare(network: Network, untuned: Module, tuned: Module, repeats: int = 50) -> Comparison:
+    """Time both modules, and onnxruntime with as many threads, one after another."""
+    inputs = tuned.random_inputs()
+    rows = []
+    for name, module in (("untuned", untuned), ("tuned", tuned)):
+        time.sleep(_SETTLE_SECONDS)
+        seconds = module.benchmark(inputs, repeats).seconds
+        rows.append(Benchmark(name, seconds, module.target.threads))
+    if find_spec("onnxruntime") is None or find_spec("onnx") is None:
+        return Comparison(tuple(rows), None)
+    ours = tuned.run(inputs)
+    time.sleep(_SETTLE_SECONDS)
+    theirs, seconds = _run_rival(network, inputs, tuned.target.threads, repeats)
+    rows.append(Benchmark(RIVAL, seconds, tuned.target.threads))
+    error = max(_difference(ours[name], expected) for name, expected in theirs.items())
+    return Comparison(tuple(rows), error)
+
+
+def _run_rival(
+    network: Network, inputs: dict[str, NDArray[Any]], threads: int, repeats: int
+) -> tuple[dict[str, NDArray[Any]], tuple[float, ...]]:
+    """Outputs of onnxruntime, and the seconds of each run."""
+    import onnxruntime
+
+    from autosched.onnx_export import to_onnx
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(
+        to_onnx(network.graph).SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    names = [value.name for value in network.outputs]
+    deadline = time.perf_counter() + _WARMUP_SECONDS
+    outputs = session.run(names, inputs)
+    while time.perf_counter() < deadline:
+        session.run(names, inputs)
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        session.run(names, inputs)
+        seconds.append(time.perf_counter() - start)
+    return dict(zip(names, outputs, strict=True)), tuple(seconds)
+
+
+def _difference(ours: NDArray[Any], theirs: NDArray[Any]) -> float:
+    scale = float(np.max(np.abs(theirs), initial=0.0)) or 1.0
+    difference = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
+    return float(np.max(difference, initial=0.0)) / scale
