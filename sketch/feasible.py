@@ -97,7 +97,8 @@ def feasible_nest(nest: LoopNest, target: Target, count: int) -> NDArray[np.bool
             continue
         accumulators = tile.rows * tile.vectors * len(store.targets)
         fits &= np.asarray(accumulators + tile.vectors + 1 <= target.registers)
-        fits &= np.asarray(_enough_accumulators(tile, loops, target))
+        if store.targets[0].scope is Scope.LOCAL:
+            fits &= np.asarray(_enough_accumulators(tile, loops, target))
     return fits & (_local_bytes(nest, count) <= _LOCAL_SHARE_OF_L2 * target.l2_bytes)
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from sketch.access import stage_loads
 from sketch.program import StagePlan
-from sketch.rules.patterns import is_expensive, is_output
+from sketch.rules.patterns import hosts_reduction, is_expensive, is_output
 from sketch.rules.rule import State, Verdict
 from sketch.steps import Inline
 
@@ -30,6 +30,8 @@ class InlineStage:
         if op.reduce is not None or is_output(state.program, stage) or op.store is not None:
             return Verdict.SKIP
         consumers = state.program.consumers(op.name)
+        if hosts_reduction(state.program, stage):
+            return Verdict.SKIP
         if not consumers or not is_expensive(op):
             return Verdict.APPLY_AND_STOP if consumers else Verdict.SKIP
         reads = [x for c in consumers for x in stage_loads(c.op) if x.tensor.op.name == op.name]

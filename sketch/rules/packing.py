@@ -45,7 +45,7 @@ def packing_choices(state: State, name: str, panel: Panel) -> tuple[State, ...]:
         constant = isinstance(source, Placeholder) and source.constant
         if constant and len(state.program.consumers(source.name)) == 1:
             states = tuple(s.then(Pack(load.tensor.name, dim, name, panel.loops)) for s in states)
-        elif len(load.indices) > 1:
+        elif _is_reused(stage, load):
             states = (*states, *(_cache_packed(s, name, load, dim, panel) for s in states))
     return states
 
@@ -64,6 +64,13 @@ def packable(stage: StagePlan, axis: Axis) -> list[tuple[Load, int]]:
         if once and len(plain) == 1 and moving == plain:
             found.append((load, plain[0]))
     return found
+
+
+def _is_reused(stage: StagePlan, load: Load) -> bool:
+    """Whether points of the stage share elements of the operand, so that a copy can pay."""
+    dims = range(len(load.indices))
+    wide = [axis for axis in stage.op.axes if axis.extent > 1]
+    return any(all(coefficient_of(load, d, axis, stage.op) == 0 for d in dims) for axis in wide)
 
 
 def _cache_packed(state: State, name: str, load: Load, dim: int, panel: Panel) -> State:

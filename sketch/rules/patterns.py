@@ -33,6 +33,20 @@ def fusable_consumer(program: Program, plan: StagePlan) -> StagePlan | None:
     return consumers[0] if reads_elementwise(consumers[0].op, plan.op) else None
 
 
+def hosts_reduction(program: Program, plan: StagePlan) -> bool:
+    """Whether a stage is the last of an element-wise chain that starts at a reduction: the one
+    whose tiles the reduction should be fused with, so not one to inline.
+    """
+    consumers = program.consumers(plan.op.name)
+    if any(reads_elementwise(c.op, plan.op) for c in consumers):
+        return False
+    read = {load.tensor.op.name for load in stage_loads(plan.op)}
+    return any(
+        p.op.reduce is not None and p.op.name in read and fusable_consumer(program, p) is plan
+        for p in program.stages
+    )
+
+
 def is_expensive(op: Compute) -> bool:
     """Whether recomputing the stage costs more than a few instructions an element."""
     pending = list(op.bodies)
