@@ -1,0 +1,46 @@
+"""From a loop nest to machine code: the chain of passes, then the emitter."""
+
+from __future__ import annotations
+
+import re
+
+from codegen.kernel import Kernel, argument_of
+from codegen.llvm.machine import emit_object, triple_of
+from codegen.llvm.module import ModuleText, emit_module
+from sketch.loopnest import LoopNest
+from sketch.target import Target
+
+
+def prepare(nest: LoopNest, target: Target) -> LoopNest:
+    """Run all passes: nest to nest."""
+    return nest
+
+
+def emit(nest: LoopNest, target: Target, symbol: str) -> ModuleText:
+    """The LLVM IR of a nest."""
+    return emit_module(prepare(nest, target), target, symbol, triple_of(target))
+
+
+def symbol_of(name: str) -> str:
+    """A C identifier made from a nest's name."""
+    return "k_" + re.sub(r"\W", "_", name)
+
+
+def build(nest: LoopNest, target: Target, symbol: str | None = None) -> Kernel:
+    """Compile an int nest for a CPU.
+
+    Raises:
+        CodegenError: the nest has no machine code on this target.
+        TargetError: LLVM does not know the target.
+    """
+    label = symbol or symbol_of(nest.name)
+    module = emit(nest, target, label)
+    return Kernel(
+        name=nest.name,
+        symbol=label,
+        object_code=emit_object(module.text, target),
+        arguments=tuple(argument_of(buffer) for buffer in nest.arguments),
+        workspace_bytes=module.workspace_bytes,
+        target=target,
+        instructions=module.instructions,
+    )

@@ -1,0 +1,116 @@
+"""CPU targets: the machine we run on, and named instruction sets."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from sketch.errors import TargetError
+from sketch.target import Target
+
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionSet:
+    """A named instruction set: LLVM's CPU and features, SIMD bytes and registers.
+
+    ``accumulators``: FMA latency (4 cycles) * 2 units = 8, and half as much again for scheduling;
+    12 wherever there are 16 registers or more.
+    """
+
+    name: str
+    arch: str
+    features: str
+    vector_bytes: int
+    registers: int
+    accumulators: int = 12
+
+
+_AVX2 = "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe"
+INSTRUCTION_SETS = (
+    InstructionSet("cpu-sse2", "x86-64", "+sse2", 16, 16),
+    InstructionSet("cpu-avx2", "x86-64-v3", _AVX2, 32, 16),
+    InstructionSet("cpu-avx512", "x86-64-v4",
+                   _AVX2 + ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl", 64, 32),
+    InstructionSet("cpu-neon", "generic", "+neon", 16, 32),
+)
+
+
+def _read_size(index: int) -> tuple[int, str, int] | None:
+    """(level, type, bytes) of a cache from sysfs."""
+    folder = _CACHES / f"index{index}"
+    try:
+        level = int((folder / "level").read_text())
+        kind = (folder / "type").read_text().strip()
+        text = (folder / "size").read_text().strip()
+    except (OSError, ValueError):
+        return None
+    units = {"K": 1024, "M": 1024**2}
+    digits = text.rstrip("KM")
+    if not digits.isdigit():
+        return None
+    return level, kind, int(digits) * units.get(text[-1:], 1)
+
+
+def cache_sizes() -> dict[int, int]:
+    """Bytes of the data caches by level; 32 KB, 1 MB, 16 MB where sysfs does not tell."""
+    sizes = {1: 32 * 1024, 2: 1024**2, 3: 16 * 1024**2}
+    for index in range(8):
+        found = _read_size(index)
+        if found is not None and found[1] != "Instruction" and found[0] in sizes:
+            sizes[found[0]] = found[2]
+    return sizes
+
+
+def _threads(threads: int | None) -> int:
+    if threads is None:
+        return len(os.sched_getaffinity(0))
+    if threads < 1:
+        raise TargetError(f"a target needs at least one thread, got {threads}")
+    return threads
+
+
+def _target(choice: InstructionSet, threads: int) -> Target:
+    sizes = cache_sizes()
+    return Target(
+        kind="cpu", arch=choice.arch, features=choice.features, threads=threads,
+        vector_bytes=choice.vector_bytes, registers=choice.registers,
+        fma_accumulators=choice.accumulators, l1_bytes=sizes[1], l2_bytes=sizes[2],
+        l3_bytes=sizes[3],
+    )
+
+
+def host_target(threads: int | None = None) -> Target:
+    """This machine, with all its instructions; all CPUs of the process unless told otherwise."""
+    found = llvm.get_host_cpu_features()
+    features = found.flatten()
+    if "aarch64" in llvm.get_default_triple():
+        names = ("cpu-neon",)
+    else:
+        names = tuple(
+            name for flag, name in (("avx512f", "cpu-avx512"), ("avx2", "cpu-avx2"))
+            if found.get(flag)
+        ) or ("cpu-sse2",)
+    base = next(choice for choice in INSTRUCTION_SETS if choice.name == names[0])
+    arch = llvm.get_host_cpu_name()
+    return _target(InstructionSet("cpu", arch, features, base.vector_bytes, base.registers,
+                                  base.accumulators), _threads(threads))
+
+
+def cpu_target(name: str = "cpu", threads: int | None = None) -> Target:
+    """A CPU target by name: ``cpu`` is this machine, ``cpu-avx512``, ``cpu-avx2``, ``cpu-sse2``
+    and ``cpu-neon`` are instruction sets (to compile for, or to run where the machine has them).
+
+    Raises TargetError on an unknown name.
+    """
+    if name == "cpu":
+        return host_target(threads)
+    for choice in INSTRUCTION_SETS:
+        if choice.name == name:
+            return _target(choice, _threads(threads))
+    known = ", ".join(choice.name for choice in INSTRUCTION_SETS)
+    raise TargetError(f"unknown CPU target {name!r}", hint=f"use cpu, {known}")

@@ -1,0 +1,63 @@
+"""A compiled kernel: object code and how to call it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sketch.loopnest import Buffer, Scope
+from sketch.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A buffer that the caller passes.
+
+    ``shape`` is the shape as stored (packed for packed constants), row-major and dense;
+    ``alignment`` is in bytes.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    scope: Literal["input", "constant", "output"]
+    alignment: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Machine code of one loop nest.
+
+    The C ABI is ``void symbol(void **args)``: the arguments in order, then a workspace of
+    ``workspace_bytes`` that is 64-byte aligned.  The number of threads is part of the code.
+    ``instructions`` counts the arithmetic and memory instructions that were emitted.
+    """
+
+    name: str
+    symbol: str
+    object_code: bytes
+    arguments: tuple[Argument, ...]
+    workspace_bytes: int
+    target: Target
+    instructions: int
+
+
+_SCOPES: dict[Scope, Literal["input", "constant", "output"]] = {
+    Scope.INPUT: "input", Scope.CONSTANT: "constant", Scope.OUTPUT: "output",
+}
+
+
+def stored_shape(buffer: Buffer) -> tuple[int, ...]:
+    """The dense shape of a buffer in memory: dimensions in units of their granularity."""
+    shape = tuple(-(-int(extent) // int(step))
+                  for extent, step in zip(buffer.shape, buffer.steps, strict=True))
+    count = 1
+    for extent in shape:
+        count *= extent
+    return shape if count == int(buffer.size) else (int(buffer.size),)
+
+
+def argument_of(buffer: Buffer) -> Argument:
+    """The argument that holds a buffer."""
+    return Argument(buffer.name, buffer.dtype, stored_shape(buffer), _SCOPES[buffer.scope],
+                    alignment=4 if buffer.dtype != "int64" else 8)

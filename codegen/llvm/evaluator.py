@@ -1,0 +1,323 @@
+"""Scalar expressions to SSA values: lazily for integers, lane by lane for vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from codegen.errors import CodegenError
+from codegen.llvm import forms
+from codegen.llvm.arithmetic import Arithmetic
+from codegen.llvm.memory import ALWAYS, Guard, Memory, in_bounds, lane_constants
+from codegen.llvm.scope import Scope
+from codegen.llvm.values import (
+    SSA_TYPES,
+    Form,
+    Value,
+    constant,
+    mask_literal,
+    type_text,
+    vector_type,
+)
+from codegen.llvm.writer import Writer
+from codegen.passes.affine import flatten
+from sketch.dtypes import size_of
+from sketch.expr import COMPARISON, LOGICAL, Binary, Cast, Const, Expr, Select, Unary, Var
+from sketch.loopnest import Affine, AffineValue, Buffer, BufferLoad, Index, LoopVar, Quasi
+
+Cell = tuple[Buffer, int]
+
+
+class Evaluator:
+    """Evaluates expressions at the current point of a function.
+
+    ``cells`` holds the SSA values of register buffers by flat offset.
+    """
+
+    def __init__(
+        self, writer: Writer, scope: Scope, memory: Memory, arithmetic: Arithmetic
+    ) -> None:
+        self.writer, self.scope = writer, scope
+        self.memory, self.arithmetic = memory, arithmetic
+        self.cells: dict[Cell, Value] = {}
+        self.guard = ALWAYS
+        self.bindings: Mapping[Var, Value] = {}
+        self._memo: dict[tuple[Expr, Guard], Value] = {}
+        # keyed by the identity of the index tuple, which the nest keeps alive
+        self._flat: dict[tuple[Buffer, int], tuple[Affine, tuple[tuple[Quasi, int], ...]]] = {}
+        self._visit: dict[type, Callable[..., Value]] = {
+            Const: self._const,
+            AffineValue: self._affine_value,
+            LoopVar: self._loop_var,
+            Var: self._var,
+            BufferLoad: self._load,
+            Binary: self._binary,
+            Unary: self._unary,
+            Select: self._select,
+            Cast: self._cast,
+        }
+
+    def begin(self, guard: Guard) -> None:
+        """Start a statement instance."""
+        self.guard = guard
+        self._memo.clear()
+
+    def evaluate(self, expr: Expr) -> Value:
+        """The value of an expression under the current guard."""
+        key = (expr, self.guard)
+        known = self._memo.get(key)
+        if known is None:
+            visit = self._visit.get(type(expr))
+            if visit is None:
+                raise CodegenError(f"{type(expr).__name__} cannot appear in a loop nest")
+            known = self._memo[key] = visit(expr)
+        return known
+
+    # operands
+
+    def materialise(self, value: Value) -> Value:
+        """The value with a ``ref``: integer forms are written out."""
+        form = value.form
+        if form is None or value.ref:
+            return value
+        if forms.is_constant(form):
+            return Value(str(form.const), value.dtype, 0, form.const, form)
+        kind = SSA_TYPES[value.dtype]
+        uniform = self.scope.scalar(form.dynamic, form.const)
+        if value.dtype == "int32" and uniform.startswith("%"):
+            uniform = self.memory.cached(("i32", uniform), f"trunc i64 {uniform} to i32")
+        if not form.lane:
+            return Value(uniform, value.dtype, 0, None, form)
+        width = self.scope.width
+        vector = vector_type(kind, width)
+        steps = lane_constants(form.lane, width).replace("i64 ", f"{kind} ")
+        all_lanes = self._widen(uniform, kind, width)
+        ref = self.memory.cached(("lanes", kind, all_lanes, form.lane),
+                                 f"add {vector} {all_lanes}, {steps}")
+        return Value(ref, value.dtype, width, None, form)
+
+    def _widen(self, ref: str, kind: str, width: int) -> str:
+        if not ref.startswith("%"):
+            return f"splat ({kind} {ref})"
+        return self.memory.splat(ref, kind, width)
+
+    def operand(self, value: Value, width: int) -> str:
+        """The text of a value as an operand of ``width`` lanes."""
+        value = self.materialise(value)
+        if value.width == width:
+            return value.ref
+        return self._widen(value.ref, SSA_TYPES[value.dtype], width)
+
+    def _both(self, lhs: Value, rhs: Value) -> tuple[int, str, str]:
+        lhs, rhs = self.materialise(lhs), self.materialise(rhs)
+        width = max(lhs.width, rhs.width)
+        return width, self.operand(lhs, width), self.operand(rhs, width)
+
+    # leaves
+
+    def _const(self, expr: Const) -> Value:
+        return constant(expr.value, expr.dtype)
+
+    def _affine_value(self, expr: AffineValue) -> Value:
+        return Value("", "int64", 0, None, self.scope.resolve(expr.index))
+
+    def _loop_var(self, expr: LoopVar) -> Value:
+        return Value("", "int64", 0, None, self.scope.resolve(Affine(((expr, 1),))))
+
+    def _var(self, expr: Var) -> Value:
+        return self.bindings[expr]
+
+    # memory
+
+    def locate(
+        self, buffer: Buffer, indices: tuple[Index, ...], scale: int
+    ) -> tuple[Form, Value | None]:
+        """The flat offset times ``scale``: a form, and a run-time part (i64) where there is one."""
+        key = (buffer, id(indices))
+        flat = self._flat.get(key)
+        if flat is None:
+            flat = self._flat[key] = flatten(buffer, indices)
+        form = self.scope.resolve(flat[0], scale)
+        extra: Value | None = None
+        for quasi, stride in flat[1]:
+            value = self.evaluate(quasi.expr)
+            if value.form is not None:
+                form = forms.add(form, forms.scale(value.form, stride * scale))
+            else:
+                extra = self._add_extra(extra, value, stride * scale)
+        return form, extra
+
+    def _add_extra(self, extra: Value | None, value: Value, factor: int) -> Value:
+        value = self.convert(value, "int64")
+        width = value.width
+        if factor != 1:
+            literal_factor = self.arithmetic.splat(str(factor), "int64", width)
+            ref = self.writer.emit_free(
+                f"mul {type_text('int64', width)} {value.ref}, {literal_factor}")
+            value = Value(ref, "int64", width)
+        if extra is None:
+            return value
+        width, lhs, rhs = self._both(extra, value)
+        ref = self.writer.emit_free(f"add {type_text('int64', width)} {lhs}, {rhs}")
+        return Value(ref, "int64", width)
+
+    def cell(self, buffer: Buffer, indices: tuple[Index, ...]) -> Cell | None:
+        """The register cell of an access, None when the buffer is in memory."""
+        if buffer in self.memory.bases:
+            return None
+        form, _ = self.locate(buffer, indices, 1)
+        return buffer, form.const
+
+    def load(self, buffer: Buffer, indices: tuple[Index, ...]) -> Value:
+        """An element of a buffer: a register cell or a load."""
+        cell = self.cell(buffer, indices)
+        if cell is not None:
+            return self.cells[cell]
+        form, extra = self.locate(buffer, indices, size_of(buffer.dtype))
+        guard = self.guard
+        if guard is not ALWAYS and in_bounds(self.scope, buffer, indices):
+            guard = ALWAYS
+        return self.memory.load(buffer, form, extra, guard)
+
+    def _load(self, expr: BufferLoad) -> Value:
+        return self.load(expr.buffer, expr.indices)
+
+    # operators
+
+    def _binary(self, expr: Binary) -> Value:
+        lhs, rhs = self.evaluate(expr.lhs), self.evaluate(expr.rhs)
+        if expr.op in LOGICAL:
+            return self._logical(expr.op, lhs, rhs)
+        if expr.op in COMPARISON:
+            return self._compare(expr.op, lhs, rhs)
+        if lhs.form is not None and rhs.form is not None:
+            form = forms.combine(self.scope, expr.op, lhs.form, rhs.form)
+            if form is not None:
+                return Value("", expr.dtype, 0, form.const if forms.is_constant(form) else None,
+                             form)
+        unit = self._unit(expr, lhs, rhs)
+        if unit is not None:
+            return unit
+        width, left, right = self._both(lhs, rhs)
+        ref = self.arithmetic.binary(expr.op, expr.dtype, width, left, right)
+        return Value(ref, expr.dtype, width)
+
+    def _unit(self, expr: Binary, lhs: Value, rhs: Value) -> Value | None:
+        """Exact float identities: ``x * 1``, ``x / 1``."""
+        if expr.dtype != "float32":
+            return None
+        if rhs.const == 1.0 and expr.op in ("mul", "div"):
+            return lhs
+        return rhs if lhs.const == 1.0 and expr.op == "mul" else None
+
+    def _logical(self, op: str, lhs: Value, rhs: Value) -> Value:
+        for known, other in ((lhs, rhs), (rhs, lhs)):
+            if known.const is not None:
+                return other if bool(known.const) == (op == "and") else known
+        width, left, right = self._both(lhs, rhs)
+        return Value(self.arithmetic.logical(op, width, left, right), "bool", width)
+
+    def _compare(self, op: str, lhs: Value, rhs: Value) -> Value:
+        if lhs.form is not None and rhs.form is not None:
+            verdict = forms.compare(self.scope, op, lhs.form, rhs.form)
+            if verdict is not None:
+                return constant(verdict, "bool")
+            lanes = self._constant_lanes(op, lhs.form, rhs.form)
+            if lanes is not None:
+                return Value(mask_literal(lanes), "bool", len(lanes))
+        width, left, right = self._both(lhs, rhs)
+        ref = self.arithmetic.compare(op, lhs.dtype, width, left, right)
+        return Value(ref, "bool", width)
+
+    def _constant_lanes(self, op: str, lhs: Form, rhs: Form) -> tuple[bool, ...] | None:
+        """The comparison lane by lane, where each is decided."""
+        difference = forms.add(lhs, rhs, -1)
+        if not difference.lane:
+            return None
+        lanes: list[bool] = []
+        zero = Form((), 0, 0)
+        for lane in range(self.scope.width):
+            here = Form(difference.dynamic, 0, difference.const + lane * difference.lane)
+            verdict = forms.compare(self.scope, op, here, zero)
+            if verdict is None:
+                return None
+            lanes.append(verdict)
+        return tuple(lanes)
+
+    def _unary(self, expr: Unary) -> Value:
+        value = self.evaluate(expr.operand)
+        if expr.op == "neg" and value.form is not None:
+            return Value("", expr.dtype, 0, None, forms.scale(value.form, -1))
+        if expr.op in ("neg", "not") and value.const is not None:
+            return constant(-value.const if expr.op == "neg" else not value.const, expr.dtype)
+        value = self.materialise(value)
+        ref = self.arithmetic.unary(expr.op, expr.dtype, value.width, value.ref)
+        return Value(ref, expr.dtype, value.width)
+
+    def convert(self, value: Value, dtype: str) -> Value:
+        """``value`` as another dtype, with a ``ref``."""
+        value = self.materialise(value)
+        if value.dtype == dtype:
+            return value
+        ref = self.arithmetic.cast(value.dtype, dtype, value.width, value.ref)
+        return Value(ref, dtype, value.width)
+
+    def _cast(self, expr: Cast) -> Value:
+        value = self.evaluate(expr.operand)
+        if value.form is not None and expr.dtype in ("int32", "int64"):
+            return Value("", expr.dtype, 0, value.const, value.form)
+        if value.form is not None and forms.is_constant(value.form) and expr.dtype == "float32":
+            return constant(float(value.form.const), "float32")
+        return self.convert(value, expr.dtype)
+
+    def _select(self, expr: Select) -> Value:
+        test = self.evaluate(expr.condition)
+        if test.const is not None:
+            return self.evaluate(expr.then if test.const else expr.otherwise)
+        then = self._under(test, False, expr.then)
+        otherwise = self._under(test, True, expr.otherwise)
+        then, otherwise = self.materialise(then), self.materialise(otherwise)
+        width = max(test.width, then.width, otherwise.width)
+        mask = self.operand(test, width)
+        ref = self.arithmetic.select(expr.dtype, width, mask, self.operand(then, width),
+                                     self.operand(otherwise, width))
+        return Value(ref, expr.dtype, width)
+
+    def _under(self, test: Value, negate: bool, expr: Expr) -> Value:
+        """Evaluate a branch of a select: its loads happen only where the branch is taken."""
+        if not _reads_memory(expr):
+            return self.evaluate(expr)
+        outer = self.guard
+        kind = type_text("bool", test.width)
+        ref = test.ref
+        if negate:
+            ones = self.arithmetic.splat("true", "bool", test.width)
+            ref = self.memory.cached(("not", ref), f"xor {kind} {ref}, {ones}")
+        if test.width:
+            mask = ref if outer.mask is None else self.memory.cached(
+                ("and", ref, outer.mask), f"and {kind} {ref}, {outer.mask}")
+            self.guard = Guard(outer.condition, mask)
+        else:
+            both = ref if outer.condition is None else self.memory.cached(
+                ("and", ref, outer.condition), f"and i1 {ref}, {outer.condition}")
+            self.guard = Guard(both, outer.mask)
+        value = self.materialise(self.evaluate(expr))
+        self.guard = outer
+        return value
+
+
+def _reads_memory(expr: Expr) -> bool:
+    pending = [expr]
+    while pending:
+        node = pending.pop()
+        match node:
+            case BufferLoad():
+                return True
+            case Binary(_, lhs, rhs, _):
+                pending += [lhs, rhs]
+            case Unary(_, operand, _) | Cast(operand, _):
+                pending.append(operand)
+            case Select(condition, then, otherwise):
+                pending += [condition, then, otherwise]
+            case _:
+                continue
+    return False

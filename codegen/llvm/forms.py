@@ -1,0 +1,83 @@
+"""Arithmetic on integer forms: index expressions are folded before any code is written."""
+
+from __future__ import annotations
+
+from codegen.llvm.scope import Scope
+from codegen.llvm.values import Form
+from sketch.loopnest import LoopVar
+
+
+def add(lhs: Form, rhs: Form, sign: int = 1) -> Form:
+    """``lhs + sign * rhs``."""
+    sums: dict[LoopVar, int] = dict(lhs.dynamic)
+    for var, coefficient in rhs.dynamic:
+        sums[var] = sums.get(var, 0) + sign * coefficient
+    dynamic = tuple((var, c) for var, c in sums.items() if c)
+    return Form(dynamic, lhs.lane + sign * rhs.lane, lhs.const + sign * rhs.const)
+
+
+def scale(form: Form, factor: int) -> Form:
+    """``form * factor``."""
+    if factor == 0:
+        return Form((), 0, 0)
+    return Form(tuple((v, c * factor) for v, c in form.dynamic), form.lane * factor,
+                form.const * factor)
+
+
+def is_constant(form: Form) -> bool:
+    """Whether the form is a plain number."""
+    return not form.dynamic and form.lane == 0
+
+
+def divide(scope: Scope, form: Form, divisor: int) -> tuple[Form, Form] | None:
+    """Quotient and remainder (floor) where both are forms, else None.
+
+    The terms that the divisor divides make the quotient; the others must stay within one multiple.
+    """
+    whole = tuple((v, c // divisor) for v, c in form.dynamic if c % divisor == 0)
+    rest = tuple((v, c) for v, c in form.dynamic if c % divisor)
+    lane_whole = form.lane % divisor == 0
+    remainder = Form(rest, 0 if lane_whole else form.lane, form.const)
+    low, high = scope.interval(remainder)
+    if low // divisor != high // divisor:
+        return None
+    base = low // divisor
+    quotient = Form(whole, form.lane // divisor if lane_whole else 0, base)
+    return quotient, Form(remainder.dynamic, remainder.lane, remainder.const - base * divisor)
+
+
+def combine(scope: Scope, op: str, lhs: Form, rhs: Form) -> Form | None:
+    """``op(lhs, rhs)`` as a form, or None where it is none."""
+    if op in ("add", "sub"):
+        return add(lhs, rhs, 1 if op == "add" else -1)
+    if op == "mul":
+        if is_constant(rhs):
+            return scale(lhs, rhs.const)
+        return scale(rhs, lhs.const) if is_constant(lhs) else None
+    if op in ("floordiv", "mod"):
+        if not is_constant(rhs) or rhs.const <= 0:
+            return None
+        parts = divide(scope, lhs, rhs.const)
+        return None if parts is None else parts[0 if op == "floordiv" else 1]
+    if op in ("min", "max"):
+        low, high = scope.interval(add(lhs, rhs, -1))
+        if high <= 0:
+            return lhs if op == "min" else rhs
+        if low >= 0:
+            return rhs if op == "min" else lhs
+    return None
+
+
+def compare(scope: Scope, op: str, lhs: Form, rhs: Form) -> bool | None:
+    """The truth of a comparison, None where it depends on run-time values or on the lane."""
+    low, high = scope.interval(add(lhs, rhs, -1))
+    verdicts = {
+        "lt": (high < 0, low >= 0),
+        "le": (high <= 0, low > 0),
+        "gt": (low > 0, high <= 0),
+        "ge": (low >= 0, high < 0),
+        "eq": (low == high == 0, low > 0 or high < 0),
+        "ne": (low > 0 or high < 0, low == high == 0),
+    }
+    yes, no = verdicts[op]
+    return True if yes else False if no else None

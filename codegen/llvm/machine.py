@@ -1,0 +1,63 @@
+"""LLVM's target machines: triple, CPU and features of a Target."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from sketch.errors import TargetError
+from sketch.target import Target
+
+_AARCH64 = "aarch64-unknown-linux-gnu"
+
+
+@cache
+def initialize() -> None:
+    """Register LLVM's code generators, once per process."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+def triple_of(target: Target) -> str:
+    """The LLVM triple; ARM is recognised by its NEON feature."""
+    if target.kind != "cpu":
+        raise TargetError(f"target {target.arch} is not a CPU", hint="use the CUDA backend")
+    return _AARCH64 if "+neon" in target.features.split(",") else llvm.get_default_triple()
+
+
+def create_machine(arch: str, features: str, triple: str) -> llvm.TargetMachine:
+    """A new target machine: opt level 2, position-independent code, small code model.
+
+    The JIT's default code model silently reads wrong constants once an object with an external
+    symbol has been loaded.
+    """
+    initialize()
+    try:
+        return llvm.Target.from_triple(triple).create_target_machine(
+            cpu=arch, features=features, opt=2, reloc="pic", codemodel="default")
+    except RuntimeError as error:
+        raise TargetError(f"LLVM has no target {triple} {arch}: {error}") from error
+
+
+@cache
+def machine_for(arch: str, features: str, triple: str) -> llvm.TargetMachine:
+    """A target machine for compiling, made once."""
+    return create_machine(arch, features, triple)
+
+
+def emit_object(text: str, target: Target) -> bytes:
+    """Compile IR text to an object file."""
+    machine = machine_for(target.arch, target.features, triple_of(target))
+    module = llvm.parse_assembly(text)
+    try:
+        return bytes(machine.emit_object(module))
+    finally:
+        module.close()
+
+
+def emit_assembly(text: str, target: Target) -> str:
+    """Compile IR text to assembly, for people to read."""
+    machine = machine_for(target.arch, target.features, triple_of(target))
+    module = llvm.parse_assembly(text)
+    return str(machine.emit_assembly(module))

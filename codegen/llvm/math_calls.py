@@ -1,0 +1,319 @@
+"""Elementary functions of float32 as polynomials in LLVM IR, for scalars and vectors alike.
+
+Largest errors against float64 over the whole range (units in the last place, results in the
+denormal range counted in absolute terms of 2**-149):
+
+    exp 2, log 2, sqrt 0.5, rsqrt 1.5, tanh 3, erf 3, sigmoid 3, pow 2; floor and ceil are exact.
+
+Infinities, NaN, overflow and denormal numbers give what the C library gives.
+Without FMA (SSE2) the bounds are 4 for tanh, erf and sigmoid.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from codegen.llvm.values import literal, vector_type
+from codegen.llvm.writer import Writer
+
+_LN2_HIGH: Final = 0.693359375
+_LN2_LOW: Final = -2.12194440e-4
+_ROUND: Final = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer
+_EXP: Final = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2,
+               1.6666665459e-1, 5.0000001201e-1)
+_LOG: Final = (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1,
+               1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1,
+               3.3333331174e-1)
+_TANH: Final = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1,
+                -3.33332819422e-1)
+_ERF_SMALL: Final = (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1,
+                     -3.76125336e-1, 1.28379166e-1)
+_ERF_LARGE: Final = (-1.72853470e-5, 3.83197126e-4, -3.88396438e-3, 2.42546219e-2,
+                     -1.06777877e-1, -6.34846687e-1, -1.28717512e-1)
+# log(m) / (m - 1) is not needed in double: atanh series of s = (m - 1) / (m + 1), |s| < 0.172
+_ATANH: Final = (2 / 13, 2 / 11, 2 / 9, 2 / 7, 2 / 5, 2 / 3, 2.0)
+_EXP_DOUBLE: Final = (1 / 3628800, 1 / 362880, 1 / 40320, 1 / 5040, 1 / 720, 1 / 120, 1 / 24,
+                      1 / 6, 0.5, 1.0, 1.0)
+_LN2_DOUBLE: Final = 0.6931471805599453
+
+
+class Lanes:
+    """The functions for one vector width (0: scalars).  Operands and results are SSA names."""
+
+    def __init__(self, writer: Writer, width: int, rounding: bool = True) -> None:
+        self.writer = writer
+        self.width = width
+        self.rounding = rounding
+        self.float = vector_type("float", width)
+        self.int = vector_type("i32", width)
+        self.double = vector_type("double", width)
+        self.mask = vector_type("i1", width)
+
+    def _splat(self, kind: str, text: str) -> str:
+        return f"splat ({kind} {text})" if self.width else text
+
+    def const(self, value: float) -> str:
+        """A float32 literal."""
+        return self._splat("float", literal(value, "float32"))
+
+    def const_int(self, value: int) -> str:
+        """An int32 literal."""
+        return self._splat("i32", str(value))
+
+    def const_double(self, value: float) -> str:
+        """A float64 literal."""
+        bits = struct.unpack("<Q", struct.pack("<d", value))[0]
+        return self._splat("double", f"0x{bits:016X}")
+
+    def _op(self, op: str, kind: str, lhs: str, rhs: str) -> str:
+        return self.writer.emit(f"{op} {kind} {lhs}, {rhs}")
+
+    def add(self, lhs: str, rhs: str) -> str:
+        """``lhs + rhs``, never contracted."""
+        return self._op("fadd", self.float, lhs, rhs)
+
+    def sub(self, lhs: str, rhs: str) -> str:
+        """``lhs - rhs``, never contracted."""
+        return self._op("fsub", self.float, lhs, rhs)
+
+    def mul(self, lhs: str, rhs: str) -> str:
+        """``lhs * rhs``, never contracted."""
+        return self._op("fmul", self.float, lhs, rhs)
+
+    def div(self, lhs: str, rhs: str) -> str:
+        """``lhs / rhs``."""
+        return self._op("fdiv", self.float, lhs, rhs)
+
+    def fma(self, lhs: str, rhs: str, addend: str) -> str:
+        """``lhs * rhs + addend``."""
+        return self.writer.intrinsic("fmuladd", "float", self.width, (lhs, rhs, addend))
+
+    def horner(self, coefficients: Sequence[float], x: str) -> str:
+        """A polynomial, highest coefficient first."""
+        result = self.const(coefficients[0])
+        for coefficient in coefficients[1:]:
+            result = self.fma(result, x, self.const(coefficient))
+        return result
+
+    def test(self, condition: str, lhs: str, rhs: str) -> str:
+        """A float comparison, such as ``olt``."""
+        return self._op(f"fcmp {condition}", self.float, lhs, rhs)
+
+    def pick(self, test: str, lhs: str, rhs: str, kind: str = "") -> str:
+        """``lhs`` where ``test``, else ``rhs``."""
+        kind = kind or self.float
+        return self.writer.emit(f"select {self.mask} {test}, {kind} {lhs}, {kind} {rhs}")
+
+    def bits(self, x: str) -> str:
+        """The float's bits as an int32."""
+        return self.writer.emit_free(f"bitcast {self.float} {x} to {self.int}")
+
+    def from_bits(self, x: str) -> str:
+        """The float with these bits."""
+        return self.writer.emit_free(f"bitcast {self.int} {x} to {self.float}")
+
+    def fabs(self, x: str) -> str:
+        """Absolute value."""
+        return self.writer.intrinsic("fabs", "float", self.width, (x,))
+
+    def copysign(self, x: str, sign: str) -> str:
+        """``x`` with the sign of ``sign``."""
+        return self.writer.intrinsic("copysign", "float", self.width, (x, sign))
+
+    def _clamp(self, x: str, low: float, high: float) -> str:
+        """Limit x; NaN passes."""
+        below = self.test("olt", x, self.const(low))
+        x = self.pick(below, self.const(low), x)
+        above = self.test("ogt", x, self.const(high))
+        return self.pick(above, self.const(high), x)
+
+    def _power_of_two(self, n: str) -> str:
+        """``2**n`` for int32 n in [-126, 127]."""
+        biased = self._op("add", self.int, n, self.const_int(127))
+        return self.from_bits(self._op("shl", self.int, biased, self.const_int(23)))
+
+    def exp(self, x: str) -> str:
+        """e**x: 2**n * exp(r), |r| <= ln(2)/2; the scale in two steps, so that denormals round."""
+        x = self._clamp(x, -104.0, 89.0)
+        shifted = self.fma(x, self.const(1.44269504088896341), self.const(_ROUND))
+        n = self.sub(shifted, self.const(_ROUND))
+        r = self.fma(n, self.const(-_LN2_HIGH), x)
+        r = self.fma(n, self.const(-_LN2_LOW), r)
+        p = self.fma(self.horner(_EXP, r), self.mul(r, r), r)
+        p = self.add(p, self.const(1.0))
+        # the integer sits in the low bits of the shifted number
+        whole = self._op("sub", self.int, self.bits(shifted), self.const_int(0x4B400000))
+        half = self._op("ashr", self.int, whole, self.const_int(1))
+        rest = self._op("sub", self.int, whole, half)
+        return self.mul(self.mul(p, self._power_of_two(half)), self._power_of_two(rest))
+
+    def log(self, x: str) -> str:
+        """Natural logarithm: exponent * ln(2) + log(m), sqrt(1/2) <= m < sqrt(2)."""
+        small = self.test("olt", x, self.const(1.17549435e-38))
+        scaled = self.pick(small, self.mul(x, self.const(8388608.0)), x)
+        bits = self.bits(scaled)
+        offset = self._op("sub", self.int, bits, self.const_int(0x3F3504F3))
+        exponent = self._op("ashr", self.int, offset, self.const_int(23))
+        shift = self._op("shl", self.int, exponent, self.const_int(23))
+        m = self.sub(self.from_bits(self._op("sub", self.int, bits, shift)), self.const(1.0))
+        e = self.writer.emit(f"sitofp {self.int} {exponent} to {self.float}")
+        e = self.pick(small, self.sub(e, self.const(23.0)), e)
+        square = self.mul(m, m)
+        y = self.mul(self.mul(self.horner(_LOG, m), m), square)
+        y = self.fma(e, self.const(_LN2_LOW), y)
+        y = self.fma(square, self.const(-0.5), y)
+        result = self.fma(e, self.const(_LN2_HIGH), self.add(m, y))
+        infinity = self.test("oeq", x, self.const(float("inf")))
+        result = self.pick(infinity, x, result)
+        zero = self.test("oeq", x, self.const(0.0))
+        result = self.pick(zero, self.const(float("-inf")), result)
+        invalid = self.test("ult", x, self.const(0.0))
+        return self.pick(invalid, self.const(float("nan")), result)
+
+    def sqrt(self, x: str) -> str:
+        """Square root, correctly rounded."""
+        return self.writer.intrinsic("sqrt", "float", self.width, (x,))
+
+    def rsqrt(self, x: str) -> str:
+        """``1 / sqrt(x)``."""
+        return self.div(self.const(1.0), self.sqrt(x))
+
+    def sigmoid(self, x: str) -> str:
+        """``1 / (1 + exp(-x))``, through exp(-|x|) so that small results keep their digits."""
+        e = self.exp(self.writer.emit(f"fneg {self.float} {self.fabs(x)}"))
+        bottom = self.add(e, self.const(1.0))
+        negative = self.test("olt", x, self.const(0.0))
+        return self.div(self.pick(negative, e, self.const(1.0)), bottom)
+
+    def tanh(self, x: str) -> str:
+        """Odd polynomial below 0.625, ``1 - 2 / (exp(2|x|) + 1)`` above."""
+        size = self.fabs(x)
+        square = self.mul(x, x)
+        near = self.fma(self.mul(self.horner(_TANH, square), square), x, x)
+        bottom = self.add(self.exp(self.add(size, size)), self.const(1.0))
+        far = self.sub(self.const(1.0), self.div(self.const(2.0), bottom))
+        small = self.test("olt", size, self.const(0.625))
+        return self.pick(small, near, self.copysign(far, x))
+
+    def erf(self, x: str) -> str:
+        """Odd polynomial below 0.9277, ``1 - exp(polynomial)`` above."""
+        size = self._clamp(self.fabs(x), 0.0, 4.0)
+        square = self.mul(x, x)
+        near = self.fma(self.horner(_ERF_SMALL, square), x, x)
+        negated = self.writer.emit(f"fneg {self.float} {size}")
+        power = self.fma(self.horner(_ERF_LARGE, size), size, negated)
+        far = self.copysign(self.sub(self.const(1.0), self.exp(power)), x)
+        small = self.test("olt", size, self.const(0.927734375))
+        return self.pick(small, near, far)
+
+    def floor(self, x: str) -> str:
+        """Largest integer not above x."""
+        return self._round("floor", "ogt", -1.0, x)
+
+    def ceil(self, x: str) -> str:
+        """Smallest integer not below x."""
+        return self._round("ceil", "olt", 1.0, x)
+
+    def _round(self, name: str, beyond: str, step: float, x: str) -> str:
+        if self.rounding:
+            return self.writer.intrinsic(name, "float", self.width, (x,))
+        inside = self.test("olt", self.fabs(x), self.const(8388608.0))
+        safe = self.pick(inside, x, self.const(0.0))
+        whole = self.writer.emit(f"fptosi {self.float} {safe} to {self.int}")
+        near = self.writer.emit(f"sitofp {self.int} {whole} to {self.float}")
+        wrong = self.test(beyond, near, safe)
+        moved = self.pick(wrong, self.add(near, self.const(step)), near)
+        return self.pick(inside, self.copysign(moved, x), x)
+
+    def pow(self, x: str, y: str) -> str:
+        """``x**y`` through log and exp in float64; C's rules for negative, zero, infinite, NaN."""
+        size = self.fabs(x)
+        result = self._exp_double(self._times(self._log_double(size), y))
+        zero, infinity = self.const(0.0), self.const(float("inf"))
+        rising = self.test("ogt", y, zero)
+        at_zero = self.pick(rising, zero, infinity)
+        result = self.pick(self.test("oeq", size, zero), at_zero, result)
+        at_infinity = self.pick(rising, infinity, zero)
+        result = self.pick(self.test("oeq", size, infinity), at_infinity, result)
+        result = self._signed_power(x, y, result)
+        unit = self.test("oeq", x, self.const(1.0))
+        trivial = self.writer.emit(
+            f"or {self.mask} {unit}, {self.test('oeq', y, zero)}")
+        undefined = self.writer.emit(
+            f"or {self.mask} {self.test('uno', x, x)}, {self.test('uno', y, y)}")
+        result = self.pick(undefined, self.const(float("nan")), result)
+        return self.pick(trivial, self.const(1.0), result)
+
+    def _signed_power(self, x: str, y: str, result: str) -> str:
+        """Negative bases: odd exponents negate, fractions are NaN."""
+        whole = self.test("oeq", self.floor(y), y)
+        half = self.mul(y, self.const(0.5))
+        even = self.test("oeq", self.floor(half), half)
+        negative = self._op("icmp slt", self.int, self.bits(x), self.const_int(0))
+        below = self.test("olt", x, self.const(0.0))
+        finite = self.test("ogt", x, self.const(float("-inf")))
+        odd = self._op("xor", self.mask, even, self._splat("i1", "true"))
+        flip = self._op("and", self.mask, self._op("and", self.mask, whole, odd), negative)
+        result = self.pick(flip, self.writer.emit(f"fneg {self.float} {result}"), result)
+        broken = self._op("xor", self.mask, whole, self._splat("i1", "true"))
+        bad = self._op("and", self.mask, self._op("and", self.mask, broken, below), finite)
+        one = self.test("oeq", x, self.const(-1.0))
+        endless = self.test("oeq", self.fabs(y), self.const(float("inf")))
+        result = self.pick(self._op("and", self.mask, one, endless), self.const(1.0), result)
+        return self.pick(bad, self.const(float("nan")), result)
+
+    def _horner_double(self, coefficients: Sequence[float], x: str) -> str:
+        result = self.const_double(coefficients[0])
+        for coefficient in coefficients[1:]:
+            result = self.writer.intrinsic("fmuladd", "double", self.width,
+                                           (result, x, self.const_double(coefficient)))
+        return result
+
+    def _log_double(self, x: str) -> str:
+        """log(x) in float64 for finite x > 0, float32 denormals included."""
+        wide, kind = self.double, vector_type("i64", self.width)
+        value = self.writer.emit(f"fpext {self.float} {x} to {wide}")
+        bits = self.writer.emit_free(f"bitcast {wide} {value} to {kind}")
+        base = self._splat("i64", str(0x3FE6A09E667F3BCD))
+        offset = self._op("sub", kind, bits, base)
+        exponent = self._op("ashr", kind, offset, self._splat("i64", "52"))
+        shift = self._op("shl", kind, exponent, self._splat("i64", "52"))
+        m = self.writer.emit_free(
+            f"bitcast {kind} {self._op('sub', kind, bits, shift)} to {wide}")
+        one = self.const_double(1.0)
+        s = self._op("fdiv", wide, self._op("fsub", wide, m, one), self._op("fadd", wide, m, one))
+        square = self._op("fmul", wide, s, s)
+        log_m = self._op("fmul", wide, self._horner_double(_ATANH, square), s)
+        narrow = self.writer.emit(f"trunc {kind} {exponent} to {self.int}")
+        e = self.writer.emit(f"sitofp {self.int} {narrow} to {wide}")
+        return self.writer.intrinsic("fmuladd", "double", self.width,
+                                     (e, self.const_double(_LN2_DOUBLE), log_m))
+
+    def _times(self, log_x: str, y: str) -> str:
+        """``log_x * y``, limited to where exp of a float32 still changes."""
+        wide = self.double
+        y64 = self.writer.emit(f"fpext {self.float} {y} to {wide}")
+        product = self._op("fmul", wide, log_x, y64)
+        for compare, limit in (("olt", -110.0), ("ogt", 95.0)):
+            test = self._op(f"fcmp {compare}", wide, product, self.const_double(limit))
+            product = self.pick(test, self.const_double(limit), product, wide)
+        return product
+
+    def _exp_double(self, x: str) -> str:
+        """exp(x) rounded to float32, -110 <= x <= 95."""
+        wide, kind = self.double, vector_type("i64", self.width)
+        magic = self.const_double(6755399441055744.0)
+        shifted = self.writer.intrinsic("fmuladd", "double", self.width,
+                                        (x, self.const_double(1.4426950408889634), magic))
+        n = self._op("fsub", wide, shifted, magic)
+        r = self.writer.intrinsic("fmuladd", "double", self.width,
+                                  (n, self.const_double(-_LN2_DOUBLE), x))
+        p = self._horner_double(_EXP_DOUBLE, r)
+        bits = self.writer.emit_free(f"bitcast {wide} {shifted} to {kind}")
+        exponent = self._op("shl", kind, bits, self._splat("i64", "52"))
+        scaled = self._op("add", kind,
+                          self.writer.emit_free(f"bitcast {wide} {p} to {kind}"), exponent)
+        value = self.writer.emit_free(f"bitcast {kind} {scaled} to {wide}")
+        return self.writer.emit(f"fptrunc {wide} {value} to {self.float}")

@@ -1,0 +1,228 @@
+"""Loads and stores: addresses, guards, masks, gathers, and reuse of what is loaded already."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from codegen.llvm.scope import Scope
+from codegen.llvm.values import MEMORY_TYPES, SSA_TYPES, Form, Value, suffix, vector_type
+from codegen.llvm.writer import Writer
+from sketch.dtypes import size_of
+from sketch.loopnest import Affine, Buffer, Index
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """When the current expression is really evaluated: a scalar condition and a lane mask."""
+
+    condition: str | None = None
+    mask: str | None = None
+
+
+ALWAYS = Guard()
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """``base + bytes``; ``lane`` bytes from lane to lane, or a vector of byte ``offsets``."""
+
+    base: str
+    const: int
+    lane: int
+    offsets: str | None
+
+
+class Memory:
+    """Memory accesses of one function.
+
+    ``zeros_bytes`` is the size that the block of zeros needs to have, which a guarded load reads
+    where its guard does not hold.
+    """
+
+    def __init__(self, writer: Writer, scope: Scope) -> None:
+        self.writer = writer
+        self.scope = scope
+        self.bases: dict[Buffer, str] = {}
+        self.zeros_bytes = 0
+        self._loads: dict[Buffer, dict[Hashable, str]] = {}
+        self._region: dict[Hashable, str] = {}
+
+    def new_region(self) -> None:
+        """A basic block begins: what was loaded elsewhere is forgotten."""
+        self._loads.clear()
+        self._region.clear()
+
+    def cached(self, key: Hashable, text: str) -> str:
+        """``text`` computed once in the current basic block."""
+        name = self._region.get(key)
+        if name is None:
+            name = self._region[key] = self.writer.emit_free(text)
+        return name
+
+    def splat(self, ref: str, kind: str, width: int) -> str:
+        """All lanes equal to a scalar."""
+        vector = f"<{width} x {kind}>"
+        first = self.cached(("insert", ref, width),
+                            f"insertelement {vector} poison, {kind} {ref}, i64 0")
+        return self.cached(("splat", ref, width),
+                           f"shufflevector {vector} {first}, {vector} poison, "
+                           f"<{width} x i32> zeroinitializer")
+
+    def address(self, buffer: Buffer, form: Form, extra: Value | None) -> Address:
+        """The address of a flat element offset in bytes, plus a run-time ``extra`` in bytes."""
+        base = self.scope.pointer(buffer, self.bases[buffer], form.dynamic)
+        if extra is None:
+            return Address(base, form.const, form.lane, None)
+        if not extra.width:
+            moved = self.writer.emit_free(f"getelementptr i8, ptr {base}, i64 {extra.ref}")
+            return Address(moved, form.const, form.lane, None)
+        offsets = extra.ref
+        if form.lane:
+            kind = vector_type("i64", extra.width)
+            steps = lane_constants(form.lane, extra.width)
+            offsets = self.writer.emit_free(f"add {kind} {offsets}, {steps}")
+        return Address(base, form.const, form.lane, offsets)
+
+    def _pointer(self, address: Address) -> str:
+        if address.const == 0:
+            return address.base
+        return self.cached(("at", address.base, address.const),
+                           f"getelementptr i8, ptr {address.base}, i64 {address.const}")
+
+    def _safe_pointer(self, pointer: str, guard: Guard, need: int, masked: bool) -> str:
+        """``pointer`` where the guard holds, else the block of zeros."""
+        condition = guard.condition
+        if guard.mask is not None and not masked and guard.mask.startswith("%"):
+            some = self._any(guard.mask)
+            condition = some if condition is None else self.cached(
+                ("both", condition, some), f"and i1 {condition}, {some}")
+        if condition is None:
+            return pointer
+        self.zeros_bytes = max(self.zeros_bytes, need)
+        return self.cached(("safe", condition, pointer),
+                           f"select i1 {condition}, ptr {pointer}, ptr @zeros")
+
+    def _any(self, mask: str) -> str:
+        width = self.scope.width
+        bits = self.cached(("bits", mask), f"bitcast <{width} x i1> {mask} to i{width}")
+        return self.cached(("any", mask), f"icmp ne i{width} {bits}, 0")
+
+    def load(self, buffer: Buffer, form: Form, extra: Value | None, guard: Guard) -> Value:
+        """Load an element, or one per lane where the address depends on the lane."""
+        key = (form, extra, guard)
+        per_lane = bool(form.lane) or (extra is not None and extra.width > 0)
+        width = self.scope.width if per_lane else 0
+        known = self._loads.setdefault(buffer, {})
+        ref = known.get(key)
+        if ref is None:
+            address = self.address(buffer, form, extra)
+            ref = known[key] = self._to_ssa(buffer.dtype, width,
+                                            self._load(buffer.dtype, width, address, guard))
+        return Value(ref, buffer.dtype, width)
+
+    def _load(self, dtype: str, width: int, address: Address, guard: Guard) -> str:
+        size = size_of(dtype)
+        kind = vector_type(MEMORY_TYPES[dtype], width)
+        contiguous = address.offsets is None and address.lane == size
+        pointer = self._pointer(address)
+        if width and not contiguous:
+            return self._gather(dtype, width, address, pointer, guard)
+        masked = bool(width) and guard.mask is not None
+        pointer = self._safe_pointer(pointer, guard, max(1, width) * size, masked)
+        if not masked:
+            return self.writer.emit(f"load {kind}, ptr {pointer}, align {size}")
+        name = f"llvm.masked.load.{suffix(MEMORY_TYPES[dtype], width)}.p0"
+        mask = vector_type("i1", width)
+        self.writer.declare(name, f"{kind} {{}}(ptr, i32, {mask}, {kind})")
+        return self.writer.emit(f"call {kind} @{name}(ptr {pointer}, i32 {size}, "
+                                f"{mask} {guard.mask}, {kind} zeroinitializer)")
+
+    def _pointers(self, width: int, address: Address, pointer: str) -> str:
+        offsets = address.offsets or lane_constants(address.lane, width)
+        return self.writer.emit_free(
+            f"getelementptr i8, ptr {pointer}, {vector_type('i64', width)} {offsets}")
+
+    def full_mask(self, guard: Guard, width: int) -> str:
+        """The guard as one lane mask."""
+        kind = vector_type("i1", width)
+        if guard.condition is None:
+            return guard.mask or "splat (i1 true)"
+        uniform = self.splat(guard.condition, "i1", width)
+        if guard.mask is None:
+            return uniform
+        return self.cached(("mask", uniform, guard.mask), f"and {kind} {uniform}, {guard.mask}")
+
+    def _gather(
+        self, dtype: str, width: int, address: Address, pointer: str, guard: Guard
+    ) -> str:
+        scalar = MEMORY_TYPES[dtype]
+        kind, mask = vector_type(scalar, width), vector_type("i1", width)
+        pointers = self._pointers(width, address, pointer)
+        name = f"llvm.masked.gather.{suffix(scalar, width)}.v{width}p0"
+        self.writer.declare(name, f"{kind} {{}}(<{width} x ptr>, i32, {mask}, {kind})")
+        return self.writer.emit(
+            f"call {kind} @{name}(<{width} x ptr> {pointers}, i32 {size_of(dtype)}, "
+            f"{mask} {self.full_mask(guard, width)}, {kind} zeroinitializer)")
+
+    def store(
+        self, buffer: Buffer, form: Form, extra: Value | None, ref: str, guard: Guard
+    ) -> None:
+        """Store ``ref``, one element per lane in a vector loop; the guard's condition must hold."""
+        width, size = self.scope.width, size_of(buffer.dtype)
+        address = self.address(buffer, form, extra)
+        pointer = self._pointer(address)
+        kind = vector_type(MEMORY_TYPES[buffer.dtype], width)
+        ref = self._to_memory(buffer.dtype, width, ref)
+        if width and (address.offsets is not None or address.lane != size):
+            self._scatter(buffer.dtype, address, pointer, ref, guard)
+        elif guard.mask is not None:
+            name = f"llvm.masked.store.{suffix(MEMORY_TYPES[buffer.dtype], width)}.p0"
+            mask = vector_type("i1", width)
+            self.writer.declare(name, f"void {{}}({kind}, ptr, i32, {mask})")
+            self.writer.statement(f"call void @{name}({kind} {ref}, ptr {pointer}, i32 {size}, "
+                                  f"{mask} {guard.mask})")
+        else:
+            self.writer.statement(f"store {kind} {ref}, ptr {pointer}, align {size}")
+        self._loads.pop(buffer, None)
+
+    def _scatter(
+        self, dtype: str, address: Address, pointer: str, ref: str, guard: Guard
+    ) -> None:
+        width, scalar = self.scope.width, MEMORY_TYPES[dtype]
+        kind, mask = vector_type(scalar, width), vector_type("i1", width)
+        pointers = self._pointers(width, address, pointer)
+        name = f"llvm.masked.scatter.{suffix(scalar, width)}.v{width}p0"
+        self.writer.declare(name, f"void {{}}({kind}, <{width} x ptr>, i32, {mask})")
+        self.writer.statement(
+            f"call void @{name}({kind} {ref}, <{width} x ptr> {pointers}, i32 {size_of(dtype)}, "
+            f"{mask} {guard.mask or 'splat (i1 true)'})")
+
+    def _to_ssa(self, dtype: str, width: int, ref: str) -> str:
+        if dtype != "bool":
+            return ref
+        zero = "zeroinitializer" if width else "0"
+        return self.writer.emit_free(f"icmp ne {vector_type('i8', width)} {ref}, {zero}")
+
+    def _to_memory(self, dtype: str, width: int, ref: str) -> str:
+        if dtype != "bool":
+            return ref
+        return self.writer.emit_free(
+            f"zext {vector_type(SSA_TYPES[dtype], width)} {ref} to {vector_type('i8', width)}")
+
+
+def lane_constants(step: int, width: int) -> str:
+    """``<0, step, 2*step, ...>`` as an i64 vector."""
+    return "<" + ", ".join(f"i64 {step * lane}" for lane in range(width)) + ">"
+
+
+def in_bounds(scope: Scope, buffer: Buffer, indices: tuple[Index, ...]) -> bool:
+    """Whether an access is inside its buffer whatever the dynamic variables are."""
+    for index, extent in zip(indices, buffer.shape, strict=True):
+        if isinstance(index, Affine):
+            low, high = scope.interval(scope.resolve(index))
+        else:
+            low, high = index.low, index.high
+        if low < 0 or high >= int(extent):
+            return False
+    return True

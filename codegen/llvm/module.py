@@ -1,0 +1,160 @@
+"""One LLVM module for a nest: an entry point and one function per root."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codegen.llvm.arithmetic import Arithmetic
+from codegen.llvm.evaluator import Evaluator
+from codegen.llvm.flow import Flow
+from codegen.llvm.loops import Loops
+from codegen.llvm.memory import Memory
+from codegen.llvm.parallel import emit_parallel, parallel_chain
+from codegen.llvm.scope import Scope
+from codegen.llvm.statements import Statements
+from codegen.llvm.writer import Writer
+from codegen.passes.rewrite import accesses, stores
+from sketch.dtypes import size_of
+from sketch.loopnest import Buffer, LoopNest, Node
+from sketch.target import Target
+
+_ALIGNMENT = 64
+_STACK_BYTES = 32 * 1024  # larger private buffers live in the workspace
+_ATTRIBUTES = 'nounwind "prefer-vector-width"="512"'
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleText:
+    """IR of a kernel and what its caller has to provide."""
+
+    text: str
+    workspace_bytes: int
+    instructions: int
+
+
+def buffer_bytes(buffer: Buffer) -> int:
+    """Bytes of a buffer, rounded up to a cache line."""
+    size = int(buffer.size) * size_of(buffer.dtype)
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def emit_module(nest: LoopNest, target: Target, symbol: str, triple: str) -> ModuleText:
+    """Write the IR of a nest that the passes have prepared."""
+    writer = Writer()
+    offsets: dict[Buffer, int] = {}
+    shared = 0
+    for buffer in nest.workspaces:
+        offsets[buffer] = shared
+        shared += buffer_bytes(buffer)
+    calls: list[str] = []
+    private = zeros = 0
+    for number, root in enumerate(nest.roots):
+        emitter = _RootEmitter(writer, nest, target, offsets, shared)
+        name = f"{symbol}.root{number}"
+        private = max(private, emitter.emit(root, name))
+        zeros = max(zeros, emitter.memory.zeros_bytes)
+        calls.append(_call(writer, root, name, target.threads))
+    if zeros:
+        writer.define("zeros", f"internal constant [{max(zeros, 64)} x i8] zeroinitializer, "
+                               f"align 64")
+    writer.lines = [*calls, "  ret void"]
+    writer.finish_function(f"void @{symbol}(ptr %args)", _ATTRIBUTES)
+    return ModuleText(writer.text(triple), shared + private * target.threads,
+                      writer.instructions)
+
+
+def _call(writer: Writer, root: Node, name: str, threads: int) -> str:
+    chain, _ = parallel_chain(root)
+    trips = 1
+    for loop in chain:
+        trips *= int(loop.extent)
+    team = min(threads, trips)
+    if team == 1:
+        return f"  call void @{name}(ptr %args)"
+    writer.declare("GOMP_parallel", "void {}(ptr, ptr, i32, i32)")
+    return f"  call void @GOMP_parallel(ptr @{name}, ptr %args, i32 {team}, i32 0)"
+
+
+class _RootEmitter:
+    """Emits the function of one root nest."""
+
+    def __init__(
+        self, writer: Writer, nest: LoopNest, target: Target, offsets: dict[Buffer, int],
+        shared: int,
+    ) -> None:
+        self.writer, self.nest, self.target = writer, nest, target
+        self.offsets, self.shared = offsets, shared
+        self.scope = Scope(writer)
+        self.memory = Memory(writer, self.scope)
+        rounding = "sse4.1" in target.features or "avx" in target.features or (
+            "neon" in target.features)
+        arithmetic = Arithmetic(writer, rounding)
+        evaluator = Evaluator(writer, self.scope, self.memory, arithmetic)
+        flow = Flow(evaluator)
+        statements = Statements(flow, evaluator)
+        self.loops = Loops(flow, evaluator, statements, 2 * target.registers)
+
+    def emit(self, root: Node, name: str) -> int:
+        """Write the function; returns the workspace bytes that each thread needs."""
+        writer = self.writer
+        writer.lines, writer.block = ["entry:"], "entry"
+        head = writer.part()
+        self.scope.push()
+        used = {buffer for store, _ in stores((root,)) for buffer, _ in accesses(store)}
+        workspace = f"%args.{len(self.nest.arguments)}"
+        self._load_arguments(used, workspace)
+        chain, body = parallel_chain(root)
+        threaded = self.target.threads > 1 and bool(chain)
+        if threaded:
+            emit_parallel(self.loops, chain, body)
+        else:
+            self.loops.emit((root,))
+        writer.lines.append("  ret void")
+        private = self._place_private(head, workspace, threaded)
+        writer.finish_function(f"internal void @{name}(ptr %args)", _ATTRIBUTES)
+        return private
+
+    def _load_arguments(self, used: set[Buffer], workspace: str) -> None:
+        lines = self.writer.lines
+        for position, buffer in enumerate(self.nest.arguments):
+            if buffer not in used:
+                continue
+            lines.append(f"  %slot.{position} = getelementptr ptr, ptr %args, i64 {position}")
+            lines.append(f"  %args.{position} = load ptr, ptr %slot.{position}, align 8")
+            self.memory.bases[buffer] = f"%args.{position}"
+        lines.append(f"  %slot.w = getelementptr ptr, ptr %args, i64 {len(self.nest.arguments)}")
+        lines.append(f"  {workspace} = load ptr, ptr %slot.w, align 8")
+        for position, buffer in enumerate(self.nest.workspaces):
+            if buffer in used:
+                lines.append(f"  %work.{position} = getelementptr i8, ptr {workspace}, "
+                             f"i64 {self.offsets[buffer]}")
+                self.memory.bases[buffer] = f"%work.{position}"
+
+    def _place_private(self, head: list[object], workspace: str, threaded: bool) -> int:
+        """Define the pointers of private buffers at the function's entry."""
+        large: list[tuple[str, int]] = []
+        total = 0
+        for buffer in self.loops.private:
+            name, size = self.loops.private_bases[buffer], buffer_bytes(buffer)
+            if size <= _STACK_BYTES:
+                head.append(f"  {name} = alloca [{size} x i8], align {_ALIGNMENT}")
+            else:
+                large.append((name, total))
+                total += size
+        if not large:
+            return 0
+        position = len(self.nest.arguments)
+        head.append(f"  %slot.p = getelementptr ptr, ptr %args, i64 {position}")
+        head.append("  %private.base = load ptr, ptr %slot.p, align 8")
+        thread = "0"
+        if threaded:
+            self.writer.declare("omp_get_thread_num", "i32 {}()")
+            head.append("  %private.id = call i32 @omp_get_thread_num()")
+            head.append("  %private.id64 = zext i32 %private.id to i64")
+            head.append(f"  %private.skip = mul i64 %private.id64, {total}")
+            thread = "%private.skip"
+        head.append(f"  %private.mine = getelementptr i8, ptr %private.base, i64 {thread}")
+        for name, offset in large:
+            head.append(f"  {name} = getelementptr i8, ptr %private.mine, "
+                        f"i64 {self.shared + offset}")
+        return total

@@ -1,0 +1,71 @@
+"""Which private buffers live in registers: every access known at compile time."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from codegen.passes.affine import flatten
+from codegen.passes.rewrite import Nodes, accesses, is_dynamic, stores
+from sketch.loopnest import Affine, Buffer, Loop, LoopKind, LoopVar
+
+
+def register_cells(
+    buffer: Buffer, body: Nodes, static: dict[LoopVar, int], limit: int
+) -> dict[int, int] | None:
+    """Flat offsets of the buffer's cells and their lanes (0: a scalar), or None.
+
+    A buffer is kept in registers when all its indices are affine in unrolled and vectorised
+    variables (or variables with a value in ``static``), lanes are contiguous, cells do not
+    overlap, and there are at most ``limit`` of them.
+    """
+    cells: dict[int, int] = {}
+    for store, loops in stores(body):
+        for target, indices in accesses(store):
+            if target is not buffer:
+                continue
+            form, quasi = flatten(buffer, indices)
+            if quasi or not _add_cells(cells, form, loops, static, limit):
+                return None
+    return cells if _disjoint(cells) else None
+
+
+def _add_cells(
+    cells: dict[int, int], form: Affine, loops: tuple[Loop, ...],
+    static: dict[LoopVar, int], limit: int,
+) -> bool:
+    known = {loop.var: loop for loop in loops}
+    base, lanes = form.const, 0
+    steps: list[range] = []
+    for var, coefficient in form.terms:
+        if var in static:
+            base += coefficient * static[var]
+            continue
+        loop = known.get(var)
+        if loop is None or is_dynamic(loop):
+            return False
+        step = coefficient * int(loop.stride)
+        if loop.kind is LoopKind.VECTORIZED:
+            if step != 1:
+                return False
+            lanes = int(loop.extent)
+        else:
+            steps.append(range(0, step * int(loop.extent), step))
+    for parts in product(*steps):
+        offset = base + sum(parts)
+        if cells.setdefault(offset, lanes) != lanes or len(cells) > limit:
+            return False
+    return True
+
+
+def _disjoint(cells: dict[int, int]) -> bool:
+    end = None
+    for offset in sorted(cells):
+        if end is not None and offset < end:
+            return False
+        end = offset + max(1, cells[offset])
+    return True
+
+
+def written_buffers(body: Nodes) -> set[Buffer]:
+    """Buffers that ``body`` stores to."""
+    return {target for store, _ in stores(body) for target in store.targets}

@@ -1,0 +1,176 @@
+"""What the loop variables are at the current point, and where their arithmetic is written.
+
+Every loop that exists at run time has a *level* with a prologue in its header block.  A sum of
+loop variables, a pointer or a condition is written once, in the prologue of the innermost loop it
+depends on, and found again through that level's cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from codegen.llvm.values import Form, Terms
+from codegen.llvm.writer import Lines, Writer
+from sketch.loopnest import Affine, Buffer, LoopVar
+
+
+@dataclass(slots=True)
+class Level:
+    """A loop header: hoisted lines, and what they computed."""
+
+    prologue: Lines
+    cache: dict[Hashable, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Dynamic:
+    """A loop variable at run time: its SSA name, its level, its least and largest value."""
+
+    ref: str
+    level: int
+    low: int
+    high: int
+
+
+class Scope:
+    """The environment of loop variables of one function."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self.static: dict[LoopVar, int] = {}
+        self.dynamic: dict[LoopVar, Dynamic] = {}
+        self.levels: list[Level] = []
+        self.lane: LoopVar | None = None
+        self.width = 0
+        self.lane_step = 1
+
+    def push(self) -> None:
+        """Enter a loop: its prologue is written here."""
+        self.levels.append(Level(self.writer.part()))
+
+    def pop(self) -> None:
+        """Leave a loop."""
+        self.levels.pop()
+
+    def resolve(self, index: Affine, scale: int = 1) -> Form:
+        """An affine form with the static variables put in."""
+        const, lane = index.const, 0
+        dynamic: list[tuple[LoopVar, int]] = []
+        static = self.static
+        for var, coefficient in index.terms:
+            value = static.get(var)
+            if value is not None:
+                const += coefficient * value
+            elif var is self.lane:
+                lane = coefficient * self.lane_step
+            else:
+                dynamic.append((var, coefficient * scale))
+        return Form(tuple(dynamic), lane * scale, const * scale)
+
+    def interval(self, form: Form) -> tuple[int, int]:
+        """Least and largest value, over all lanes."""
+        low = high = form.const
+        if form.lane > 0:
+            high += form.lane * (self.width - 1)
+        elif form.lane < 0:
+            low += form.lane * (self.width - 1)
+        for var, coefficient in form.dynamic:
+            known = self.dynamic[var]
+            if coefficient > 0:
+                low += coefficient * known.low
+                high += coefficient * known.high
+            else:
+                low += coefficient * known.high
+                high += coefficient * known.low
+        return low, high
+
+    def _sorted(self, terms: Terms) -> Terms:
+        if len(terms) < 2:
+            return terms
+        return tuple(sorted(terms, key=lambda term: self.dynamic[term[0]].level))
+
+    def hoist(self, level: int, key: Hashable, text: str) -> str:
+        """Write ``text`` into the prologue of a level, once per ``key``."""
+        place = self.levels[level]
+        name = place.cache.get(key)
+        if name is None:
+            name = place.cache[key] = self.writer.fresh("h")
+            place.prologue.append(f"  {name} = {text}")
+        return name
+
+    def level_of(self, terms: Terms) -> int:
+        """The innermost level that a sum depends on."""
+        return max((self.dynamic[var].level for var, _ in terms), default=0)
+
+    def _term(self, var: LoopVar, coefficient: int) -> str:
+        known = self.dynamic[var]
+        if coefficient == 1:
+            return known.ref
+        return self.hoist(known.level, ("mul", var, coefficient),
+                          f"mul nsw i64 {known.ref}, {coefficient}")
+
+    def _sum(self, terms: Terms) -> str:
+        var, coefficient = terms[-1]
+        last = self._term(var, coefficient)
+        if len(terms) == 1:
+            return last
+        rest = self._sum(terms[:-1])
+        return self.hoist(self.dynamic[var].level, ("sum", terms), f"add nsw i64 {rest}, {last}")
+
+    def scalar(self, terms: Terms, const: int) -> str:
+        """An i64 operand with the value of a sum."""
+        if not terms:
+            return str(const)
+        ordered = self._sorted(terms)
+        total = self._sum(ordered)
+        if const == 0:
+            return total
+        level = self.level_of(terms)
+        return self.hoist(level, ("const", ordered, const), f"add nsw i64 {total}, {const}")
+
+    def pointer(self, buffer: Buffer, base: str, terms: Terms) -> str:
+        """The address of ``base`` plus a sum of bytes."""
+        if not terms:
+            return base
+        return self._pointer(buffer, base, self._sorted(terms))
+
+    def _pointer(self, buffer: Buffer, base: str, terms: Terms) -> str:
+        if not terms:
+            return base
+        var, coefficient = terms[-1]
+        rest = self._pointer(buffer, base, terms[:-1])
+        offset = self._term(var, coefficient)
+        return self.hoist(self.dynamic[var].level, (buffer, terms),
+                          f"getelementptr i8, ptr {rest}, i64 {offset}")
+
+    def in_range(self, terms: Terms, const: int, low: int, high: int) -> str:
+        """An i1: ``low <= sum < high``."""
+        ordered = self._sorted(terms)
+        level = self.level_of(terms)
+        least, most = self.interval(Form(terms, 0, const))
+        if least >= low:
+            total = self.scalar(terms, 0)
+            return self.hoist(level, ("slt", ordered, high - const),
+                              f"icmp slt i64 {total}, {high - const}")
+        if most < high:
+            total = self.scalar(terms, 0)
+            return self.hoist(level, ("sge", ordered, low - const),
+                              f"icmp sge i64 {total}, {low - const}")
+        shifted = self.scalar(terms, const - low)
+        return self.hoist(level, ("ult", ordered, low - const, high - low),
+                          f"icmp ult i64 {shifted}, {high - low}")
+
+    def in_ranges(self, ranges: list[tuple[Form, int, int]]) -> str:
+        """An i1: all of ``low <= form < high``."""
+        level, result = -1, ""
+        for form, low, high in ranges:
+            condition = self.in_range(form.dynamic, form.const, low, high)
+            deepest = max(level, self.level_of(form.dynamic))
+            if level < 0:
+                result = condition
+            elif condition != result:
+                result = self.hoist(deepest, ("and", result, condition),
+                                    f"and i1 {result}, {condition}")
+            level = deepest
+        return result

@@ -1,0 +1,182 @@
+"""Statements: predicates to guards, values to registers or memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codegen.llvm.evaluator import Cell, Evaluator
+from codegen.llvm.flow import Flow
+from codegen.llvm.memory import ALWAYS, Guard, lane_constants
+from codegen.llvm.values import Form, Value, mask_literal
+from sketch.dtypes import size_of
+from sketch.expr import Binary, Expr, Reducer
+from sketch.loopnest import Buffer, Predicate, Store
+
+
+@dataclass(slots=True)
+class _Tests:
+    """What is left of a statement's predicates."""
+
+    scalar: list[tuple[Form, int, int]]
+    lanes: list[bool] | None
+    masks: list[str]
+
+
+class Statements:
+    """Emits single instances of statements."""
+
+    def __init__(self, flow: Flow, evaluator: Evaluator) -> None:
+        self.flow = flow
+        self.evaluator = evaluator
+        self.scope, self.memory = evaluator.scope, evaluator.memory
+        self.writer, self.arithmetic = evaluator.writer, evaluator.arithmetic
+
+    def emit(self, store: Store) -> None:
+        """One instance, with the loop variables as they are in the scope."""
+        tests = self._tests(store.predicates)
+        if tests is None:
+            return
+        condition = self.scope.in_ranges(tests.scalar) if tests.scalar else None
+        mask = self._mask(tests)
+        in_memory = store.targets[0] in self.memory.bases
+        if condition is None or not in_memory:
+            guard = ALWAYS if condition is None and mask is None else Guard(condition, mask)
+            self._emit_guarded(store, guard)
+            return
+        with self.flow.when(condition):
+            self._emit_guarded(store, Guard(None, mask) if mask is not None else ALWAYS)
+
+    def _tests(self, predicates: tuple[Predicate, ...]) -> _Tests | None:
+        """The undecided part of the predicates, None where one fails."""
+        tests = _Tests([], None, [])
+        for predicate in predicates:
+            form = self.scope.resolve(predicate.index)
+            low, high = self.scope.interval(form)
+            if low >= predicate.low and high < predicate.high:
+                continue
+            if high < predicate.low or low >= predicate.high:
+                return None
+            if form.lane:
+                self._lane_test(tests, form, predicate)
+            else:
+                tests.scalar.append((form, predicate.low, predicate.high))
+        if tests.lanes is not None and not any(tests.lanes):
+            return None
+        return tests
+
+    def _lane_test(self, tests: _Tests, form: Form, predicate: Predicate) -> None:
+        width = self.scope.width
+        verdicts: list[bool] = []
+        for lane in range(width):
+            low, high = self.scope.interval(
+                Form(form.dynamic, 0, form.const + lane * form.lane))
+            inside = low >= predicate.low and high < predicate.high
+            if not inside and not (high < predicate.low or low >= predicate.high):
+                tests.masks.append(self._dynamic_mask(form, predicate))
+                return
+            verdicts.append(inside)
+        known = tests.lanes or [True] * width
+        tests.lanes = [a and b for a, b in zip(known, verdicts, strict=True)]
+
+    def _dynamic_mask(self, form: Form, predicate: Predicate) -> str:
+        """``low <= form < high`` for each lane, as one unsigned comparison."""
+        width = self.scope.width
+        base = self.scope.scalar(form.dynamic, form.const - predicate.low)
+        kind = f"<{width} x i32>"
+        narrow = self.memory.cached(("i32", base), f"trunc i64 {base} to i32")
+        uniform = self.memory.splat(narrow, "i32", width)
+        steps = lane_constants(form.lane, width).replace("i64 ", "i32 ")
+        value = self.memory.cached(("lanes", uniform, form.lane),
+                                   f"add {kind} {uniform}, {steps}")
+        bound = predicate.high - predicate.low
+        return self.memory.cached(("mask", value, bound),
+                                  f"icmp ult {kind} {value}, splat (i32 {bound})")
+
+    def _mask(self, tests: _Tests) -> str | None:
+        mask: str | None = None
+        if tests.lanes is not None and not all(tests.lanes):
+            mask = mask_literal(tuple(tests.lanes))
+        for other in tests.masks:
+            mask = other if mask is None else self.memory.cached(
+                ("and", mask, other), f"and <{self.scope.width} x i1> {mask}, {other}")
+        return mask
+
+    def _emit_guarded(self, store: Store, guard: Guard) -> None:
+        self.evaluator.begin(guard)
+        values = self._values(store)
+        cells = [self.evaluator.cell(target, store.indices) for target in store.targets]
+        for target, cell, value in zip(store.targets, cells, values, strict=True):
+            if cell is None:
+                self._store(target, store, value, guard)
+            else:
+                self._assign(cell, value, guard)
+
+    def _values(self, store: Store) -> list[Value]:
+        evaluate = self.evaluator.evaluate
+        reducer = store.reducer
+        if reducer is None:
+            return [evaluate(value) for value in store.values]
+        old = [self.evaluator.load(target, store.indices) for target in store.targets]
+        if _is_sum(reducer):
+            return [self._accumulate(old[0], store.values[0])]
+        new = [evaluate(value) for value in store.values]
+        pairs = zip((*reducer.lhs, *reducer.rhs), (*old, *new), strict=True)
+        self.evaluator.bindings = dict(pairs)
+        return [evaluate(result) for result in reducer.result]
+
+    def _accumulate(self, old: Value, term: Expr) -> Value:
+        """``old + term``; products are fused, terms multiplied by a literal 0 vanish."""
+        evaluator, arithmetic = self.evaluator, self.arithmetic
+        if old.dtype != "float32" or not isinstance(term, Binary) or term.op != "mul":
+            return self._plus("add", old, evaluator.evaluate(term))
+        lhs, rhs = evaluator.evaluate(term.lhs), evaluator.evaluate(term.rhs)
+        for factor, other in ((lhs, rhs), (rhs, lhs)):
+            if factor.const == 0:
+                return old
+            if factor.const in (1.0, -1.0):
+                return self._plus("add" if factor.const > 0 else "sub", old, other)
+        width = max(old.width, lhs.width, rhs.width)
+        operand = evaluator.operand
+        ref = arithmetic.fma(width, operand(lhs, width), operand(rhs, width),
+                             operand(old, width))
+        return Value(ref, "float32", width)
+
+    def _plus(self, op: str, old: Value, term: Value) -> Value:
+        if term.const == 0 and old.dtype == "float32":
+            return old
+        if old.const == 0 and op == "add" and old.dtype == "float32":
+            return term
+        term = self.evaluator.materialise(term)
+        width = max(old.width, term.width)
+        ref = self.arithmetic.binary(op, old.dtype, width, self.evaluator.operand(old, width),
+                                     self.evaluator.operand(term, width))
+        return Value(ref, old.dtype, width)
+
+    def _assign(self, cell: Cell, value: Value, guard: Guard) -> None:
+        """Put a value into a register cell, only where the guard holds."""
+        cells = self.evaluator.cells
+        old = cells[cell]
+        width = self.scope.width
+        ref = self.evaluator.operand(self.evaluator.convert(value, cell[0].dtype), width)
+        if guard is not ALWAYS and ref != old.ref:
+            mask = guard.condition if guard.mask is None else self.memory.full_mask(guard, width)
+            assert mask is not None
+            lanes = 0 if guard.mask is None else width
+            ref = self.arithmetic.select_mixed(cell[0].dtype, width, lanes, mask, ref,
+                                               self.evaluator.operand(old, width))
+        cells[cell] = Value(ref, cell[0].dtype, width)
+
+    def _store(self, target: Buffer, store: Store, value: Value, guard: Guard) -> None:
+        ref = self.evaluator.operand(self.evaluator.convert(value, target.dtype),
+                                     self.scope.width)
+        form, extra = self.evaluator.locate(target, store.indices, size_of(target.dtype))
+        self.memory.store(target, form, extra, ref, guard)
+
+
+def _is_sum(reducer: Reducer) -> bool:
+    """Whether the reducer is ``lhs + rhs``."""
+    if len(reducer.result) != 1:
+        return False
+    result = reducer.result[0]
+    return (isinstance(result, Binary) and result.op == "add"
+            and {result.lhs, result.rhs} == {reducer.lhs[0], reducer.rhs[0]})

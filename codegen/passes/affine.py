@@ -1,0 +1,71 @@
+"""Interval analysis and substitution of affine forms over loop variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sketch.loopnest import Affine, Buffer, Index, Loop, LoopVar, Predicate, Quasi
+
+Ranges = Mapping[LoopVar, tuple[int, int]]
+
+
+def loop_range(loop: Loop) -> tuple[int, int]:
+    """Smallest and largest value of the loop's variable."""
+    return 0, (int(loop.extent) - 1) * int(loop.stride)
+
+
+def interval(form: Affine, ranges: Ranges) -> tuple[int, int]:
+    """Smallest and largest value of an affine form, each variable on its own."""
+    low = high = form.const
+    for var, coefficient in form.terms:
+        start, end = ranges[var]
+        if coefficient > 0:
+            low += coefficient * start
+            high += coefficient * end
+        else:
+            low += coefficient * end
+            high += coefficient * start
+    return low, high
+
+
+def decide(predicate: Predicate, ranges: Ranges) -> bool | None:
+    """True or False where the predicate holds everywhere or nowhere, None where it depends."""
+    low, high = interval(predicate.index, ranges)
+    if low >= predicate.low and high < predicate.high:
+        return True
+    if high < predicate.low or low >= predicate.high:
+        return False
+    return None
+
+
+def substitute_affine(form: Affine, values: Mapping[LoopVar, Affine]) -> Affine:
+    """Replace variables by affine forms; returns ``form`` itself where none occurs."""
+    if not any(var in values for var, _ in form.terms):
+        return form
+    result = Affine((), form.const)
+    for var, coefficient in form.terms:
+        part = values.get(var)
+        result += Affine(((var, coefficient),)) if part is None else part.scale(coefficient)
+    return result
+
+
+def constant(value: int) -> Affine:
+    """The form without variables."""
+    return Affine((), value)
+
+
+def variables(form: Affine) -> set[LoopVar]:
+    """The variables of a form."""
+    return {var for var, _ in form.terms}
+
+
+def flatten(buffer: Buffer, indices: Sequence[Index]) -> tuple[Affine, tuple[tuple[Quasi, int], ...]]:
+    """The flat element offset: an affine part, and quasi-affine indices with their strides."""
+    total = Affine((), 0)
+    rest: list[tuple[Quasi, int]] = []
+    for index, stride in zip(indices, buffer.strides, strict=True):
+        if isinstance(index, Quasi):
+            rest.append((index, int(stride)))
+        else:
+            total += index.scale(int(stride))
+    return total, tuple(rest)

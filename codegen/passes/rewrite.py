@@ -1,0 +1,237 @@
+"""The one place that rebuilds nests: substitution of loop variables and maps over statements.
+
+A part that does not change comes back as the same object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from codegen.passes.affine import substitute_affine
+from sketch.expr import Binary, Cast, Expr, Select, Unary
+from sketch.loopnest import (
+    Affine,
+    AffineValue,
+    Allocate,
+    Branch,
+    Buffer,
+    BufferLoad,
+    Case,
+    Index,
+    Loop,
+    LoopKind,
+    LoopVar,
+    Node,
+    Predicate,
+    Quasi,
+    Store,
+)
+
+Nodes = tuple[Node, ...]
+Values = Mapping[LoopVar, Affine]
+STATIC_KINDS = (LoopKind.UNROLLED, LoopKind.VECTORIZED)
+
+
+def is_dynamic(loop: Loop) -> bool:
+    """Whether the loop's variable is a run-time value (not unrolled, not lanes)."""
+    return loop.kind not in STATIC_KINDS
+
+
+def map_expr(expr: Expr, leaf: Callable[[Expr], Expr]) -> Expr:
+    """Rebuild an expression with ``leaf`` applied to everything that is not an operator."""
+    memo: dict[int, Expr] = {}
+
+    def visit(node: Expr) -> Expr:
+        known = memo.get(id(node))
+        if known is None:
+            known = memo[id(node)] = _map_operands(node, visit, leaf)
+        return known
+
+    return visit(expr)
+
+
+def _map_operands(
+    node: Expr, visit: Callable[[Expr], Expr], leaf: Callable[[Expr], Expr]
+) -> Expr:
+    match node:
+        case Binary(op, lhs, rhs, dtype):
+            new_lhs, new_rhs = visit(lhs), visit(rhs)
+            same = new_lhs is lhs and new_rhs is rhs
+            return node if same else Binary(op, new_lhs, new_rhs, dtype)
+        case Unary(_, operand, _) | Cast(operand, _):
+            new = visit(operand)
+            return node if new is operand else replace(node, operand=new)
+        case Select(condition, then, otherwise):
+            parts = visit(condition), visit(then), visit(otherwise)
+            if parts[0] is condition and parts[1] is then and parts[2] is otherwise:
+                return node
+            return Select(*parts)
+        case _:
+            return leaf(node)
+
+
+def substitute_index(index: Index, values: Values) -> Index:
+    """Replace loop variables in an index."""
+    if isinstance(index, Affine):
+        return substitute_affine(index, values)
+    expr = substitute_expr(index.expr, values)
+    return index if expr is index.expr else Quasi(expr, index.low, index.high)
+
+
+def _substitute_indices(indices: tuple[Index, ...], values: Values) -> tuple[Index, ...]:
+    new = tuple(substitute_index(index, values) for index in indices)
+    same = all(a is b for a, b in zip(new, indices, strict=True))
+    return indices if same else new
+
+
+def substitute_expr(expr: Expr, values: Values) -> Expr:
+    """Replace loop variables in an expression."""
+
+    def leaf(node: Expr) -> Expr:
+        match node:
+            case LoopVar() if node in values:
+                return AffineValue(values[node])
+            case AffineValue(index):
+                form = substitute_affine(index, values)
+                return node if form is index else AffineValue(form)
+            case BufferLoad(buffer, indices):
+                new = _substitute_indices(indices, values)
+                return node if new is indices else BufferLoad(buffer, new)
+            case _:
+                return node
+
+    return map_expr(expr, leaf)
+
+
+def substitute_predicates(
+    predicates: tuple[Predicate, ...], values: Values
+) -> tuple[Predicate, ...]:
+    """Replace loop variables in predicates."""
+    new = tuple(
+        p if (form := substitute_affine(p.index, values)) is p.index
+        else Predicate(form, p.low, p.high)
+        for p in predicates
+    )
+    return predicates if all(a is b for a, b in zip(new, predicates, strict=True)) else new
+
+
+def substitute_store(store: Store, values: Values) -> Store:
+    """Replace loop variables in a statement."""
+    indices = _substitute_indices(store.indices, values)
+    bodies = tuple(substitute_expr(value, values) for value in store.values)
+    predicates = substitute_predicates(store.predicates, values)
+    same = indices is store.indices and predicates is store.predicates
+    if same and all(a is b for a, b in zip(bodies, store.values, strict=True)):
+        return store
+    return replace(store, indices=indices, values=bodies, predicates=predicates)
+
+
+def map_body(node: Node, visit: Callable[[Nodes], Nodes]) -> Node:
+    """``node`` with ``visit`` applied to its body (or to the body of each case)."""
+    match node:
+        case Loop() | Allocate():
+            body = visit(node.body)
+            return node if body is node.body else replace(node, body=body)
+        case Branch(var, cases):
+            new = tuple(Case(case.low, case.high, visit(case.body)) for case in cases)
+            same = all(a.body is b.body for a, b in zip(new, cases, strict=True))
+            return node if same else Branch(var, new)
+        case Store():
+            return node
+
+
+def substitute(nodes: Nodes, values: Values) -> Nodes:
+    """Replace loop variables in a nest."""
+    new = tuple(_substitute_node(node, values) for node in nodes)
+    return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+
+
+def _substitute_node(node: Node, values: Values) -> Node:
+    if isinstance(node, Store):
+        return substitute_store(node, values)
+    if isinstance(node, Loop):
+        clip = substitute_predicates(node.clip, values)
+        node = node if clip is node.clip else replace(node, clip=clip)
+    return map_body(node, lambda body: substitute(body, values))
+
+
+def stores(nodes: Nodes) -> Iterator[tuple[Store, tuple[Loop, ...]]]:
+    """All statements with the loops around them inside ``nodes``, outermost first."""
+    yield from _stores(nodes, ())
+
+
+def _stores(nodes: Nodes, loops: tuple[Loop, ...]) -> Iterator[tuple[Store, tuple[Loop, ...]]]:
+    for node in nodes:
+        match node:
+            case Store():
+                yield node, loops
+            case Loop():
+                yield from _stores(node.body, (*loops, node))
+            case Allocate():
+                yield from _stores(node.body, loops)
+            case Branch():
+                for case in node.cases:
+                    yield from _stores(case.body, loops)
+
+
+def buffer_loads(expr: Expr) -> Iterator[BufferLoad]:
+    """All loads of an expression, those inside indices too."""
+    pending = [expr]
+    seen: set[int] = set()
+    while pending:
+        node = pending.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        match node:
+            case BufferLoad(_, indices):
+                yield node
+                pending.extend(i.expr for i in indices if isinstance(i, Quasi))
+            case Binary(_, lhs, rhs, _):
+                pending += [lhs, rhs]
+            case Unary(_, operand, _) | Cast(operand, _):
+                pending.append(operand)
+            case Select(condition, then, otherwise):
+                pending += [condition, then, otherwise]
+            case _:
+                continue
+
+
+def store_loads(store: Store) -> Iterator[BufferLoad]:
+    """All loads of a statement: in its values and in quasi-affine target indices."""
+    for value in store.values:
+        yield from buffer_loads(value)
+    for index in store.indices:
+        if isinstance(index, Quasi):
+            yield from buffer_loads(index.expr)
+
+
+def accesses(store: Store) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
+    """(buffer, indices) of every access, targets first."""
+    for target in store.targets:
+        yield target, store.indices
+    for load in store_loads(store):
+        yield load.buffer, load.indices
+
+
+def free_values(expr: Expr) -> Iterator[LoopVar]:
+    """Loop variables that are used as values (not inside affine indices of loads)."""
+    pending = [expr]
+    while pending:
+        node = pending.pop()
+        match node:
+            case LoopVar():
+                yield node
+            case AffineValue(index):
+                yield from (var for var, _ in index.terms)
+            case BufferLoad(_, indices):
+                pending.extend(i.expr for i in indices if isinstance(i, Quasi))
+            case Binary(_, lhs, rhs, _):
+                pending += [lhs, rhs]
+            case Unary(_, operand, _) | Cast(operand, _):
+                pending.append(operand)
+            case Select(condition, then, otherwise):
+                pending += [condition, then, otherwise]
+            case _:
+                continue
