@@ -1,0 +1,96 @@
+"""What the tuning loop tells: the state of all tasks after every batch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """One task.
+
+    Attributes:
+        name, shapes: for people.
+        weight: occurrences.
+        flops: per execution.
+        best_s, last_s: best seconds so far and of the last batch; infinite without a success.
+        trials, failed: results, earlier runs included.
+        stopped: why it gets no more trials; empty while it does.
+    """
+
+    name: str
+    shapes: str
+    weight: float
+    flops: float
+    best_s: float
+    last_s: float
+    trials: int
+    failed: int
+    stopped: str
+
+    @property
+    def flops_per_s(self) -> float:
+        """At the best time; 0 without one."""
+        return self.flops / self.best_s if math.isfinite(self.best_s) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All tasks at one moment.
+
+    Attributes:
+        rows: in the order of the tasks.
+        current: number of the task at work, None between tasks.
+        trials, trials_limit: over all tasks; the limit is None where there is none.
+        elapsed_s, budget_s: wall-clock time of this run and its limit.
+        left_s: expected time to the end; infinite where nobody knows.
+        stopped: why tuning ended; empty before.
+    """
+
+    rows: tuple[TaskRow, ...]
+    current: int | None
+    trials: int
+    trials_limit: int | None
+    elapsed_s: float
+    budget_s: float | None
+    left_s: float
+    stopped: str = ""
+
+    @property
+    def total_s(self) -> float:
+        """Weighted sum of the best times; infinite while a task has none."""
+        return sum(row.weight * row.best_s for row in self.rows)
+
+
+class Progress(Protocol):
+    """Whoever shows what happens.  A call should cost far less than a batch."""
+
+    def start(self, view: View) -> None:
+        """Tuning begins."""
+        ...
+
+    def update(self, view: View) -> None:
+        """A batch was measured, or a task's leaders are about to be re-measured."""
+        ...
+
+    def message(self, text: str) -> None:
+        """One line that the user should see: a warning."""
+        ...
+
+    def finish(self, view: View) -> None:
+        """Tuning ended, for whatever reason."""
+        ...
+
+
+class Quiet:
+    """Tells nobody."""
+
+    def start(self, view: View) -> None: ...
+
+    def update(self, view: View) -> None: ...
+
+    def message(self, text: str) -> None: ...
+
+    def finish(self, view: View) -> None: ...

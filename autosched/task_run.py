@@ -1,0 +1,141 @@
+"""One task while it is being tuned: its memory, its policies, its best candidate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autosched.measure.protocol import Candidate, Runner
+from autosched.measure.result import Failure, MeasureResult, Timing
+from autosched.options import TuneOptions
+from autosched.search.evolutionary import EvolutionaryPolicy
+from autosched.search.finish import FinishPolicy
+from autosched.search.learner import Learner
+from autosched.search.measured import Measured
+from autosched.search.policy import SearchPolicy
+from autosched.search.random_search import RandomPolicy
+from autosched.task_scheduler import TaskInfo, Turn
+from sketch.dag import ComputeDAG
+
+if TYPE_CHECKING:
+    from autosched.task import Task
+
+
+class TaskRun:
+    """What the tuning loop keeps of a task.
+
+    Attributes:
+        best_s: best seconds, checked against the oracle; infinite before.
+        last_s: best seconds of the last batch.
+        first_failure: the first failure that was told in this run.
+        touched: whether something was measured in this run.
+    """
+
+    def __init__(
+        self, task: Task, learner: Learner, options: TuneOptions, rng: np.random.Generator
+    ) -> None:
+        self.task = task
+        self.measured = Measured(task.sketches)
+        self.best_s = math.inf
+        self.last_s = math.inf
+        self.first_failure: Failure | None = None
+        self.touched = False
+        self._learner, self._options, self._rng = learner, options, rng
+        self._search = self._policy(())
+        self._finish = FinishPolicy(self.measured, learner.scorer(task.key))
+
+    @property
+    def shapes(self) -> str:
+        """Output shapes, for people."""
+        return ", ".join("x".join(map(str, t.shape)) for t in self.task.dag.outputs)
+
+    def info(self) -> TaskInfo:
+        """For the scheduler."""
+        task = self.task
+        return TaskInfo(task.weight, task.flops, task.space.draft_s, kind_of(task.dag))
+
+    def seed(self, seeds: Sequence[Candidate]) -> None:
+        """Candidates to try first."""
+        if seeds:
+            self._search = self._policy(seeds)
+
+    def ask(self, turn: Turn) -> list[Candidate]:
+        """The batch of a turn; the wide search steps in where the finish has nothing left."""
+        self.touched = True
+        batch = self._finish.ask(turn.trials) if turn.finish and self._uses_model else []
+        return batch or self._search.ask(turn.trials)
+
+    def tell(self, candidates: Sequence[Candidate], results: Sequence[MeasureResult]) -> None:
+        """Results for the memory, the model and the books."""
+        self.measured.tell(candidates, results)
+        if self._uses_model:
+            self._learner.tell(self.task.key, candidates, results)
+        times = [result.median for result in results if isinstance(result, Timing)]
+        self.last_s = min(times, default=math.inf)
+        self.best_s = min(self.best_s, self.last_s)
+        failures = (result for result in results if isinstance(result, Failure))
+        self.first_failure = self.first_failure or next(failures, None)
+
+    def settle(self, results: Sequence[MeasureResult]) -> None:
+        """The final times of the leaders replace what single bursts said."""
+        times = [result.median for result in results if isinstance(result, Timing)]
+        self.best_s = min(times, default=self.best_s)
+
+    @property
+    def _uses_model(self) -> bool:
+        return self._options.search.policy == "evolutionary"
+
+    def _policy(self, seeds: Sequence[Candidate]) -> SearchPolicy:
+        if not self._uses_model:
+            return RandomPolicy(self.task.space, self._rng, self.measured)
+        return EvolutionaryPolicy(
+            self.task.space, self._learner.scorer(self.task.key), self._rng,
+            self._options.search, self.measured, seeds,
+        )  # fmt: skip
+
+
+def verify_new_best(
+    run: TaskRun,
+    runner: Runner,
+    candidates: Sequence[Candidate],
+    results: Sequence[MeasureResult],
+    tolerance: float,
+) -> list[MeasureResult]:
+    """Results of a batch in which the fastest, if it is a new best, is known to be right.
+
+    A wrong one becomes a failure, and the next fastest is looked at.
+    """
+    checked = list(results)
+    timed = [(r.median, n) for n, r in enumerate(checked) if isinstance(r, Timing)]
+    for seconds, n in sorted(timed):
+        if seconds >= run.best_s:
+            break
+        checked[n] = _verified(run, runner, candidates[n], checked[n], tolerance)
+        if isinstance(checked[n], Timing):
+            break
+    return checked
+
+
+def _verified(
+    run: TaskRun, runner: Runner, candidate: Candidate, result: MeasureResult, tolerance: float
+) -> MeasureResult:
+    assert isinstance(result, Timing)
+    error = result.error
+    if error is None:
+        found = runner.verify(run.task, candidate)
+        if isinstance(found, Failure):
+            return found
+        error = found
+    if not error <= tolerance:  # also when it is NaN
+        message = f"relative error {error:.3g} against the oracle, {tolerance:g} is allowed"
+        return Failure("verify", "WrongResult", message)
+    return replace(result, error=error)
+
+
+def kind_of(dag: ComputeDAG) -> tuple[tuple[int, int], ...]:
+    """Programs of equal shape, whatever their extents: axes and reduce axes of every stage."""
+    return tuple((len(op.axes), len(op.reduce_axes)) for op in dag.stages)

@@ -1,0 +1,370 @@
+"""The tuning loop: scheduler -> policy -> runner -> records -> model, until the budget is spent."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autosched.errors import OptionError, TuningError
+from autosched.measure.protocol import Candidate, Runner
+from autosched.measure.result import CacheState, Failure, MeasureResult
+from autosched.options import TuneOptions
+from autosched.records.record import Phase, Record, record_of
+from autosched.report.events import Progress, Quiet, TaskRow, View
+from autosched.search.learner import Learner
+from autosched.search.recall import best_of, recall
+from autosched.task_run import TaskRun, verify_new_best
+from autosched.task_scheduler import Objective, TaskScheduler, Turn, weighted_sum
+from autosched.versions import software_versions
+
+if TYPE_CHECKING:
+    from autosched.records.log import RecordLog
+    from autosched.task import Task
+    from costmodel.model import CostModel
+
+Clock = Callable[[], float]
+
+# Seconds a task that its final re-measurement may take, as far as the budget is planned, and the
+# share of the budget that all of them may take.
+_FINAL_S = 0.5
+_FINAL_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskResult:
+    """One task at the end.
+
+    Attributes:
+        best: the fastest candidate that was checked against the oracle; None: nothing ran.
+        seconds: its estimated time; infinite without one.
+        trials, failures: results of this and earlier runs.
+        first_failure: the first failure of this run.
+        stopped: why it got no more trials; empty when the budget ended first.
+    """
+
+    task: Task
+    best: Candidate | None
+    seconds: float
+    trials: int
+    failures: int
+    first_failure: Failure | None
+    stopped: str
+
+    def __str__(self) -> str:
+        if self.best is None:
+            cause = f" ({self.first_failure})" if self.first_failure else ""
+            return f"{self.task.name}: nothing ran in {self.trials} trials{cause}"
+        speed = self.task.flops / self.seconds / 1e9
+        return (
+            f"{self.task.name}: {self.seconds * 1e3:.4g} ms, {speed:.4g} GFLOPS, "
+            f"{self.trials} trials, {self.failures} failed"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TuneResult:
+    """What tuning gave.
+
+    Attributes:
+        tasks: in the order given.
+        records: everything measured, earlier runs in the log included.
+        trials: of this run.
+        seconds: wall-clock time of this run.
+        stopped: "trials", "time", "no improvement", "nothing left to improve" or "interrupted".
+        warnings: tasks on which nothing ran, lines of the log that could not be used.
+    """
+
+    tasks: tuple[TaskResult, ...]
+    records: tuple[Record, ...]
+    trials: int
+    seconds: float
+    stopped: str
+    warnings: tuple[str, ...]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user stopped it."""
+        return self.stopped == "interrupted"
+
+    @property
+    def total_s(self) -> float:
+        """Weighted sum of the tasks' times; infinite when one has none."""
+        return sum(item.task.weight * item.seconds for item in self.tasks)
+
+    def __str__(self) -> str:
+        lines = [str(item) for item in self.tasks]
+        total = f"total {self.total_s * 1e3:.4g} ms" if math.isfinite(self.total_s) else "no total"
+        lines.append(
+            f"{total} after {self.trials} trials in {self.seconds:.1f} s ({self.stopped})"
+        )
+        return "\n".join(lines)
+
+
+def tune_tasks(
+    tasks: Sequence[Task],
+    runner: Runner,
+    log: RecordLog | None = None,
+    options: TuneOptions | None = None,
+    progress: Progress | None = None,
+    rng: np.random.Generator | None = None,
+    *,
+    model: CostModel | None = None,
+    objective: Objective = weighted_sum,
+    cache_state: CacheState | None = None,
+    clock: Clock = time.monotonic,
+    now: Clock = time.time,
+) -> TuneResult:
+    """Tune tasks together under one budget.
+
+    Ctrl-C ends the run as the budget does: everything measured is in the log and in the result,
+    whose ``interrupted`` is true.
+
+    Args:
+        tasks: distinct ones; their weights enter the objective.
+        runner: measures; must have been started before, see ``measure.zygote``.
+        log: every trial goes there, and what it has already counts; None: nothing is kept.
+        options: budgets (one of trials and time is needed) and all the rest.
+        progress: who is told; None: nobody.
+        rng: everything random; None: from ``options.seed``.
+        model: learns over all tasks; None: gradient-boosted trees.
+        objective: of weights and best times, see ``task_scheduler``.
+        cache_state: of the runner; records taken in another state do not count.
+        clock: of the budget, in seconds.
+        now: of the records, seconds since 1970.
+
+    Raises:
+        TuningError: nothing runs; names the first cause.
+        OptionError: no limit, no tasks, or one task twice.
+        RecordError: the log cannot be read or written.
+    """
+    options = options or TuneOptions()
+    _check(tasks, options)
+    if log is not None:
+        log.check_writable()
+    run = _Run(
+        tasks, runner, log, options, progress or Quiet(),
+        rng or np.random.default_rng(options.seed), model, objective, cache_state, clock, now,
+    )  # fmt: skip
+    return run.tune()
+
+
+def _check(tasks: Sequence[Task], options: TuneOptions) -> None:
+    if not tasks:
+        raise OptionError("there is no task to tune")
+    limits = (
+        options.trials, options.budget_s, options.early_stop_trials, options.task_early_stop_trials
+    )  # fmt: skip
+    if all(limit is None for limit in limits):
+        raise OptionError("tuning would never end", hint="set trials or budget_s")
+    keys = [task.key for task in tasks]
+    if len(set(keys)) < len(keys):
+        raise OptionError("one task is given twice", hint="give it once, with a larger weight")
+    if len({task.target for task in tasks}) > 1:
+        raise OptionError("the tasks have different targets", hint="tune one target at a time")
+
+
+class _Run:
+    """One call of ``tune_tasks``."""
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        runner: Runner,
+        log: RecordLog | None,
+        options: TuneOptions,
+        progress: Progress,
+        rng: np.random.Generator,
+        model: CostModel | None,
+        objective: Objective,
+        cache_state: CacheState | None,
+        clock: Clock,
+        now: Clock,
+    ) -> None:
+        self._clock, self._now, self._began = clock, now, clock()
+        self._runner, self._log, self._options = runner, log, options
+        self._progress, self._cache_state = progress, cache_state
+        self._learner = Learner(model or _default_model(options.seed), options.search.model_trials)
+        self._runs = [
+            TaskRun(task, self._learner, options, own)
+            for task, own in zip(tasks, rng.spawn(len(tasks)), strict=True)
+        ]
+        reserve_s = _FINAL_S * len(tasks) if options.leaders else 0.0
+        if options.budget_s is not None:
+            reserve_s = min(reserve_s, _FINAL_SHARE * options.budget_s)
+        infos = [run.info() for run in self._runs]
+        self._scheduler = TaskScheduler(infos, options, objective, self._elapsed, reserve_s)
+        self._records: list[Record] = []
+        self._warnings: list[str] = []
+        self._versions = software_versions()
+        self._trials = 0
+
+    def tune(self) -> TuneResult:
+        """Resume, search, settle the leaders."""
+        stopped = ""
+        self._resume()
+        self._progress.start(self._view(None))
+        try:
+            stopped = self._search()
+            self._settle()
+        except KeyboardInterrupt:
+            stopped = "interrupted"
+        finally:
+            self._progress.finish(self._view(None, stopped))
+        self._check_success()
+        return self._result(stopped)
+
+    def _elapsed(self) -> float:
+        return self._clock() - self._began
+
+    def _resume(self) -> None:
+        """What the log knows is told to the policies and the model, and counts as trials."""
+        if self._log is None:
+            return
+        found = self._log.read()
+        self._warnings += found.warnings
+        self._records = list(found.records)
+        for index, run in enumerate(self._runs):
+            memory = recall(run.task, found.records, self._cache_state)
+            self._warnings += memory.warnings
+            run.seed(memory.seeds)
+            if memory.candidates:
+                run.tell(memory.candidates, memory.results)
+                run.best_s = memory.best_s
+                failed = sum(isinstance(result, Failure) for result in memory.results)
+                self._scheduler.restore(index, len(memory.results), failed, memory.best_s)
+        self._learner.learn()
+        for warning in self._warnings:
+            self._progress.message(f"warning: {warning}")
+
+    def _search(self) -> str:
+        while True:
+            turn = self._scheduler.next_turn()
+            if turn is None:
+                return self._scheduler.stopped
+            self._take(turn)
+            if self._trials and not self._successes() and self._given_up():
+                self._check_success()
+
+    def _take(self, turn: Turn) -> None:
+        run, began = self._runs[turn.task], self._clock()
+        if not self._learner.may_wait:
+            self._learner.learn()
+        candidates = run.ask(turn)
+        if not candidates:
+            self._scheduler.stop_task(turn.task, "every candidate was measured")
+            return
+        ticket = self._runner.submit(run.task, candidates)
+        self._learner.learn()  # while others compile; does nothing where it was done before
+        results = self._runner.collect(ticket, run.best_s)
+        checked = verify_new_best(run, self._runner, candidates, results, self._options.tolerance)
+        self._write(run.task, candidates, checked, "trial")
+        run.tell(candidates, checked)
+        self._trials += len(checked)
+        failed = sum(isinstance(result, Failure) for result in checked)
+        took = self._clock() - began
+        self._scheduler.record(turn.task, len(checked), failed, run.best_s, took)
+        self._progress.update(self._view(turn.task))
+
+    def _settle(self) -> None:
+        """Time the leaders of every task that was measured in this run against each other."""
+        if not self._options.leaders:
+            return
+        for index, run in enumerate(self._runs):
+            leaders = [c for _, c in run.measured.leaders(self._options.leaders)]
+            if not run.touched or not leaders:
+                continue
+            self._progress.update(self._view(index))
+            results = self._runner.remeasure(run.task, leaders, self._options.leader_rounds)
+            self._write(run.task, leaders, results, "final")
+            run.settle(results)
+
+    def _write(
+        self,
+        task: Task,
+        candidates: Sequence[Candidate],
+        results: Sequence[MeasureResult],
+        phase: Phase,
+    ) -> None:
+        make = partial(
+            record_of, phase=phase, seed=self._options.seed, versions=self._versions,
+            time=self._now(),
+        )  # fmt: skip
+        records = [
+            make(task.key, candidate, task.target, result)
+            for candidate, result in zip(candidates, results, strict=True)
+        ]
+        self._records += records
+        if self._log is not None:
+            self._log.append(records)
+
+    def _successes(self) -> int:
+        return sum(run.measured.successes for run in self._runs)
+
+    def _given_up(self) -> bool:
+        return any(task.stopped for task in self._scheduler.tasks)
+
+    def _check_success(self) -> None:
+        """Nothing measured is an error, not a result."""
+        failed = [run for run in self._runs if run.first_failure is not None]
+        if not self._trials or self._successes() or not failed:
+            return
+        run = failed[0]
+        raise TuningError(
+            f"none of {self._trials} candidates ran; the first cause: {run.first_failure}",
+            f"task {run.task.name} ({run.task.key})",
+            "mend that first; every failure and its message is in the log",
+        )
+
+    def _result(self, stopped: str) -> TuneResult:
+        items = tuple(self._task_result(n) for n in range(len(self._runs)))
+        bare = [f"{item}" for item in items if item.best is None and item.trials]
+        return TuneResult(
+            items, tuple(self._records), self._trials, self._elapsed(), stopped,
+            (*self._warnings, *bare),
+        )  # fmt: skip
+
+    def _task_result(self, index: int) -> TaskResult:
+        run, progress = self._runs[index], self._scheduler.tasks[index]
+        found = best_of(run.task, self._records, self._cache_state)
+        return TaskResult(
+            run.task,
+            None if found is None else found.candidate,
+            math.inf if found is None else found.seconds,
+            progress.trials, progress.failed, run.first_failure, progress.stopped,
+        )  # fmt: skip
+
+    def _view(self, current: int | None, stopped: str = "") -> View:
+        rows = tuple(
+            TaskRow(
+                run.task.name, run.shapes, run.task.weight, run.task.flops, run.best_s, run.last_s,
+                progress.trials, progress.failed, progress.stopped,
+            )
+            for run, progress in zip(self._runs, self._scheduler.tasks, strict=True)
+        )  # fmt: skip
+        return View(
+            rows, current, self._scheduler.trials, self._options.trials, self._elapsed(),
+            self._options.budget_s, self._seconds_left(), stopped,
+        )  # fmt: skip
+
+    def _seconds_left(self) -> float:
+        """Until the first limit at the present speed; infinite before anything was measured."""
+        limits = [math.inf]
+        if self._options.budget_s is not None:
+            limits.append(self._options.budget_s - self._elapsed())
+        if self._options.trials is not None and self._trials:
+            left = self._options.trials - self._scheduler.trials
+            limits.append(left * self._elapsed() / self._trials)
+        return max(0.0, min(limits))
+
+
+def _default_model(seed: int) -> CostModel:
+    # Here, not above: LightGBM must not be imported before the runner's clean process has started.
+    from costmodel.gbdt import GbdtOptions, GradientBoostedModel
+
+    return GradientBoostedModel(GbdtOptions(seed=seed))
