@@ -1,0 +1,92 @@
+"""Generation rules: which sketches a program gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+from tests.targets import AVX512, SMALL
+from tests.workloads import WORKLOADS, conv2d_relu, matmul_dag
+
+from sketch.errors import ScheduleError
+from sketch.gpu_targets import cuda_target
+from sketch.program import StagePlan
+from sketch.rules.generate import MAX_SKETCHES, default_rules, generate
+from sketch.rules.inline import InlineStage
+from sketch.rules.rule import State, Verdict
+from sketch.rules.simple import schedule_simply
+from sketch.rules.tiling import REGISTER_TILE, MultiLevelTilingWithFusion
+
+
+def test_sketches_of_every_workload(golden: Callable[[str, str], None]) -> None:
+    counts = []
+    for name, make in WORKLOADS.items():
+        sketches = generate(make(), AVX512)
+        assert len({s.key for s in sketches}) == len(sketches)
+        counts.append(f"{name}: {len(sketches)}")
+    golden("counts", "\n".join(counts))
+
+
+@pytest.mark.parametrize("name", ["matmul", "conv2d_relu", "softmax", "depthwise", "stencil"])
+def test_form_of_sketches(name: str, golden: Callable[[str, str], None]) -> None:
+    golden(name, "\n\n".join(str(s) for s in generate(WORKLOADS[name](), AVX512)))
+
+
+def test_form_of_gpu_sketches(golden: Callable[[str, str], None]) -> None:
+    dag = matmul_dag(constant=False)
+    golden("matmul_gpu", "\n\n".join(str(s) for s in generate(dag, cuda_target("sm_90"))))
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_no_task_drowns_in_structure(name: str) -> None:
+    assert 1 <= len(generate(WORKLOADS[name](), SMALL)) <= MAX_SKETCHES
+
+
+def test_epilogues_are_fused_into_the_tile() -> None:
+    for sketch in generate(conv2d_relu(), AVX512):
+        roots = [p for p in sketch.program.stages if p.attach is None]
+        assert len(roots) == 1
+        assert len(sketch.program.stages) == 2
+
+
+def test_names_do_not_matter() -> None:
+    first = generate(matmul_dag(), AVX512)
+    assert [len(s.decisions) for s in first] == [
+        len(s.decisions) for s in generate(WORKLOADS["matmul"](), AVX512)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class OnlySimple:
+    """A user's rule: schedule every reduction without tiling."""
+
+    eager: ClassVar[bool] = False
+
+    def applies(self, state: State, stage: StagePlan) -> Verdict:
+        return Verdict.APPLY_AND_STOP if stage.op.reduce is not None else Verdict.SKIP
+
+    def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
+        return (schedule_simply(state, stage.op.name),)
+
+
+def test_user_rules_come_first() -> None:
+    sketches = generate(matmul_dag(), AVX512, (OnlySimple(), *default_rules(AVX512)))
+    assert len(sketches) == 1
+    assert [p.op.name for p in sketches[0].program.stages] == ["C"]
+
+
+def test_tile_structures_are_an_option() -> None:
+    rules = tuple(
+        MultiLevelTilingWithFusion(structures=(REGISTER_TILE,))
+        if isinstance(rule, MultiLevelTilingWithFusion)
+        else rule
+        for rule in default_rules(AVX512)
+    )
+    assert len(generate(matmul_dag(), AVX512, rules)) < len(generate(matmul_dag(), AVX512))
+
+
+def test_rules_that_leave_a_stage_out_are_an_error() -> None:
+    with pytest.raises(ScheduleError, match="no rule applies to stage"):
+        generate(matmul_dag(), AVX512, (InlineStage(),))
