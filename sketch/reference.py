@@ -147,7 +147,7 @@ def _tile_boundary(last: Array, dimension: int, tile: int, rng: np.random.Genera
 
 def _compute_at(dag: ComputeDAG, values: Values, wanted: dict[int, Array]) -> None:
     """Compute every stage at the points it is needed at; cheap or densely needed ones whole."""
-    whole: set[int] = set()
+    whole = {id(op) for op in dag.stages if id(op) in wanted and not op.shape}
     for op in reversed(dag.stages):
         if id(op) in whole:
             whole.update(id(producer) for producer in dag.producers(op))
@@ -175,7 +175,12 @@ def _add_needs(op: Compute, wanted: dict[int, Array], whole: set[int]) -> None:
             continue
         cheap = stage_flops(producer) <= CHEAP_STAGE_FLOPS
         loads = any(isinstance(n, Load) for access in accesses for i in access for n in walk(i))
-        if cheap or loads or trips * len(points) * len(accesses) > ENUMERATE_UP_TO:
+        if (
+            not tensor.shape
+            or cheap
+            or loads
+            or trips * len(points) * len(accesses) > ENUMERATE_UP_TO
+        ):
             whole.add(id(producer))
             continue
         flat = np.concatenate([_flat_reads(op, points, a, tensor.shape) for a in accesses])
@@ -203,7 +208,9 @@ def _collect_samples(dag: ComputeDAG, values: Values, points: dict[int, Array]) 
     for tensor in dag.outputs:
         name, at = output_name(tensor), points[id(tensor.op)]
         positions.setdefault(name, []).append(_output_positions(tensor, at))
-        found.setdefault(name, []).append(values[id(tensor.op)][tensor.output][tuple(at.T)])
+        found.setdefault(name, []).append(
+            values[id(tensor.op)][tensor.output][tuple(at.T)].reshape(-1)
+        )
         shapes[name] = output_shape(tensor)
     return Reference(
         {

@@ -119,14 +119,13 @@ def _count(window: Window, position: Axis, with_pad: bool) -> Expr | int:
     low = -window.before if with_pad else 0
     high = window.extent + (window.after if with_pad else 0)
     first, last = -window.before, (position.extent - 1) * window.stride - window.before
-    start = position * window.stride - window.before
-    step = window.dilation
+    offset, step = position * window.stride, window.dilation
     begin: Expr | int = 0
     if first < low:
-        begin = maximum((low - start + (step - 1)) // step, 0)
+        begin = maximum((low + window.before + step - 1 - offset) // step, 0)
     end: Expr | int = window.kernel
     if last + window.reach > high:
-        end = minimum((high - start + (step - 1)) // step, window.kernel)
+        end = minimum((high + window.before + step - 1 - offset) // step, window.kernel)
     return end - begin
 
 

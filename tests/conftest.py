@@ -1,0 +1,42 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="rewrite tests/golden with what tests produce"
+    )
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """``golden(name, text)``: compare with tests/golden/<test file>/<name>.txt."""
+    folder = GOLDEN / request.path.stem.removeprefix("test_")
+
+    def check(name: str, text: str) -> None:
+        path = folder / f"{name}.txt"
+        if request.config.getoption("--update-golden"):
+            folder.mkdir(parents=True, exist_ok=True)
+            path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+            return
+        if not path.exists():
+            pytest.fail(f"{path} does not exist; run pytest with --update-golden")
+        assert text.rstrip("\n") == path.read_text(encoding="utf-8").rstrip("\n"), (
+            f"differs from {path}; if that is right, run pytest with --update-golden"
+        )
+
+    return check
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)

@@ -1,0 +1,44 @@
+"""The structural key on random expressions: spelling never shows, structure always does."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sketch.dag import ComputeDAG
+from sketch.expr import binary
+from sketch.tensor import compute, placeholder
+
+trees = st.recursive(
+    st.sampled_from([0, 1, 2]),
+    lambda inner: st.tuples(st.sampled_from(["add", "mul", "sub", "max", "div"]), inner, inner),
+    max_leaves=8,
+)
+COMMUTATIVE = ("add", "mul", "max")
+
+
+def build(tree, swap, names, order):
+    inputs = [placeholder((5,), name=names[n]) for n in range(3)]
+
+    def node(part, i):
+        if isinstance(part, int):
+            return inputs[order[part]][i] + 0.5
+        op, lhs, rhs = part
+        if swap and op in COMMUTATIVE:
+            lhs, rhs = rhs, lhs
+        return binary(op, node(lhs, i), node(rhs, i))
+
+    return ComputeDAG([compute((5,), lambda i: node(tree, i) + 1.0, name=names[3])])
+
+
+@settings(max_examples=200, deadline=None)
+@given(trees, st.permutations(range(3)))
+def test_names_and_operand_order_do_not_show(tree, order):
+    key = build(tree, False, ("a", "b", "c", "out"), (0, 1, 2)).key
+    assert key == build(tree, True, ("x", "y", "z", "w"), (0, 1, 2)).key
+    assert key == build(tree, False, ("c", "a", "b", "d"), order).key
+
+
+@settings(max_examples=100, deadline=None)
+@given(trees)
+def test_structure_shows(tree):
+    key = build(tree, False, ("a", "b", "c", "out"), (0, 1, 2)).key
+    assert key != build(("sub", tree, tree), False, ("a", "b", "c", "out"), (0, 1, 2)).key
