@@ -25,6 +25,8 @@ class ScheduleOnThreads:
         """One state."""
         name, axes = stage.op.name, [a.name for a in stage.op.axes]
         reduce = [f"{a.name}.0" for a in stage.op.reduce_axes]
+        if not axes:  # a single value: one thread reduces
+            return (state.done([name]),)
         blocks = [f"{a}.0" for a in axes]
         thread = f"{axes[-1]}.1"
         state = state.then(
