@@ -31,7 +31,7 @@ $(DEV_STAMP): $(SETUP_INPUTS)
 
 $(RIVALS_STAMP): $(SETUP_INPUTS) benchmarks/requirements.txt
 	@scripts/setup $(VENV) onnx
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -r benchmarks/requirements.txt
 	@touch $@
 
 tune: $(RUN_STAMP)

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from numpy.typing import NDArray
 
 from autosched.errors import TaskError
 from autosched.measure.protocol import Candidate
@@ -18,6 +20,7 @@ from sketch.target import Target
 if TYPE_CHECKING:
     from autosched.options import TuneOptions
     from autosched.report.progress import Progress
+    from autosched.runtime.module import Module
     from autosched.search.space import Space
     from autosched.tuner import TuneResult
     from codegen.kernel import Kernel
@@ -151,6 +154,14 @@ class Task:
 
         best = self.candidate(log)
         return build(lower(best.sketch, dict(best.values)), self.target)
+
+    def module(
+        self, constants: Mapping[str, NDArray[Any]] | None = None, log: Path | None = None
+    ) -> Module:
+        """``candidate(log)`` as a module that runs on arrays; packs the given constants."""
+        from autosched.task_module import task_module
+
+        return task_module(self, constants, log)
 
     def explain(self, log: Path | None = None) -> str:
         """Text: the schedule as loops, its time against what the machine could do, and the rest."""

@@ -1,0 +1,145 @@
+"""Regenerates the results in README.md from the JSON files in benchmarks/results.
+
+``python -m benchmarks.readme_table`` writes; with ``--check`` it fails if that changed anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+RESULTS = ROOT / "benchmarks" / "results"
+BEGIN = "<!-- results: begin (written by benchmarks/readme_table.py) -->"
+END = "<!-- results: end -->"
+RIVALS = ("openvino", "onnxruntime", "onednn", "torch_inductor", "torch_eager")
+LABELS = {
+    "openvino": "OpenVINO",
+    "onnxruntime": "onnxruntime",
+    "onednn": "oneDNN packed",
+    "torch_inductor": "torch inductor",
+    "torch_eager": "torch eager",
+}
+
+Json = dict[str, Any]
+
+
+def read(results: Path, name: str) -> Json | None:
+    """The content of one result file, if there is one."""
+    file = results / f"{name}.json"
+    return json.loads(file.read_text()) if file.exists() else None
+
+
+def comparison_table(rows: Sequence[Json]) -> Iterator[str]:
+    """Milliseconds of all contenders and the ratio, as Markdown."""
+    rivals = [r for r in RIVALS if any(r in row["rivals_ms"] for row in rows)]
+    head = ["", "threads", "autosched", *(LABELS[r] for r in rivals), "ratio (low)", "of FMA peak"]
+    yield _line(head)
+    yield _line(["---", *["---:"] * (len(head) - 1)])
+    for row in rows:
+        share = row.get("peak_share")
+        yield _line(
+            [
+                row["name"].replace("_", " "),
+                str(row["threads"]),
+                f"**{_ms(row['ours_ms'])}**",
+                *(_ms(row["rivals_ms"].get(rival)) for rival in rivals),
+                f"{row['ratio']:.2f} ({row['ratio_low']:.2f})" if "ratio" in row else "",
+                "" if share is None else f"{share:.0%}",
+            ]
+        )
+
+
+def environment(content: Json) -> str:
+    """One sentence: machine and versions."""
+    machine, versions = content["machine"], content["versions"]
+    names = [f"{n} {v}" for n, v in versions.items() if v != "not installed" and n != "autosched"]
+    return f"{machine['cpu']}, {machine['cores']} cores; {', '.join(names)}."
+
+
+def figures(results: Path) -> Iterator[str]:
+    """Single figures about tuning itself."""
+    compile_time = read(results, "compile_time")
+    if compile_time is not None:
+        yield f"- A typical candidate compiles in {compile_time['rows'][-1]['ours_ms']:.0f} ms."
+    search = read(results, "search")
+    if search is not None:
+        rates = [row["candidates_per_s"] for row in search["rows"] if "candidates_per_s" in row]
+        yield (
+            f"- Features, prediction and evolution: {min(rates):,.0f} scored candidates per second "
+            "on one core, cold start included."
+        )
+        last = search["rows"][-1]
+        if last.get("median_trials") is not None:
+            yield (
+                f"- The evolutionary search needs {last['median_trials']:g} trials (median) to be "
+                "as good as 128 random ones."
+            )
+    rate = read(results, "tuning_rate")
+    if rate is not None:
+        yield f"- {rate['rows'][0]['trials_per_s']:.1f} trials per second while tuning ResNet-18."
+
+
+def generate(results: Path) -> str:
+    """All that stands between the markers."""
+    lines: list[str] = []
+    for name, title in (("networks", "Networks, batch 1"), ("ops", "Single operators")):
+        content = read(results, name)
+        if content is not None:
+            lines += [f"**{title}**, float32, milliseconds (smaller is better):", ""]
+            lines += [*comparison_table(content["rows"]), "", environment(content), ""]
+    lines += figures(results)
+    if not lines:
+        return "Run `make bench` to measure on your machine."
+    lines.append("")
+    lines.append(
+        "*ratio*: fastest rival / autosched, and the lower end of its bootstrap 90 % interval over "
+        "interleaved rounds.  `make bench` measures all of it again."
+    )
+    return "\n".join(lines)
+
+
+def replaced(readme: str, content: str) -> str:
+    """``readme`` with what is between its markers replaced.
+
+    Raises:
+        ValueError: a marker is missing.
+    """
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"README has no {BEGIN!r} ... {END!r}")
+    return f"{before}{BEGIN}\n{content}\n{END}{after}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _ms(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+
+
+def main() -> None:
+    """Write or check."""
+    parser = argparse.ArgumentParser(description="Regenerate the results in README.md.")
+    parser.add_argument("--check", action="store_true", help="fail if README.md is out of date")
+    arguments = parser.parse_args()
+    old = README.read_text()
+    new = replaced(old, generate(RESULTS))
+    if arguments.check:
+        sys.exit(
+            "README.md is out of date: run python -m benchmarks.readme_table" if new != old else 0
+        )
+    README.write_text(new)
+
+
+if __name__ == "__main__":
+    main()
