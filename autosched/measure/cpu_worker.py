@@ -137,7 +137,8 @@ class TimingWorker:
         try:
             outputs = loaded.arrays[len(loaded.arrays) - 1 - loaded.outputs : -1]
             named = dict(zip(task.dag.output_names, outputs, strict=True))
-            return float(task.reference.check(named))
+            shaped = {name: array.reshape(task.shapes[name]) for name, array in named.items()}
+            return float(task.reference.check(shaped))
         except Exception as error:  # the boundary
             return failure("verify", error)
 

@@ -1,5 +1,7 @@
 """Errors of the measuring layer."""
 
+from typing import Any
+
 from sketch.errors import AutoschedError
 
 
@@ -17,6 +19,9 @@ class ChildDiedError(MeasureError):
         self.kind, self.output = kind, output
         super().__init__(f"a measuring child process died ({kind})", output)
 
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return type(self), (self.kind, self.output)
+
 
 class ChildTimeoutError(MeasureError):
     """A child process did not answer in time and was killed; ``seconds`` is what it was given."""
@@ -24,3 +29,6 @@ class ChildTimeoutError(MeasureError):
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         super().__init__(f"a measuring child process gave no answer in {seconds:g} s")
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return type(self), (self.seconds,)

@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -35,14 +36,20 @@ def reference_of(function: Callable[..., Any]) -> str:
 
 
 def _importable(module: str) -> bool:
-    if module == "__main__":
-        return False
-    try:
-        found = importlib.util.find_spec(module)
-    except (ImportError, ValueError):
-        return False
+    """Whether a fresh process with our ``sys.path`` finds the same file under this name.
+
+    Not ``find_spec``: it answers from ``sys.modules``, for modules loaded in any other way too.
+    """
     loaded = getattr(sys.modules.get(module), "__file__", None)
-    return found is not None and found.origin == loaded
+    if module == "__main__" or loaded is None:
+        return False
+    stem = Path(*module.split("."))
+    places = (stem.with_suffix(".py"), stem / "__init__.py")
+    return any(
+        (Path(entry) / place).resolve() == Path(loaded).resolve()
+        for entry in sys.path
+        for place in places
+    )
 
 
 def resolve(reference: str) -> Callable[..., Any]:

@@ -58,9 +58,11 @@ class LocalRunner:
         self._tasks: dict[str, TaskState] = {}
         self._building: dict[int, list[Future[Built]]] = {}
         self._tickets = 0
+        self._closed = False
 
     def submit(self, task: MeasuredTask, candidates: Sequence[Candidate]) -> Ticket:
         """Start compiling a batch in the background and return at once."""
+        self._check_open()
         state = self._state(task)
         if self.options.check != "none":
             self._ask_reference(state)
@@ -116,6 +118,7 @@ class LocalRunner:
 
     def close(self) -> None:
         """End all processes; a second call does nothing."""
+        self._closed = True
         self._pool.close()
         self._timer.close()
         self._zygote.close()
@@ -131,6 +134,10 @@ class LocalRunner:
     ) -> None:
         self.close()
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise MeasureError("the runner is closed", hint="make a new one")
+
     def _state(self, task: MeasuredTask) -> TaskState:
         if task.key not in self._tasks:
             self._tasks[task.key] = TaskState(task.key, pickle.dumps(task.dag))
@@ -142,6 +149,7 @@ class LocalRunner:
 
     def _take(self, ticket: Ticket) -> list[Built]:
         """The kernels of a batch, once nothing at all is being compiled."""
+        self._check_open()
         if ticket.number not in self._building:
             raise MeasureError(
                 f"batch {ticket.number} is not waiting", hint="collect each ticket once"

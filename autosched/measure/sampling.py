@@ -27,8 +27,9 @@ def burst(run: Callable[[int], float], best_s: float, options: MeasureOptions) -
     first = run(1)
     if first > options.drop_first * best_s:
         return (first,)
-    samples = [first, run(inner_runs(first, options))]
-    spent = sum(samples)
+    runs = inner_runs(first, options)
+    samples = [first, run(runs)]
+    spent = first + samples[1] * runs
     if min(samples) > options.drop_second * best_s:
         return tuple(samples)
     runs = inner_runs(min(samples), options)

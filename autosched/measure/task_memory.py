@@ -11,7 +11,7 @@ from autosched.measure.errors import MeasureError
 from autosched.measure.execution import Array, aligned_copy, aligned_empty
 from autosched.measure.result import Failure
 from codegen.kernel import Argument
-from sketch.dag import ComputeDAG
+from sketch.dag import ComputeDAG, output_name, output_shape
 from sketch.packing import Packing
 from sketch.reference import Reference
 
@@ -35,6 +35,11 @@ class TaskMemory:
     reference: Reference | Failure
     packed: dict[tuple[str, str], Array] = field(default_factory=dict)
     outputs: dict[tuple[str, str, tuple[int, ...]], Array] = field(default_factory=dict)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the results by name."""
+        return {output_name(tensor): output_shape(tensor) for tensor in self.dag.outputs}
 
     def input(self, argument: Argument, packing: Packing | None) -> Array:
         """The array for an input or a constant; packed constants are kept."""

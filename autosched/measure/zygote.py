@@ -85,7 +85,7 @@ class Zygote:
 
     def _started(self) -> Channel:
         if self._closed:
-            raise MeasureError("the runner is closed", hint="make a new one")
+            raise MeasureError("the measuring processes were ended")
         if self._control is None:
             ours, theirs = socket.socketpair()
             with tempfile.TemporaryFile() as errors, theirs:

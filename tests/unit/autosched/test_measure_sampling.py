@@ -1,0 +1,54 @@
+import math
+
+import pytest
+
+from autosched.measure.options import MeasureOptions
+from autosched.measure.sampling import burst, inner_runs
+
+OPTIONS = MeasureOptions(samples=10, min_sample_s=200e-6, burst_s=0.5)
+
+
+class Clock:
+    """A kernel that takes given times, the last one for ever; keeps how often it ran per sample."""
+
+    def __init__(self, *seconds):
+        self.seconds, self.runs = list(seconds), []
+
+    def __call__(self, runs):
+        self.runs.append(runs)
+        return self.seconds.pop(0) if len(self.seconds) > 1 else self.seconds[0]
+
+
+def test_a_good_candidate_gets_all_samples():
+    clock = Clock(1.2e-3, 1.1e-3, 1e-3)
+    assert burst(clock, 1e-3, OPTIONS) == (1.2e-3, 1.1e-3, *[1e-3] * 8)
+    assert clock.runs == [1] * 10
+
+
+def test_without_a_best_nothing_is_dropped():
+    assert len(burst(Clock(1e-3), math.inf, OPTIONS)) == 10
+
+
+def test_a_slow_first_run_is_enough_above_twice_the_best():
+    assert burst(Clock(2.1e-3), 1e-3, OPTIONS) == (2.1e-3,)
+
+
+def test_two_runs_are_enough_above_one_and_a_half():
+    assert burst(Clock(1.9e-3, 1.6e-3), 1e-3, OPTIONS) == (1.9e-3, 1.6e-3)
+    assert len(burst(Clock(1.9e-3, 1.4e-3), 1e-3, OPTIONS)) == 10
+
+
+def test_short_runs_are_repeated_inside_a_sample():
+    clock = Clock(40e-6, 20e-6)
+    burst(clock, math.inf, OPTIONS)
+    assert clock.runs == [1, 5, *[10] * 8]
+
+
+def test_long_runs_stop_at_the_burst_limit():
+    assert len(burst(Clock(0.2), math.inf, OPTIONS)) == 3
+
+
+@pytest.mark.parametrize("state", ["l2_cold", "dram_cold"])
+def test_cold_caches_allow_one_run_a_sample(state):
+    assert inner_runs(1e-6, MeasureOptions(cache_state=state)) == 1
+    assert inner_runs(9e-6, MeasureOptions()) == 23
