@@ -7,13 +7,22 @@ import re
 from codegen.kernel import Kernel, argument_of
 from codegen.llvm.machine import emit_object, triple_of
 from codegen.llvm.module import ModuleText, emit_module
+from codegen.passes.clip import clip
+from codegen.passes.fuse import fuse
+from codegen.passes.legalize import legalize
+from codegen.passes.promote import promote
+from codegen.passes.simplify import simplify
+from codegen.passes.specialize import specialize
 from sketch.loopnest import LoopNest
 from sketch.target import Target
 
 
 def prepare(nest: LoopNest, target: Target) -> LoopNest:
     """Run all passes: nest to nest."""
-    return nest
+    nest = legalize(simplify(nest), target)
+    nest = clip(promote(nest, target))
+    nest = simplify(specialize(nest, target))
+    return fuse(nest, target)
 
 
 def emit(nest: LoopNest, target: Target, symbol: str) -> ModuleText:

@@ -273,6 +273,7 @@ class Loops:
         paths: list[tuple[str, dict[Cell, Value]]] = []
         join = self.writer.label("join")
         for position, case in enumerate(cases):
+            self.scope.dynamic[node.var] = known
             last = position == len(cases) - 1
             following = join
             if not last:

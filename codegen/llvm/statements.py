@@ -81,14 +81,16 @@ class Statements:
     def _dynamic_mask(self, form: Form, predicate: Predicate) -> str:
         """``low <= form < high`` for each lane, as one unsigned comparison."""
         width = self.scope.width
-        base = self.scope.scalar(form.dynamic, form.const - predicate.low)
+        least, most = self.scope.interval(form)
+        first, end = max(predicate.low, least), min(predicate.high, most + 1)
+        base = self.scope.scalar(form.dynamic, form.const - first)
         kind = f"<{width} x i32>"
         narrow = self.memory.cached(("i32", base), f"trunc i64 {base} to i32")
         uniform = self.memory.splat(narrow, "i32", width)
         steps = lane_constants(form.lane, width).replace("i64 ", "i32 ")
         value = self.memory.cached(("lanes", uniform, form.lane),
                                    f"add {kind} {uniform}, {steps}")
-        bound = predicate.high - predicate.low
+        bound = end - first
         return self.memory.cached(("mask", value, bound),
                                   f"icmp ult {kind} {value}, splat (i32 {bound})")
 

@@ -38,14 +38,21 @@ def is_dynamic(loop: Loop) -> bool:
     return loop.kind not in STATIC_KINDS
 
 
-def map_expr(expr: Expr, leaf: Callable[[Expr], Expr]) -> Expr:
-    """Rebuild an expression with ``leaf`` applied to everything that is not an operator."""
+def _same(node: Expr) -> Expr:
+    return node
+
+
+def map_expr(
+    expr: Expr, leaf: Callable[[Expr], Expr], finish: Callable[[Expr], Expr] = _same
+) -> Expr:
+    """Rebuild an expression with ``leaf`` applied to everything that is not an operator, and
+    ``finish`` to every rebuilt node."""
     memo: dict[int, Expr] = {}
 
     def visit(node: Expr) -> Expr:
         known = memo.get(id(node))
         if known is None:
-            known = memo[id(node)] = _map_operands(node, visit, leaf)
+            known = memo[id(node)] = finish(_map_operands(node, visit, leaf))
         return known
 
     return visit(expr)

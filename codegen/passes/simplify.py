@@ -1,0 +1,223 @@
+"""Simplify: drop single-trip loops, decided predicates and selects, dead statements.
+
+    for i in 0..1: { for k in 0..9: acc[i] += x[k]  if 0 <= k < 9 }
+    ->
+    for k in 0..9: acc[0] += x[k]
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from codegen.passes.affine import Ranges, constant, decide, interval, loop_range
+from codegen.passes.rewrite import Nodes, map_body, map_expr, substitute
+from sketch.expr import COMPARISON, Binary, Const, Expr, Reducer, Select
+from sketch.loopnest import (
+    Affine,
+    AffineValue,
+    Allocate,
+    Branch,
+    Case,
+    Loop,
+    LoopNest,
+    LoopVar,
+    Node,
+    Predicate,
+    Store,
+)
+
+_ANY = 1 << 62
+
+
+def simplify(nest: LoopNest) -> LoopNest:
+    """The nest without what intervals prove superfluous."""
+    return replace(nest, roots=simplify_nodes(nest.roots, {}))
+
+
+def simplify_nodes(nodes: Nodes, ranges: Ranges) -> Nodes:
+    """Simplify a sequence inside loops whose variables have ``ranges``."""
+    new: list[Node] = []
+    for node in nodes:
+        new.extend(_simplify_node(node, ranges))
+    same = len(new) == len(nodes) and all(a is b for a, b in zip(new, nodes, strict=True))
+    return nodes if same else tuple(new)
+
+
+def _simplify_node(node: Node, ranges: Ranges) -> Nodes:
+    match node:
+        case Store():
+            return _simplify_store(node, ranges)
+        case Loop():
+            return _simplify_loop(node, ranges)
+        case Allocate():
+            new = map_body(node, lambda body: simplify_nodes(body, ranges))
+            assert isinstance(new, Allocate)
+            return (new,) if new.body else ()
+        case Branch():
+            return _simplify_branch(node, ranges)
+
+
+def _simplify_loop(loop: Loop, ranges: Ranges) -> Nodes:
+    if loop.extent == 1 and not loop.clip:
+        return simplify_nodes(substitute(loop.body, {loop.var: constant(0)}), ranges)
+    inner = {**ranges, loop.var: loop_range(loop)}
+    clip: list[Predicate] = []
+    for predicate in loop.clip:
+        verdict = decide(predicate, inner)
+        if verdict is False:
+            return ()
+        if verdict is None:
+            clip.append(predicate)
+    body = simplify_nodes(loop.body, inner)
+    if not body:
+        return ()
+    if len(clip) != len(loop.clip):
+        return _simplify_loop(replace(loop, clip=tuple(clip), body=body), ranges)
+    return (loop,) if body is loop.body else (replace(loop, body=body),)
+
+
+def _simplify_branch(node: Branch, ranges: Ranges) -> Nodes:
+    low, high = ranges[node.var]
+    cases: list[Case] = []
+    for case in node.cases:
+        start, end = max(low, case.low), min(high, case.high)
+        if start > end:
+            continue
+        body = simplify_nodes(case.body, {**ranges, node.var: (start, end)})
+        cases.append(Case(start, end, body))
+    if len(cases) == 1:
+        return cases[0].body
+    return (Branch(node.var, tuple(cases)),) if any(case.body for case in cases) else ()
+
+
+def _simplify_store(store: Store, ranges: Ranges) -> Nodes:
+    store = select_to_predicates(store)
+    kept: list[Predicate] = []
+    for predicate in store.predicates:
+        verdict = decide(predicate, ranges)
+        if verdict is False:
+            return ()
+        if verdict is None and predicate not in kept:
+            kept.append(predicate)
+    values = tuple(_fold_selects(value, ranges) for value in store.values)
+    same = all(a is b for a, b in zip(values, store.values, strict=True))
+    if same and len(kept) == len(store.predicates):
+        return (store,)
+    return (replace(store, values=values, predicates=tuple(kept)),)
+
+
+def select_to_predicates(store: Store) -> Store:
+    """``acc += x if c else 0`` is ``acc += x`` under the predicate c, for any reducer's identity."""
+    reducer = store.reducer
+    if reducer is None or len(store.values) != 1:
+        return store
+    value = store.values[0]
+    while isinstance(value, Select) and _is_identity(reducer, value.otherwise):
+        predicates = predicates_of(value.condition)
+        if predicates is None:
+            break
+        value = value.then
+        store = replace(store, values=(value,), predicates=(*store.predicates, *predicates))
+    return store
+
+
+def _is_identity(reducer: Reducer, expr: Expr) -> bool:
+    return isinstance(expr, Const) and expr.value == reducer.identity[0].value
+
+
+def predicates_of(condition: Expr) -> list[Predicate] | None:
+    """A conjunction of affine comparisons as predicates, None where it is something else."""
+    if not isinstance(condition, Binary):
+        return None
+    if condition.op == "and":
+        lhs, rhs = predicates_of(condition.lhs), predicates_of(condition.rhs)
+        return None if lhs is None or rhs is None else [*lhs, *rhs]
+    lhs_form, rhs_form = affine_of(condition.lhs), affine_of(condition.rhs)
+    if condition.op not in COMPARISON or lhs_form is None or rhs_form is None:
+        return None
+    return _comparison(condition.op, lhs_form + rhs_form.scale(-1))
+
+
+def _comparison(op: str, difference: Affine) -> list[Predicate] | None:
+    """``difference op 0`` as predicates."""
+    if op == "ne":
+        return None
+    low = {"ge": 0, "gt": 1, "eq": 0}.get(op, -_ANY)
+    high = {"lt": 0, "le": 1, "eq": 1}.get(op, _ANY)
+    return [Predicate(difference, low, high)]
+
+
+def affine_of(expr: Expr) -> Affine | None:
+    """The affine form of an integer expression, None where it has none."""
+    match expr:
+        case AffineValue(index):
+            return index
+        case LoopVar():
+            return Affine(((expr, 1),))
+        case Const(value, dtype) if dtype != "float32":
+            return constant(int(value))
+        case Binary("add" | "sub" as op, lhs, rhs, _):
+            left, right = affine_of(lhs), affine_of(rhs)
+            if left is None or right is None:
+                return None
+            return left + (right if op == "add" else right.scale(-1))
+        case Binary("mul", lhs, rhs, _):
+            left, right = affine_of(lhs), affine_of(rhs)
+            if left is None or right is None:
+                return None
+            if not right.terms:
+                return left.scale(right.const)
+            return right.scale(left.const) if not left.terms else None
+        case _:
+            return None
+
+
+def _fold_selects(expr: Expr, ranges: Ranges) -> Expr:
+    """Take the branch of selects whose condition is the same everywhere."""
+
+    def leaf(node: Expr) -> Expr:
+        return node
+
+    def fold(node: Expr) -> Expr:
+        while isinstance(node, Select):
+            verdict = _truth(node.condition, ranges)
+            if verdict is None:
+                break
+            node = node.then if verdict else node.otherwise
+        return node
+
+    return map_expr(expr, leaf, fold)
+
+
+def _truth(condition: Expr, ranges: Ranges) -> bool | None:
+    match condition:
+        case Const(value, _):
+            return bool(value)
+        case Binary("and", lhs, rhs, _):
+            both = _truth(lhs, ranges), _truth(rhs, ranges)
+            return False if False in both else None if None in both else True
+        case Binary("or", lhs, rhs, _):
+            both = _truth(lhs, ranges), _truth(rhs, ranges)
+            return True if True in both else None if None in both else False
+        case Binary(op, lhs, rhs, _) if op in COMPARISON:
+            left, right = affine_of(lhs), affine_of(rhs)
+            if left is None or right is None:
+                return None
+            return _compare(op, interval(left + right.scale(-1), ranges))
+        case _:
+            return None
+
+
+def _compare(op: str, bounds: tuple[int, int]) -> bool | None:
+    """``x op 0`` for every x within the bounds, or None."""
+    low, high = bounds
+    if op in ("gt", "ge", "ne"):
+        opposite = _compare({"gt": "le", "ge": "lt", "ne": "eq"}[op], bounds)
+        return None if opposite is None else not opposite
+    if op == "lt":
+        return True if high < 0 else False if low >= 0 else None
+    if op == "le":
+        return True if high <= 0 else False if low > 0 else None
+    if low == high == 0:
+        return True
+    return False if low > 0 or high < 0 else None
