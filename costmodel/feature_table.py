@@ -161,6 +161,7 @@ _VALIDITY: Final = _group(
     ("tail_valid", "1", "share of the trips inside the extents (tails of tiles)"),
     ("tail_executed", "1", "share of the trips in register tiles not wholly outside the extents"),
     ("padding_valid", "1", "share of the trips inside the extents that are no padding"),
+    ("overcompute", "1", "operations of the whole program, all trips / those its DAG asks for"),
     ("guards", "1", "predicates of the statement and affine guards in its body"),
     ("copies", "1", "estimated copies specialised to edges"),
     ("instructions", "1", "estimated vector instructions of straight-line code"),

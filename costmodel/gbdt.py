@@ -44,12 +44,12 @@ class GbdtOptions:
         seed: of LightGBM; nothing is sampled, so it only breaks ties.
     """
 
-    trees: int = 200
-    more_trees: int = 30
-    tree_limit: int = 300
+    trees: int = 100
+    more_trees: int = 20
+    tree_limit: int = 200
     scratch_programs: int = 5000
     leaves: int = 16
-    learning_rate: float = 0.12
+    learning_rate: float = 0.2
     bins: int = 63
     least_rows: int = 5
     l2: float = 1.0

@@ -193,10 +193,10 @@ def _lines(ranges: list[_Range], access: Access, line_bytes: int) -> Quantity:
     if isinstance(strides[-1], int) and strides[-1] != 1:
         return _product(ranges)
     run, outer = ranges[-1].values, _product(ranges[:-1])
-    inner = access.buffer.shape[-1]
-    if len(ranges) > 1 and isinstance(inner, int) and inner < per_line:
+    inner = to_quantity(access.buffer.shape[-1])
+    if len(ranges) > 1 and not (isinstance(inner, float) and inner >= per_line):
         # A short innermost dimension that is read in full continues into the one before it.
-        full = run >= float(inner)
+        full = (run >= inner) & (inner < per_line)
         before = ranges[-2].values
         outer = where(full, outer / before, outer)
         run = where(full, run * before, run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,14 +56,13 @@ def extract(nest: LoopNest, count: int, dag: ComputeDAG, target: Target) -> Feat
         One row per statement and program, in the order of the nest.
     """
     statements = statements_of(nest)
-    shared = _shared_buffers(statements)
+    shared = shared_buffers(statements)
     originals = {t.name: math.prod(t.shape) for t in dag.inputs}
+    analyses = [analyse(statement, count, target) for statement in statements]
+    program = program_columns(analyses, dag.flops, len(nest.roots))
     values = np.zeros((len(statements), FEATURE_COUNT, count), dtype=np.float32)
-    for row, statement in enumerate(statements):
-        analysis = analyse(statement, count, target)
-        columns = _columns(analysis, shared, originals)
-        columns |= structure_columns(analysis, len(statements), len(nest.roots))
-        _write(values[row], columns)
+    for row, analysis in enumerate(analyses):
+        _write(values[row], {**program, **statement_columns(analysis, shared, originals)})
     return Features(values, tuple(statement.name for statement in statements))
 
 
@@ -76,14 +75,34 @@ def draft(nest: LoopNest, count: int, target: Target) -> Iterator[DraftTerms]:
         )
 
 
-def _columns(
+def program_columns(analyses: Sequence[Analysis], flops: float, roots: int) -> Columns:
+    """What all statements of a program share; ``flops``: what its DAG asks for."""
+    total: Quantity = 0.0
+    for analysis in analyses:
+        total = total + analysis.flops
+    return {
+        "statements": float(len(analyses)),
+        "root_share": 1.0 / roots,
+        "overcompute": total / flops if flops else 1.0,
+    }
+
+
+def statement_columns(
     analysis: Analysis, shared: frozenset[int], originals: Mapping[str, int]
 ) -> Columns:
+    """The features of one statement.
+
+    Args:
+        analysis: of the statement.
+        shared: ids of the buffers that other statements touch too.
+        originals: elements of each placeholder, before packing.
+    """
     tile, checks = register_tile(analysis), validity(analysis.main)
     traffic = cache_traffic(analysis)
     return {
         **computation_columns(analysis),
         **annotation_columns(analysis),
+        **structure_columns(analysis),
         **buffer_columns(analysis, traffic, shared),
         **intensity_columns(analysis),
         **cache_columns(analysis, traffic),
@@ -106,7 +125,7 @@ def _draft_columns(terms: DraftTerms) -> Columns:
     }
 
 
-def _shared_buffers(statements: tuple[Statement, ...]) -> frozenset[int]:
+def shared_buffers(statements: tuple[Statement, ...]) -> frozenset[int]:
     """Buffers that more than one statement touches."""
     users: dict[int, set[str]] = {}
     for statement in statements:

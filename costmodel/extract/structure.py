@@ -77,7 +77,7 @@ def branches(analysis: Analysis) -> Quantity:
     return total
 
 
-def structure_columns(analysis: Analysis, statements: int, roots: int) -> Columns:
+def structure_columns(analysis: Analysis) -> Columns:
     """Trips and numbers of loops."""
     reduces = tuple(loop for loop in analysis.loops if loop.reduce)
     serial = analysis.innermost(lambda loop: loop.reduce and is_branch(loop))
@@ -85,12 +85,10 @@ def structure_columns(analysis: Analysis, statements: int, roots: int) -> Column
         "trips": analysis.trips,
         "loops": _number(analysis.loops),
         "reduce_loops": _number(reduces),
-        "statements": float(statements),
         "innermost_reduce_trips": analysis.extent_at(serial),
         "reduce_trips": product(reduces),
         "branches": branches(analysis),
         "innermost_branch_trips": analysis.extent_at(analysis.innermost(is_branch)),
-        "root_share": 1.0 / roots,
     }
 
 

@@ -1,0 +1,99 @@
+"""Datasets: groups, relative times, failures, files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from costmodel.dataset import FAILURE_OVER_BEST, FAILURE_OVER_WORST, Dataset
+from costmodel.errors import CostModelError
+from costmodel.feature_table import FEATURE_COUNT
+from costmodel.features import Features
+
+
+def features(programs: int, statements: int, fill: float = 0.0) -> Features:
+    values = np.full((statements, FEATURE_COUNT, programs), fill, dtype=np.float32)
+    return Features(values, tuple(f"s{i}" for i in range(statements)))
+
+
+@pytest.fixture
+def dataset() -> Dataset:
+    result = Dataset()
+    result.append("a", features(3, 2, 1.0), [2.0, 1.0, None])
+    result.append("b", features(2, 1, 2.0), [30.0, 300.0])
+    result.append("a", features(1, 3, 3.0), [0.5])
+    result.append("c", features(1, 1, 4.0), [None])
+    return result
+
+
+def test_table_keeps_order_and_groups(dataset: Dataset) -> None:
+    table = dataset.table()
+    assert dataset.tasks == ("a", "b", "c") and len(dataset) == 7
+    assert table.groups.tolist() == [0, 0, 0, 1, 1, 0, 2]
+    assert table.offsets.tolist() == [0, 2, 4, 6, 7, 8, 11, 12]
+    assert table.rows.shape == (12, FEATURE_COUNT)
+    assert table.program_of_row().tolist() == [0, 0, 1, 1, 2, 2, 3, 4, 5, 5, 5, 6]
+
+
+def test_times_are_relative_to_the_best_of_a_task(dataset: Dataset) -> None:
+    relative = dataset.table().relative_times()
+    assert relative[[0, 1, 5]].tolist() == [4.0, 2.0, 1.0]
+    assert relative[[3, 4]].tolist() == [1.0, 10.0]
+
+
+def test_failures_rank_behind_every_success(dataset: Dataset) -> None:
+    relative = dataset.table().relative_times()
+    assert relative[2] == max(FAILURE_OVER_BEST, FAILURE_OVER_WORST * 4.0)
+    assert relative[6] == FAILURE_OVER_BEST
+
+
+def test_the_table_grows_with_the_dataset(dataset: Dataset) -> None:
+    before = dataset.table()
+    assert dataset.table() is before
+    dataset.append("b", features(1, 1), [10.0])
+    assert len(dataset.table().seconds) == 8
+    assert dataset.table().relative_times()[3] == 3.0
+
+
+def test_take(dataset: Dataset) -> None:
+    part = dataset.take(np.array([5, 3]))
+    assert part.tasks == ("a", "b")
+    assert part.table().rows[:, 0].tolist() == [3.0, 3.0, 3.0, 2.0]
+    assert part.table().seconds.tolist() == [0.5, 30.0]
+
+
+def test_files(dataset: Dataset, tmp_path: Path) -> None:
+    path = tmp_path / "data.npz"
+    dataset.save(path)
+    loaded = Dataset.load(path)
+    assert loaded.tasks == dataset.tasks
+    for name in ("rows", "offsets", "groups", "seconds"):
+        a, b = getattr(loaded.table(), name), getattr(dataset.table(), name)
+        np.testing.assert_array_equal(a, b)
+    loaded.append("d", features(1, 1), [1.0])
+    assert loaded.tasks[-1] == "d" and len(loaded) == 8
+
+
+def test_an_empty_dataset_can_be_saved(tmp_path: Path) -> None:
+    Dataset().save(tmp_path / "empty.npz")
+    assert len(Dataset.load(tmp_path / "empty.npz")) == 0
+
+
+def test_wrong_files_are_errors(tmp_path: Path, dataset: Dataset) -> None:
+    path = tmp_path / "data.npz"
+    path.write_bytes(b"nonsense")
+    with pytest.raises(CostModelError, match="not a dataset"):
+        Dataset.load(path)
+    table = dataset.table()
+    np.savez(path, version=np.array("0-old"), tasks=np.array(["a"]), rows=table.rows,
+             offsets=table.offsets, groups=table.groups, seconds=table.seconds)  # fmt: skip
+    with pytest.raises(CostModelError, match="version 0-old"):
+        Dataset.load(path)
+
+
+@pytest.mark.parametrize("seconds", [[1.0], [1.0, 0.0], [1.0, -1.0], [1.0, float("inf")]])
+def test_bad_times_are_errors(seconds: list[float]) -> None:
+    with pytest.raises(CostModelError):
+        Dataset().append("a", features(2, 1), seconds)

@@ -1,0 +1,71 @@
+"""The draft model: directions that must hold on any machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from costmodel.draft import draft_seconds
+from sketch.dag import ComputeDAG
+from sketch.lower import lower
+from sketch.operators.matmul import matmul
+from sketch.rules.generate import generate
+from sketch.sketch import Sketch
+from sketch.target import Target
+from sketch.tensor import placeholder
+
+
+@pytest.fixture(scope="module")
+def sketch(target: Target) -> Sketch:
+    a = placeholder((512, 512), name="a")
+    b = placeholder((512, 512), name="b", constant=True)
+    return generate(ComputeDAG([matmul(a, b)]), target)[0]
+
+
+def values(sketch: Sketch, target: Target, rows: int, vectors: int) -> dict[str, int]:
+    """Everything 1, but the register tile and two parallel tasks."""
+    row = {decision.name: 1 for decision in sketch.decisions}
+    row["matmul.i@3"], row["matmul.j@3"] = rows, vectors
+    row["matmul.i@2"] = 256 // rows
+    return row
+
+
+def estimate(sketch: Sketch, target: Target, rows: int, vectors: int) -> float:
+    return float(draft_seconds(lower(sketch, values(sketch, target, rows, vectors)), 1, target)[0])
+
+
+def test_accumulators_that_hide_the_latency_win(sketch: Sketch, target: Target) -> None:
+    good = estimate(sketch, target, 4, 2)
+    assert good < 0.6 * estimate(sketch, target, 1, 1)
+    assert good < estimate(sketch, target, 2, 1)
+
+
+def test_spills_are_punished(sketch: Sketch, target: Target) -> None:
+    more = replace(target, registers=32)
+    assert estimate(sketch, target, 8, 2) > 1.2 * estimate(sketch, more, 8, 2)
+    assert estimate(sketch, target, 4, 2) == estimate(sketch, more, 4, 2)
+
+
+def test_threads_help_where_there_are_tasks(sketch: Sketch, target: Target) -> None:
+    one, two = target.with_threads(1), target.with_threads(2)
+    row = values(sketch, target, 4, 2)
+    nest = lower(sketch, row)
+    assert draft_seconds(nest, 1, two)[0] < 0.8 * draft_seconds(nest, 1, one)[0]
+
+
+def test_wider_vectors_are_faster(sketch: Sketch, target: Target) -> None:
+    scalar = Target("cpu", "scalar", threads=2, vector_bytes=4, registers=16)
+    row = values(sketch, target, 4, 2)
+    nest = lower(sketch, row)
+    assert draft_seconds(nest, 1, target)[0] < 0.5 * draft_seconds(nest, 1, scalar)[0]
+
+
+def test_smaller_caches_are_not_faster(sketch: Sketch, target: Target) -> None:
+    tiny = Target(
+        "cpu", "tiny", threads=2, vector_bytes=32, registers=16, l1_bytes=1024, l2_bytes=8192,
+        l3_bytes=65536,
+    )  # fmt: skip
+    nest = lower(sketch, values(sketch, target, 4, 2))
+    assert np.all(draft_seconds(nest, 1, tiny) > draft_seconds(nest, 1, target))

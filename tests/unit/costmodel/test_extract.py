@@ -1,0 +1,138 @@
+"""Features: the table, one candidate against a population, and single groups by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from costmodel.draft import draft_seconds
+from costmodel.errors import CostModelError
+from costmodel.extract import extract
+from costmodel.extract.analysis import analyse
+from costmodel.extract.assemble import program_columns, shared_buffers, statement_columns
+from costmodel.extract.statement import statements_of
+from costmodel.feature_table import (
+    BUFFER_SLOTS,
+    FEATURE_COUNT,
+    FEATURE_INDEX,
+    FEATURE_NAMES,
+    FEATURES,
+    describe_features,
+)
+from costmodel.features import Features
+from sketch.dag import ComputeDAG
+from sketch.loopnest import LoopNest
+from sketch.lower import lower
+from sketch.population import Population
+from sketch.target import Target
+
+
+def test_the_table_is_consistent() -> None:
+    assert len(set(FEATURE_NAMES)) == len(FEATURES) == FEATURE_COUNT >= 90
+    assert all(f.doc and f.unit and f.group for f in FEATURES)
+    assert len(describe_features().splitlines()) == FEATURE_COUNT
+
+
+def test_one_candidate_equals_its_row_of_the_population(
+    populations: list[Population], target: Target
+) -> None:
+    for population in populations:
+        dag = population.sketch.dag
+        batch = extract(
+            lower(population.sketch, population.columns()), population.count, dag, target
+        )
+        for index in range(population.count):
+            single = extract(lower(population.sketch, population.row(index)), 1, dag, target)
+            assert single.statements == batch.statements
+            for s, name in enumerate(batch.statements):
+                both = zip(
+                    FEATURE_NAMES, single.values[s, :, 0], batch.values[s, :, index], strict=True
+                )
+                wrong = {f: (a, b) for f, a, b in both if not np.isclose(a, b, rtol=1e-5)}
+                assert not wrong, f"{name}, row {index}"
+
+
+def test_values_are_finite_and_shares_are_shares(
+    populations: list[Population], target: Target
+) -> None:
+    for population in populations:
+        nest = lower(population.sketch, population.columns())
+        features = extract(nest, population.count, population.sketch.dag, target)
+        assert np.isfinite(features.values).all()
+        for share in ("tail_valid", "tail_executed", "padding_valid", "lane_use"):
+            column = features.column(share)
+            assert (column > 0).all() and (column <= 1).all(), share
+        assert (features.column("imbalance") >= 1).all()
+        draft = draft_seconds(nest, population.count, target)
+        np.testing.assert_allclose(draft, features.draft_seconds(), rtol=1e-5)
+        assert (draft > 0).all()
+
+
+def test_every_feature_is_computed(populations: list[Population], target: Target) -> None:
+    population = populations[0]
+    nest = lower(population.sketch, population.columns())
+    statements = statements_of(nest)
+    analyses = [analyse(statement, population.count, target) for statement in statements]
+    computed = set(program_columns(analyses, 1.0, 1))
+    for analysis in analyses:
+        computed |= set(statement_columns(analysis, shared_buffers(statements), {}))
+    assert computed <= set(FEATURE_NAMES)
+    slots = {name for name in FEATURE_NAMES if name.startswith("buffer")}
+    operations = {name for name in FEATURE_NAMES if name.startswith("ops_")}
+    assert set(FEATURE_NAMES) - slots - operations <= computed
+    assert len(slots) % BUFFER_SLOTS == 0
+
+
+def test_output_trips_inside_the_extents_are_the_elements(
+    populations: list[Population], target: Target
+) -> None:
+    for population in populations:
+        nest = lower(population.sketch, population.columns())
+        dag = population.sketch.dag
+        features = extract(nest, population.count, dag, target)
+        output = dag.outputs[0]
+        expected = math.prod(output.shape)
+        if f"{output.name}.local" not in features.statements:
+            expected *= math.prod(axis.extent for axis in dag.stages[-1].reduce_axes)
+        row = features.statements.index(output.name)
+        valid = features.column("trips")[row] * features.column("tail_valid")[row]
+        np.testing.assert_allclose(valid, expected, rtol=1e-3)
+        assert (features.column("overcompute") > 0.5).all()
+
+
+def test_features_are_the_same_twice(populations: list[Population], target: Target) -> None:
+    population = populations[-1]
+    nest = lower(population.sketch, population.columns())
+    a, b = (extract(nest, population.count, population.sketch.dag, target) for _ in range(2))
+    assert np.array_equal(a.values, b.values)
+
+
+def test_the_target_matters(populations: list[Population], target: Target) -> None:
+    population = populations[0]
+    nest = lower(population.sketch, population.columns())
+    many = extract(nest, population.count, population.sketch.dag, target.with_threads(8))
+    few = extract(nest, population.count, population.sketch.dag, target)
+    assert (many.column("tasks_per_thread") < few.column("tasks_per_thread")).all()
+    assert (many.column("hw_threads") == 8).all()
+
+
+def test_an_empty_nest_is_an_error(target: Target, dag: ComputeDAG) -> None:
+    with pytest.raises(CostModelError, match="no store"):
+        extract(LoopNest("empty", (), (), ()), 1, dag, target)
+
+
+def test_rows_are_programs_by_statements() -> None:
+    values = np.zeros((2, FEATURE_COUNT, 3), dtype=np.float32)
+    values[1, FEATURE_INDEX["flops"]] = [5, 6, 7]
+    features = Features(values, ("a", "b"))
+    assert features.rows().shape == (6, FEATURE_COUNT)
+    assert features.rows()[:, FEATURE_INDEX["flops"]].tolist() == [0, 5, 0, 6, 0, 7]
+    assert features.offsets().tolist() == [0, 2, 4, 6]
+    assert features.take(np.array([2])).column("flops").tolist() == [[0], [7]]
+
+
+def test_features_of_a_wrong_shape_are_an_error() -> None:
+    with pytest.raises(CostModelError, match="2 statements"):
+        Features(np.zeros((1, FEATURE_COUNT, 3), dtype=np.float32), ("a", "b"))

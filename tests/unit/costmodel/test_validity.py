@@ -1,0 +1,52 @@
+"""Shares of predicates and guards, by hand and against enumeration."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from costmodel.extract.statement import LoopInfo
+from costmodel.extract.validity import Guard, share
+from sketch.loopnest import UNBOUNDED, LoopKind, LoopVar
+
+
+def loop(name: str, extent: int, stride: int = 1, reduce: bool = False) -> LoopInfo:
+    reach = float((extent - 1) * stride)
+    return LoopInfo(LoopVar(name), float(extent), float(stride), reach, LoopKind.SERIAL, reduce)
+
+
+def counted(guard: Guard, loops: tuple[LoopInfo, ...]) -> float:
+    coefficients = dict(guard.terms)
+    hits = total = 0
+    for trips in itertools.product(*(range(int(p.extent)) for p in loops)):
+        value = sum(
+            coefficients.get(p.var, 0) * trip * int(p.stride)
+            for p, trip in zip(loops, trips, strict=True)
+        )
+        hits += guard.low <= value < guard.high
+        total += 1
+    return hits / total
+
+
+@pytest.mark.parametrize("extent", [1, 7, 37, 48])
+def test_tails_are_exact(extent: int) -> None:
+    loops = (loop("i0", 4, 12), loop("i1", 3, 4), loop("i2", 4, 1))
+    guard = Guard(tuple((p.var, 1) for p in loops), 0, extent)
+    assert share(guard, loops) == pytest.approx(counted(guard, loops)) == extent / 48
+
+
+@pytest.mark.parametrize(("size", "stride"), [(7, 1), (14, 1), (56, 1), (28, 2), (112, 2)])
+def test_padding_is_close(size: int, stride: int) -> None:
+    out = size // stride
+    loops = (loop("h", out), loop("k", 3, reduce=True))
+    guard = Guard(((loops[0].var, stride), (loops[1].var, 1)), 1, size + 1)
+    assert share(guard, loops) == pytest.approx(counted(guard, loops), abs=0.02)
+
+
+def test_one_sided_guards_and_no_variables() -> None:
+    loops = (loop("i", 10),)
+    assert share(Guard(((loops[0].var, 1),), 5, UNBOUNDED), loops) == pytest.approx(0.5)
+    assert share(Guard(((loops[0].var, -1),), -UNBOUNDED, -4), loops) == pytest.approx(0.5)
+    assert share(Guard((), 0, 1), loops) == 1.0
+    assert share(Guard((), 1, 5), loops) == 0.0
