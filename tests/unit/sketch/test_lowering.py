@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.targets import AVX512, ODD, SMALL
-from tests.workloads import WORKLOADS, conv2d_relu, matmul_dag
 
 from sketch.errors import LoweringError
 from sketch.expr import children
@@ -18,6 +16,8 @@ from sketch.population import sample
 from sketch.rules.generate import generate
 from sketch.sketch import Sketch
 from sketch.target import Target
+from tests.targets import AVX512, ODD, SMALL
+from tests.workloads import WORKLOADS, conv2d_relu, matmul_dag
 
 
 def numbers(nest: LoopNest) -> list[Num]:

@@ -7,8 +7,6 @@ import sys
 
 import numpy as np
 import pytest
-from tests.targets import AVX512, SMALL
-from tests.workloads import conv2d_relu, matmul_dag, row_sum
 
 from sketch.errors import ScheduleError
 from sketch.feasible import feasible
@@ -25,6 +23,8 @@ from sketch.population import (
 )
 from sketch.rules.generate import generate
 from sketch.sketch import Sketch
+from tests.targets import AVX512, SMALL
+from tests.workloads import conv2d_relu, matmul_dag, row_sum
 
 SKETCHES = [s for dag in (matmul_dag(), conv2d_relu()) for s in generate(dag, SMALL)]
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
-from tests.targets import AVX512, SMALL
-from tests.workloads import WORKLOADS, conv2d_relu, matmul_dag
 
 from sketch.errors import ScheduleError
 from sketch.gpu_targets import cuda_target
@@ -18,6 +16,8 @@ from sketch.rules.inline import InlineStage
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
 from sketch.rules.tiling import REGISTER_TILE, MultiLevelTilingWithFusion
+from tests.targets import AVX512, SMALL
+from tests.workloads import WORKLOADS, conv2d_relu, matmul_dag
 
 
 def test_sketches_of_every_workload(golden: Callable[[str, str], None]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.workloads import conv2d_relu, matmul_dag, row_sum
 
 from sketch.errors import ScheduleError
 from sketch.program import initial_program, replay
@@ -22,6 +21,7 @@ from sketch.steps import (
     step_to_json,
 )
 from tests.targets import AVX512
+from tests.workloads import conv2d_relu, matmul_dag, row_sum
 
 
 def test_steps_survive_json_and_rebuild_the_same_sketch() -> None:
