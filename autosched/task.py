@@ -19,7 +19,7 @@ from sketch.target import Target
 
 if TYPE_CHECKING:
     from autosched.options import TuneOptions
-    from autosched.report.progress import Progress
+    from autosched.report.events import Progress
     from autosched.runtime.module import Module
     from autosched.search.space import Space
     from autosched.tuner import TuneResult

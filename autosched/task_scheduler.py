@@ -31,6 +31,7 @@ _STEP: Final = 1e-4
 # Rounds that a task should see on average: an evolution of one round is no evolution.
 _ROUNDS: Final = 5
 _LEAST_BATCH: Final = 4
+_YOUNG_BATCH: Final = 8
 _WARM_UP_SHARE: Final = 1 / 3
 # Seconds of a trial before any was made.
 _TRIAL_S: Final = 0.05
@@ -247,15 +248,19 @@ class TaskScheduler:
             limits.append(self._limit_s / trial_s)
         return min(limits)
 
-    def _batch(self) -> int:
-        """So small that every task gets some rounds on average."""
+    def _batch(self, trials: int = 2**31) -> int:
+        """So small that every task gets some rounds on average.
+
+        ``trials``: of the task so far; young tasks get small batches, as they learn most from each.
+        """
         share = self._total_trials() / (len(self.tasks) * _ROUNDS)
-        return int(min(self._options.search.batch_trials, max(_LEAST_BATCH, share)))
+        young = max(_YOUNG_BATCH, trials // 2)
+        return int(min(self._options.search.batch_trials, max(_LEAST_BATCH, min(share, young))))
 
     def _fitting(self, index: int) -> int:
         """A batch that ends within both limits."""
         left = min(float(self._trials_left()), self.time_left_s() / self.trial_s(index))
-        return max(1, int(min(float(self._batch()), left)))
+        return max(1, int(min(float(self._batch(self.tasks[index].trials)), left)))
 
     def _cold_task(self) -> int | None:
         """The heaviest task that was never measured, or whose batches all failed so far."""
@@ -272,7 +277,8 @@ class TaskScheduler:
         total = sum(self._heaviness(n) for n in range(count))
         share = 0.5 / count + 0.5 * self._heaviness(index) / total
         warm_up = min(self._total_trials() * _WARM_UP_SHARE, count * self._batch())
-        return max(min(2, self._batch()), min(self._batch(), round(warm_up * share)))
+        batch = self._batch(self.tasks[index].trials)
+        return max(min(2, batch), min(batch, round(warm_up * share)))
 
     def _is_finish(self, index: int) -> bool:
         """Whether the budget has come to its last part."""

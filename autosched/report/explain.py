@@ -1,0 +1,93 @@
+"""Why a task is as fast as it is: its schedule, and its time against what the machine can do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from autosched.measure.result import Failure, Timing
+from autosched.records.best import rank, select
+from autosched.records.log import RecordLog
+from autosched.records.record import Record
+from autosched.report.peak import measured_peak
+from autosched.search.recall import best_of
+from costmodel.draft import draft_seconds
+from sketch.dtypes import size_of
+from sketch.lower import lower
+from sketch.nest_printer import print_nest
+
+if TYPE_CHECKING:
+    from autosched.measure.protocol import Candidate
+    from autosched.task import Task
+
+
+def explain(
+    task: Task, log: str | PathLike[str] | None = None, peak_flops: float | None = None
+) -> str:
+    """Program, best schedule and its loops, time and bounds, failures.
+
+    ``peak_flops``: of the machine; None: measured now, where the task is for a CPU.
+    """
+    records = [] if log is None else list(RecordLog(log).read().records)
+    found = best_of(task, records)
+    candidate = task.space.draft_candidate() if found is None else found.candidate
+    if peak_flops is None and task.target.kind == "cpu":
+        peak_flops = measured_peak(task.target)
+    parts = [
+        str(task),
+        _schedule(task, candidate),
+        _times(task, candidate, math.inf if found is None else found.seconds, peak_flops),
+        _trials(task, records),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _schedule(task: Task, candidate: Candidate) -> str:
+    values = ", ".join(f"{name}={value}" for name, value in candidate.values.items())
+    nest = lower(candidate.sketch, dict(candidate.values))
+    return f"schedule: variant {candidate.sketch.variant}, {values}\n{print_nest(nest)}"
+
+
+def _times(
+    task: Task, candidate: Candidate, seconds: float, peak_flops: float | None
+) -> str:
+    nest = lower(candidate.sketch, dict(candidate.values))
+    draft_s = float(draft_seconds(nest, 1, task.target)[0])
+    lines = [f"draft estimate {draft_s * 1e3:.4g} ms (ranks schedules, is no prediction)"]
+    if peak_flops is not None:
+        limit_s = task.flops / peak_flops
+        lines.append(f"FLOPs / peak    {limit_s * 1e3:.4g} ms at {peak_flops / 1e9:.4g} GFLOPS")
+    bytes_moved = minimal_bytes(task)
+    intensity = task.flops / bytes_moved
+    lines.append(f"least traffic   {bytes_moved / 1e6:.4g} MB, {intensity:.3g} FLOP per byte")
+    if math.isinf(seconds):
+        return "\n".join([*lines, "measured        never; this schedule is the draft model's"])
+    speed = task.flops / seconds
+    share = "" if peak_flops is None else f", {speed / peak_flops:.1%} of the peak"
+    lines.append(f"measured        {seconds * 1e3:.4g} ms, {speed / 1e9:.4g} GFLOPS{share}")
+    lines.append(f"                {bytes_moved / seconds / 1e9:.4g} GB/s of the least traffic")
+    return "\n".join(lines)
+
+
+def minimal_bytes(task: Task) -> float:
+    """Bytes of all inputs and outputs: what any schedule has to move at least once."""
+    tensors = [*task.dag.inputs, *task.dag.outputs]
+    return float(sum(math.prod(t.shape) * size_of(t.dtype) for t in tensors))
+
+
+def _trials(task: Task, records: Sequence[Record]) -> str:
+    mine = select(records, task.key, task.target)
+    if not mine:
+        return ""
+    failures = [r.result for r in mine if isinstance(r.result, Failure)]
+    lines = [f"{len(mine)} records, {len(failures)} failures; fastest:"]
+    for seconds, record in rank(mine)[:5]:
+        error = record.result.error if isinstance(record.result, Timing) else None
+        checked = "not checked" if error is None else f"error {error:.1e}"
+        values = ", ".join(f"{name}={value}" for name, value in record.decisions.items())
+        lines.append(f"  {seconds * 1e3:.4g} ms ({record.variant}, {checked}): {values}")
+    causes = list(dict.fromkeys(f"{f.stage}: {f.kind}: {f.message}" for f in failures))
+    lines += [f"  failed: {cause}" for cause in causes[:3]]
+    return "\n".join(lines)

@@ -1,0 +1,96 @@
+"""The peak of the machine, measured: independent chains of fused multiply-adds on every thread."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from typing import Final
+
+import numpy as np
+
+from codegen.kernel import Kernel
+from codegen.llvm.jit import load
+from codegen.llvm.machine import emit_object
+from sketch.errors import TargetError
+from sketch.target import Target
+
+# Covers the latency of any target's FMA units and leaves registers for the operands.
+_CHAINS: Final = 12
+_TRIPS: Final = 1_000_000  # a few milliseconds, so that handing out the work does not show
+_REPEATS: Final = 5
+_SYMBOL: Final = "fma_chains"
+
+
+@cache
+def measured_peak(target: Target) -> float:
+    """Floating-point operations a second in float32, all threads of ``target`` together.
+
+    Takes about 50 ms; the threads are pinned as those of a kernel are.
+
+    Raises:
+        TargetError: not a CPU, or not this one.
+    """
+    if target.kind != "cpu":
+        raise TargetError(f"cannot measure the peak of a {target.kind!r} target on this CPU")
+    text = fma_chains(target.lanes(4))
+    kernel = Kernel("fma_peak", _SYMBOL, emit_object(text, target), (), 0, target, _CHAINS)
+    library = load([kernel])
+    run = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(library.address(_SYMBOL))
+    cores = sorted(os.sched_getaffinity(0))
+    places = [cores[n % len(cores)] for n in range(target.threads)]
+    with ThreadPoolExecutor(target.threads) as pool:
+        seconds = min(_seconds(pool, partial(_pinned, run), places) for _ in range(_REPEATS))
+    return 2.0 * _CHAINS * target.lanes(4) * _TRIPS * target.threads / seconds
+
+
+def _seconds(pool: ThreadPoolExecutor, work: partial[float], places: list[int]) -> float:
+    began = time.perf_counter()
+    list(pool.map(work, places))
+    return time.perf_counter() - began
+
+
+def _pinned(run: Callable[[int], float], core: int) -> float:
+    os.sched_setaffinity(0, [core])
+    return float(run(_TRIPS))
+
+
+def fma_chains(lanes: int) -> str:
+    """LLVM IR of a function from trips (int64) to float: trips times ``_CHAINS`` vector FMAs."""
+    vector, chains = f"<{lanes} x float>", range(_CHAINS)
+    fma = f"@llvm.fma.v{lanes}f32"
+    factor, term = (f"splat (float {_exact(value)})" for value in (0.5, 1.0))
+    phis = [f"  %x{c} = phi {vector} [zeroinitializer, %entry], [%y{c}, %loop]" for c in chains]
+    steps = [
+        f"  %y{c} = call {vector} {fma}({vector} %x{c}, {vector} {factor}, {vector} {term})"
+        for c in chains
+    ]
+    sums = [
+        f"  %s{c} = fadd {vector} {'%y0' if c == 1 else f'%s{c - 1}'}, %y{c}" for c in chains[1:]
+    ]
+    return "\n".join([
+        f"declare {vector} {fma}({vector}, {vector}, {vector})",
+        f"define float @{_SYMBOL}(i64 %trips) {{",
+        "entry:",
+        "  br label %loop",
+        "loop:",
+        "  %i = phi i64 [0, %entry], [%next, %loop]",
+        *phis,
+        *steps,
+        "  %next = add i64 %i, 1",
+        "  %more = icmp slt i64 %next, %trips",
+        "  br i1 %more, label %loop, label %done",
+        "done:",
+        *sums,
+        f"  %result = extractelement {vector} %s{_CHAINS - 1}, i32 0",
+        "  ret float %result",
+        "}",
+    ])  # fmt: skip
+
+
+def _exact(value: float) -> str:
+    """LLVM's exact spelling of a float constant."""
+    return f"0x{np.float64(value).view(np.uint64):016X}"
