@@ -17,6 +17,9 @@ def initialize() -> None:
     """Register LLVM's code generators, once per process."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+    # takes three quarters of the compile time of loops with many accumulators, and the addresses
+    # that the emitter writes are as good without it
+    llvm.set_option("autosched", "-disable-lsr")
 
 
 def triple_of(target: Target) -> str:

@@ -1,0 +1,154 @@
+"""The native driver: runs plans of kernels, times them, and prepares the caches."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from codegen.kernel import Kernel
+from codegen.llvm.machine import emit_object, triple_of
+from sketch.target import Target
+
+_CLOCK: Final = """
+%timespec = type { i64, i64 }
+declare i32 @clock_gettime(i32, ptr)
+
+define internal i64 @now() nounwind {
+  %time = alloca %timespec, align 8
+  %status = call i32 @clock_gettime(i32 1, ptr %time)
+  %seconds = load i64, ptr %time, align 8
+  %field = getelementptr %timespec, ptr %time, i64 0, i32 1
+  %rest = load i64, ptr %field, align 8
+  %scaled = mul i64 %seconds, 1000000000
+  %total = add i64 %scaled, %rest
+  ret i64 %total
+}
+"""
+
+_PLAN: Final = """
+%step = type { ptr, ptr }
+
+define void @run_plan(ptr %steps, i64 %n) nounwind {
+entry:
+  %some = icmp sgt i64 %n, 0
+  br i1 %some, label %loop, label %done
+loop:
+  %i = phi i64 [0, %entry], [%next, %loop]
+  %at = getelementptr %step, ptr %steps, i64 %i
+  %function = load ptr, ptr %at, align 8
+  %second = getelementptr %step, ptr %at, i64 0, i32 1
+  %args = load ptr, ptr %second, align 8
+  call void %function(ptr %args)
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+
+define void @run_plan_timed(ptr %steps, i64 %n, ptr %nanoseconds) nounwind {
+entry:
+  %some = icmp sgt i64 %n, 0
+  %begin = call i64 @now()
+  br i1 %some, label %loop, label %done
+loop:
+  %i = phi i64 [0, %entry], [%next, %loop]
+  %start = phi i64 [%begin, %entry], [%end, %loop]
+  %at = getelementptr %step, ptr %steps, i64 %i
+  %function = load ptr, ptr %at, align 8
+  %second = getelementptr %step, ptr %at, i64 0, i32 1
+  %args = load ptr, ptr %second, align 8
+  call void %function(ptr %args)
+  %end = call i64 @now()
+  %passed = sub i64 %end, %start
+  %slot = getelementptr i64, ptr %nanoseconds, i64 %i
+  store i64 %passed, ptr %slot, align 8
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+
+define void @time_kernel(ptr %function, ptr %args, i64 %repeats, ptr %nanoseconds) nounwind {
+entry:
+  %some = icmp sgt i64 %repeats, 0
+  %start = call i64 @now()
+  br i1 %some, label %loop, label %done
+loop:
+  %i = phi i64 [0, %entry], [%next, %loop]
+  call void %function(ptr %args)
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %repeats
+  br i1 %more, label %loop, label %done
+done:
+  %end = call i64 @now()
+  %passed = sub i64 %end, %start
+  store i64 %passed, ptr %nanoseconds, align 8
+  ret void
+}
+"""
+
+# A loop over cache lines; the flush instruction is put in where the machine has one.
+_LINES: Final = """
+define void @flush_lines(ptr %memory, i64 %bytes) nounwind {{
+entry:
+  %some = icmp sgt i64 %bytes, 0
+  br i1 %some, label %loop, label %done
+loop:
+  %i = phi i64 [0, %entry], [%next, %loop]
+  %at = getelementptr i8, ptr %memory, i64 %i
+  {flush}
+  %next = add i64 %i, {line}
+  %more = icmp slt i64 %next, %bytes
+  br i1 %more, label %loop, label %done
+done:
+  fence seq_cst
+  ret void
+}}
+
+define void @stream_l2(ptr %memory, i64 %bytes) nounwind {{
+entry:
+  %some = icmp sgt i64 %bytes, 0
+  br i1 %some, label %loop, label %done
+loop:
+  %i = phi i64 [0, %entry], [%next, %loop]
+  %at = getelementptr i8, ptr %memory, i64 %i
+  %value = load volatile i8, ptr %at, align 1
+  %next = add i64 %i, {line}
+  %more = icmp slt i64 %next, %bytes
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}}
+"""
+
+
+def driver_text(target: Target) -> str:
+    """The driver's LLVM IR."""
+    triple = triple_of(target)
+    flush, declaration = "", ""
+    if triple.startswith("x86_64"):
+        name = "clflushopt" if "+clflushopt" in target.features.split(",") else "sse2.clflush"
+        declaration = f"declare void @llvm.x86.{name}(ptr)\n"
+        flush = f"call void @llvm.x86.{name}(ptr %at)"
+    lines = _LINES.format(flush=flush, line=target.cache_line_bytes)
+    return f'target triple = "{triple}"\n{declaration}{_CLOCK}{_PLAN}{lines}'
+
+
+def build_driver(target: Target) -> Kernel:
+    """Compile the driver for a target.
+
+    Symbols of the object:
+
+        void run_plan(const struct {void *function; void *args;} *steps, int64_t n)
+        void run_plan_timed(steps, int64_t n, int64_t *nanoseconds)   one time per step
+        void time_kernel(void *function, void *args, int64_t repeats, int64_t *nanoseconds)
+        void flush_lines(void *memory, int64_t bytes)     out of all caches (x86 only)
+        void stream_l2(const void *memory, int64_t bytes)     read once, to evict what was in L2
+
+    ``time_kernel`` stores the total of all repeats.  Times are CLOCK_MONOTONIC, in nanoseconds.
+    """
+    return Kernel(
+        name="driver", symbol="run_plan", object_code=emit_object(driver_text(target), target),
+        arguments=(), workspace_bytes=0, target=target.with_threads(1), instructions=0,
+    )
