@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from autosched.graph.ir import Network
     from autosched.options import TuneOptions
-    from autosched.report.progress import Progress
+    from autosched.report.events import Progress
     from autosched.runtime.module import Module
     from autosched.tuning import NetworkTuning
 

@@ -15,6 +15,7 @@ from autosched.graph.subgraph import Subgraph
 from autosched.runtime.assemble import Call, Wiring, assemble, check_no_nan
 from autosched.runtime.module import Module
 from autosched.runtime.program import Program, StepInfo, TensorSpec
+from autosched.search.recall import best_of
 from autosched.task import Candidate, Task
 from sketch.packing import packings
 from sketch.target import Target
@@ -54,20 +55,12 @@ def network_tasks(extraction: Extraction, target: Target) -> tuple[Task, ...]:
 
 
 def schedule(tasks: Sequence[Task], records: Sequence[Record]) -> tuple[Scheduled, ...]:
-    """The best recorded candidate of each task, or the draft model's favourite without one.
-
-    Raises:
-        ScheduleError: a record's steps do not fit its task.
-    """
-    from autosched.records.best import rank, select
-
+    """The best recorded candidate of each task, or the draft model's favourite without one."""
     found = []
     for task in tasks:
-        ranked = rank(select(records, task.key, task.target))
-        if ranked:
-            seconds, record = ranked[0]
-            candidate = record.candidate(task.variant(record.variant).dag, task.target)
-            found.append(Scheduled(task, candidate, "record", seconds))
+        best = best_of(task, records)
+        if best is not None:
+            found.append(Scheduled(task, best.candidate, "record", best.seconds))
         else:
             found.append(Scheduled(task, task.space.draft_candidate(), "model"))
     return tuple(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from autosched.cli.command import (
@@ -22,14 +23,12 @@ _EXAMPLES = """\
   autosched tune resnet-18 --budget 5m --quiet --json result.json
 """
 
-_DEFAULT_BUDGET = "10m"
-
 
 def _arguments(parser: Parser) -> None:
     add_model(parser, compiled=False)
     parser.add_argument(
         "--budget", metavar="TIME",
-        help=f"wall-clock limit: 90s, 10m, 1h30m (default: {_DEFAULT_BUDGET} without --trials)",
+        help="wall-clock limit: 90s, 10m, 1h30m (default: 10m without --trials)",
     )  # fmt: skip
     parser.add_argument(
         "--trials", type=positive_int, metavar="N",
@@ -57,7 +56,7 @@ def _run(args: argparse.Namespace) -> None:
     tuning = api.tune(
         network,
         args.target,
-        budget=args.budget or (None if args.trials else _DEFAULT_BUDGET),
+        budget=args.budget,
         trials=args.trials,
         log=log,
         seed=args.seed,
@@ -65,9 +64,11 @@ def _run(args: argparse.Namespace) -> None:
         options=PRESETS[args.preset],
         quiet=args.quiet,
     )
+    if tuning.result.interrupted:
+        print(f"everything measured is in {log}; the same command goes on", file=sys.stderr)
+        raise KeyboardInterrupt
     comparison = tuning.compare()
     if not args.quiet:
-        print(tuning)
         print(comparison)
         print(f"next: autosched bench {args.model} --log {log}")
     write_json(args.json, tuning.to_json() | comparison.to_json())
@@ -76,9 +77,9 @@ def _run(args: argparse.Namespace) -> None:
 COMMAND = Command(
     "tune",
     "search for fast schedules of a network, measuring on this machine",
-    "Searches for fast schedules of all operators of a network.  Every trial is appended to a log;\n"
-    "stop with Ctrl-C at any time and run the same command to go on.  Ends with the latency before\n"
-    "and after, next to onnxruntime's where that is installed.",
+    "Searches for fast schedules of all operators of a network.  Every trial is appended to a\n"
+    "log; stop with Ctrl-C at any time and run the same command to go on.  Ends with the latency\n"
+    "before and after, next to onnxruntime's where that is installed.",
     _EXAMPLES,
     _arguments,
     _run,

@@ -110,15 +110,17 @@ class Module:
     def profile(
         self, inputs: Mapping[str, Any] | None = None, repeats: int = _PROFILE_RUNS
     ) -> Profile:
-        """Time every step inside ordinary runs: a table of operators (median over ``repeats``).
+        """Time every step inside ``repeats`` ordinary runs: a table of operators.
 
         The path is that of ``run``; a clock is read between steps.  What the steps do not account
         for (copies at the edge, the clock) is the row "rest".
         """
+        from autosched.report.peak import measured_peak
+
         arrays = check_inputs(self.inputs, self._default(inputs))
         with self._lock:
             seconds, steps = shared_runner().call(lambda: self._time_steps(arrays, repeats))
-        return make_profile(self.program, seconds, steps)
+        return make_profile(self.program, seconds, steps, measured_peak(self.target))
 
     def pin_threads(self, cores: Sequence[int] | None = None) -> None:
         """Bind the worker threads of this process to cores (default: the first ones lent to us).

@@ -21,10 +21,10 @@ class ProfileRow:
     Attributes:
         layers: the model's layer names that it computes.
         op, shapes: what it computes, on what.
-        microseconds: median time of a run.
+        microseconds: time in one run.
         percent: share of the end-to-end time.
         gflops: 1e9 floating-point operations a second; 0 where it has none.
-        peak_percent: share of the machine's arithmetic peak; NaN where that is not known.
+        peak_percent: share of the machine's measured arithmetic peak.
         task: key of its tuning task; schedule: "record" or "model".
     """
 
@@ -47,7 +47,7 @@ class Profile:
         rows: one an operator.
         rest: what the operators do not account for: copies at the network's edge, the clock.
         total: end to end; equals the sum of all others.
-        runs: number of runs that the medians are over.
+        runs: number of runs that the times are means of.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Profile:
         header = ("layers", "operator", "shapes", "us", "%", "GFLOPS", "% peak", "task", "schedule")
         body = [_cells(row) for row in (*self.rows, self.rest, self.total)]
         table = render_table(header, body, left=(0, 1, 2, 7, 8))
-        return f"{self.name}, median of {self.runs} runs\n{table}"
+        return f"{self.name}, mean of {self.runs} typical runs\n{table}"
 
 
 def _cells(row: ProfileRow) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ def _cells(row: ProfileRow) -> tuple[str, ...]:
         f"{row.microseconds:.1f}",
         f"{row.percent:.1f}",
         f"{row.gflops:.1f}" if row.gflops else "",
-        "" if np.isnan(row.peak_percent) else f"{row.peak_percent:.0f}",
+        f"{row.peak_percent:.0f}" if row.gflops else "",
         row.task[:8],
         row.schedule,
     )
@@ -99,9 +99,9 @@ def make_profile(
     program: Program,
     seconds: NDArray[np.float64],
     steps: NDArray[np.float64],
-    peak_flops: float = float("nan"),
+    peak_flops: float,
 ) -> Profile:
-    """A profile from timed runs.
+    """A profile from timed runs: means over the typical ones.
 
     Args:
         program: what ran.
@@ -109,21 +109,32 @@ def make_profile(
         steps: of each step, float64 ``[runs, steps]``.
         peak_flops: the machine's peak, in floating-point operations a second.
     """
-    total = float(np.median(seconds))
-    medians = np.median(steps, axis=0) if steps.size else np.zeros(0)
+    typical = typical_runs(seconds)
+    total = float(seconds[typical].mean())
+    means = steps[typical].mean(axis=0)
     rows = tuple(
         _row(step.info, float(time), total, peak_flops)
-        for step, time in zip(program.steps, medians, strict=True)
+        for step, time in zip(program.steps, means, strict=True)
     )
     rest = StepInfo("rest", ("(rest)",))
     everything = StepInfo("total", ("(total)",), flops=sum(s.info.flops for s in program.steps))
     return Profile(
         program.name,
         rows,
-        _row(rest, total - float(medians.sum()), total, peak_flops),
+        _row(rest, total - float(means.sum()), total, peak_flops),
         _row(everything, total, total, peak_flops),
-        len(seconds),
+        len(typical),
     )
+
+
+def typical_runs(seconds: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Indices of the half of the runs whose total is nearest the median, at least one.
+
+    The mean over a set of runs adds up, which a median of each step does not; leaving out the
+    extremes keeps it robust.
+    """
+    distance = np.abs(seconds - np.median(seconds))
+    return np.argsort(distance, kind="stable")[: max(1, len(seconds) // 2)]
 
 
 def _row(info: StepInfo, seconds: float, total: float, peak_flops: float) -> ProfileRow:

@@ -38,8 +38,9 @@ def _totals(program: Program) -> list[str]:
         f"{program.target.threads} threads"
     ]
     if untuned:
+        which = "" if untuned == tasks else f": {', '.join(sorted(t[:8] for t in untuned))}"
         lines.append(
-            f"{len(untuned)} of {len(tasks)} tasks have no record and use the best schedule that "
-            f"the draft model predicts: {', '.join(sorted(task[:8] for task in untuned))}"
+            f"{len(untuned)} of {len(tasks)} tasks have no record and use the schedule that the "
+            f"draft model predicts to be fastest{which}"
         )
     return lines

@@ -1,0 +1,160 @@
+"""Compiling small networks, from the graph to running machine code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autosched as asd
+from autosched.compilation import network_tasks
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.evaluate import evaluate
+from autosched.graph.extract import extract
+from autosched.graph.ir import Network, Value
+from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.elementwise import Unary
+from autosched.graph.ops.matmul import Dense
+from autosched.graph.ops.pooling import GlobalPool2d
+from autosched.graph.ops.shape import Reshape
+from autosched.measure.protocol import Candidate
+from autosched.measure.result import Timing
+from autosched.records.log import RecordLog
+from autosched.records.record import record_of
+from autosched.runtime.archive import write_archive
+from autosched.runtime.errors import AssemblyError
+from sketch.errors import TargetError
+from sketch.reference import relative_error
+
+
+def make_network() -> Network:
+    """conv - relu - conv - relu - pool - flatten - dense; the same weight serves both convs."""
+    rng = np.random.default_rng(7)
+    builder = GraphBuilder("tiny")
+    value = builder.input(Value("image", (1, 8, 10, 10)))
+    weight = builder.constant("weight", (rng.standard_normal((8, 8, 3, 3)) / 8).astype("float32"))
+    for name in ("first", "second"):
+        value = builder.add(Conv2d((1, 1), (1, 1, 1, 1)), [value, weight], name=name)
+        value = builder.add(Unary("relu"), [value], name=f"{name}.relu")
+    value = builder.add(GlobalPool2d("avg"), [value], name="pool")
+    value = builder.add(Reshape((1, 8)), [value], name="flat")
+    dense = builder.constant("dense", rng.standard_normal((8, 5)).astype("float32"))
+    value = builder.add(Dense(), [value, dense], name="fc")
+    return Network("tiny", builder.finish({"scores": value}))
+
+
+@pytest.fixture(scope="module")
+def network() -> Network:
+    return make_network()
+
+
+@pytest.fixture(scope="module")
+def module(network: Network) -> Any:
+    return asd.compile(network, threads=1)
+
+
+def worst(network: Network, outputs: dict[str, Any], inputs: dict[str, Any]) -> float:
+    expected = evaluate(network.graph, inputs)
+    return max(relative_error(outputs[name], value) for name, value in expected.items())
+
+
+def test_outputs_equal_the_oracle(network: Network, module: Any) -> None:
+    inputs = module.random_inputs()
+    outputs = module.run(inputs)
+    assert list(outputs) == ["scores"] and outputs["scores"].shape == (1, 5)
+    assert worst(network, outputs, inputs) < 1e-5
+
+
+def test_two_threads_give_the_same(network: Network, module: Any) -> None:
+    inputs = module.random_inputs(3)
+    parallel = asd.compile(network, asd.Target("cpu", threads=2))
+    parallel.pin_threads()
+    np.testing.assert_allclose(
+        parallel.run(inputs)["scores"], module.run(inputs)["scores"], rtol=1e-4, atol=1e-5
+    )
+
+
+def test_a_narrower_target_gives_the_same(network: Network, module: Any) -> None:
+    inputs = module.random_inputs(4)
+    narrow = asd.compile(network, "cpu-sse2", threads=1)
+    np.testing.assert_allclose(
+        narrow.run(inputs)["scores"], module.run(inputs)["scores"], rtol=1e-4, atol=1e-5
+    )
+
+
+def test_a_shared_weight_is_packed_once_for_each_packing(network: Network, module: Any) -> None:
+    weight_bytes = network.graph.constants["weight"].nbytes
+    assert module.program.constants_bytes < 2.5 * weight_bytes + 4096
+
+
+def test_summary_says_that_nothing_is_tuned(module: Any) -> None:
+    text = module.summary()
+    assert "first, first.relu" in text and "model only" in text and "have no record" in text
+
+
+def test_the_best_record_is_used(network: Network, module: Any, tmp_path: Path) -> None:
+    target = asd.Target("cpu", threads=1)
+    task = network_tasks(extract(network), target)[0]
+    sketch, rows = task.space.sketches[-1], task.space.samples[-1]
+    slow, fast = (Candidate(sketch, rows.row(n)) for n in (0, rows.count - 1))
+    log = tmp_path / "log.jsonl"
+    RecordLog(log).append(
+        [record_of(task.key, slow, target, Timing((2e-3,))),
+         record_of(task.key, fast, target, Timing((1e-3,)))]
+    )  # fmt: skip
+    tuned = asd.compile(network, target, log)
+    assert [step.info.schedule for step in tuned.program.steps].count("record") >= 1
+    inputs = tuned.random_inputs()
+    assert worst(network, tuned.run(inputs), inputs) < 1e-5
+    other = asd.compile(network, target.with_threads(2), log)
+    assert {step.info.schedule for step in other.program.steps} == {"model"}
+    missing = asd.compile(network, target, tmp_path / "none.jsonl")
+    assert {step.info.schedule for step in missing.program.steps} == {"model"}
+
+
+def test_save_and_load(module: Any, tmp_path: Path) -> None:
+    module.save(tmp_path / "tiny.asd")
+    loaded = asd.load(tmp_path / "tiny.asd")
+    inputs = module.random_inputs(5)
+    np.testing.assert_array_equal(loaded.run(inputs)["scores"], module.run(inputs)["scores"])
+    assert loaded.program == module.program
+
+
+def test_code_for_another_machine_is_refused(module: Any, tmp_path: Path) -> None:
+    target = replace(module.target, features="+sse2,+warp-drive")
+    path = tmp_path / "other.asd"
+    program = replace(module.program, target=target)
+    write_archive(path, program, module.constants, module.objects)
+    with pytest.raises(TargetError, match="warp-drive"):
+        asd.load(path)
+
+
+def test_nan_weights_are_refused() -> None:
+    network = make_network()
+    weights = dict(network.graph.constants)
+    broken = np.array(weights["weight"])
+    broken[0, 0, 0, 0] = np.nan
+    graph = replace(network.graph, constants=weights | {"weight": broken})
+    with pytest.raises(AssemblyError, match="constant 'weight'"):
+        asd.compile(Network("broken", graph), threads=1)
+
+
+def test_a_network_that_computes_nothing() -> None:
+    builder = GraphBuilder("view")
+    builder.input(Value("x", (2, 3)))
+    view = builder.add(Reshape((3, 2)), ["x"])
+    module = asd.compile(Network("view", builder.finish({"y": view, "z": "x"})), threads=1)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    outputs = module.run({"x": x})
+    np.testing.assert_array_equal(outputs["y"], x.reshape(3, 2))
+    np.testing.assert_array_equal(outputs["z"], x)
+
+
+def test_targets_by_name() -> None:
+    assert asd.Target("cpu", threads=2).threads == 2
+    assert asd.Target("cpu-avx2").vector_bytes == 32
+    with pytest.raises(asd.AutoschedError, match="abacus"):
+        asd.Target("abacus")
