@@ -67,7 +67,7 @@ class GraphBuilder:
         Raises:
             GraphError: the inputs do not fit the operator, or a name is taken.
         """
-        label = name or self._numbered(op.kind, self._node_names)
+        label = name or output or self._numbered(op.kind, self._node_names)
         self._node_names.add(label)
         target = output or self.unique(label)
         layers = (label,) if origins is None else tuple(dict.fromkeys(origins))

@@ -120,17 +120,27 @@ class _Sweep:
         self._emit(node, [data, *others], _FROM_NHWC, replace(op, layout="NHWC"))
 
     def _several(self, node: Node) -> None:
-        """Operands of binary operators and concatenations: all adopt the debt of the largest."""
-        rank = len(self._graph.types[node.output].shape)
-        owing = [name for name in node.inputs if not self._of(name).is_plain]
-        owing = [name for name in owing if self._rank(name) == rank]
-        owed: Permutation = tuple(range(rank))
-        if owing:
-            largest = max(owing, key=lambda name: self._graph.types[name].size)
-            owed = self._of(largest).permutation
+        """Binary operators and concatenations: all operands adopt the cheapest common debt."""
+        rank = self._rank(node.output)
+        plain = tuple(range(rank))
+        debts = {self._of(name).permutation: None for name in node.inputs}
+        candidates = [debt for debt in debts if len(debt) == rank and debt != plain]
+        owed = min(
+            (*candidates, plain), key=lambda debt: sum(self._cost(n, debt) for n in node.inputs)
+        )
         operands = [self._aligned(name, rank, owed) for name in node.inputs]
         op = Concat(owed[node.op.axis]) if isinstance(node.op, Concat) else node.op
         self._emit(node, operands, owed, op)
+
+    def _cost(self, name: str, owed: Permutation) -> int:
+        """Elements to move so that ``name`` owes ``owed``; none if that has been done already."""
+        stored = self._of(name)
+        kind = self._builder.types[stored.value]
+        if name in self._graph.constants or len(kind.shape) != len(owed):
+            return 0
+        permutation = _change(stored.permutation, owed)
+        done = (stored.value, permutation) in self._transposed
+        return 0 if done or keeps_memory_order(permutation, kind.shape) else kind.size
 
     def _aligned(self, name: str, rank: int, owed: Permutation) -> str:
         """The operand ``name``, with leading ones up to ``rank`` dimensions, owing ``owed``."""
@@ -213,9 +223,7 @@ class _Sweep:
         stored = self._of(name)
         if stored.permutation == owed:
             return stored.value
-        # dimension d of the old value is dimension stored.permutation[d] here, owed[d] in v
-        source = dict(zip(owed, stored.permutation, strict=True))
-        return self._transposed_value(stored.value, [source[d] for d in range(len(owed))])
+        return self._transposed_value(stored.value, _change(stored.permutation, owed))
 
     def _transposed_value(self, value: str, permutation: Sequence[int]) -> str:
         key = (value, tuple(permutation))
@@ -241,3 +249,12 @@ class _Sweep:
         if constant is not None:
             return self._builder.constant(label, constant.reshape(shape))
         return self._builder.add(Reshape(shape), (value,), label, origins=())
+
+
+def _change(current: Permutation, owed: Permutation) -> Permutation:
+    """How to transpose a stored value that owes ``current`` so that it owes ``owed``.
+
+    Dimension d of the old graph's value is dimension current[d] of the one, owed[d] of the other.
+    """
+    source = dict(zip(owed, current, strict=True))
+    return tuple(source[d] for d in range(len(owed)))

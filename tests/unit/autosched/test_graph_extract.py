@@ -1,0 +1,168 @@
+"""Extraction: kernel calls that reproduce the network, and the tasks they share."""
+
+import numpy as np
+import pytest
+
+from autosched import zoo
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.evaluate import evaluate
+from autosched.graph.extract import Extraction, extract
+from autosched.graph.ir import Graph, Network, Value
+from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.elementwise import Binary, Unary
+from autosched.graph.ops.matmul import Dense
+from autosched.graph.ops.shape import Concat, Reshape, Transpose
+from autosched.graph.summary import summarize
+from sketch.interpret import interpret
+from sketch.tensor import Placeholder
+
+
+def _run(extraction: Extraction, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Execute the kernel calls one after another on flat buffers, as a runtime would."""
+    buffers = {**inputs, **extraction.graph.constants}
+    for call in extraction.subgraphs:
+        shapes = {tensor.name: tensor.shape for tensor in call.dag.inputs}
+        arrays = {
+            **{name: buffers[value].reshape(shapes[name]) for name, value in call.inputs.items()},
+            **call.constants,
+        }
+        buffers[call.output] = interpret(call.dag, arrays)[call.output_name]
+    return {
+        value.name: buffers[extraction.results[value.name]].reshape(value.shape)
+        for value in extraction.outputs
+    }
+
+
+def _assert_same(model: Graph) -> Extraction:
+    rng = np.random.default_rng(3)
+    inputs = {v.name: rng.standard_normal(v.shape, dtype=np.float32) for v in model.inputs}
+    extraction = extract(model)
+    values, expected = _run(extraction, inputs), evaluate(model, inputs)
+    assert values.keys() == expected.keys()
+    for name, array in expected.items():
+        assert values[name].shape == array.shape
+        assert np.abs(values[name] - array).max() <= 1e-5 * np.abs(array).max()
+    return extraction
+
+
+@pytest.fixture(scope="module")
+def resnet() -> Network:
+    return zoo.build("resnet-18", batch=2, image=32)
+
+
+def test_resnet_kernels_compute_the_network(resnet: Network) -> None:
+    _assert_same(resnet.graph)
+
+
+def test_resnet_18_has_nineteen_tasks() -> None:
+    extraction = extract(zoo.build("resnet-18"))
+    assert len(extraction.subgraphs) == 24
+    assert [weight for _, weight in extraction.tasks] == [
+        1, 1, 1, 2, 2, 1, 1, 2, 1, 1, 1, 2, 1, 1, 1, 2, 1, 1, 1,
+    ]  # fmt: skip
+    total = sum(dag.flops * weight for dag, weight in extraction.tasks)
+    assert total == pytest.approx(3.6355e9, rel=1e-4)
+
+
+def test_subgraphs_of_one_task_share_the_program(resnet: Network) -> None:
+    extraction = extract(resnet)
+    programs = {id(dag) for dag, _ in extraction.tasks}
+    assert {id(call.dag) for call in extraction.subgraphs} == programs
+    assert sum(weight for _, weight in extraction.tasks) == len(extraction.subgraphs)
+    assert len({dag.key for dag, _ in extraction.tasks}) == len(extraction.tasks)
+    assert len({call.name for call in extraction.subgraphs}) == len(extraction.subgraphs)
+
+
+def test_placeholders_are_bound_and_weights_are_constants(resnet: Network) -> None:
+    for call in extract(resnet).subgraphs:
+        marked = {t.name: t.op.constant for t in call.dag.inputs if isinstance(t.op, Placeholder)}
+        assert set(call.constants) == {name for name, constant in marked.items() if constant}
+        assert set(call.inputs) == {name for name, constant in marked.items() if not constant}
+
+
+def test_every_layer_of_the_model_is_computed_once(resnet: Network) -> None:
+    layers = [layer for call in extract(resnet).subgraphs for layer in call.layers]
+    assert len(layers) == len(set(layers))
+    named = {node.name for node in resnet.graph.nodes if not isinstance(node.op, Reshape)}
+    assert set(layers) == named
+
+
+def test_weights_of_any_seed_give_the_same_tasks() -> None:
+    tasks = [extract(zoo.build("resnet-18", image=32, seed=seed)).tasks for seed in (0, 1)]
+    assert [dag.key for dag, _ in tasks[0]] == [dag.key for dag, _ in tasks[1]]
+
+
+def test_views_are_no_kernels_even_as_outputs() -> None:
+    builder = GraphBuilder("views")
+    x = builder.input(Value("x", (2, 6)))
+    seen = builder.add(Reshape((3, 4)), [x], "seen")
+    doubled = builder.add(Binary("add"), [seen, seen], "doubled")
+    flat = builder.add(Reshape((12,)), [doubled], "flat")
+    extraction = _assert_same(builder.finish({"flat": flat, "view": seen, "input": x}))
+    assert len(extraction.subgraphs) == 1
+    assert extraction.results == {"flat": "doubled", "view": "x", "input": "x"}
+    assert extraction.subgraphs[0].inputs == {"lhs": "x"}
+
+
+def test_constant_outputs_need_no_kernel() -> None:
+    builder = GraphBuilder("constant")
+    builder.input(Value("x", (2,)))
+    one = builder.constant("one", np.ones(2, np.float32))
+    total = builder.add(Binary("add"), [one, one], "two")
+    extraction = _assert_same(builder.finish({"y": total}))
+    assert extraction.subgraphs == ()
+    assert extraction.results == {"y": "two"}
+
+
+def test_concat_writes_one_buffer_from_several_stages() -> None:
+    builder = GraphBuilder("concat")
+    x = builder.input(Value("x", (2, 3)))
+    y = builder.input(Value("y", (2, 5)))
+    total = builder.add(Concat(1), [builder.add(Unary("relu"), [x]), y], "joined")
+    extraction = _assert_same(builder.finish({"z": total}))
+    assert extraction.subgraphs[-1].output_name == "concat"
+
+
+def test_vgg_head_needs_no_transpose_of_maps() -> None:
+    rng = np.random.default_rng(0)
+    builder = GraphBuilder("vgg")
+    x = builder.input(Value("data", (1, 3, 8, 8)))
+    weight = builder.constant("w", rng.standard_normal((4, 3, 3, 3), dtype=np.float32))
+    maps = builder.add(Conv2d(padding=(1,) * 4), [x, weight])
+    flat = builder.add(Reshape((1, 256)), [builder.add(Unary("relu"), [maps])])
+    head = builder.constant("fc", rng.standard_normal((256, 10), dtype=np.float32))
+    extraction = _assert_same(builder.finish({"y": builder.add(Dense(), [flat, head])}))
+    names = [call.name for call in extraction.subgraphs]
+    assert names == ["transpose.1", "conv2d_relu.1", "dense.1"]
+
+
+def test_operands_in_either_order_share_a_task() -> None:
+    rng = np.random.default_rng(0)
+    builder = GraphBuilder("order")
+    x = builder.input(Value("x", (8, 8)))
+    row = builder.input(Value("row", (8,)))
+    for step in range(4):
+        weight = builder.constant(f"w{step}", rng.standard_normal((8, 8), dtype=np.float32))
+        product = builder.add(Dense(), [x, weight])
+        operands = [product, row] if step % 2 else [row, product]
+        x = builder.add(Unary("tanh"), [builder.add(Binary("mul"), operands)])
+    extraction = _assert_same(builder.finish({"y": x}))
+    assert [weight for _, weight in extraction.tasks] == [4]
+
+
+def test_input_transposed_into_an_elementwise_consumer() -> None:
+    builder = GraphBuilder("fused")
+    x = builder.input(Value("x", (1, 3, 4, 5)))
+    moved = builder.add(Transpose((0, 2, 3, 1)), [x])
+    extraction = _assert_same(builder.finish({"y": builder.add(Unary("relu"), [moved])}))
+    assert len(extraction.subgraphs) == 1
+
+
+def test_summary_maps_layers_to_tasks(resnet: Network) -> None:
+    text = summarize(resnet)
+    lines = text.splitlines()
+    assert lines[0] == "resnet-18: data float32[2, 3, 32, 32] -> logits float32[2, 1000]"
+    assert lines[1].startswith("24 kernels, 19 tasks, ")
+    assert len(lines) == 3 + 19
+    for node in resnet.graph.nodes:
+        assert isinstance(node.op, Reshape) or node.name in text

@@ -1,0 +1,306 @@
+"""Every pass keeps a graph's meaning; what each one is for."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.evaluate import evaluate
+from autosched.graph.ir import Graph, Value
+from autosched.graph.ops.base import Op, Shape
+from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.elementwise import Binary, Cast, Clip, Identity, Unary
+from autosched.graph.ops.matmul import Dense, MatMul
+from autosched.graph.ops.norm import BatchNorm, Softmax
+from autosched.graph.ops.pooling import GlobalPool2d, Pool2d
+from autosched.graph.ops.reduce import Reduce
+from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
+from autosched.graph.optimize import PASSES, optimize
+from autosched.graph.passes.batch_norm import fold_batch_norm
+from autosched.graph.passes.bias import fold_bias
+from autosched.graph.passes.clean_up import clean_up
+from autosched.graph.passes.constant_folding import fold_constants
+from autosched.graph.passes.dead_code import remove_dead_code
+from autosched.graph.passes.layout import to_channels_last
+from autosched.graph.passes.matmul import matmul_to_dense
+from autosched.graph.passes.padding import fold_padding
+
+NCHW_TO_NHWC, NHWC_TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
+
+
+class _Net(GraphBuilder):
+    """A builder with seeded weights."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__("net")
+        self._rng = np.random.default_rng(0)
+        self.x = self.input(Value("x", shape))
+
+    def random(self, *shape: int) -> str:
+        array = self._rng.standard_normal(shape, dtype=np.float32)
+        return self.constant(self.unique("w"), array)
+
+    def positive(self, count: int) -> str:
+        array = self._rng.uniform(0.5, 2, count).astype(np.float32)
+        return self.constant(self.unique("variance"), array)
+
+    def conv(self, data: str, channels: int, kernel: int = 3, **attributes: object) -> str:
+        op = Conv2d(padding=(kernel // 2,) * 4, **attributes)  # type: ignore[arg-type]
+        inputs = self.types[data].shape[1] // op.groups
+        return self.add(op, [data, self.random(channels, inputs, kernel, kernel)])
+
+    def norm(self, data: str) -> str:
+        count = self.types[data].shape[1]
+        parameters = [self.random(count) for _ in range(3)]
+        return self.add(BatchNorm(), [data, *parameters, self.positive(count)])
+
+    def unary(self, data: str, function: str = "relu") -> str:
+        return self.add(Unary(function), [data])  # type: ignore[arg-type]
+
+    def then(self, op: Op, *data: str) -> str:
+        return self.add(op, data)
+
+
+def _residual() -> Graph:
+    net = _Net((2, 3, 9, 7))
+    stem = net.unary(net.norm(net.conv(net.x, 8)))
+    main = net.norm(net.conv(net.unary(net.norm(net.conv(stem, 8))), 8))
+    total = net.unary(net.then(Binary("add"), stem, main))
+    pooled = net.then(GlobalPool2d("avg"), net.then(Pool2d("max", (3, 3), (2, 2), (1,) * 4), total))
+    flat = net.then(Reshape((2, 8)), pooled)
+    logits = net.then(Dense(), flat, net.random(8, 5), net.random(5))
+    return net.finish({"logits": logits, "features": total})
+
+
+def _flatten_before_dense() -> Graph:
+    net = _Net((2, 3, 6, 5))
+    maps = net.then(Pool2d("avg", (2, 2), (2, 2)), net.conv(net.x, 4))
+    flat = net.then(Identity(), net.then(Reshape((2, 4 * 3 * 2)), maps))
+    return net.finish({"y": net.then(Dense(), flat, net.random(24, 5))})
+
+
+def _flatten_as_output() -> Graph:
+    net = _Net((2, 3, 6, 5))
+    return net.finish({"y": net.then(Reshape((2, 4 * 6 * 5)), net.conv(net.x, 4))})
+
+
+def _channels_last_model() -> Graph:
+    """As converters from TensorFlow write it: transposes around every convolution."""
+    net = _Net((2, 6, 5, 3))
+    data = net.x
+    for channels in (4, 6):
+        maps = net.conv(net.then(Transpose(NHWC_TO_NCHW), data), channels)
+        data = net.unary(net.then(Transpose(NCHW_TO_NHWC), maps))
+    return net.finish({"y": data})
+
+
+def _dimension_operators() -> Graph:
+    net = _Net((2, 4, 6, 5))
+    a, b = net.conv(net.x, 4), net.conv(net.x, 3)
+    joined = net.then(Concat(1), a, b, net.x)
+    padded = net.then(Pad((0, 1, 2, 0), (0, 0, 1, 1), 0.5), joined)
+    weights = net.then(Softmax(1), padded)
+    gate = net.unary(net.then(Reduce("mean", (2, 3), True), weights), "sigmoid")
+    scaled = net.then(Binary("mul"), weights, gate)
+    kept = net.then(Reduce("sum", (1,)), scaled)
+    moved = net.then(Transpose((2, 0, 1)), net.then(Reduce("max", (2,)), scaled))
+    return net.finish({"kept": kept, "moved": moved, "gate": gate})
+
+
+def _broadcasts() -> Graph:
+    net = _Net((2, 4, 6, 5))
+    maps = net.conv(net.x, 4)
+    row = net.then(Binary("add"), maps, net.random(5))
+    channel = net.then(Binary("mul"), net.random(4, 1, 1), row)
+    scalar = net.then(Binary("sub"), channel, net.random(1))
+    plane = net.then(Reduce("sum", (0, 1)), net.x)  # [6, 5], computed
+    mixed = net.then(Binary("max"), scalar, net.unary(plane))
+    return net.finish({"y": net.then(Binary("add"), mixed, net.x)})
+
+
+def _split_reshape() -> Graph:
+    """A channel shuffle: reshapes that need the model's own layout."""
+    net = _Net((2, 6, 4, 3))
+    maps = net.conv(net.x, 6, groups=3)
+    split = net.then(Reshape((2, 3, 2, 4, 3)), maps)
+    shuffled = net.then(Reshape((2, 6, 4, 3)), net.then(Transpose((0, 2, 1, 3, 4)), split))
+    return net.finish({"y": net.conv(net.unary(shuffled), 4)})
+
+
+def _computed_weight() -> Graph:
+    net = _Net((4, 3, 3, 3))
+    weight = net.unary(net.x, "tanh")
+    return net.finish({"y": net.then(Conv2d(), net.random(1, 3, 8, 8), weight)})
+
+
+def _norms_alone() -> Graph:
+    net = _Net((3, 4, 5, 6))
+    first = net.norm(net.x)
+    shared = net.conv(first, 4)
+    both = net.then(Binary("add"), net.norm(shared), shared)
+    return net.finish({"y": net.norm(net.unary(both))})
+
+
+def _redundant() -> Graph:
+    net = _Net((2, 3, 4, 1))
+    same = net.then(Cast("float32"), net.then(Identity(), net.x))
+    view = net.then(Reshape((4, 6)), net.then(Reshape((24,)), same))
+    back = net.then(Transpose((0, 3, 2, 1)), net.then(Transpose((0, 3, 2, 1)), same))
+    shifted = net.then(Transpose((0, 1, 3, 2)), back)
+    clipped = net.then(Clip(0.0, None), net.then(Clip(None, None), shifted))
+    return net.finish({"view": view, "clipped": clipped, "input": net.x, "copy": same})
+
+
+def _matrices() -> Graph:
+    net = _Net((2, 3, 8))
+    hidden = net.then(MatMul(), net.x, net.random(8, 6))
+    biased = net.unary(net.then(Binary("add"), hidden, net.random(6)))
+    scores = net.then(MatMul(), biased, net.then(Transpose((0, 2, 1)), biased))
+    flat = net.then(Reshape((6, 6)), biased)
+    out = net.then(Binary("add"), net.random(1, 4), net.then(MatMul(), flat, net.random(6, 4)))
+    return net.finish({"scores": scores, "out": out})
+
+
+def _padded() -> Graph:
+    net = _Net((2, 3, 6, 5))
+    maps = net.then(Pad((0, 0, 1, 2), (0, 0, 0, 1)), net.x)
+    ones = net.then(Pad((0, 0, 1, 1), (0, 0, 1, 1), 1.0), net.x)
+    channels = net.then(Pad((0, 1, 0, 0), (0, 0, 0, 0)), net.x)
+    total = net.then(Reduce("sum", (2, 3)), maps)
+    outputs = [net.conv(maps, 4), net.conv(ones, 4), net.conv(channels, 4), total]
+    return net.finish({f"y{index}": value for index, value in enumerate(outputs)})
+
+
+GRAPHS: tuple[Callable[[], Graph], ...] = (
+    _residual, _flatten_before_dense, _flatten_as_output, _channels_last_model,
+    _dimension_operators, _broadcasts, _split_reshape, _computed_weight, _norms_alone, _redundant,
+    _matrices, _padded,
+)  # fmt: skip
+
+
+def _values(graph: Graph) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(7)
+    return evaluate(graph, {v.name: rng.standard_normal(v.shape) for v in graph.inputs})
+
+
+def _assert_close(
+    values: dict[str, np.ndarray], expected: dict[str, np.ndarray], where: str
+) -> None:
+    for name, array in expected.items():
+        error = np.abs(values[name] - array).max() / np.abs(array).max()
+        assert error < 1e-5, f"{where}: output {name} is off by {error}"
+
+
+def _kinds(graph: Graph) -> list[str]:
+    return [node.op.kind for node in graph.nodes]
+
+
+@pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
+def test_every_pass_keeps_values_and_signature(make: Callable[[], Graph]) -> None:
+    original = graph = make()
+    expected = _values(graph)
+    for apply in PASSES:
+        graph = apply(graph)
+        assert (graph.inputs, graph.outputs) == (original.inputs, original.outputs)
+        _assert_close(_values(graph), expected, apply.__name__)
+
+
+@pytest.mark.parametrize("apply", dict.fromkeys(PASSES), ids=lambda apply: apply.__name__)
+@pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
+def test_every_pass_stands_alone(
+    make: Callable[[], Graph], apply: Callable[[Graph], Graph]
+) -> None:
+    graph = make()
+    _assert_close(_values(apply(graph)), _values(graph), apply.__name__)
+
+
+@pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
+def test_optimizing_twice_gains_nothing(make: Callable[[], Graph]) -> None:
+    once = _kinds(optimize(make()))
+    twice = _kinds(optimize(optimize(make())))
+    free = ("reshape",)
+    assert sorted(k for k in twice if k not in free) == sorted(k for k in once if k not in free)
+
+
+def test_batch_norms_vanish_into_convolutions() -> None:
+    assert "batch_norm" not in _kinds(fold_batch_norm(_residual()))
+    folded = fold_batch_norm(_residual()).nodes[0]
+    assert folded.origins == ("conv2d", "batch_norm")
+    assert len(folded.inputs) == 3
+
+
+def test_batch_norms_without_a_convolution_become_scale_and_shift() -> None:
+    kinds = _kinds(fold_batch_norm(_norms_alone()))
+    assert "batch_norm" not in kinds
+    assert kinds.count("mul") == 3
+
+
+def test_residual_network_needs_transposes_at_its_edges_only() -> None:
+    kinds = _kinds(optimize(_residual()))
+    assert kinds.count("transpose") == 2  # the input, and the output `features`
+    assert kinds[0] == "transpose"
+
+
+def test_flatten_is_absorbed_by_the_dense_weight() -> None:
+    assert _kinds(optimize(_flatten_before_dense())).count("transpose") == 1
+
+
+def test_flatten_as_output_needs_the_models_order() -> None:
+    assert _kinds(optimize(_flatten_as_output())).count("transpose") == 2
+
+
+def test_channels_last_models_lose_all_transposes() -> None:
+    assert _kinds(optimize(_channels_last_model())) == ["conv2d", "relu", "conv2d", "relu"]
+
+
+def test_dimension_operators_pass_the_permutation_on() -> None:
+    kinds = _kinds(optimize(_dimension_operators()))
+    assert kinds.count("transpose") <= 3  # x, kept, moved: [c] stays a view for gate
+
+
+def test_constants_fold_and_keep_their_dtype() -> None:
+    net = _Net((3,))
+    total = net.then(
+        Binary("add"), net.then(Binary("mul"), net.random(3), net.random(3)), net.random(1)
+    )
+    graph = fold_constants(net.finish({"y": net.then(Binary("add"), net.x, total)}))
+    assert _kinds(graph) == ["add"]
+    assert graph.constants[total].dtype == np.float32
+
+
+def test_dead_code_goes_and_live_code_is_untouched() -> None:
+    net = _Net((2, 3))
+    live = net.unary(net.x)
+    net.then(Binary("add"), live, net.random(3))
+    graph = remove_dead_code(net.finish({"y": live}))
+    assert _kinds(graph) == ["relu"]
+    assert not graph.constants
+    assert remove_dead_code(graph) is graph
+
+
+def test_clean_up_leaves_views_and_one_relu() -> None:
+    kinds = _kinds(clean_up(_redundant()))
+    assert "relu" in kinds
+    assert not {"identity", "cast", "clip"} & set(kinds)
+    graph = optimize(_redundant())
+    assert sorted(_kinds(graph)) == ["relu", "reshape", "reshape"]
+    assert [result.value for result in graph.results[2:]] == ["x", "x"]
+
+
+def test_bias_is_recognised_on_either_side() -> None:
+    graph = fold_bias(matmul_to_dense(_matrices()))
+    dense = [node for node in graph.nodes if isinstance(node.op, Dense)]
+    assert [len(node.inputs) for node in dense] == [2, 3]
+
+
+def test_only_zero_padding_of_maps_folds() -> None:
+    graph = remove_dead_code(fold_padding(_padded()))
+    assert _kinds(graph).count("pad") == 3  # one is still read by the sum
+    assert graph.producers["conv2d"].op == Conv2d(padding=(2, 3, 1, 2))
+
+
+def test_layout_shares_a_transpose_between_readers() -> None:
+    net = _Net((2, 4, 6, 5))
+    graph = net.finish({"a": net.conv(net.x, 4), "b": net.conv(net.x, 3)})
+    assert _kinds(to_channels_last(graph)).count("transpose") == 3  # x once, both outputs
