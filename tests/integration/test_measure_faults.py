@@ -25,7 +25,7 @@ from sketch.tensor import compute, placeholder
 HELPER = Path(__file__).with_name("faulty_builds.py")
 TARGET = host_target(threads=1)
 OPTIONS = MeasureOptions(
-    check="all", builders=2, build_timeout_s=1.0, run_timeout_s=0.5, samples=3, min_sample_s=1e-6
+    check="all", builders=2, build_timeout_s=2.0, run_timeout_s=2.0, samples=3, min_sample_s=1e-6
 )
 
 faults = sys.modules[resolve(f"{HELPER}:build").__module__]
@@ -71,14 +71,14 @@ def assert_fine(result):
     [
         (faults.SEGFAULT, "run", "SIGSEGV", "took its process down"),
         (faults.ILLEGAL, "run", "SIGILL", "took its process down"),
-        (faults.HANG, "timeout", "run", "0.5 s"),
+        (faults.HANG, "timeout", "run", "2 s"),
         (faults.WRONG, "verify", WRONG_RESULT, "relative error"),
         (faults.UNWRITTEN, "verify", WRONG_RESULT, "relative error inf"),
         (faults.STRANGER, "load", "MeasureError", "'B', which is no input"),
         (faults.NO_IR, "compile", "RuntimeError", "parsing error"),
         (faults.NO_NEST, "lower", "LoweringError", "no tile fits | stage C | use another"),
         (faults.BUILDER_DIES, "compile", "SIGABRT", "compiler died"),
-        (faults.BUILDER_HANGS, "timeout", "build", "1 s"),
+        (faults.BUILDER_HANGS, "timeout", "build", "2 s"),
     ],
 )
 def test_a_fault_is_a_failure_and_the_next_candidate_is_measured(

@@ -1,0 +1,89 @@
+"""Real candidates, from sketch to timing: lowered, compiled, run and checked in the children."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autosched.measure.options import MeasureOptions
+from autosched.measure.protocol import Candidate
+from autosched.measure.result import Failure, Timing
+from autosched.measure.runner import LocalRunner
+from autosched.records.best import best
+from autosched.records.log import RecordLog
+from autosched.records.record import record_of
+from autosched.task import Task
+from codegen.host import host_target
+from sketch.dag import ComputeDAG
+from sketch.feasible import feasible
+from sketch.population import sample
+from sketch.reducers import sum as sum_
+from sketch.rules.generate import generate
+from sketch.tensor import compute, placeholder, reduce_axis
+
+OPTIONS = MeasureOptions(check="all", samples=3, builders=1)
+
+
+def matmul_task(threads=1):
+    a = placeholder((24, 40), name="A")
+    b = placeholder((40, 56), name="B", constant=True)
+    k = reduce_axis(40)
+    body = lambda i, j: sum_(a[i, k] * b[k, j], axis=k)  # noqa: E731
+    return Task(ComputeDAG([compute((24, 56), body, name="C")]), host_target(threads))
+
+
+def candidates(task, per_sketch=2):
+    rng = np.random.default_rng(0)
+    found = []
+    for sketch in generate(task.dag, task.target):
+        rows = sample(sketch, 256, rng)
+        good = np.flatnonzero(feasible(sketch, rows.columns(), task.target))[:per_sketch]
+        found += [Candidate(sketch, rows.row(int(row))) for row in good]
+    return found
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_every_sketch_runs_and_agrees_with_the_oracle(threads):
+    task = matmul_task(threads)
+    batch = candidates(task)
+    with LocalRunner(task.target, OPTIONS) as runner:
+        results = runner.measure(task, batch)
+        assert [r for r in results if isinstance(r, Failure)] == []
+        assert all(r.error < 1e-5 for r in results)
+        assert runner.verify(task, batch[0]) < 1e-5
+        again = runner.remeasure(task, batch[:2], rounds=2)
+    assert [len(r.seconds) for r in again] == [2, 2]
+
+
+@pytest.mark.parametrize("state", ["warm", "l2_cold", "dram_cold"])
+def test_caches_are_prepared_as_asked(state):
+    task = matmul_task()
+    with LocalRunner(task.target, replace(OPTIONS, cache_state=state)) as runner:
+        (result,) = runner.measure(task, candidates(task)[:1])
+    assert isinstance(result, Timing), result
+    assert result.cache_state == state
+
+
+def test_a_recorded_candidate_is_measured_again_from_the_log_alone(tmp_path):
+    task, log = matmul_task(), RecordLog(tmp_path / "log.jsonl")
+    batch = candidates(task)
+    with LocalRunner(task.target, OPTIONS) as runner:
+        results = runner.measure(task, batch)
+        log.append(
+            record_of(task.key, c, task.target, r) for c, r in zip(batch, results, strict=True)
+        )
+        fresh = matmul_task()
+        found = best(log.read().records, fresh.key, fresh.target)
+        assert found is not None
+        assert runner.verify(fresh, found.candidate(fresh.dag)) < 1e-5
+
+
+def test_inputs_and_outputs_of_two_tasks_do_not_mix():
+    first = matmul_task()
+    x = placeholder((24, 40), name="A")
+    second = Task(ComputeDAG([compute((24, 40), lambda i, j: x[i, j] * 2.0, name="C")]),
+                  first.target)  # fmt: skip
+    with LocalRunner(first.target, OPTIONS) as runner:
+        tickets = [runner.submit(task, candidates(task)[:1]) for task in (first, second, first)]
+        results = [runner.collect(ticket)[0] for ticket in tickets]
+    assert all(isinstance(r, Timing) and r.error < 1e-5 for r in results), results
