@@ -66,8 +66,8 @@ class Harness:
         self._time = signature(self._library.address("time_kernel"))
         self._flush = on_memory(self._library.address("flush_lines"))
         self._stream = on_memory(self._library.address("stream_l2"))
-        # Twice L2, so that nothing older survives an imperfect replacement policy.  Not zeros: those
-        # would all be one physical page.
+        # Twice L2, so that nothing older survives an imperfect replacement policy.  Not zeros:
+        # pages that were never written are all one physical page.
         self._evict = np.ones(2 * target.l2_bytes, dtype=np.uint8)
 
     def run(self, kernel: LoadedKernel, runs: int, state: CacheState) -> float:
