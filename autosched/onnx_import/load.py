@@ -27,7 +27,7 @@ def load_model(source: str | Path | onnx.ModelProto) -> onnx.ModelProto:
         raise ModelImportError("this is no ONNX model, or only a piece of one", where, _NOT_ONNX)
     _check_weights_present(model, where)
     try:
-        checker.check_model(model)
+        checker.check_model(_with_output_shapes(model))
     except checker.ValidationError as error:
         raise ModelImportError(
             f"the model is invalid: {_first_line(error)}", where, _NOT_ONNX
@@ -75,6 +75,23 @@ def _check_weights_present(model: onnx.ModelProto, where: str) -> None:
                 where,
                 "give the path of the file, or load the model with its external data",
             )
+
+
+def _with_output_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model for the checker, which wants some shape on every output; runtimes do not."""
+    bare = [index for index, info in enumerate(model.graph.output) if not _has_shape(info)]
+    if not bare:
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for index in bare:
+        copy.graph.output[index].type.tensor_type.shape.SetInParent()
+    return copy
+
+
+def _has_shape(info: onnx.ValueInfoProto) -> bool:
+    kind = info.type.WhichOneof("value")
+    return kind != "tensor_type" or bool(info.type.tensor_type.HasField("shape"))
 
 
 def _first_line(error: Any) -> str:

@@ -102,6 +102,6 @@ def test_builder_makes_names_unique_and_reports_the_node() -> None:
     assert builder.unique("sum") == "sum_1"  # reserved by the old graph
     assert builder.add(RELU, ["x"]) == "relu"
     assert builder.add(RELU, ["x"]) == "relu_1"
-    with pytest.raises(GraphError, match="do not broadcast .* node bad"):
+    with pytest.raises(GraphError, match=r"do not broadcast .* node bad"):
         builder.constant("wide", np.ones(7, np.float32))
         builder.add(Binary("add"), ["x", "wide"], "bad")

@@ -1,0 +1,196 @@
+"""ONNX import: whatever is wrong with a model is one clear error of ours."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from autosched import zoo
+from autosched.graph.errors import ModelImportError
+from autosched.onnx_export import to_onnx
+from autosched.onnx_import import from_onnx
+from sketch.errors import AutoschedError
+
+
+def _model(
+    nodes: Sequence[onnx.NodeProto],
+    constants: Mapping[str, np.ndarray] | None = None,
+    shape: Sequence[int | str] = (2, 3, 8, 8),
+    dtype: int = TensorProto.FLOAT,
+    opset: int = 17,
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        nodes,
+        "case",
+        [helper.make_tensor_value_info("x", dtype, shape)],
+        [helper.make_tensor_value_info("y", dtype, None)],
+        [numpy_helper.from_array(np.asarray(a), name) for name, a in (constants or {}).items()],
+    )
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.example", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+RELU = helper.make_node("Relu", ["x"], ["y"])
+
+
+def _saved(tmp_path: Path) -> Path:
+    path = tmp_path / "mlp.onnx"
+    onnx.save(to_onnx(zoo.build("mlp", image=8).graph), path)
+    return path
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(ModelImportError, match=r"no such file .*missing\.onnx"):
+        from_onnx(tmp_path / "missing.onnx")
+    with pytest.raises(AutoschedError, match="no such file"):
+        from_onnx(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00" * 64, b"hello, this is text\n" * 9, b"PK\x03\x04" + bytes(range(256))]
+)
+def test_files_that_are_no_models(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ModelImportError, match=r"broken\.onnx"):
+        from_onnx(path)
+
+
+@pytest.mark.parametrize("fraction", [0.001, 0.1, 0.5, 0.9, 0.999])
+def test_truncated_files(fraction: float, tmp_path: Path) -> None:
+    path = _saved(tmp_path)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * fraction)])
+    with pytest.raises(ModelImportError, match=r"mlp\.onnx"):
+        from_onnx(path)
+
+
+def test_missing_external_data(tmp_path: Path) -> None:
+    path = tmp_path / "mlp.onnx"
+    model = to_onnx(zoo.build("mlp", image=8).graph)
+    onnx.save(model, path, save_as_external_data=True, location="weights", size_threshold=0)
+    with pytest.raises(ModelImportError, match="is not in the model"):
+        from_onnx(onnx.load(path, load_external_data=False))
+    (tmp_path / "weights").unlink()
+    with pytest.raises(ModelImportError, match="weights stored outside the model"):
+        from_onnx(path)
+
+
+def test_truncated_external_data(tmp_path: Path) -> None:
+    path = tmp_path / "mlp.onnx"
+    model = to_onnx(zoo.build("mlp", image=8).graph)
+    onnx.save(model, path, save_as_external_data=True, location="weights", size_threshold=0)
+    content = (tmp_path / "weights").read_bytes()
+    (tmp_path / "weights").write_bytes(content[: len(content) // 2])
+    with pytest.raises(ModelImportError):
+        from_onnx(path)
+
+
+def test_all_unsupported_nodes_are_listed() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Einsum", ["a", "a"], ["b"], name="contract", equation="nchw,nchw->nchw"),
+        helper.make_node("Tanh", ["b"], ["c"]),
+        helper.make_node("Magic", ["c"], ["d"], name="spell", domain="com.example"),
+        helper.make_node("Resize", ["a", "", "scales"], ["e"], name="upsample"),
+        helper.make_node("AveragePool", ["a"], ["f"], name="fine", kernel_shape=[2, 2]),
+        helper.make_node("Pad", ["a", "pads"], ["y"], name="mirror", mode="reflect"),
+    ]
+    constants = {"pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]), "scales": np.ones(4, np.float32)}
+    with pytest.raises(ModelImportError) as caught:
+        from_onnx(_model(nodes, constants))
+    text = str(caught.value)
+    assert "4 nodes are not supported" in text
+    for part in ("Einsum 'contract'", "com.example.Magic 'spell'", "Resize 'upsample'",
+                 "Pad 'mirror' (mode 'reflect')"):  # fmt: skip
+        assert part in text
+    assert "fine" not in text
+
+
+@pytest.mark.parametrize(
+    ("node", "shape", "reason"),
+    [
+        (helper.make_node("Conv", ["x", "w"], ["y"]), (1, 3, 8), "3 dimensions, not 4"),
+        (helper.make_node("MatMul", ["x", "v"], ["y"]), (2, 3), "fewer than 2 dimensions"),
+        (helper.make_node("ReduceMean", ["x"], ["y"], keepdims=0), (2, 3), "without dimensions"),
+        (
+            helper.make_node("MaxPool", ["x"], ["z", "y"], kernel_shape=[2, 2]),
+            (1, 3, 8, 8),
+            "its output 'y' is used",
+        ),
+        (helper.make_node("RandomUniformLike", ["x"], ["y"]), (2, 3), "RandomUniformLike 'y'"),
+        (helper.make_node("Cast", ["x"], ["y"], to=TensorProto.DOUBLE), (2, 3), "cast to float64"),
+    ],
+    ids=lambda v: getattr(v, "op_type", None),
+)
+def test_unsupported_forms_say_why(
+    node: onnx.NodeProto, shape: tuple[int, ...], reason: str
+) -> None:
+    constants = {"w": np.ones((2, 3, 3), np.float32), "v": np.ones(3, np.float32)}
+    model = _model([node], {k: v for k, v in constants.items() if k in node.input}, shape)
+    model.graph.output[0].type.Clear()
+    model.graph.output[0].type.tensor_type.elem_type = {
+        "MaxPool": TensorProto.INT64, "Cast": TensorProto.DOUBLE
+    }.get(node.op_type, TensorProto.FLOAT)  # fmt: skip
+    with pytest.raises(ModelImportError) as caught:
+        from_onnx(model)
+    assert reason in str(caught.value)
+
+
+def test_symbolic_shapes_must_be_given() -> None:
+    model = _model([RELU], shape=("N", 3, "H", "W"))
+    with pytest.raises(ModelImportError) as caught:
+        from_onnx(model)
+    assert "x (N, 3, H, W)" in str(caught.value)
+    assert "shapes={'x': (1, 3, 1, 1)}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"x": (2, 4, 8, 8)}, r"\(2, 4, 8, 8\) does not fit input 'x', declared as \(N, 3, H, H\)"),
+        ({"x": (2, 3, 8, 9)}, "does not fit"),
+        ({"x": (2, 3, 8)}, "does not fit"),
+        ({"x": (0, 3, 8, 8)}, "does not fit"),
+        ({"data": (2, 3, 8, 8)}, "'data', which is no input of the model .* inputs: x"),
+    ],
+)
+def test_given_shapes_must_fit(shapes: dict[str, tuple[int, ...]], message: str) -> None:
+    with pytest.raises(ModelImportError, match=message):
+        from_onnx(_model([RELU], shape=("N", 3, "H", "H")), shapes)
+
+
+def test_shapes_that_break_the_model() -> None:
+    model = _model(
+        [helper.make_node("Conv", ["x", "w"], ["y"])],
+        {"w": np.ones((4, 3, 5, 5), np.float32)},
+        ("N", 3, "H", "W"),
+    )
+    with pytest.raises(ModelImportError):
+        from_onnx(model, {"x": (1, 3, 2, 2)})
+
+
+def test_nan_weights() -> None:
+    weight = np.ones((4, 3, 3, 3), np.float32)
+    weight[1, 2] = np.nan
+    model = _model([helper.make_node("Conv", ["x", "kernel"], ["y"])], {"kernel": weight})
+    with pytest.raises(ModelImportError, match="9 of 108 elements of constant 'kernel' are NaN"):
+        from_onnx(model)
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.UINT8])
+def test_unsupported_input_dtypes(dtype: int) -> None:
+    with pytest.raises(ModelImportError, match="input 'x' has dtype"):
+        from_onnx(_model([helper.make_node("Identity", ["x"], ["y"])], dtype=dtype))
+
+
+def test_invalid_models_and_old_opsets() -> None:
+    with pytest.raises(ModelImportError, match="the model is invalid"):
+        from_onnx(_model([helper.make_node("Relu", ["nowhere"], ["y"])]))
+    with pytest.raises(ModelImportError, match="the model uses opset 6"):
+        from_onnx(_model([RELU], opset=6))
+    with pytest.raises(ModelImportError, match="no ONNX model"):
+        from_onnx(onnx.ModelProto())
