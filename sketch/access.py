@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sketch.dtypes import is_integer
@@ -14,7 +15,7 @@ from sketch.expr import FLOAT_CALLS, Axis, Binary, Cast, Const, Expr, Load, Sele
 from sketch.tensor import Compute, Operation, Placeholder, Tensor
 
 if TYPE_CHECKING:
-    from sketch.dag import ComputeDAG
+    pass
 
 AffineForm = tuple[dict[Axis, int], int]
 Interval = tuple[int, int]
@@ -34,6 +35,7 @@ def walk(node: Expr) -> Iterator[Expr]:
         pending.extend(reversed(children(current)))
 
 
+@lru_cache(maxsize=4096)  # lowering asks for the same stages again and again
 def stage_loads(op: Compute) -> tuple[Load, ...]:
     """The distinct tensor elements a stage reads, in order of appearance."""
     found: dict[int, Load] = {}
@@ -229,11 +231,6 @@ def is_ordered_access(op: Compute, indices: tuple[Expr, ...]) -> bool:
     return all(a < b for a, b in itertools.pairwise(positions))
 
 
-def has_branch(op: Compute) -> bool:
-    """Whether a select occurs in the stage."""
-    return any(isinstance(node, Select) for body in op.bodies for node in walk(body))
-
-
 def has_elementary_call(op: Compute) -> bool:
     """Whether an elementary function (exp, tanh, ...) occurs in the stage."""
     return any(
@@ -243,60 +240,20 @@ def has_elementary_call(op: Compute) -> bool:
     )
 
 
-def is_strictly_inlineable(op: Operation) -> bool:
-    """Ansor's test: ordered simple reads only, no branch, no elementary function, no reduction.
-
-    Missing axes (broadcast) are fine; a stage that reads nothing always passes.
-    """
-    if isinstance(op, Placeholder) or op.reduce is not None:
+def reads_elementwise(consumer: Compute, producer: Compute) -> bool:
+    """Whether each element of ``consumer`` needs of ``producer`` just the element at its place."""
+    if consumer.reduce is not None or consumer.shape != producer.shape:
         return False
-    if has_branch(op) or has_elementary_call(op):
-        return False
-    return all(is_ordered_access(op, load.indices) for load in stage_loads(op))
+    loads = [load for load in stage_loads(consumer) if load.tensor.op.name == producer.name]
+    return bool(loads) and all(_is_own_point(consumer, load.indices) for load in loads)
 
 
-def is_inlineable(dag: ComputeDAG, op: Operation) -> bool:
-    """Whether ``op`` may be computed where it is read: not a reduction and not an output.
-
-    Whether that is worth it (expensive body read often) is the caller's decision; see
-    ``is_strictly_inlineable`` and ``has_elementary_call``.
-    """
-    return isinstance(op, Compute) and op.reduce is None and not dag.is_output(op)
-
-
-def _is_elementwise_hop(producer: Compute, consumer: Compute) -> bool:
-    shapes_match = producer.shape == consumer.shape
-    if not shapes_match:
-        return False
-    for tensor, accesses in reads(consumer).items():
-        if tensor.op is not producer:
-            continue
-        for indices in accesses:
-            forms = [affine_index(index, consumer.axes) for index in indices]
-            wanted: list[AffineForm] = [({axis: 1}, 0) for axis in consumer.axes]
-            trivial = all(
-                form == want or (axis.extent == 1 and form == ({}, 0))
-                for form, want, axis in zip(forms, wanted, consumer.axes, strict=True)
-            )
-            if not trivial:
-                return False
-    return True
-
-
-def is_elementwise_match(dag: ComputeDAG, producer: Compute, consumer: Compute) -> bool:
-    """Whether each element of ``consumer`` needs just the element of ``producer`` at its place.
-
-    Holds along a chain in which every stage is read by the next one only.
-    """
-    current = producer
-    while current is not consumer:
-        readers = dag.consumers(current)
-        if len(readers) != 1 or dag.is_output(current):
-            return False
-        if not _is_elementwise_hop(current, readers[0]):
-            return False
-        current = readers[0]
-    return True
+def _is_own_point(op: Compute, indices: tuple[Expr, ...]) -> bool:
+    forms = [affine_index(index, op.axes) for index in indices]
+    return all(
+        form == ({axis: 1}, 0) or (axis.extent == 1 and form == ({}, 0))
+        for form, axis in zip(forms, op.axes, strict=True)
+    )
 
 
 def _misses_an_axis(op: Compute, tensor: Tensor) -> bool:

@@ -14,6 +14,8 @@ from sketch.population import Population, concat, crossover, deduplicate, mutate
 _PRESSURE = 0.15
 # Best rows of all generations so far that may be parents again.
 _ELITE_SHARE = 0.25
+# Children bred for each one wanted: some are known, some are not feasible.
+_SPARE = 1.75
 
 
 def evolve(
@@ -35,9 +37,10 @@ def evolve(
             concat([current.population, elite.population]),
             np.concatenate([current.scores, elite.scores]),
         )
-        children = _breed(parents, rng, rows, options.mutation_probability)
+        children = _breed(parents, rng, int(_SPARE * rows), options.mutation_probability)
         fresh = ~np.isin(children.keys(), archive.population.keys())
         children = keep_feasible(children.take(np.flatnonzero(fresh)))
+        children = children.take(np.arange(min(rows, children.count)))
         if not children.count:
             break
         current = Scored(children, scorer.score(children))
@@ -57,7 +60,7 @@ def _breed(
     mothers = ranked.take(rng.choice(ranked.count, rows, p=odds))
     fathers = ranked.take(rng.choice(ranked.count, rows, p=odds))
     mutating = rng.random(rows) < mutation_probability
-    mutated = mutate(mothers.take(np.flatnonzero(mutating)), rng)
-    crossing = np.flatnonzero(~mutating)
-    crossed = crossover(mothers.take(crossing), fathers.take(crossing), rng)
-    return deduplicate(concat([mutated, crossed]))
+    mutated = mutate(mothers, rng)
+    crossed = crossover(mothers, fathers, rng)
+    values = np.where(mutating[:, None], mutated.values, crossed.values)
+    return deduplicate(Population(mothers.sketch, values))
