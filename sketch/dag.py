@@ -12,7 +12,7 @@ from sketch.flops import stage_flops
 from sketch.printer import print_dag
 from sketch.read_bounds import check_reads
 from sketch.store_cover import check_stores
-from sketch.structure import structural_key
+from sketch.structure import StructuralForm, structural_form
 from sketch.tensor import Compute, Operation, Placeholder, Tensor
 
 
@@ -50,7 +50,16 @@ class ComputeDAG:
     @cached_property
     def key(self) -> str:
         """Structural hash, sixteen hex digits: free of names, equal in every process."""
-        return structural_key(self.inputs, self.stages, self.outputs)
+        return self._form.key
+
+    @property
+    def canonical_inputs(self) -> tuple[Tensor, ...]:
+        """The placeholders in an order that programs of one key share, whatever their names."""
+        return self._form.inputs
+
+    @cached_property
+    def _form(self) -> StructuralForm:
+        return structural_form(self.inputs, self.stages, self.outputs)
 
     @cached_property
     def flops(self) -> float:

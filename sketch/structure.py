@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from sketch.access import affine_index, reads
@@ -34,10 +35,21 @@ _SWAPPED: Final = {"gt": "lt", "ge": "le"}
 Names = Callable[[Tensor], str]
 
 
-def structural_key(
+@dataclass(frozen=True, slots=True)
+class StructuralForm:
+    """The key of a program, sixteen hex digits, and its placeholders in canonical order.
+
+    Programs of one key have corresponding placeholders at equal positions, whatever their names.
+    """
+
+    key: str
+    inputs: tuple[Tensor, ...]
+
+
+def structural_form(
     inputs: Sequence[Tensor], stages: Sequence[Compute], outputs: Sequence[Tensor]
-) -> str:
-    """Sixteen hex digits; equal for equal programs in any process."""
+) -> StructuralForm:
+    """The canonical form; equal for equal programs in any process."""
     digests = _merkle(inputs, stages, _distinguishing_marks(inputs, stages, outputs))
     numbers: dict[int, int] = {}
     lines: list[str] = []
@@ -59,7 +71,8 @@ def structural_key(
         visit(tensor.op)
     buffers: dict[str, int] = {}
     lines.extend(_output_text(tensor, name, buffers) for tensor in outputs)
-    return _digest("\n".join(lines))[:16]
+    ordered = sorted(inputs, key=lambda tensor: numbers[id(tensor.op)])
+    return StructuralForm(_digest("\n".join(lines))[:16], tuple(ordered))
 
 
 def _digest(text: str) -> str:

@@ -50,19 +50,19 @@ class Extraction:
 
 
 def extract(model: Network | Graph) -> Extraction:
-    """Optimise, fuse and lower a model; identical subgraphs share one program object.
+    """Optimise, fuse and lower a model; subgraphs of one structural key share one program object.
 
-    Subgraphs share a task when their programs agree to the letter (names follow from structure),
-    so that a kernel's arguments mean the same thing in each of them.
+    Programs of one key may name their placeholders differently (operands commuted); a subgraph's
+    values are bound to the shared program's placeholders by their canonical order.
     """
     graph = optimize(model.graph if isinstance(model, Network) else model)
     views = _views(graph)
     subgraphs: list[Subgraph] = []
-    programs: dict[tuple[str, str], ComputeDAG] = {}
+    programs: dict[str, ComputeDAG] = {}
     numbers: Counter[str] = Counter()
     for group in fuse(graph):
         lowered = lower_group(graph, group)
-        dag = programs.setdefault((lowered.dag.key, str(lowered.dag)), lowered.dag)
+        dag = programs.setdefault(lowered.dag.key, lowered.dag)
         numbers[lowered.name] += 1
         name = f"{lowered.name}.{numbers[lowered.name]}"
         subgraphs.append(_subgraph(graph, group, lowered, dag, name, views))
@@ -80,14 +80,16 @@ def _subgraph(
     name: str,
     views: Mapping[str, str],
 ) -> Subgraph:
+    pairs = zip(dag.canonical_inputs, lowered.dag.canonical_inputs, strict=True)
+    operands = {shared.name: lowered.operands[own.name] for shared, own in pairs}
     constants = {
         label: graph.constants[value]
-        for label, value in lowered.operands.items()
+        for label, value in operands.items()
         if value in graph.constants
     }
     inputs = {
         label: views.get(value, value)
-        for label, value in lowered.operands.items()
+        for label, value in operands.items()
         if label not in constants
     }
     layers = tuple(dict.fromkeys(origin for node in group.nodes for origin in node.origins))

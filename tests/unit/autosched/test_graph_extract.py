@@ -150,6 +150,18 @@ def test_operands_in_either_order_share_a_task() -> None:
     assert [weight for _, weight in extraction.tasks] == [4]
 
 
+def test_programs_of_one_key_bind_their_own_operands() -> None:
+    builder = GraphBuilder("commuted")
+    a, b = (builder.input(Value(name, (4, 4))) for name in "ab")
+    for number, (first, second) in enumerate([(a, b), (b, a)]):
+        squared = builder.add(Binary("mul"), [first, first])
+        total = builder.add(Binary("add"), [squared, second], f"total{number}")
+    swapped = builder.add(Binary("add"), [a, builder.add(Binary("mul"), [b, b])], "total2")
+    results = {"y0": "total0", "y1": total, "y2": swapped}
+    extraction = _assert_same(builder.finish(results))
+    assert [weight for _, weight in extraction.tasks] == [3]
+
+
 def test_input_transposed_into_an_elementwise_consumer() -> None:
     builder = GraphBuilder("fused")
     x = builder.input(Value("x", (1, 3, 4, 5)))
