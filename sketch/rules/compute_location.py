@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from sketch.access import needs_tiling
 from sketch.program import StagePlan
 from sketch.rules.locations import candidate_locations
-from sketch.rules.patterns import has_data_reuse, is_output
+from sketch.rules.patterns import is_output
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
 from sketch.steps import ComputeAt
@@ -27,7 +28,7 @@ class ComputeLocation:
         """Stages without data reuse whose consumers all run in one nest."""
         if is_output(state.program, stage) or stage.op.store is not None:
             return Verdict.SKIP
-        if stage.op.reduce is not None and has_data_reuse(stage.op):
+        if stage.op.reduce is not None and needs_tiling(stage.op):
             return Verdict.SKIP
         found = candidate_locations(state.program, stage)
         return Verdict.APPLY_AND_STOP if found else Verdict.SKIP

@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from sketch.access import stage_loads
+from sketch.access import needs_tiling, stage_loads
 from sketch.loopnest import LoopKind, Scope
 from sketch.program import StagePlan
-from sketch.rules.patterns import has_data_reuse, longest
+from sketch.rules.patterns import longest
 from sketch.rules.rule import State, Verdict
 from sketch.rules.tiling import tiled_producer
 from sketch.steps import Annotate, CacheRead, ComputeAt, Reorder, Split, Step
@@ -34,7 +34,7 @@ class GpuTilingWithFusion:
     def applies(self, state: State, stage: StagePlan) -> Verdict:
         """Spatial stages that read a pending reduction with data reuse element by element."""
         found = tiled_producer(state, stage)
-        reuse = found is not None and has_data_reuse(found.op)
+        reuse = found is not None and needs_tiling(found.op)
         return Verdict.APPLY_AND_STOP if reuse else Verdict.SKIP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:

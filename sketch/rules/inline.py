@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from sketch.access import stage_loads
+from sketch.access import has_elementary_call, is_ordered_access, stage_loads
 from sketch.program import StagePlan
-from sketch.rules.patterns import hosts_reduction, is_expensive, is_output
+from sketch.rules.patterns import hosts_reduction, is_output
 from sketch.rules.rule import State, Verdict
 from sketch.steps import Inline
 
@@ -19,24 +19,25 @@ _MOST_COPIES: Final = 2
 class InlineStage:
     """Before: ``B[i] = A[i]*2`` and ``C[i] = B[i]+1``; after: ``C[i] = A[i]*2+1``.
 
-    A stage with elementary functions is only inlined where each element is read once.
+    A stage that is dear to recompute (elementary functions) or that reads against the order of
+    memory (a transposition) is inlined for good only where each element is read once; otherwise
+    both forms are offered.
     """
 
     eager: ClassVar[bool] = True
 
     def applies(self, state: State, stage: StagePlan) -> Verdict:
-        """Spatial stages that are not outputs and cost little to recompute."""
-        op = stage.op
-        if op.reduce is not None or is_output(state.program, stage) or op.store is not None:
+        """Spatial stages that are not outputs."""
+        op, program = stage.op, state.program
+        consumers = program.consumers(op.name)
+        fixed = op.reduce is not None or is_output(program, stage) or not consumers
+        if fixed or hosts_reduction(program, stage):
             return Verdict.SKIP
-        consumers = state.program.consumers(op.name)
-        if hosts_reduction(state.program, stage):
-            return Verdict.SKIP
-        if not consumers or not is_expensive(op):
-            return Verdict.APPLY_AND_STOP if consumers else Verdict.SKIP
+        ordered = all(is_ordered_access(op, load.indices) for load in stage_loads(op))
+        if ordered and not has_elementary_call(op):
+            return Verdict.APPLY_AND_STOP
         reads = [x for c in consumers for x in stage_loads(c.op) if x.tensor.op.name == op.name]
-        once = len(reads) == 1 and consumers[0].op.reduce is None
-        if once:
+        if len(reads) == 1 and consumers[0].op.reduce is None:
             return Verdict.APPLY_AND_STOP
         return Verdict.APPLY if len(consumers) <= _MOST_COPIES else Verdict.SKIP
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sketch.access import affine_index, stage_loads
+from sketch.access import affine_index, reads_elementwise, stage_loads
 from sketch.dtypes import size_of
-from sketch.expr import FLOAT_CALLS, Axis, Load, Unary, children
+from sketch.expr import Axis, Load
 from sketch.program import Program, StagePlan
 from sketch.target import Target
 from sketch.tensor import Compute
@@ -13,16 +13,6 @@ from sketch.tensor import Compute
 def is_output(program: Program, plan: StagePlan) -> bool:
     """Whether the stage computes an output of the DAG."""
     return any(t.op.name == plan.op.name for t in program.dag.outputs)
-
-
-def reads_elementwise(consumer: Compute, producer: Compute) -> bool:
-    """Whether ``consumer`` reads of ``producer`` exactly its own point."""
-    if consumer.reduce is not None or consumer.shape != producer.shape:
-        return False
-    loads = [load for load in stage_loads(consumer) if load.tensor.op.name == producer.name]
-    return bool(loads) and all(
-        all(i is a for i, a in zip(load.indices, consumer.axes, strict=True)) for load in loads
-    )
 
 
 def fusable_consumer(program: Program, plan: StagePlan) -> StagePlan | None:
@@ -47,35 +37,10 @@ def hosts_reduction(program: Program, plan: StagePlan) -> bool:
     )
 
 
-def is_expensive(op: Compute) -> bool:
-    """Whether recomputing the stage costs more than a few instructions an element."""
-    pending = list(op.bodies)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, Unary) and node.op in FLOAT_CALLS and node.op not in ("floor", "ceil"):
-            return True
-        pending.extend(children(node))
-    return False
-
-
 def coefficient_of(load: Load, dim: int, axis: Axis, op: Compute) -> int | None:
     """Coefficient of ``axis`` in one index of a load; None where the index is not affine."""
     form = affine_index(load.indices[dim], (*op.axes, *op.reduce_axes))
     return None if form is None else form[0].get(axis, 0)
-
-
-def has_data_reuse(op: Compute) -> bool:
-    """Whether a tensor it reads does not depend on some spatial axis, so that tiles save traffic.
-
-    Ansor's condition: two such tensors, or one when the stage reduces.
-    """
-    reused = set()
-    for load in stage_loads(op):
-        forms = [affine_index(i) for i in load.indices]
-        used = {axis for form in forms if form is not None for axis in form[0]}
-        if any(axis.extent > 1 and axis not in used for axis in op.axes):
-            reused.add(load.tensor.op.name)
-    return len(reused) >= 2 or (len(reused) >= 1 and op.reduce is not None)
 
 
 def vector_axis(op: Compute) -> Axis | None:

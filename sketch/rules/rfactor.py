@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from sketch.access import stage_loads
+from sketch.access import needs_tiling, stage_loads
 from sketch.dtypes import size_of
 from sketch.expr import Axis
 from sketch.program import StagePlan
-from sketch.rules.patterns import coefficient_of, has_data_reuse, longest
+from sketch.rules.patterns import coefficient_of, longest
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import is_vector_friendly
 from sketch.steps import Rfactor
@@ -37,7 +37,7 @@ class AddRfactor:
             return Verdict.SKIP
         if _chunks(op, state.target) is not None:
             return Verdict.APPLY_AND_STOP
-        if has_data_reuse(op) or is_vector_friendly(op):
+        if needs_tiling(op) or is_vector_friendly(op):
             return Verdict.SKIP
         return Verdict.SKIP if _lanes(op, state.target) is None else Verdict.APPLY_AND_STOP
 

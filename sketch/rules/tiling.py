@@ -13,13 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from sketch.access import needs_tiling
 from sketch.expr import Axis
 from sketch.loopnest import LoopKind
 from sketch.program import Program, StagePlan
 from sketch.rules.packing import Panel, packing_choices
 from sketch.rules.patterns import (
     fusable_consumer,
-    has_data_reuse,
     lanes_for,
     longest,
     vector_axis,
@@ -52,7 +52,7 @@ class MultiLevelTilingWithFusion:
         """One state per structure, order of the outer tiles, and way to pack operands."""
         producer = tiled_producer(state, stage)
         assert producer is not None
-        reuse = has_data_reuse(producer.op)
+        reuse = needs_tiling(producer.op)
         several = len([a for a in producer.op.axes if a.extent > 1]) > 1
         states: list[State] = []
         for structure in self.structures if reuse else self.structures[:1]:
@@ -75,7 +75,7 @@ def tiled_producer(state: State, stage: StagePlan) -> StagePlan | None:
         and vector_axis(p.op) is not None
         and fusable_consumer(program, p) is stage
     ]
-    return max(found, key=lambda p: has_data_reuse(p.op), default=None)
+    return max(found, key=lambda p: needs_tiling(p.op), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 import pytest
 
 from sketch import access, reducers
-from sketch.dag import ComputeDAG
 from sketch.expr import Axis, all_of, as_expr, cast, maximum, minimum, select, unary
 from sketch.operators import broadcast, elementwise, pooling
 from sketch.operators.conv import conv2d
@@ -89,45 +88,25 @@ def test_facts_of_a_conjunction():
     assert facts_of(I * J > 2) is None
 
 
-def test_strictly_inlineable():
+def test_ordered_access_and_elementary_calls():
     data = placeholder((8, 4), name="data")
     bias = placeholder((4,), name="bias")
-    assert access.is_strictly_inlineable(broadcast.add(data, bias).op)
-    assert not access.is_strictly_inlineable(transpose(data, (1, 0)).op)  # order
-    assert not access.is_strictly_inlineable(elementwise.call(data, "exp").op)  # dear
-    assert not access.is_strictly_inlineable(elementwise.leaky_relu(data, 0.1).op)  # branch
-    assert not access.is_strictly_inlineable(data.op)
-    nothing = compute((3,), lambda i: as_expr(1.0), name="ones")
-    assert access.is_strictly_inlineable(nothing.op)
+    added, flipped = broadcast.add(data, bias).op, transpose(data, (1, 0)).op
+    assert all(access.is_ordered_access(added, load.indices) for load in access.stage_loads(added))
+    assert not access.is_ordered_access(flipped, access.stage_loads(flipped)[0].indices)
+    assert access.has_elementary_call(elementwise.call(data, "exp").op)
+    assert not access.has_elementary_call(added)
 
 
-def test_inlineable_is_no_reduction_and_no_output():
-    dag = workloads.dense_relu()
-    product, biased, result = dag.stages
-    assert access.is_inlineable(dag, biased)
-    assert not access.is_inlineable(dag, product)
-    assert not access.is_inlineable(dag, result)
-    assert not access.is_inlineable(dag, dag.inputs[0].op)
-    assert access.has_reduction(product) and not access.has_reduction(biased)
-
-
-def test_elementwise_match_along_a_chain():
-    dag = workloads.conv2d_residual()
-    conv, biased, added, result = dag.stages
-    assert access.is_elementwise_match(dag, conv, biased)
-    assert access.is_elementwise_match(dag, conv, result)
-    assert not access.is_elementwise_match(dag, added, conv)
-
-
-def test_elementwise_match_needs_one_reader_and_plain_reads():
-    dag = workloads.softmax_dag()
-    top, powers, _, result = dag.stages
-    assert not access.is_elementwise_match(dag, powers, result)  # two readers
-    assert not access.is_elementwise_match(dag, top, powers)  # shapes differ
-    data = placeholder((6, 6), name="data")
-    first = elementwise.relu(data)
-    flipped = ComputeDAG([transpose(first, (1, 0))])
-    assert not access.is_elementwise_match(flipped, *flipped.stages)
+def test_elementwise_reads():
+    conv, biased, added, result = workloads.conv2d_residual().stages
+    assert access.reads_elementwise(biased, conv) and access.reads_elementwise(result, added)
+    assert not access.reads_elementwise(conv, biased)
+    top, powers, _, _ = workloads.softmax_dag().stages
+    assert not access.reads_elementwise(powers, top)  # shapes differ
+    first = elementwise.relu(placeholder((6, 6), name="data"))
+    assert not access.reads_elementwise(transpose(first, (1, 0)).op, first.op)
+    assert access.has_reduction(conv) and not access.has_reduction(biased)
 
 
 @pytest.mark.parametrize(
