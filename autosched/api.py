@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 import sketch.target
 
 if TYPE_CHECKING:
-    import onnx
-
     from autosched.graph.ir import Network
     from autosched.options import TuneOptions
     from autosched.report.events import Progress
@@ -48,13 +46,11 @@ def resolve_target(target: AnyTarget, threads: int | None = None) -> sketch.targ
     return target if threads is None else target.with_threads(threads)
 
 
-def from_onnx(
-    source: PathText | onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None
-) -> Network:
+def from_onnx(source: PathText | Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Network:
     """Read an ONNX model (needs the ``onnx`` package).
 
     Args:
-        source: path of the file, or the loaded model.
+        source: path of the file, or the loaded ``onnx.ModelProto``.
         shapes: shape by input name, for inputs whose shape the model leaves open.
 
     Raises:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from autosched.graph.extract import Extraction, extract
 from autosched.graph.subgraph import Subgraph
+from autosched.measure.result import CacheState
 from autosched.runtime.assemble import Call, Wiring, assemble, check_no_nan
 from autosched.runtime.module import Module
 from autosched.runtime.program import Program, StepInfo, TensorSpec
@@ -54,11 +55,27 @@ def network_tasks(extraction: Extraction, target: Target) -> tuple[Task, ...]:
     )
 
 
-def schedule(tasks: Sequence[Task], records: Sequence[Record]) -> tuple[Scheduled, ...]:
-    """The best recorded candidate of each task, or the draft model's favourite without one."""
+def cache_state_of(extraction: Extraction, target: Target) -> CacheState:
+    """What the caches still hold of the constants when their turn comes again in the next run.
+
+    Between two uses of a constant all others and all activations pass through the caches.
+    """
+    constants = sum(array.nbytes for array in extraction.graph.constants.values())
+    if constants > target.l3_bytes:
+        return "dram_cold"
+    return "l2_cold" if constants > target.l2_bytes * target.threads else "warm"
+
+
+def schedule(
+    tasks: Sequence[Task], records: Sequence[Record], state: CacheState
+) -> tuple[Scheduled, ...]:
+    """The best recorded candidate of each task, or the draft model's favourite without one.
+
+    Times taken in cache state ``state`` are preferred to others.
+    """
     found = []
     for task in tasks:
-        best = best_of(task, records)
+        best = best_of(task, records, state) or best_of(task, records)
         if best is not None:
             found.append(Scheduled(task, best.candidate, "record", best.seconds))
         else:
@@ -70,7 +87,8 @@ def compile_network(network: Network, target: Target, records: Sequence[Record] 
     """Compile ``network`` for ``target`` with the best of ``records``, where they have any."""
     check_no_nan(network.graph.constants)
     extraction = extract(network)
-    scheduled = schedule(network_tasks(extraction, target), records)
+    state = cache_state_of(extraction, target)
+    scheduled = schedule(network_tasks(extraction, target), records, state)
     return build_module(network.name, extraction, scheduled, target)
 
 

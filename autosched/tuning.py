@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
-from autosched.compilation import compile_network, network_tasks
+from autosched.compilation import cache_state_of, compile_network, network_tasks
 from autosched.graph.extract import extract
 from autosched.graph.ir import Network
 from autosched.local_tuning import tune_locally
+from autosched.measure.options import MeasureOptions
 from autosched.options import TuneOptions
 from autosched.report.comparison import Comparison, compare
 from autosched.runtime.assemble import check_no_nan
@@ -96,12 +97,14 @@ def tune_network(
     from autosched.report.progress import choose_progress
 
     check_no_nan(network.graph.constants)
-    tasks = network_tasks(extract(network), target)
+    extraction = extract(network)
+    tasks = network_tasks(extraction, target)
+    measure = MeasureOptions(cache_state=cache_state_of(extraction, target))
     chosen = options or TuneOptions()
     if seed is not None:
         chosen = replace(chosen, seed=seed)
     if budget is None and trials is None and chosen.trials is None and chosen.budget_s is None:
         budget = DEFAULT_BUDGET
     shown = progress or choose_progress(quiet, None if quiet else measured_peak(target))
-    result = tune_locally(tasks, log, trials, budget, chosen, shown)
+    result = tune_locally(tasks, log, trials, budget, chosen, shown, measure)
     return NetworkTuning(network, target, result)

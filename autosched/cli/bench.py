@@ -44,8 +44,8 @@ def _run(args: argparse.Namespace) -> None:
 COMMAND = Command(
     "bench",
     "time a network end to end",
-    "Compiles a network and times it on random inputs: copies of inputs and outputs and every\n"
-    "change of layout included.",
+    "Compiles a network and times it on random inputs; every change of layout and the copy of\n"
+    "the outputs count.",
     _EXAMPLES,
     _arguments,
     _run,

@@ -51,7 +51,7 @@ class Wiring:
             may differ (views), the row-major elements are the same.
         calls: in execution order.
         constants: packed arrays by name.
-        sizes: bytes of every value that is no constant.
+        sizes: bytes of every value that a call writes.
     """
 
     name: str
@@ -72,11 +72,12 @@ def assemble(wiring: Wiring) -> tuple[Program, NDArray[np.uint8]]:
     places, constants_bytes = _place_constants(wiring.constants)
     plan = plan_memory(_blocks(wiring))
     places |= {name: Place("arena", offset) for name, offset in plan.offsets.items()}
+    places |= {spec.name: Place("input", n) for n, spec in enumerate(wiring.inputs)}
     steps = tuple(_step(number, call, places) for number, call in enumerate(wiring.calls))
     program = Program(
         name=wiring.name,
         target=wiring.target,
-        inputs=tuple((spec, places[spec.name]) for spec in wiring.inputs),
+        inputs=wiring.inputs,
         outputs=tuple((spec, places[value]) for spec, value in wiring.outputs),
         steps=steps,
         arena_bytes=plan.size_bytes,
@@ -116,12 +117,13 @@ def _fill_constants(
 
 
 def _blocks(wiring: Wiring) -> list[Block]:
-    """The lifetime of every value and workspace; -1 is before the first step."""
-    first = {spec.name: -1 for spec in wiring.inputs}
-    last = dict(first)
+    """The lifetime, in steps, of every value and workspace; inputs and constants live elsewhere."""
+    outside = {spec.name for spec in wiring.inputs} | set(wiring.constants)
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
 
     def read(name: str, step: int, where: str) -> None:
-        if name in wiring.constants:
+        if name in outside:
             return
         if name not in first:
             raise AssemblyError(f"value {name!r} is read before it is written", where)
@@ -132,7 +134,7 @@ def _blocks(wiring: Wiring) -> list[Block]:
         for name in call.bound("input", "constant"):
             read(name, number, call.info.name)
         for name in call.bound("output"):
-            if name in first:
+            if name in first or name in outside:
                 raise AssemblyError(f"value {name!r} is written twice", call.info.name)
             first[name] = last[name] = number
         if call.kernel.workspace_bytes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """Wall-clock seconds of each run, in order: inputs copied in, all steps, outputs copied out."""
+    """Wall-clock seconds of each run, in order: all steps, and copying the outputs."""
 
     name: str
     seconds: tuple[float, ...]

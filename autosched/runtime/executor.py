@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -48,16 +48,38 @@ class Executor:
         self._nanoseconds = np.zeros(len(program.steps), dtype=np.int64)
         self._run_plan: Callable[..., Any] = _RUN_PLAN(library.address("run_plan"))
         self._run_timed: Callable[..., Any] = _RUN_PLAN_TIMED(library.address("run_plan_timed"))
-        self.inputs = {spec.name: self._array(spec, place) for spec, place in program.inputs}
-        self.outputs = {spec.name: self._array(spec, place) for spec, place in program.outputs}
+        self._inputs: tuple[NDArray[Any], ...] = ()
+        self._readers = [
+            (table, index, place.offset)
+            for step, table in zip(program.steps, self._tables, strict=True)
+            for index, place in enumerate(step.arguments)
+            if place.segment == "input"
+        ]
+        self._specs = program.inputs
+        self._outputs = program.outputs
 
     @property
     def constants(self) -> NDArray[np.uint8]:
         """The bytes of the constants' segment."""
         return self._segments["constants"]
 
+    def bind(self, inputs: Mapping[str, NDArray[Any]]) -> None:
+        """Let the steps read these arrays where they are; what is not dense is copied first."""
+        self._inputs = tuple(
+            np.require(inputs[s.name], requirements=("C", "A")) for s in self._specs
+        )
+        addresses = [array.ctypes.data for array in self._inputs]
+        for table, index, number in self._readers:
+            table[index] = addresses[number]
+
+    def results(self) -> dict[str, NDArray[Any]]:
+        """New arrays with the outputs of the last run, by name; lets go of its inputs."""
+        found = {spec.name: self._array(spec, place).copy() for spec, place in self._outputs}
+        self._inputs = ()
+        return found
+
     def run(self) -> None:
-        """Execute all steps on what ``inputs`` holds; results are in ``outputs``."""
+        """Execute all steps on the inputs that were bound before."""
         self._run_plan(self._plan.ctypes.data, len(self._plan))
 
     def run_timed(self) -> NDArray[np.int64]:
@@ -66,8 +88,12 @@ class Executor:
         return self._nanoseconds
 
     def _addresses(self, places: tuple[Place, ...]) -> NDArray[np.uint64]:
+        """A table of arguments; entries that are inputs are filled in by ``bind``."""
         bases = {name: memory.ctypes.data for name, memory in self._segments.items()}
-        return np.array([bases[p.segment] + p.offset for p in places], dtype=np.uint64)
+        addresses = [bases[p.segment] + p.offset if p.segment in bases else 0 for p in places]
+        return np.array(addresses, dtype=np.uint64)
 
     def _array(self, spec: TensorSpec, place: Place) -> NDArray[Any]:
+        if place.segment == "input":
+            return self._inputs[place.offset].reshape(spec.shape)
         return view(self._segments[place.segment], place.offset, spec.dtype, spec.shape)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.runtime.benchmark import Benchmark
-from autosched.runtime.errors import InputError
+from autosched.runtime.errors import AssemblyError, InputError
 from autosched.runtime.executor import Executor, NativeLibrary
 from autosched.runtime.profiler import Profile, make_profile
 from autosched.runtime.program import Program, TensorSpec
@@ -59,7 +59,7 @@ class Module:
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """The model's inputs: name, shape, dtype."""
-        return tuple(spec for spec, _ in self.program.inputs)
+        return self.program.inputs
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
@@ -76,7 +76,8 @@ class Module:
 
         Args:
             inputs: an array for each input name: NumPy, or anything with ``__dlpack__``.  Any
-                strides; shape and dtype must be the model's.  NaN and infinity are legal values.
+                strides (dense arrays are read in place); shape and dtype must be the model's.
+                NaN and infinity are legal values.
 
         Returns:
             New arrays by output name.
@@ -113,7 +114,7 @@ class Module:
         """Time every step inside ``repeats`` ordinary runs: a table of operators.
 
         The path is that of ``run``; a clock is read between steps.  What the steps do not account
-        for (copies at the edge, the clock) is the row "rest".
+        for (copying the outputs, the clock) is the row "rest".
         """
         from autosched.report.peak import measured_peak
 
@@ -126,9 +127,15 @@ class Module:
         """Bind the worker threads of this process to cores (default: the first ones lent to us).
 
         All modules of a process share the workers.  Threads of the caller are left alone.
+
+        Raises:
+            AssemblyError: there are fewer cores than threads, or a core is not lent to us.
         """
         count = self.target.threads
-        shared_runner().pin(sorted(available_cores())[:count] if cores is None else cores)
+        chosen = tuple(sorted(available_cores())[:count] if cores is None else cores)
+        if len(chosen) != count:
+            raise AssemblyError(f"cannot pin {count} threads to {len(chosen)} cores")
+        shared_runner().pin(chosen)
 
     def random_inputs(self, seed: int = 0) -> dict[str, NDArray[Any]]:
         """Standard-normal floats, small integers and random booleans, by input name."""
@@ -156,17 +163,10 @@ class Module:
     def _default(self, inputs: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return self.random_inputs() if inputs is None else inputs
 
-    def _load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        for name, place in self._executor.inputs.items():
-            np.copyto(place, arrays[name])
-
     def _once(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        self._load(arrays)
+        self._executor.bind(arrays)
         self._executor.run()
-        return self._results()
-
-    def _results(self) -> dict[str, NDArray[Any]]:
-        return {name: place.copy() for name, place in self._executor.outputs.items()}
+        return self._executor.results()
 
     def _warm(self, arrays: Mapping[str, NDArray[Any]], least: int) -> None:
         """Threads awake, caches filled, every page touched."""
@@ -194,9 +194,9 @@ class Module:
         steps = np.zeros((repeats, len(self.program.steps)))
         for row in range(repeats):
             start = time.perf_counter()
-            self._load(arrays)
+            self._executor.bind(arrays)
             nanoseconds = self._executor.run_timed()
-            self._results()
+            self._executor.results()
             total[row] = time.perf_counter() - start
             steps[row] = nanoseconds * 1e-9
         return total, steps

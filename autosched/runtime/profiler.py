@@ -45,7 +45,7 @@ class Profile:
 
     Attributes:
         rows: one an operator.
-        rest: what the operators do not account for: copies at the network's edge, the clock.
+        rest: what the operators do not account for: copying the outputs, the clock.
         total: end to end; equals the sum of all others.
         runs: number of runs that the times are means of.
     """

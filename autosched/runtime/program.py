@@ -9,7 +9,8 @@ from typing import Any, Final, Literal, Self
 from autosched.runtime.errors import ModuleFileError
 from sketch.target import Target
 
-Segment = Literal["arena", "constants"]
+Segment = Literal["arena", "constants", "input"]
+SEGMENTS: Final = ("arena", "constants", "input")
 PROGRAM_VERSION: Final = 1
 
 
@@ -27,7 +28,10 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A value in memory: ``offset`` bytes into a segment."""
+    """A value in memory: ``offset`` bytes into the arena or the constants.
+
+    In segment "input", ``offset`` is the number of an input, whose own array is used in place.
+    """
 
     segment: Segment
     offset: int
@@ -70,13 +74,14 @@ class Program:
     """Steps in execution order and the memory they work in.
 
     Attributes:
-        inputs, outputs: the network's edge, each with its place.
+        inputs: specs of the inputs, in the order that segment "input" counts them.
+        outputs: specs of the outputs, each with its place.
         arena_bytes, constants_bytes: sizes of the two segments.
     """
 
     name: str
     target: Target
-    inputs: tuple[tuple[TensorSpec, Place], ...]
+    inputs: tuple[TensorSpec, ...]
     outputs: tuple[tuple[TensorSpec, Place], ...]
     steps: tuple[Step, ...]
     arena_bytes: int
@@ -88,8 +93,11 @@ class Program:
             "version": PROGRAM_VERSION,
             "name": self.name,
             "target": self.target.to_json(),
-            "inputs": [_edge_json(edge) for edge in self.inputs],
-            "outputs": [_edge_json(edge) for edge in self.outputs],
+            "inputs": [_spec_json(spec) for spec in self.inputs],
+            "outputs": [
+                _spec_json(spec) | {"place": [place.segment, place.offset]}
+                for spec, place in self.outputs
+            ],
             "steps": [_step_json(step) for step in self.steps],
             "arena_bytes": self.arena_bytes,
             "constants_bytes": self.constants_bytes,
@@ -108,8 +116,10 @@ class Program:
             return cls(
                 name=str(data["name"]),
                 target=Target.from_json(data["target"]),
-                inputs=tuple(_edge_from(edge) for edge in data["inputs"]),
-                outputs=tuple(_edge_from(edge) for edge in data["outputs"]),
+                inputs=tuple(_spec_from(spec) for spec in data["inputs"]),
+                outputs=tuple(
+                    (_spec_from(spec), _place_from(spec["place"])) for spec in data["outputs"]
+                ),
                 steps=tuple(_step_from(step) for step in data["steps"]),
                 arena_bytes=int(data["arena_bytes"]),
                 constants_bytes=int(data["constants_bytes"]),
@@ -118,24 +128,18 @@ class Program:
             raise ModuleFileError(f"the module's plan is damaged: {error!r}") from error
 
 
-def _edge_json(edge: tuple[TensorSpec, Place]) -> dict[str, Any]:
-    spec, place = edge
-    return {
-        "name": spec.name,
-        "shape": list(spec.shape),
-        "dtype": spec.dtype,
-        "place": [place.segment, place.offset],
-    }
+def _spec_json(spec: TensorSpec) -> dict[str, Any]:
+    return {"name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype}
 
 
-def _edge_from(data: Mapping[str, Any]) -> tuple[TensorSpec, Place]:
+def _spec_from(data: Mapping[str, Any]) -> TensorSpec:
     shape = tuple(int(extent) for extent in data["shape"])
-    return TensorSpec(str(data["name"]), shape, str(data["dtype"])), _place_from(data["place"])
+    return TensorSpec(str(data["name"]), shape, str(data["dtype"]))
 
 
 def _place_from(data: Any) -> Place:
     segment, offset = data
-    if segment not in ("arena", "constants"):
+    if segment not in SEGMENTS:
         raise ValueError(f"no segment {segment!r}")
     return Place(segment, int(offset))
 

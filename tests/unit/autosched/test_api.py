@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import autosched as asd
-from autosched.compilation import network_tasks
+from autosched.compilation import cache_state_of, network_tasks
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
@@ -113,6 +113,16 @@ def test_the_best_record_is_used(network: Network, module: Any, tmp_path: Path) 
     assert {step.info.schedule for step in other.program.steps} == {"model"}
     missing = asd.compile(network, target, tmp_path / "none.jsonl")
     assert {step.info.schedule for step in missing.program.steps} == {"model"}
+
+
+def test_the_cache_state_follows_from_the_constants(network: Network) -> None:
+    extraction = extract(network)
+    size = sum(array.nbytes for array in extraction.graph.constants.values())
+    target = asd.Target("cpu", threads=2)
+    roomy = replace(target, l2_bytes=size // 2, l3_bytes=size)
+    assert cache_state_of(extraction, roomy) == "warm"
+    assert cache_state_of(extraction, replace(roomy, l2_bytes=size // 4)) == "l2_cold"
+    assert cache_state_of(extraction, replace(roomy, l3_bytes=size - 1)) == "dram_cold"
 
 
 def test_save_and_load(module: Any, tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ OBJECTS = {"k0": b"code", "driver": b"\x7fELF"}
 def make_program() -> Program:
     spec = TensorSpec("x", (2, 3), "float32")
     step = Step(
-        "k0", (Place("arena", 0), Place("constants", 64)),
+        "k0", (Place("input", 0), Place("constants", 64), Place("arena", 0)),
         StepInfo("first", ("conv", "relu"), "conv_relu", "2x3", 12.0, "ab", "record"),
     )  # fmt: skip
-    edge = ((spec, Place("arena", 64)),)
-    return Program("net", Target("cpu", "generic", threads=3), edge, edge, (step,), 128, 200)
+    target = Target("cpu", "generic", threads=3)
+    return Program("net", target, (spec,), ((spec, Place("arena", 64)),), (step,), 128, 200)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -167,8 +168,8 @@ def test_wrong_inputs_give_one_clear_error(inputs: Any, message: str) -> None:
 def test_values_share_the_arena() -> None:
     wiring, _ = make_wiring()
     program, _ = assemble(wiring)
-    # x is alive to the end; p, q, y and the workspaces never all at once.
-    assert program.arena_bytes == 4 * 64
+    # p, q, y and two workspaces: never more than three at once.
+    assert program.arena_bytes == 3 * 64
     offsets = {place.offset for place in program.steps[1].arguments if place.segment == "arena"}
     assert len(offsets) == 3
 
@@ -238,6 +239,26 @@ def test_summary_names_tasks_without_a_record() -> None:
 def test_program_survives_json() -> None:
     program, _ = assemble(make_wiring()[0])
     assert Program.from_json(program.to_json()) == program
+
+
+def test_inputs_are_not_kept_alive() -> None:
+    module, x = make_module(), X.copy()
+    references = sys.getrefcount(x)
+    module.run({"x": x})
+    assert sys.getrefcount(x) == references
+
+
+def test_misaligned_inputs_are_copied() -> None:
+    raw = np.zeros(4 * COUNT + 1, np.uint8)
+    x = raw[1:].view(np.float32).reshape(2, 3)
+    x[...] = X
+    assert not x.flags.aligned
+    np.testing.assert_array_equal(make_module().run({"x": x})["y"], expected(X))
+
+
+def test_threads_need_a_core_each() -> None:
+    with pytest.raises(AssemblyError, match="cannot pin 1 threads to 2 cores"):
+        make_module().pin_threads([0, 1])
 
 
 def test_no_steps_at_all() -> None:
