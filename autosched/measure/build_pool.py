@@ -44,9 +44,8 @@ class BuildPool:
     ) -> None:
         self._options = options
         self._idle: SimpleQueue[Child] = SimpleQueue()
-        self._children = [Child(zygote, "build", build_reference) for _ in range(count)]
-        for child in self._children:
-            self._idle.put(child)
+        for _ in range(count):
+            self._idle.put(Child(zygote, "build", build_reference))
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="autosched-build")
 
     def build(self, candidate: Candidate, payload: bytes) -> Future[Built]:
@@ -85,9 +84,10 @@ class BuildPool:
         finally:
             self._idle.put(child)
 
-    def close(self) -> None:
-        """Drop what waits and end the children; what is being built fails."""
+    def cancel(self) -> None:
+        """Drop what waits to be built."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        for child in self._children:
-            child.interrupt()
+
+    def join(self) -> None:
+        """Wait for what is being built; it fails at once where the zygote was closed."""
         self._threads.shutdown(wait=True)

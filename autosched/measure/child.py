@@ -75,15 +75,10 @@ class Child:
     def kill(self) -> None:
         """End the process now; the next call starts another."""
         if self._channel is not None:
-            self.interrupt()
-            self._bury()
-
-    def interrupt(self) -> None:
-        """End the process while another thread may be waiting for it: that one sees it die."""
-        if self._channel is not None:
             # Only the zygote reaps, and only when asked: the pid is still this child's.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
+            self._bury()
 
     def _bury(self) -> tuple[str, str]:
         assert self._channel is not None

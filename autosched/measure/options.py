@@ -26,6 +26,8 @@ class MeasureOptions:
         drop_first, drop_second: a candidate slower than this times the best, after one run or by
             the faster of two, is not run again; fresh kernels are up to 1.7x slow on the first run
             and 1.15x on the second.
+        wake_s: what a first run may lose to sleeping threads and untouched pages before it counts
+            as slow.
         builders: building processes; None: one per CPU.
         build_timeout_s: limit for lowering and compiling one candidate.
         run_timeout_s: limit for loading and timing one candidate.
@@ -42,6 +44,7 @@ class MeasureOptions:
     burst_s: float = 0.5
     drop_first: float = 2.0
     drop_second: float = 1.5
+    wake_s: float = 100e-6
     builders: int | None = None
     build_timeout_s: float = 20.0
     run_timeout_s: float = 10.0

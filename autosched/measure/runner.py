@@ -119,9 +119,10 @@ class LocalRunner:
     def close(self) -> None:
         """End all processes; a second call does nothing."""
         self._closed = True
-        self._pool.close()
+        self._pool.cancel()
         self._timer.close()
-        self._zygote.close()
+        self._zygote.close()  # ends its children: what is still being built fails
+        self._pool.join()
 
     def __enter__(self) -> Self:
         return self

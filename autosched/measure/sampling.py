@@ -25,7 +25,7 @@ def burst(run: Callable[[int], float], best_s: float, options: MeasureOptions) -
     gets one or two samples.
     """
     first = run(1)
-    if first > options.drop_first * best_s:
+    if first > options.drop_first * best_s + options.wake_s:
         return (first,)
     runs = inner_runs(first, options)
     samples = [first, run(runs)]

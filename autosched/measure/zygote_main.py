@@ -83,9 +83,11 @@ class Zygote:
         return waited[1], tail.decode(errors="replace").strip()
 
     def kill_all(self) -> None:
-        """End every child that is left."""
+        """End every child that is left, and leave no zombie to whoever inherits them."""
         for pid in self.outputs:
             os.kill(pid, signal.SIGKILL)
+        for pid in self.outputs:
+            os.waitpid(pid, 0)
 
 
 def run_child(

@@ -25,7 +25,13 @@ from sketch.tensor import compute, placeholder
 HELPER = Path(__file__).with_name("faulty_builds.py")
 TARGET = host_target(threads=1)
 OPTIONS = MeasureOptions(
-    check="all", builders=2, build_timeout_s=2.0, run_timeout_s=2.0, samples=3, min_sample_s=1e-6
+    check="all",
+    builders=2,
+    wake_s=0.0,
+    build_timeout_s=2.0,
+    run_timeout_s=2.0,
+    samples=3,
+    min_sample_s=1e-6,
 )
 
 faults = sys.modules[resolve(f"{HELPER}:build").__module__]
