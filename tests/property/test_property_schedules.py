@@ -1,0 +1,175 @@
+"""Any program, any sketch, any row: the compiled kernel equals the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from codegen.build import build
+from codegen.host import host_target
+from codegen.llvm.jit import aligned_workspace, call, load
+from sketch import reducers
+from sketch.dag import ComputeDAG
+from sketch.expr import all_of, maximum, select
+from sketch.interpret import interpret
+from sketch.lower import lower
+from sketch.nest_interpreter import run_nest
+from sketch.packing import packings
+from sketch.population import mutate, sample
+from sketch.reference import relative_error
+from sketch.rules.generate import generate
+from sketch.sketch import Sketch
+from sketch.target import Target
+from sketch.tensor import compute, placeholder, reduce_axis
+from sketch.verify import verify
+from tests.workloads import WORKLOADS, random_inputs
+
+HOST = host_target(1)
+TARGETS = {
+    "host, one thread": HOST,
+    "host, two threads": HOST.with_threads(2),
+    "4 lanes, 16 registers": replace(HOST, vector_bytes=16, registers=16, fma_accumulators=4),
+    "8 lanes, 16 registers": replace(HOST, vector_bytes=32, registers=16, fma_accumulators=6),
+}
+COMMON = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+
+
+def packed_inputs(
+    sketch: Sketch, row: Mapping[str, int], inputs: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    layouts = packings(sketch, row)
+    return {k: layouts[k].apply(a) if k in layouts else a for k, a in inputs.items()}
+
+
+def run_compiled(
+    sketch: Sketch, row: Mapping[str, int], inputs: Mapping[str, np.ndarray], target: Target
+) -> dict[str, np.ndarray]:
+    nest = lower(sketch, row)
+    verify(nest)
+    kernel = build(nest, target)
+    packed = packed_inputs(sketch, row, inputs)
+    arrays, outputs = [], {}
+    for argument in kernel.arguments:
+        if argument.scope == "output":
+            outputs[argument.name] = np.full(argument.shape, 7, argument.dtype)
+            arrays.append(outputs[argument.name])
+        else:
+            arrays.append(np.ascontiguousarray(packed[argument.name]).reshape(argument.shape))
+    library = load([kernel])
+    call(library.address(kernel.symbol), arrays, aligned_workspace(kernel.workspace_bytes))
+    return outputs
+
+
+def check(dag: ComputeDAG, target: Target, choice: int, seed: int) -> None:
+    """Compare one random row of one sketch with the oracle."""
+    rng = np.random.default_rng(seed)
+    sketches = generate(dag, target)
+    sketch = sketches[choice % len(sketches)]
+    row = mutate(sample(sketch, 1, rng), rng).row(0)
+    inputs = random_inputs(dag, rng)
+    outputs = run_compiled(sketch, row, inputs, target)
+    for name, expected in interpret(dag, inputs).items():
+        got = outputs[name].reshape(np.shape(expected))
+        assert relative_error(got, expected) < 1e-5, f"{name} of {sketch} with {row}"
+
+
+@settings(COMMON, max_examples=60)
+@given(
+    name=st.sampled_from(sorted(WORKLOADS)),
+    target=st.sampled_from(sorted(TARGETS)),
+    choice=st.integers(0, 47),
+    seed=st.integers(0, 2**32),
+)
+def test_workloads(name: str, target: str, choice: int, seed: int) -> None:
+    check(WORKLOADS[name](), TARGETS[target], choice, seed)
+
+
+@settings(COMMON, max_examples=40)
+@given(
+    m=st.integers(1, 40),
+    n=st.integers(1, 70),
+    k=st.integers(1, 40),
+    constant=st.booleans(),
+    target=st.sampled_from(sorted(TARGETS)),
+    choice=st.integers(0, 47),
+    seed=st.integers(0, 2**32),
+)
+def test_products_of_any_shape(
+    m: int, n: int, k: int, constant: bool, target: str, choice: int, seed: int
+) -> None:
+    a, b = placeholder((m, k), name="A"), placeholder((k, n), name="B", constant=constant)
+    r = reduce_axis(k, "k")
+    product = compute((m, n), lambda i, j: reducers.sum(a[i, r] * b[r, j], axis=r), name="C")
+    result = compute((m, n), lambda i, j: maximum(product[i, j], 0.0), name="relu")
+    check(ComputeDAG([result]), TARGETS[target], choice, seed)
+
+
+@settings(COMMON, max_examples=60)
+@given(
+    size=st.tuples(st.integers(1, 19), st.integers(1, 19)),
+    channels=st.sampled_from([1, 3, 4, 7]),
+    outputs=st.sampled_from([1, 5, 16, 17, 33]),
+    kernel=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    stride=st.integers(1, 3),
+    dilation=st.integers(1, 2),
+    padding=st.tuples(*[st.integers(0, 3)] * 4),
+    target=st.sampled_from(sorted(TARGETS)),
+    choice=st.integers(0, 47),
+    seed=st.integers(0, 2**32),
+)
+def test_convolutions_of_any_shape(
+    size: tuple[int, int],
+    channels: int,
+    outputs: int,
+    kernel: tuple[int, int],
+    stride: int,
+    dilation: int,
+    padding: tuple[int, int, int, int],
+    target: str,
+    choice: int,
+    seed: int,
+) -> None:
+    """Written out here, so that the predicates are those of a user's own program."""
+    top, left, bottom, right = padding
+    reach = [(extent - 1) * dilation + 1 for extent in kernel]
+    height = (size[0] + top + bottom - reach[0]) // stride + 1
+    width = (size[1] + left + right - reach[1]) // stride + 1
+    if height < 1 or width < 1:
+        return
+    data = placeholder((1, *size, channels), name="data")
+    weight = placeholder((*kernel, channels, outputs), name="weight", constant=True)
+    kh, kw, ic = (
+        reduce_axis(e, name)
+        for e, name in zip((*kernel, channels), ("kh", "kw", "ic"), strict=True)
+    )
+
+    def body(n: object, h: object, w: object, o: object) -> object:
+        y = h * stride + kh * dilation - top  # type: ignore[operator]
+        x = w * stride + kw * dilation - left  # type: ignore[operator]
+        inside = all_of(y >= 0, y < size[0], x >= 0, x < size[1])
+        tap = select(inside, data[n, y, x, ic] * weight[kh, kw, ic, o], 0.0)
+        return reducers.sum(tap, axis=(kh, kw, ic))
+
+    conv = compute((1, height, width, outputs), body, name="conv")
+    check(ComputeDAG([conv]), TARGETS[target], choice, seed)
+
+
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_lowering_equals_the_oracle_before_any_pass(name: str, rng: np.random.Generator) -> None:
+    """The nest interpreter sees what lowering made, so that a fault here is not codegen's."""
+    target = TARGETS["4 lanes, 16 registers"]
+    dag = WORKLOADS[name]()
+    if dag.flops > 1e5:
+        pytest.skip("too large for an interpreter that runs element by element")
+    inputs = random_inputs(dag, rng)
+    expected = interpret(dag, inputs)
+    sketch = generate(dag, target)[-1]
+    row = sample(sketch, 1, rng).row(0)
+    outputs = run_nest(lower(sketch, row), packed_inputs(sketch, row, inputs))
+    for key, value in expected.items():
+        assert relative_error(outputs[key].reshape(np.shape(value)), value) < 1e-5
