@@ -1,0 +1,159 @@
+"""Random graphs: optimised, fused and lowered, they compute what they did before."""
+
+import numpy as np
+import pytest
+
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.evaluate import evaluate
+from autosched.graph.extract import extract
+from autosched.graph.ir import Graph, Value
+from autosched.graph.ops.base import Op
+from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.elementwise import Binary, Unary
+from autosched.graph.ops.matmul import Dense
+from autosched.graph.ops.norm import BatchNorm, Softmax
+from autosched.graph.ops.pooling import GlobalPool2d, Pool2d
+from autosched.graph.ops.reduce import Reduce
+from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
+from sketch.interpret import interpret
+
+STEPS = 14
+
+
+class _Generator:
+    """Grows a graph by random operators on random earlier values."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.builder = GraphBuilder(f"random{seed}")
+        shape = tuple(int(extent) for extent in self.rng.integers(1, 6, 4))
+        self.values = [self.builder.input(Value("x", shape))]
+
+    def graph(self) -> Graph:
+        for _ in range(STEPS):
+            choice = self.rng.integers(len(_MAKERS))
+            _MAKERS[choice](self)
+        count = int(self.rng.integers(1, 4))
+        kept = {self.pick(): None for _ in range(count)} | {self.values[-1]: None}
+        return self.builder.finish({f"y{i}": value for i, value in enumerate(kept)})
+
+    def pick(self, rank: int | None = None) -> str:
+        """An earlier value, late ones more likely, of this rank if there is one."""
+        fitting = [v for v in self.values if rank in (None, len(self.shape(v)))]
+        back = int(self.rng.geometric(0.5))
+        return (fitting or self.values)[-min(back, len(fitting or self.values))]
+
+    def shape(self, value: str) -> tuple[int, ...]:
+        return self.builder.types[value].shape
+
+    def weight(self, *shape: int) -> str:
+        array = self.rng.uniform(-1, 1, shape).astype(np.float32)
+        return self.builder.constant(self.builder.unique("w"), array)
+
+    def add(self, op: Op, *inputs: str) -> None:
+        self.values.append(self.builder.add(op, inputs))
+
+
+def _conv(g: _Generator) -> None:
+    data = g.pick(4)
+    if len(g.shape(data)) == 4:
+        _, channels, height, width = g.shape(data)
+        kernel = int(g.rng.integers(1, min(height, width) + 1))
+        top, right = (int(p) for p in g.rng.integers(0, 2, 2))
+        stride = int(g.rng.integers(1, 3))
+        out = int(g.rng.integers(1, 5))
+        inputs = [data, g.weight(out, channels, kernel, kernel)]
+        inputs += [g.weight(out)] if g.rng.random() < 0.3 else []
+        g.add(Conv2d((stride, stride), (top, 0, 1, right)), *inputs)
+
+
+def _norm(g: _Generator) -> None:
+    data = g.pick(4)
+    if len(g.shape(data)) >= 2:
+        count = g.shape(data)[1]
+        variance = g.rng.uniform(0.5, 2, count).astype(np.float32)
+        name = g.builder.constant(g.builder.unique("variance"), variance)
+        g.add(BatchNorm(), data, *(g.weight(count) for _ in range(3)), name)
+
+
+def _pool(g: _Generator) -> None:
+    data = g.pick(4)
+    if len(g.shape(data)) == 4:
+        _, _, height, width = g.shape(data)
+        if g.rng.random() < 0.3:
+            g.add(GlobalPool2d("avg"), data)
+        elif min(height, width) > 1:
+            mode = "max" if g.rng.random() < 0.5 else "avg"
+            g.add(Pool2d(mode, (2, 2), (1, 2), (1, 0, 0, 1)), data)
+
+
+def _unary(g: _Generator) -> None:
+    g.add(Unary(("relu", "tanh", "sigmoid", "neg")[g.rng.integers(4)]), g.pick())
+
+
+def _binary(g: _Generator) -> None:
+    data = g.pick()
+    shape = g.shape(data)
+    same = [v for v in g.values if g.shape(v) == shape]
+    if g.rng.random() < 0.6:
+        other = same[g.rng.integers(len(same))]
+    else:
+        partial = [1 if g.rng.random() < 0.5 else n for n in shape]
+        other = g.weight(*partial[g.rng.integers(len(shape)) :])
+    operands = (data, other) if g.rng.random() < 0.5 else (other, data)
+    g.add(Binary(("add", "mul", "sub", "max")[g.rng.integers(4)]), *operands)
+
+
+def _dense(g: _Generator) -> None:
+    data = g.pick()
+    if len(g.shape(data)) >= 2:
+        batch, *rest = g.shape(data)
+        flat = g.builder.add(Reshape((batch, int(np.prod(rest)))), [data])
+        features = int(g.rng.integers(1, 6))
+        g.add(Dense(), flat, g.weight(int(np.prod(rest)), features))
+
+
+def _reduce(g: _Generator) -> None:
+    data = g.pick()
+    rank = len(g.shape(data))
+    if rank >= 2:
+        count = int(g.rng.integers(1, rank))
+        axes = tuple(sorted(int(a) for a in g.rng.choice(rank, count, replace=False)))
+        function = ("sum", "mean", "max")[g.rng.integers(3)]
+        g.add(Reduce(function, axes, bool(g.rng.random() < 0.5)), data)
+
+
+def _move(g: _Generator) -> None:
+    data = g.pick()
+    rank = len(g.shape(data))
+    match int(g.rng.integers(5)):
+        case 0:
+            g.add(Transpose(tuple(int(a) for a in g.rng.permutation(rank))), data)
+        case 1:
+            g.add(Concat(int(g.rng.integers(rank))), data, data)
+        case 2:
+            low, high = (tuple(int(p) for p in g.rng.integers(0, 2, rank)) for _ in range(2))
+            g.add(Pad(low, high, float(g.rng.integers(0, 2))), data)
+        case 3:
+            g.add(Softmax(int(g.rng.integers(rank))), data)
+        case _:
+            g.add(Reshape(tuple(reversed(g.shape(data)))), data)
+
+
+_MAKERS = (_conv, _conv, _norm, _pool, _unary, _unary, _binary, _binary, _dense, _reduce, _move)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_kernels_compute_the_graph(seed: int) -> None:
+    graph = _Generator(seed).graph()
+    rng = np.random.default_rng(seed)
+    inputs = {v.name: rng.standard_normal(v.shape) for v in graph.inputs}
+    extraction = extract(graph)
+    buffers = {**inputs, **extraction.graph.constants}
+    for call in extraction.subgraphs:
+        shapes = {tensor.name: tensor.shape for tensor in call.dag.inputs}
+        arrays = {n: buffers[value].reshape(shapes[n]) for n, value in call.inputs.items()}
+        buffers[call.output] = interpret(call.dag, arrays | dict(call.constants))[call.output_name]
+    for name, expected in evaluate(graph, inputs).items():
+        value = buffers[extraction.results[name]].reshape(expected.shape)
+        assert np.abs(value - expected).max() <= 1e-4 * max(np.abs(expected).max(), 1e-3)
