@@ -8,7 +8,7 @@ from codegen.errors import CodegenError
 from codegen.llvm import forms
 from codegen.llvm.arithmetic import Arithmetic
 from codegen.llvm.memory import ALWAYS, Guard, Memory, in_bounds, lane_constants
-from codegen.llvm.scope import Scope
+from codegen.llvm.scope import Plan, Scope
 from codegen.llvm.values import (
     SSA_TYPES,
     Form,
@@ -27,6 +27,22 @@ from sketch.loopnest import Affine, AffineValue, Buffer, BufferLoad, Index, Loop
 Cell = tuple[Buffer, int]
 
 
+class _Access:
+    """An access without quasi-affine indices at a place in the code.
+
+    ``known`` are values already loaded, by the constant part of the offset; they hold while the
+    memory's ``epoch`` lasts.
+    """
+
+    __slots__ = ("epoch", "in_memory", "known", "plan")
+
+    def __init__(self, plan: Plan, in_memory: bool, epoch: int) -> None:
+        self.plan = plan
+        self.in_memory = in_memory
+        self.known: dict[int, Value] = {}
+        self.epoch = epoch
+
+
 class Evaluator:
     """Evaluates expressions at the current point of a function.
 
@@ -41,7 +57,9 @@ class Evaluator:
         self.cells: dict[Cell, Value] = {}
         self.guard = ALWAYS
         self.bindings: Mapping[Var, Value] = {}
-        self._memo: dict[tuple[Expr, Guard], Value] = {}
+        self._memo: dict[int, Value] = {}
+        self._accesses: dict[tuple[Buffer, int, LoopVar | None], _Access | None] = {}
+        self._epoch = -1
         # keyed by the identity of the index tuple, which the nest keeps alive
         self._flat: dict[tuple[Buffer, int], tuple[Affine, tuple[tuple[Quasi, int], ...]]] = {}
         self._visit: dict[type, Callable[..., Value]] = {
@@ -59,17 +77,16 @@ class Evaluator:
     def begin(self, guard: Guard) -> None:
         """Start a statement instance."""
         self.guard = guard
-        self._memo.clear()
+        self._memo = {}
 
     def evaluate(self, expr: Expr) -> Value:
         """The value of an expression under the current guard."""
-        key = (expr, self.guard)
-        known = self._memo.get(key)
+        known = self._memo.get(id(expr))
         if known is None:
             visit = self._visit.get(type(expr))
             if visit is None:
                 raise CodegenError(f"{type(expr).__name__} cannot appear in a loop nest")
-            known = self._memo[key] = visit(expr)
+            known = self._memo[id(expr)] = visit(expr)
         return known
 
     # operands
@@ -102,6 +119,8 @@ class Evaluator:
 
     def operand(self, value: Value, width: int) -> str:
         """The text of a value as an operand of ``width`` lanes."""
+        if value.width == width and value.ref:
+            return value.ref
         value = self.materialise(value)
         if value.width == width:
             return value.ref
@@ -132,10 +151,7 @@ class Evaluator:
         self, buffer: Buffer, indices: tuple[Index, ...], scale: int
     ) -> tuple[Form, Value | None]:
         """The flat offset times ``scale``: a form, and a run-time part (i64) where there is one."""
-        key = (buffer, id(indices))
-        flat = self._flat.get(key)
-        if flat is None:
-            flat = self._flat[key] = flatten(buffer, indices)
+        flat = self._flattened(buffer, indices)
         form = self.scope.resolve(flat[0], scale)
         extra: Value | None = None
         for quasi, stride in flat[1]:
@@ -160,18 +176,56 @@ class Evaluator:
         ref = self.writer.emit_free(f"add {type_text('int64', width)} {lhs}, {rhs}")
         return Value(ref, "int64", width)
 
+    def _access(self, buffer: Buffer, indices: tuple[Index, ...]) -> _Access | None:
+        """The access at this place in the code, None where an index is quasi-affine."""
+        scope = self.scope
+        if self._epoch != scope.epoch:
+            self._accesses.clear()
+            self._epoch = scope.epoch
+        key = (buffer, id(indices), scope.lane)
+        if key in self._accesses:
+            return self._accesses[key]
+        form, quasi = self._flattened(buffer, indices)
+        access = None if quasi else _Access(scope.plan(form), buffer in self.memory.bases,
+                                            self.memory.epoch)
+        self._accesses[key] = access
+        return access
+
+    def _flattened(
+        self, buffer: Buffer, indices: tuple[Index, ...]
+    ) -> tuple[Affine, tuple[tuple[Quasi, int], ...]]:
+        key = (buffer, id(indices))
+        flat = self._flat.get(key)
+        if flat is None:
+            flat = self._flat[key] = flatten(buffer, indices)
+        return flat
+
     def cell(self, buffer: Buffer, indices: tuple[Index, ...]) -> Cell | None:
         """The register cell of an access, None when the buffer is in memory."""
-        if buffer in self.memory.bases:
+        access = self._access(buffer, indices)
+        if access is None or access.in_memory:
             return None
-        form, _ = self.locate(buffer, indices, 1)
-        return buffer, form.const
+        return buffer, access.plan.value(self.scope.static)
 
     def load(self, buffer: Buffer, indices: tuple[Index, ...]) -> Value:
         """An element of a buffer: a register cell or a load."""
-        cell = self.cell(buffer, indices)
-        if cell is not None:
-            return self.cells[cell]
+        access = self._access(buffer, indices)
+        if access is None:
+            return self._load_memory(buffer, indices)
+        offset = access.plan.value(self.scope.static)
+        if not access.in_memory:
+            return self.cells[buffer, offset]
+        if self.guard is not ALWAYS:
+            return self._load_memory(buffer, indices)
+        if access.epoch != self.memory.epoch:
+            access.known.clear()
+            access.epoch = self.memory.epoch
+        value = access.known.get(offset)
+        if value is None:
+            value = access.known[offset] = self._load_memory(buffer, indices)
+        return value
+
+    def _load_memory(self, buffer: Buffer, indices: tuple[Index, ...]) -> Value:
         form, extra = self.locate(buffer, indices, size_of(buffer.dtype))
         guard = self.guard
         if guard is not ALWAYS and in_bounds(self.scope, buffer, indices):
@@ -300,8 +354,9 @@ class Evaluator:
             both = ref if outer.condition is None else self.memory.cached(
                 ("and", ref, outer.condition), f"and i1 {ref}, {outer.condition}")
             self.guard = Guard(both, outer.mask)
+        memo, self._memo = self._memo, {}
         value = self.materialise(self.evaluate(expr))
-        self.guard = outer
+        self.guard, self._memo = outer, memo
         return value
 
 

@@ -19,7 +19,6 @@ from sketch.loopnest import (
     Loop,
     LoopKind,
     LoopVar,
-    Node,
     Predicate,
     Store,
 )
@@ -40,18 +39,15 @@ class Loops:
     def emit(self, nodes: Nodes) -> None:
         """A sequence of nodes."""
         for node in nodes:
-            self._emit_node(node)
-
-    def _emit_node(self, node: Node) -> None:
-        match node:
-            case Store():
-                self.statements.emit(node)
-            case Loop():
-                self._emit_loop(node)
-            case Allocate():
-                self._allocate(node)
-            case Branch():
-                self._branch(node)
+            kind = type(node)  # this is the inner loop of the emitter: no pattern matching
+            if kind is Store:
+                self.statements.emit(node)  # type: ignore[arg-type]
+            elif kind is Loop:
+                self._emit_loop(node)  # type: ignore[arg-type]
+            elif kind is Allocate:
+                self._allocate(node)  # type: ignore[arg-type]
+            else:
+                self._branch(node)  # type: ignore[arg-type]
 
     # private buffers
 
@@ -80,6 +76,9 @@ class Loops:
     # loops
 
     def _emit_loop(self, loop: Loop) -> None:
+        if not loop.clip:
+            self._emit_trips(loop, [])
+            return
         constant, bounds = self._split_clip(loop)
         self._guarded(constant, lambda: self._emit_trips(loop, bounds))
 
@@ -99,13 +98,12 @@ class Loops:
         self._guarded(predicates, lambda: self.emit(body))
 
     def _emit_trips(self, loop: Loop, bounds: list[Predicate]) -> None:
-        match loop.kind:
-            case LoopKind.UNROLLED:
-                self._unrolled(loop, bounds)
-            case LoopKind.VECTORIZED:
-                self._vectorized(loop)
-            case _:
-                self._dynamic(loop, bounds)
+        if loop.kind is LoopKind.UNROLLED:
+            self._unrolled(loop, bounds)
+        elif loop.kind is LoopKind.VECTORIZED:
+            self._vectorized(loop)
+        else:
+            self._dynamic(loop, bounds)
 
     @staticmethod
     def _split_clip(loop: Loop) -> tuple[list[Predicate], list[Predicate]]:
@@ -132,15 +130,18 @@ class Loops:
         stride, static = int(loop.stride), self.scope.static
         for trip in range(int(loop.extent)):
             static[loop.var] = trip * stride
-            self.emit_clipped(bounds, loop.body)
+            if bounds:
+                self.emit_clipped(bounds, loop.body)
+            else:
+                self.emit(loop.body)
         static.pop(loop.var, None)
 
     def _vectorized(self, loop: Loop) -> None:
         scope = self.scope
         outer = scope.lane, scope.width, scope.lane_step
-        scope.lane, scope.width, scope.lane_step = loop.var, int(loop.extent), int(loop.stride)
+        scope.enter_lanes(loop.var, int(loop.extent), int(loop.stride))
         self.emit(loop.body)
-        scope.lane, scope.width, scope.lane_step = outer
+        scope.enter_lanes(*outer)
 
     def _dynamic(self, loop: Loop, bounds: list[Predicate]) -> None:
         extent = int(loop.extent)
@@ -249,9 +250,11 @@ class Loops:
         index = writer.fresh("i")
         self.scope.push()
         self.scope.dynamic[var] = Dynamic(index, len(self.scope.levels) - 1, *known)
+        self.scope.invalidate()
         emit_body()
         self.scope.pop()
         del self.scope.dynamic[var]
+        self.scope.invalidate()
         after = writer.fresh("i")
         writer.lines.append(f"  {after} = add nsw i64 {index}, {stride}")
         more = writer.emit_free(f"icmp slt i64 {after}, {last}")
@@ -285,6 +288,7 @@ class Loops:
             cells = dict(self.evaluator.cells)
             self.scope.dynamic[node.var] = Dynamic(
                 known.ref, known.level, max(known.low, case.low), min(known.high, case.high))
+            self.scope.invalidate()
             self.emit(case.body)
             paths.append((self.writer.block, self.evaluator.cells))
             self.writer.branch(join)
@@ -292,6 +296,7 @@ class Loops:
             if not last:
                 self.flow.open_block(following)
         self.scope.dynamic[node.var] = known
+        self.scope.invalidate()
         self.flow.open_block(join)
         if paths:
             self.flow.merge(paths)

@@ -12,7 +12,7 @@ from sketch.dtypes import size_of
 from sketch.loopnest import Affine, Buffer, Index
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Guard:
     """When the current expression is really evaluated: a scalar condition and a lane mask."""
 
@@ -45,12 +45,14 @@ class Memory:
         self.scope = scope
         self.bases: dict[Buffer, str] = {}
         self.zeros_bytes = 0
-        self._loads: dict[Buffer, dict[Hashable, str]] = {}
+        self.loads: dict[Buffer, dict[Hashable, Value]] = {}
+        self.epoch = 0  # changes whenever loaded values are forgotten
         self._region: dict[Hashable, str] = {}
 
     def new_region(self) -> None:
         """A basic block begins: what was loaded elsewhere is forgotten."""
-        self._loads.clear()
+        self.loads.clear()
+        self.epoch += 1
         self._region.clear()
 
     def cached(self, key: Hashable, text: str) -> str:
@@ -110,16 +112,17 @@ class Memory:
 
     def load(self, buffer: Buffer, form: Form, extra: Value | None, guard: Guard) -> Value:
         """Load an element, or one per lane where the address depends on the lane."""
-        key = (form, extra, guard)
+        key = (form, extra, guard.condition, guard.mask)
         per_lane = bool(form.lane) or (extra is not None and extra.width > 0)
         width = self.scope.width if per_lane else 0
-        known = self._loads.setdefault(buffer, {})
-        ref = known.get(key)
-        if ref is None:
+        known = self.loads.setdefault(buffer, {})
+        value = known.get(key)
+        if value is None:
             address = self.address(buffer, form, extra)
-            ref = known[key] = self._to_ssa(buffer.dtype, width,
-                                            self._load(buffer.dtype, width, address, guard))
-        return Value(ref, buffer.dtype, width)
+            ref = self._to_ssa(buffer.dtype, width,
+                               self._load(buffer.dtype, width, address, guard))
+            value = known[key] = Value(ref, buffer.dtype, width)
+        return value
 
     def _load(self, dtype: str, width: int, address: Address, guard: Guard) -> str:
         size = size_of(dtype)
@@ -184,7 +187,8 @@ class Memory:
                                   f"{mask} {guard.mask})")
         else:
             self.writer.statement(f"store {kind} {ref}, ptr {pointer}, align {size}")
-        self._loads.pop(buffer, None)
+        if self.loads.pop(buffer, None) is not None:
+            self.epoch += 1
 
     def _scatter(
         self, dtype: str, address: Address, pointer: str, ref: str, guard: Guard

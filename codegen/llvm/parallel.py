@@ -61,6 +61,7 @@ def _iteration(loops: Loops, chain: tuple[Loop, ...], linear: LoopVar, body: Nod
             value = scope.hoist(level, ("scaled", loop.var), f"mul nsw i64 {value}, {stride}")
         scope.dynamic[loop.var] = Dynamic(value, level, *loop_range(loop))
         clips.extend(loop.clip)
+    scope.invalidate()
     loops.emit_clipped(clips, body)
     for loop in chain:
         del scope.dynamic[loop.var]

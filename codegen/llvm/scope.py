@@ -33,6 +33,28 @@ class Dynamic:
     high: int
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An affine form at a place in the code: what is known there apart from unrolled loops.
+
+    ``low`` and ``high`` bound the part that depends on dynamic variables and the lane.
+    """
+
+    const: int
+    static: Terms
+    dynamic: Terms
+    lane: int
+    low: int
+    high: int
+
+    def value(self, static: dict[LoopVar, int]) -> int:
+        """The constant part for one instance."""
+        total = self.const
+        for var, coefficient in self.static:
+            total += coefficient * static[var]
+        return total
+
+
 class Scope:
     """The environment of loop variables of one function."""
 
@@ -44,6 +66,36 @@ class Scope:
         self.lane: LoopVar | None = None
         self.width = 0
         self.lane_step = 1
+        # plans by identity of the form, for each vector loop; valid until a loop begins or ends
+        self._all_plans: dict[LoopVar | None, dict[int, Plan]] = {}
+        self.plans: dict[int, Plan] = {}
+        self.epoch = 0
+
+    def invalidate(self) -> None:
+        """Dynamic variables have changed: forget all plans."""
+        self._all_plans.clear()
+        self.plans = self._all_plans.setdefault(self.lane, {})
+        self.epoch += 1
+
+    def enter_lanes(self, lane: LoopVar | None, width: int, step: int) -> None:
+        """Set the vector loop (None: scalar code)."""
+        self.lane, self.width, self.lane_step = lane, width, step
+        self.plans = self._all_plans.setdefault(lane, {})
+
+    def plan(self, index: Affine) -> Plan:
+        """The plan of a form, made once per place.  The form must outlive the scope."""
+        plan = self.plans.get(id(index))
+        if plan is None:
+            plan = self.plans[id(index)] = self._make_plan(index)
+        return plan
+
+    def _make_plan(self, index: Affine) -> Plan:
+        static = tuple(t for t in index.terms if t[0] in self.static)
+        dynamic = tuple(
+            t for t in index.terms if t[0] not in self.static and t[0] is not self.lane)
+        lane = index.coefficient(self.lane) * self.lane_step if self.lane is not None else 0
+        low, high = self.interval(Form(dynamic, lane, 0))
+        return Plan(index.const, static, dynamic, lane, low, high)
 
     def push(self) -> None:
         """Enter a loop: its prologue is written here."""
@@ -55,18 +107,11 @@ class Scope:
 
     def resolve(self, index: Affine, scale: int = 1) -> Form:
         """An affine form with the static variables put in."""
-        const, lane = index.const, 0
-        dynamic: list[tuple[LoopVar, int]] = []
-        static = self.static
-        for var, coefficient in index.terms:
-            value = static.get(var)
-            if value is not None:
-                const += coefficient * value
-            elif var is self.lane:
-                lane = coefficient * self.lane_step
-            else:
-                dynamic.append((var, coefficient * scale))
-        return Form(tuple(dynamic), lane * scale, const * scale)
+        plan = self._make_plan(index)
+        dynamic = plan.dynamic
+        if scale != 1:
+            dynamic = tuple((var, coefficient * scale) for var, coefficient in dynamic)
+        return Form(dynamic, plan.lane * scale, plan.value(self.static) * scale)
 
     def interval(self, form: Form) -> tuple[int, int]:
         """Least and largest value, over all lanes."""

@@ -33,6 +33,9 @@ class Statements:
 
     def emit(self, store: Store) -> None:
         """One instance, with the loop variables as they are in the scope."""
+        if not store.predicates:
+            self._emit_guarded(store, ALWAYS)
+            return
         tests = self._tests(store.predicates)
         if tests is None:
             return
@@ -49,13 +52,16 @@ class Statements:
     def _tests(self, predicates: tuple[Predicate, ...]) -> _Tests | None:
         """The undecided part of the predicates, None where one fails."""
         tests = _Tests([], None, [])
+        scope = self.scope
         for predicate in predicates:
-            form = self.scope.resolve(predicate.index)
-            low, high = self.scope.interval(form)
+            plan = scope.plan(predicate.index)
+            value = plan.value(scope.static)
+            low, high = value + plan.low, value + plan.high
             if low >= predicate.low and high < predicate.high:
                 continue
             if high < predicate.low or low >= predicate.high:
                 return None
+            form = Form(plan.dynamic, plan.lane, value)
             if form.lane:
                 self._lane_test(tests, form, predicate)
             else:
@@ -104,21 +110,30 @@ class Statements:
         return mask
 
     def _emit_guarded(self, store: Store, guard: Guard) -> None:
-        self.evaluator.begin(guard)
-        values = self._values(store)
-        cells = [self.evaluator.cell(target, store.indices) for target in store.targets]
+        evaluator = self.evaluator
+        evaluator.begin(guard)
+        cells = [evaluator.cell(target, store.indices) for target in store.targets]
+        values = self._values(store, cells)
         for target, cell, value in zip(store.targets, cells, values, strict=True):
             if cell is None:
                 self._store(target, store, value, guard)
+            elif guard is ALWAYS and value.ref and value.width == self.scope.width and (
+                value.dtype == target.dtype
+            ):
+                evaluator.cells[cell] = value
             else:
                 self._assign(cell, value, guard)
 
-    def _values(self, store: Store) -> list[Value]:
+    def _values(self, store: Store, cells: list[Cell | None]) -> list[Value]:
         evaluate = self.evaluator.evaluate
         reducer = store.reducer
         if reducer is None:
             return [evaluate(value) for value in store.values]
-        old = [self.evaluator.load(target, store.indices) for target in store.targets]
+        old = [
+            self.evaluator.load(target, store.indices) if cell is None
+            else self.evaluator.cells[cell]
+            for target, cell in zip(store.targets, cells, strict=True)
+        ]
         if _is_sum(reducer):
             return [self._accumulate(old[0], store.values[0])]
         new = [evaluate(value) for value in store.values]
@@ -132,16 +147,24 @@ class Statements:
         if old.dtype != "float32" or not isinstance(term, Binary) or term.op != "mul":
             return self._plus("add", old, evaluator.evaluate(term))
         lhs, rhs = evaluator.evaluate(term.lhs), evaluator.evaluate(term.rhs)
-        for factor, other in ((lhs, rhs), (rhs, lhs)):
-            if factor.const == 0:
-                return old
-            if factor.const in (1.0, -1.0):
-                return self._plus("add" if factor.const > 0 else "sub", old, other)
+        if lhs.const is not None or rhs.const is not None:
+            simple = self._accumulate_literal(old, lhs, rhs)
+            if simple is not None:
+                return simple
         width = max(old.width, lhs.width, rhs.width)
         operand = evaluator.operand
         ref = arithmetic.fma(width, operand(lhs, width), operand(rhs, width),
                              operand(old, width))
         return Value(ref, "float32", width)
+
+    def _accumulate_literal(self, old: Value, lhs: Value, rhs: Value) -> Value | None:
+        """``old + lhs * rhs`` where a factor is 0, 1 or -1."""
+        for factor, other in ((lhs, rhs), (rhs, lhs)):
+            if factor.const == 0:
+                return old
+            if factor.const in (1.0, -1.0):
+                return self._plus("add" if factor.const == 1.0 else "sub", old, other)
+        return None
 
     def _plus(self, op: str, old: Value, term: Value) -> Value:
         if term.const == 0 and old.dtype == "float32":

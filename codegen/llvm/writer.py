@@ -20,6 +20,7 @@ class Writer:
         self.block = "entry"
         self.instructions = 0
         self._names = 0
+        self._templates: dict[tuple[str, str, int], str] = {}
 
     def fresh(self, hint: str = "v") -> str:
         """A new SSA name."""
@@ -50,9 +51,10 @@ class Writer:
         self.lines.append(part)
         return part
 
-    def emit(self, text: str, hint: str = "v") -> str:
+    def emit(self, text: str) -> str:
         """``%new = text``; one instruction of the computation itself."""
-        name = self.fresh(hint)
+        self._names += 1
+        name = f"%v{self._names}"
         self.instructions += 1
         self.lines.append(f"  {name} = {text}")
         return name
@@ -79,12 +81,15 @@ class Writer:
 
     def intrinsic(self, name: str, scalar: str, width: int, operands: tuple[str, ...]) -> str:
         """Call an LLVM intrinsic all of whose operands and result have one type."""
-        kind = vector_type(scalar, width)
-        full = f"llvm.{name}.{suffix(scalar, width)}"
-        if full not in self.declarations:
+        template = self._templates.get((name, scalar, width))
+        if template is None:
+            kind = vector_type(scalar, width)
+            full = f"llvm.{name}.{suffix(scalar, width)}"
             self.declare(full, f"{kind} {{}}({', '.join([kind] * len(operands))})")
-        arguments = ", ".join(f"{kind} {operand}" for operand in operands)
-        return self.emit(f"call {kind} @{full}({arguments})")
+            arguments = ", ".join(f"{kind} %s" for _ in operands)
+            template = f"call {kind} @{full}({arguments})"
+            self._templates[name, scalar, width] = template
+        return self.emit(template % operands)
 
     def finish_function(self, header: str, attributes: str) -> None:
         """Close the function that has been written into ``lines``."""

@@ -10,8 +10,10 @@ Where all instances of a statement are inside, the copy has no predicate.  At th
 reduce loops that a predicate depends on are unrolled, so that every instance is decided and taps
 outside vanish.  A tail tile is the copy in which rows are missing.
 
-The unit that is copied is the largest part of the nest without a serial spatial loop.  Copies must
-fit the target's instruction budget; predicates that are left stay dynamic.
+The unit that is copied is the largest part of the nest without a serial spatial loop and without a
+private buffer of its own: filling a register tile, reducing into it and writing it back are three
+units, so a padded reduction does not copy the write-back.  Copies must fit the target's instruction
+budget; predicates that are left stay dynamic.
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from codegen.passes.affine import Ranges, constant, decide, loop_range, variables
-from codegen.passes.promote import is_register_tile
 from codegen.passes.rewrite import Nodes, is_dynamic, map_body, stores, substitute
 from codegen.passes.simplify import simplify_nodes
+from sketch.expr import children
 from sketch.loopnest import (
     Allocate,
     Branch,
@@ -33,6 +35,7 @@ from sketch.loopnest import (
     LoopVar,
     Node,
     Predicate,
+    Scope,
     Store,
     walk,
 )
@@ -57,16 +60,15 @@ Outer = dict[LoopVar, _Outer]
 
 def specialize(nest: LoopNest, target: Target) -> LoopNest:
     """The nest with specialised copies of its tiles."""
-    used = sum(instances((root,)) for root in nest.roots)
-    pass_ = _Specializer(target, max(target.instruction_budget - used, used))
+    pass_ = _Specializer(target.instruction_budget - instructions(nest.roots))
     return replace(nest, roots=pass_.nodes(nest.roots, {}))
 
 
-def instances(nodes: Nodes) -> int:
-    """Statement instances in straight-line code: about the vector instructions it takes."""
+def instructions(nodes: Nodes) -> int:
+    """About the vector instructions of the straight-line code of a nest."""
     total = 0
-    for _, loops in stores(nodes):
-        count = 1
+    for store, loops in stores(nodes):
+        count = _operations(store)
         for loop in loops:
             if loop.kind is LoopKind.UNROLLED:
                 count *= int(loop.extent)
@@ -74,11 +76,23 @@ def instances(nodes: Nodes) -> int:
     return total
 
 
+def _operations(store: Store) -> int:
+    """Operators of a statement, and its store to memory; literals in registers cost nothing."""
+    pending = list(store.values)
+    count = 0
+    while pending:
+        node = pending.pop()
+        operands = children(node)
+        pending.extend(operands)
+        count += bool(operands)
+    in_memory = store.targets[0].scope is not Scope.LOCAL
+    return count + len(store.targets) * in_memory
+
+
 class _Specializer:
     """Walks down to the units and copies them while the budget lasts."""
 
-    def __init__(self, target: Target, budget: int) -> None:
-        self.target = target
+    def __init__(self, budget: int) -> None:
         self.budget = budget
 
     def nodes(self, nodes: Nodes, outer: Outer) -> Nodes:
@@ -91,7 +105,7 @@ class _Specializer:
     def node(self, node: Node, outer: Outer) -> Nodes:
         if isinstance(node, Store):
             return (node,)
-        if _has_dynamic_spatial(node):
+        if isinstance(node, Allocate) or _has_dynamic_spatial(node):
             inner = outer
             if isinstance(node, Loop) and is_dynamic(node):
                 inner = {**outer, node.var: _outer_of(node)}
@@ -100,39 +114,16 @@ class _Specializer:
 
     def unit(self, node: Node, outer: Outer) -> Nodes:
         """Copies of one unit, nested by the variables that decide its predicates."""
-        hot = isinstance(node, Allocate) and is_register_tile(node, self.target)
-        groups = _groups(_undecided(node, outer, hot), outer)
-        size = instances((node,))
+        size = instructions((node,))
         body: Nodes = (node,)
-        for group in groups:
+        for group in _groups(_undecided(node, outer), outer):
             trial = self.split(body, list(group), outer)
-            grown = instances(trial) - size
+            grown = instructions(trial) - size
             if grown <= self.budget:
                 self.budget -= grown
                 size += grown
                 body = trial
-        if hot:
-            body = self.children(body, outer)
         return body
-
-    def children(self, nodes: Nodes, outer: Outer) -> Nodes:
-        """Specialise the parts of a tile (fill, reduction, write-back) by themselves."""
-        new: list[Node] = []
-        for node in nodes:
-            if isinstance(node, Branch):
-                cases = tuple(
-                    replace(case, body=self.children(
-                        case.body, _narrowed(outer, node.var, case.low, case.high)))
-                    for case in node.cases)
-                new.append(Branch(node.var, cases))
-            elif isinstance(node, Allocate):
-                body: list[Node] = []
-                for child in node.body:
-                    body.extend(self.node(child, outer))
-                new.append(replace(node, body=tuple(body)))
-            else:
-                new.append(node)
-        return tuple(new)
 
     def split(self, nodes: Nodes, chosen: list[LoopVar], outer: Outer) -> Nodes:
         """Branch on the chosen variables, outermost first; unroll what remains undecided."""
@@ -149,8 +140,7 @@ class _Specializer:
         return tuple(new)
 
     def _split_node(self, node: Node, chosen: list[LoopVar], outer: Outer) -> Nodes:
-        hot = isinstance(node, Allocate) and is_register_tile(node, self.target)
-        predicates = [p for p in _undecided(node, outer, hot)
+        predicates = [p for p in _undecided(node, outer)
                       if not chosen or variables(p.index) & set(chosen) or not (
                           variables(p.index) & outer.keys())]
         if not predicates:
@@ -205,13 +195,11 @@ def _ranges(node: Node, outer: Outer) -> dict[LoopVar, tuple[int, int]]:
     return ranges
 
 
-def _undecided(node: Node, outer: Outer, hot: bool) -> list[Predicate]:
-    """Predicates that depend on the instance; of statements inside reduce loops only if hot."""
+def _undecided(node: Node, outer: Outer) -> list[Predicate]:
+    """Predicates that are not the same for all instances of a statement."""
     ranges = _ranges(node, outer)
     found: list[Predicate] = []
     for store, loops in stores((node,)):
-        if hot and not any(loop.axis_kind == "reduce" for loop in loops):
-            continue
         static = {loop.var for loop in loops if not is_dynamic(loop)}
         for predicate in store.predicates:
             depends = variables(predicate.index) & static

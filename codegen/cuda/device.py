@@ -1,0 +1,101 @@
+"""Functions of the device: what a root nest becomes once its loops are bound to the hardware.
+
+Loops of kind BLOCK and THREAD are gone: their variables are ``Binding``s, decoded from the linear
+index of the block or thread.  What is left runs in every thread, between barriers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sketch.loopnest import Buffer, Loop, LoopVar, Predicate, Store
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binding:
+    """A loop variable as part of a linear index: ``index / inner % extent * stride``, where
+    ``inner`` is the product of the extents of the bindings after it.
+    """
+
+    var: LoopVar
+    extent: int
+    stride: int
+
+    @staticmethod
+    def of(loop: Loop) -> Binding:
+        """The binding that replaces a loop."""
+        return Binding(loop.var, int(loop.extent), int(loop.stride))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class For:
+    """A loop that every thread runs by itself; ``clip`` as in ``sketch.loopnest.Loop``."""
+
+    var: LoopVar
+    extent: int
+    stride: int
+    unroll: bool
+    clip: tuple[Predicate, ...]
+    body: tuple[DeviceNode, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cooperative:
+    """Points that the threads of a block share out among them: thread t takes t, t + T, ..."""
+
+    bindings: tuple[Binding, ...]
+    body: tuple[DeviceNode, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declare:
+    """Memory of the thread (LOCAL) or of the block (SHARED), from here to the end of the body."""
+
+    buffer: Buffer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Barrier:
+    """All threads of the block wait for each other."""
+
+
+DeviceNode = Store | For | Cooperative | Declare | Barrier
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceFunction:
+    """One kernel; blocks and threads are linear.
+
+    ``blocks`` and ``threads`` decode blockIdx.x and threadIdx.x, outermost first.
+    """
+
+    blocks: tuple[Binding, ...]
+    threads: tuple[Binding, ...]
+    body: tuple[DeviceNode, ...] = field(repr=False)
+
+    @property
+    def grid(self) -> int:
+        """Blocks of a launch."""
+        return points(self.blocks)
+
+    @property
+    def block(self) -> int:
+        """Threads of a block."""
+        return points(self.threads)
+
+
+def points(bindings: tuple[Binding, ...]) -> int:
+    """How many values the linear index of some bindings has."""
+    count = 1
+    for binding in bindings:
+        count *= binding.extent
+    return count
+
+
+def walk_device(nodes: tuple[DeviceNode, ...]) -> Iterator[DeviceNode]:
+    """All nodes, parents first."""
+    for node in nodes:
+        yield node
+        if isinstance(node, For | Cooperative):
+            yield from walk_device(node.body)

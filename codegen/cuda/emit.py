@@ -1,0 +1,211 @@
+"""CUDA C++ text of device functions: loops, stores, declarations and barriers as they stand."""
+
+from __future__ import annotations
+
+from codegen.cuda.device import (
+    Barrier,
+    Binding,
+    Cooperative,
+    Declare,
+    DeviceFunction,
+    DeviceNode,
+    For,
+    points,
+    walk_device,
+)
+from codegen.cuda.expressions import C_TYPES, Expressions
+from codegen.cuda.kernel import Launch
+from codegen.cuda.names import Names
+from codegen.passes.affine import flatten
+from codegen.passes.rewrite import accesses
+from sketch.expr import Var
+from sketch.loopnest import UNBOUNDED, Affine, Buffer, Predicate, Scope, Store
+
+_PRIVATE = (Scope.LOCAL, Scope.SHARED)
+_INT_LIMIT = 2**31
+
+
+def emit_function(function: DeviceFunction, symbol: str) -> tuple[str, Launch]:
+    """The text of a kernel called ``symbol``, and how to launch it."""
+    emitter = _Emitter(function)
+    return emitter.function(symbol)
+
+
+class _Emitter:
+    """Writes one function."""
+
+    def __init__(self, function: DeviceFunction) -> None:
+        self._function = function
+        self._expressions = Expressions(Names())
+        self._lines: list[str] = []
+        self._depth = 0
+
+    def function(self, symbol: str) -> tuple[str, Launch]:
+        function = self._function
+        written, buffers = _globals(function)
+        types = tuple(
+            f"{'' if buffer in written else 'const '}{C_TYPES[buffer.dtype]}*" for buffer in buffers
+        )
+        parameters = [
+            f"{kind} __restrict__ {self._expressions.buffer(buffer)}"
+            for kind, buffer in zip(types, buffers, strict=True)
+        ]
+        self._line(f'extern "C" __global__ void __launch_bounds__({function.block})')
+        self._line(f"{symbol}({', '.join(parameters)}) {{")
+        self._depth += 1
+        self._line(f"typedef {_index_type(function)} index_t;")
+        self._decode(function.blocks, "block", "blockIdx.x")
+        self._decode(function.threads, "thread", "threadIdx.x")
+        self._nodes(function.body)
+        self._depth -= 1
+        self._line("}")
+        names = tuple(buffer.name for buffer in buffers)
+        return "\n".join(self._lines) + "\n", Launch(
+            symbol, function.grid, function.block, names, types
+        )
+
+    def _line(self, text: str) -> None:
+        self._lines.append("  " * self._depth + text)
+
+    def _decode(self, bindings: tuple[Binding, ...], index: str, source: str = "") -> None:
+        """Define the variables of a linear index."""
+        if source and bindings:
+            self._line(f"const index_t {index} = {source};")
+        for number, binding in enumerate(bindings):
+            inner = points(bindings[number + 1 :])
+            text = index if inner == 1 else f"{index} / {inner}"
+            if number:
+                text += f" % {binding.extent}"
+            if binding.stride != 1:
+                text += f" * {binding.stride}"
+            self._line(f"const index_t {self._expressions.variable(binding.var)} = {text};")
+
+    def _nodes(self, nodes: tuple[DeviceNode, ...]) -> None:
+        for node in nodes:
+            match node:
+                case Store():
+                    self._store(node)
+                case For():
+                    self._for(node)
+                case Cooperative():
+                    self._cooperative(node)
+                case Declare(buffer):
+                    shared = "__shared__ " if buffer.scope is Scope.SHARED else ""
+                    name = self._expressions.buffer(buffer)
+                    self._line(f"{shared}{C_TYPES[buffer.dtype]} {name}[{int(buffer.size)}];")
+                case Barrier():
+                    self._line("__syncthreads();")
+
+    def _for(self, loop: For) -> None:
+        name = self._expressions.variable(loop.var)
+        ends = [p for p in loop.clip if _stays_false(p, loop)]
+        tests = [f"{name} < {loop.extent * loop.stride}", *map(self._expressions.predicate, ends)]
+        step = f"++{name}" if loop.stride == 1 else f"{name} += {loop.stride}"
+        if loop.unroll:
+            self._line("#pragma unroll")
+        self._line(f"for (index_t {name} = 0; {' && '.join(tests)}; {step}) {{")
+        self._depth += 1
+        rest = tuple(p for p in loop.clip if p not in ends)
+        if rest:
+            self._line(f"if (!({self._expressions.all_hold(rest)})) continue;")
+        self._nodes(loop.body)
+        self._depth -= 1
+        self._line("}")
+
+    def _cooperative(self, node: Cooperative) -> None:
+        count, threads = points(node.bindings), self._function.block
+        start = "thread" if self._function.threads else "0"
+        self._line("#pragma unroll 4")
+        self._line(f"for (index_t point = {start}; point < {count}; point += {threads}) {{")
+        self._depth += 1
+        self._decode(node.bindings, "point")
+        self._nodes(node.body)
+        self._depth -= 1
+        self._line("}")
+
+    def _store(self, store: Store) -> None:
+        guarded = bool(store.predicates)
+        single = len(store.targets) == 1
+        if guarded:
+            brace = "" if single else " {"
+            self._line(f"if ({self._expressions.all_hold(store.predicates)}){brace}")
+            self._depth += 1
+        elif not single:
+            self._line("{")
+            self._depth += 1
+        if single:
+            self._assign(store)
+        else:
+            self._assign_tuple(store)
+        if guarded or not single:
+            self._depth -= 1
+        if not single:
+            self._line("}")
+
+    def _assign(self, store: Store) -> None:
+        place = self._expressions.element(store.targets[0], store.indices)
+        value = self._expressions.expr(store.values[0], {})
+        if store.reducer is not None:
+            reducer = store.reducer
+            operands = {reducer.lhs[0]: place, reducer.rhs[0]: value}
+            value = self._expressions.expr(reducer.result[0], operands)
+        self._line(f"{place} = {value};")
+
+    def _assign_tuple(self, store: Store) -> None:
+        """All values are computed before the first one is stored."""
+        places = [self._expressions.element(t, store.indices) for t in store.targets]
+        types = [C_TYPES[t.dtype] for t in store.targets]
+        values = [self._expressions.expr(value, {}) for value in store.values]
+        if store.reducer is not None:
+            reducer = store.reducer
+            operands: dict[Var, str] = {}
+            for side, texts in ((reducer.lhs, places), (reducer.rhs, values)):
+                for number, (var, text) in enumerate(zip(side, texts, strict=True)):
+                    operands[var] = "lr"[side is reducer.rhs] + str(number)
+                    self._line(f"const {types[number]} {operands[var]} = {text};")
+            values = [self._expressions.expr(result, operands) for result in reducer.result]
+        for number, value in enumerate(values):
+            self._line(f"const {types[number]} v{number} = {value};")
+        for number, place in enumerate(places):
+            self._line(f"{place} = v{number};")
+
+
+def _stays_false(predicate: Predicate, loop: For) -> bool:
+    """Whether a clip that fails once fails in all later trips: an end of the loop."""
+    return predicate.low <= -UNBOUNDED and predicate.index.coefficient(loop.var) > 0
+
+
+def _globals(function: DeviceFunction) -> tuple[set[Buffer], tuple[Buffer, ...]]:
+    """Buffers in global memory: those that are written, and all in order of first use."""
+    written: set[Buffer] = set()
+    used: dict[Buffer, None] = {}
+    for node in walk_device(function.body):
+        if isinstance(node, Store):
+            written.update(t for t in node.targets if t.scope not in _PRIVATE)
+            used.update((b, None) for b, _ in accesses(node) if b.scope not in _PRIVATE)
+    return written, tuple(used)
+
+
+def _index_type(function: DeviceFunction) -> str:
+    """32-bit indices where neither an offset nor a coordinate can leave them."""
+    reach = max(function.grid, function.block)
+    bindings = [*function.blocks, *function.threads]
+    for node in walk_device(function.body):
+        if isinstance(node, Cooperative):
+            bindings += node.bindings
+            reach = max(reach, points(node.bindings) + function.block)
+    spans = {binding.var: binding.extent * binding.stride for binding in bindings}
+    loops = [node for node in walk_device(function.body) if isinstance(node, For)]
+    spans.update({loop.var: loop.extent * loop.stride for loop in loops})
+
+    def span(form: Affine) -> int:
+        return abs(form.const) + sum(abs(c) * spans[var] for var, c in form.terms)
+
+    for loop in loops:
+        reach = max(reach, spans[loop.var], *(span(p.index) for p in loop.clip))
+    for node in walk_device(function.body):
+        if isinstance(node, Store):
+            reach = max(reach, *(span(p.index) for p in node.predicates), 0)
+            for buffer, indices in accesses(node):
+                reach = max(reach, int(buffer.size), span(flatten(buffer, indices)[0]))
+    return "int" if reach < _INT_LIMIT else "long long"

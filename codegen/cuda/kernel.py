@@ -1,0 +1,70 @@
+"""A CUDA program of one loop nest: text, launches, machine code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codegen.kernel import Argument
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel launch: ``symbol<<<grid, block>>>(buffers...)``.
+
+    ``buffers`` names arguments and workspaces in the order of the kernel's parameters.
+    """
+
+    symbol: str
+    grid: int
+    block: int
+    buffers: tuple[str, ...]
+    parameters: tuple[str, ...]  # C types of the parameters, ``const float*``
+
+
+@dataclass(frozen=True, slots=True)
+class CudaSource:
+    """CUDA C++ of a loop nest.
+
+    Attributes:
+        text: a whole translation unit; every kernel has C linkage.
+        launches: in order; each one completes before the next starts.
+        arguments: what the caller passes, in the nest's order.
+        workspaces: bytes of the buffers that pass values between launches, by name.
+    """
+
+    name: str
+    text: str
+    launches: tuple[Launch, ...]
+    arguments: tuple[Argument, ...]
+    workspaces: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one kernel uses of the machine, as ptxas reports it."""
+
+    registers: int  # a thread
+    spill_store_bytes: int  # a thread
+    spill_load_bytes: int  # a thread
+    stack_bytes: int  # a thread
+    shared_bytes: int  # a block, static
+
+    @property
+    def spills(self) -> bool:
+        """Whether values that should stay in registers go to memory."""
+        return self.spill_store_bytes > 0 or self.spill_load_bytes > 0
+
+
+@dataclass(frozen=True, slots=True)
+class CudaKernel:
+    """Machine code of a loop nest for one architecture (``sm_90``); resources by symbol."""
+
+    source: CudaSource
+    arch: str
+    cubin: bytes
+    resources: tuple[tuple[str, Resources], ...]
+
+    @property
+    def spills(self) -> bool:
+        """Whether any of its kernels spills registers."""
+        return any(resources.spills for _, resources in self.resources)

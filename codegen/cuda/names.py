@@ -1,0 +1,48 @@
+"""C identifiers for buffers and loop variables."""
+
+from __future__ import annotations
+
+import re
+
+# What C++ and the generated code itself use.
+_RESERVED = frozenset(
+    """alignas alignof and asm auto bitand bitor block bool break case catch char class compl const
+    constexpr continue decltype default delete do double else enum explicit export extern false
+    float for friend goto if inline int long mutable namespace new noexcept not nullptr operator or
+    point private protected public register return short signed sizeof static struct switch template
+    this thread throw true try typedef typeid typename union unsigned using virtual void volatile
+    while xor blockIdx blockDim gridDim threadIdx warpSize index_t floor_div floor_mod nan_max
+    nan_min sigmoid""".split()
+)
+
+
+def identifier(name: str) -> str:
+    """``conv.local`` -> ``conv_local``; keeps letters, digits and underscores."""
+    text = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return text if text[:1].isalpha() else f"v_{text}"
+
+
+class Names:
+    """Unique identifiers for objects, in the order in which they are first asked for."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+        self._keep: list[object] = []  # an id stays unique while its object lives
+        self._taken = set(_RESERVED)
+
+    def of(self, thing: object, name: str) -> str:
+        """The identifier of ``thing``, made from ``name`` the first time."""
+        known = self._names.get(id(thing))
+        if known is None:
+            known = self._names[id(thing)] = self.fresh(name)
+            self._keep.append(thing)
+        return known
+
+    def fresh(self, name: str) -> str:
+        """An identifier that nothing else has."""
+        base = identifier(name)
+        text, number = base, 1
+        while text in self._taken:
+            text, number = f"{base}_{number}", number + 1
+        self._taken.add(text)
+        return text

@@ -1,0 +1,1 @@
+"""Passes from a loop nest to functions of the device."""

@@ -1,0 +1,116 @@
+"""Barriers between threads that write shared memory and threads that read it.
+
+    serial k                            serial k
+      cooperative: fill tile              barrier            (readers of the last trip)
+      ... += tile[...]           ->       cooperative: fill tile
+                                          barrier
+                                          ... += tile[...]
+
+A barrier comes before the first node that touches shared memory in conflict with what was touched
+since the last one, outside all loops that need it only on entry.  All threads must reach it: its
+loops may not depend on the thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from codegen.cuda.device import (
+    Barrier,
+    Cooperative,
+    Declare,
+    DeviceFunction,
+    DeviceNode,
+    For,
+    walk_device,
+)
+from codegen.errors import CodegenError
+from codegen.passes.affine import variables
+from codegen.passes.rewrite import store_loads
+from sketch.loopnest import Buffer, LoopVar, Scope, Store
+
+
+def insert_barriers(function: DeviceFunction) -> DeviceFunction:
+    """The function with every barrier it needs.
+
+    Raises CodegenError where some threads would not reach a barrier.
+    """
+    divergent = frozenset(binding.var for binding in function.threads)
+    body, _ = _insert(function.body, _Touched(), divergent)
+    return replace(function, body=body)
+
+
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """Shared buffers that were read and written since the last barrier."""
+
+    read: frozenset[Buffer] = frozenset()
+    written: frozenset[Buffer] = frozenset()
+
+    def __or__(self, other: _Touched) -> _Touched:
+        return _Touched(self.read | other.read, self.written | other.written)
+
+    def conflicts(self, later: _Touched) -> bool:
+        """Whether ``later`` must wait for this."""
+        return bool(self.written & (later.read | later.written) or self.read & later.written)
+
+
+def _insert(
+    nodes: tuple[DeviceNode, ...], before: _Touched, divergent: frozenset[LoopVar]
+) -> tuple[tuple[DeviceNode, ...], _Touched]:
+    """Nodes with barriers, and what they leave touched."""
+    new: list[DeviceNode] = []
+    for node in nodes:
+        touched = _touched(node)
+        if before.conflicts(touched):
+            new.append(Barrier())
+            before = _Touched()
+        if isinstance(node, For):
+            loop, before = _insert_in_loop(node, before, divergent)
+            new.append(loop)
+        else:
+            new.append(node)
+            before |= touched
+    return tuple(new), before
+
+
+def _insert_in_loop(
+    loop: For, before: _Touched, divergent: frozenset[LoopVar]
+) -> tuple[For, _Touched]:
+    """Each trip comes after the ones before it; the loop may also run no trip at all."""
+    entry = before
+    while True:
+        body, after = _insert(loop.body, entry, divergent)
+        if entry | after == entry:
+            break
+        entry |= after
+    if not any(isinstance(node, Barrier) for node in walk_device(body)):
+        return loop, entry
+    threads = [v.name for p in loop.clip for v in variables(p.index) if v in divergent]
+    if threads:
+        raise CodegenError(
+            f"loop {loop.var.name} needs a barrier, but its trips depend on {', '.join(threads)}",
+            "CUDA code",
+        )
+    return replace(loop, body=body), entry
+
+
+def _touched(node: DeviceNode) -> _Touched:
+    """Every shared buffer that a node may read or write."""
+    match node:
+        case Store():
+            written = frozenset(t for t in node.targets if t.scope is Scope.SHARED)
+            read = frozenset(_shared_reads(node)) | (written if node.reducer else frozenset())
+            return _Touched(read, written)
+        case For() | Cooperative():
+            total = _Touched()
+            for inner in node.body:
+                total |= _touched(inner)
+            return total
+        case Declare() | Barrier():
+            return _Touched()
+
+
+def _shared_reads(store: Store) -> Iterator[Buffer]:
+    return (load.buffer for load in store_loads(store) if load.buffer.scope is Scope.SHARED)
