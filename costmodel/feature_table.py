@@ -164,6 +164,8 @@ _VALIDITY: Final = _group(
     ("overcompute", "1", "operations of the whole program, all trips / those its DAG asks for"),
     ("guards", "1", "predicates of the statement and affine guards in its body"),
     ("copies", "1", "estimated copies specialised to edges"),
+    ("specialized_fill", "1", "statements in straight-line code, edges specialised / instruction "
+     "budget; beyond 1 predicates stay in inner loops"),
     ("instructions", "1", "estimated vector instructions of straight-line code"),
     ("instruction_fill", "1", "instructions / instruction budget"),
     ("compile_seconds", "s", "estimated compile time"),

@@ -70,9 +70,9 @@ def draft(nest: LoopNest, count: int, target: Target) -> Iterator[DraftTerms]:
     """The draft model's terms of each statement, without the other features."""
     for statement in statements_of(nest):
         analysis = analyse(statement, count, target)
-        yield draft_terms(
-            analysis, register_tile(analysis), validity(analysis.main), cache_traffic(analysis)
-        )
+        checks = validity(analysis.main)
+        traffic = cache_traffic(analysis, checks.tail_executed)
+        yield draft_terms(analysis, register_tile(analysis), checks, traffic)
 
 
 def program_columns(analyses: Sequence[Analysis], flops: float, roots: int) -> Columns:
@@ -98,7 +98,7 @@ def statement_columns(
         originals: elements of each placeholder, before packing.
     """
     tile, checks = register_tile(analysis), validity(analysis.main)
-    traffic = cache_traffic(analysis)
+    traffic = cache_traffic(analysis, checks.tail_executed)
     return {
         **computation_columns(analysis),
         **annotation_columns(analysis),

@@ -12,7 +12,7 @@ from typing import Final
 from costmodel.extract.analysis import Analysis
 from costmodel.extract.quantity import Floats, Quantity, larger, smaller, where
 from costmodel.extract.registers import RegisterTile
-from costmodel.extract.structure import branches, busiest, instructions, tasks_of
+from costmodel.extract.structure import branches, busiest, specialized_fill, tasks_of
 from costmodel.extract.validity import Validity
 
 
@@ -31,19 +31,21 @@ class Rates:
         region: cycles to start and join a parallel region.
         spill: how much slower a step gets for each accumulator that does not fit, relative to one
             accumulator's share of it: a load and a store beside one operation.
+        guarded: how much slower code is whose predicates could not be specialised away.
     """
 
     hertz: float = 4e9
     fma_slack: float = 1.5
     fma_latency: float = 4.0
     loads: float = 2.0
-    l2: float = 0.5
+    l2: float = 1.0
     l3: float = 0.25
     memory: float = 0.08
     overlap: float = 0.3
     branch: float = 1.0
     region: float = 2000.0
     spill: float = 2.0
+    guarded: float = 2.0
 
 
 RATES: Final = Rates()
@@ -71,7 +73,7 @@ def draft_terms(
     """Compute, memory and overhead of a statement."""
     compute = _compute_cycles(analysis, tile, checks, rates)
     private, shared = _memory_cycles(analysis, traffic, rates)
-    overhead = branches(analysis) * rates.branch
+    overhead = branches(analysis) * checks.tail_executed * rates.branch
     speedup = tasks_of(analysis) / busiest(analysis)
     local = larger(compute, private) + rates.overlap * smaller(compute, private) + overhead
     each = local / speedup
@@ -108,8 +110,8 @@ def _compute_cycles(
         step = step * (1.0 + where(missing > 0.0, 0.25, 0.0) + rates.spill * share)
         step = step + _start_and_finish(tile, rates)
     main = steps * step * checks.tail_executed * checks.padding_valid
-    fill = instructions(analysis, tile, checks) / analysis.target.instruction_budget
-    return main * (1.0 + 0.5 * larger(fill - 1.0, 0.0)) + _other_sites(analysis, tile)
+    guarded = (specialized_fill(analysis, tile, checks) > 1.0) & (checks.growth > 1.0)
+    return main * where(guarded, rates.guarded, 1.0) + _other_sites(analysis, tile)
 
 
 def _vector_share(analysis: Analysis, tile: RegisterTile) -> Quantity:
@@ -121,7 +123,7 @@ def _vector_share(analysis: Analysis, tile: RegisterTile) -> Quantity:
 
 def _start_and_finish(tile: RegisterTile, rates: Rates) -> Quantity:
     """Cycles of a step's share in initialising, draining and storing the accumulators."""
-    per_tile = 2.0 * tile.accumulators / rates.loads + 2.0 * rates.fma_latency
+    per_tile = 1.5 * tile.accumulators + 3.0 * rates.fma_latency
     return per_tile / larger(tile.chain * tile.reduce_unroll, 1.0)
 
 

@@ -19,14 +19,20 @@ def capacities(target: Target) -> dict[str, int]:
     return dict(zip(CACHES, (target.l1_bytes, target.l2_bytes, target.l3_bytes), strict=True))
 
 
-def cache_traffic(analysis: Analysis) -> dict[str, list[Floats]]:
-    """Per cache, per access [P]: bytes moved into the cache by the whole program."""
-    line_bytes = analysis.target.cache_line_bytes
+def cache_traffic(analysis: Analysis, executed: Quantity) -> dict[str, list[Floats]]:
+    """Per cache, per access [P]: bytes moved into the cache by the whole program.
+
+    ``executed``: share of the trips that clipped loops execute.
+    """
+    line_bytes = float(analysis.target.cache_line_bytes)
     traffic = {}
     for cache, capacity in capacities(analysis.target).items():
         level = analysis.traffic_level(capacity)
-        visits = analysis.at(analysis.outer, level) * line_bytes
-        traffic[cache] = [analysis.at(lines, level) * visits for lines in analysis.line_levels]
+        visits = analysis.at(analysis.outer, level) * executed
+        traffic[cache] = [
+            np.maximum(analysis.at(lines, level) * visits, lines[0]) * line_bytes
+            for lines in analysis.line_levels
+        ]
     return traffic
 
 

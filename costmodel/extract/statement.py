@@ -17,6 +17,7 @@ from sketch.loopnest import (
     LoopNest,
     LoopVar,
     Node,
+    Predicate,
     Store,
 )
 
@@ -43,7 +44,8 @@ class Site:
 
     Loops that have one trip in every program are left out.  ``allocations`` pairs a private buffer
     with the number of loops around its allocation; ``vectors`` and ``reduces`` are the variables of
-    all vectorised and all reduce loops, whatever their trips.
+    all vectorised and all reduce loops, whatever their trips; ``clips`` are the predicates that
+    the trips of loops around must satisfy.
     """
 
     store: Store
@@ -51,6 +53,7 @@ class Site:
     allocations: tuple[tuple[Buffer, int], ...] = ()
     vectors: frozenset[LoopVar] = frozenset()
     reduces: frozenset[LoopVar] = frozenset()
+    clips: tuple[Predicate, ...] = ()
 
     def allocation_depth(self, buffer: Buffer) -> int:
         """How many of the loops are around the allocation of ``buffer`` (0: the caller's)."""
@@ -94,12 +97,19 @@ class _Context:
     allocations: tuple[tuple[Buffer, int], ...] = ()
     vectors: frozenset[LoopVar] = frozenset()
     reduces: frozenset[LoopVar] = frozenset()
+    clips: tuple[Predicate, ...] = ()
 
     def inside(self, loop: Loop) -> _Context:
         var = frozenset((loop.var,))
         vectors = self.vectors | var if loop.kind in VECTOR_KINDS else self.vectors
         reduces = self.reduces | var if loop.axis_kind == "reduce" else self.reduces
-        return _Context((*self.loops, *_loop_info(loop)), self.allocations, vectors, reduces)
+        loops, clips = (*self.loops, *_loop_info(loop)), (*self.clips, *loop.clip)
+        return _Context(loops, self.allocations, vectors, reduces, clips)
+
+    def site(self, store: Store) -> Site:
+        return Site(
+            store, self.loops, self.allocations, self.vectors, self.reduces, self.clips
+        )
 
     def with_buffer(self, buffer: Buffer) -> _Context:
         return replace(self, allocations=(*self.allocations, (buffer, len(self.loops))))
@@ -108,9 +118,7 @@ class _Context:
 def _visit(node: Node, context: _Context, sites: list[Site]) -> None:
     match node:
         case Store():
-            sites.append(
-                Site(node, context.loops, context.allocations, context.vectors, context.reduces)
-            )
+            sites.append(context.site(node))
             return
         case Loop():
             inner, bodies = context.inside(node), [node.body]

@@ -149,14 +149,27 @@ def parallel_columns(analysis: Analysis) -> Columns:
     }
 
 
+def specialized_fill(
+    analysis: Analysis, tile: RegisterTile, checks: Validity
+) -> Quantity:
+    """Statements in straight-line code with all edges specialised / instruction budget.
+
+    Beyond one, code generation leaves predicates in the inner loops.
+    """
+    instances = tile.accumulators * tile.reduce_unroll
+    return instances * checks.growth / analysis.target.instruction_budget
+
+
 def instructions(analysis: Analysis, tile: RegisterTile, checks: Validity) -> Quantity:
-    """Vector instructions of straight-line code, all sites and specialised copies."""
+    """Vector instructions of straight-line code: all sites, and the copies that fit the budget."""
     step = (tile.operations + tile.loads) * tile.reduce_unroll
     unrolled = product(tuple(p for p in analysis.loops if p.kind in UNROLLED_KINDS))
     tile_unrolled = tile.accumulators * tile.reduce_unroll / ceil(
         tile.width / float(analysis.target.lanes(analysis.accesses[0].element_bytes))
     )
-    total = step * (unrolled / tile_unrolled) * checks.copies
+    # What does not fit the budget is not copied; edges are taken one axis after the other.
+    copies = checks.growth / larger(specialized_fill(analysis, tile, checks), 1.0)
+    total = step * (unrolled / tile_unrolled) * larger(copies, 1.0)
     for site in analysis.statement.sites:
         if site is not analysis.main:
             total = total + _straight_line(site, analysis)
@@ -181,6 +194,7 @@ def validity_columns(analysis: Analysis, tile: RegisterTile, checks: Validity) -
         "padding_valid": checks.padding_valid,
         "guards": checks.guards,
         "copies": checks.copies,
+        "specialized_fill": specialized_fill(analysis, tile, checks),
         "instructions": total,
         "instruction_fill": total / analysis.target.instruction_budget,
         "compile_seconds": total * SECONDS_PER_INSTRUCTION,

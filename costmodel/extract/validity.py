@@ -7,6 +7,7 @@ variables.  Exact for tails of tiles; a continuity approximation for padding.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from costmodel.extract.operations import as_affine, walk_value
@@ -31,10 +32,13 @@ class Validity:
 
     Attributes:
         tail_valid: trips inside the extents, of all trips.
-        tail_executed: trips in register tiles that have a trip inside the extents, of all trips.
+        tail_executed: trips that loops clipped to the extents do execute, of all trips: register
+            tiles run whole or not at all.
         padding_valid: trips that no padding guard excludes, of those inside the extents.
         guards: distinct guards.
         copies: estimated specialised copies of the straight-line code.
+        growth: how much those copies enlarge it: at an edge that padding makes, the short reduce
+            loops of the guard are unrolled, so that every tap is decided.
     """
 
     tail_valid: Quantity
@@ -42,6 +46,7 @@ class Validity:
     padding_valid: Quantity
     guards: float
     copies: Quantity
+    growth: Quantity
 
 
 def validity(site: Site) -> Validity:
@@ -54,18 +59,45 @@ def validity(site: Site) -> Validity:
         *(_bound(p) for p in site.store.predicates if _is_padding(p, site)),
         *(bound for value in site.store.values for bound in _guards_of(value)),
     ])
+    clips = innermost_clips([_merge([_bound(p)])[0] for p in site.clips])
     copies: Quantity = 1.0
     tail_valid: Quantity = 1.0
     tail_executed: Quantity = 1.0
     padding_valid: Quantity = 1.0
+    growth: Quantity = 1.0
+    for guard in clips:
+        tail_executed = tail_executed * share(guard, site.loops)
     for guard in tails:
         tail_valid = tail_valid * share(guard, site.loops)
+    for guard in _uncovered(tails, clips):
         tail_executed = tail_executed * _executed(guard, site.loops)
+    tail_valid = smaller(tail_valid, tail_executed)
     for guard in paddings:
         padding_valid = padding_valid * _inside(guard, tails, site.loops)
-        copies = copies * _copies(guard, site.loops)
+    for guard in (*paddings, *_uncovered(tails, paddings)):
+        edges = _edges(guard, site.loops)
+        copies = copies * (1.0 + edges)
+        growth = growth * (1.0 + edges * _taps(guard, site.loops))
     guards = float(len(tails) + len(paddings))
-    return Validity(tail_valid, tail_executed, padding_valid, guards, copies)
+    return Validity(tail_valid, tail_executed, padding_valid, guards, copies, growth)
+
+
+def _variables(guard: Guard) -> set[LoopVar]:
+    return {var for var, _ in guard.terms}
+
+
+def innermost_clips(clips: list[Guard]) -> list[Guard]:
+    """Clips that imply the others: those of inner loops of the same axis know more variables."""
+    return [
+        guard
+        for guard in clips
+        if not any(_variables(guard) < _variables(other) for other in clips)
+    ]
+
+
+def _uncovered(guards: list[Guard], known: list[Guard]) -> list[Guard]:
+    """Guards that have no variable in common with any of the known ones."""
+    return [g for g in guards if not any(_variables(g) & _variables(k) for k in known)]
 
 
 def _inside(guard: Guard, tails: list[Guard], loops: tuple[LoopInfo, ...]) -> Quantity:
@@ -74,9 +106,8 @@ def _inside(guard: Guard, tails: list[Guard], loops: tuple[LoopInfo, ...]) -> Qu
     What lies beyond an extent also fails the guard, so the shares divide.
     """
     total = share(guard, loops)
-    variables = {var for var, _ in guard.terms}
     for tail in tails:
-        if {var for var, _ in tail.terms} <= variables:
+        if _variables(tail) <= _variables(guard):
             total = total / larger(share(tail, loops), 1e-9)
     return smaller(total, 1.0)
 
@@ -104,32 +135,55 @@ def _is_padding(predicate: Predicate, site: Site) -> bool:
 
 def share(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
     """Share of all trips of ``loops`` for which the guard holds."""
-    minimum: Quantity = 0.0
-    widths: list[Quantity] = [0.0, 0.0]
-    steps = [0.0, 0.0]
-    for loop in loops:
-        coefficient = dict(guard.terms).get(loop.var, 0)
-        if coefficient:
-            minimum = minimum + smaller(coefficient * loop.reach, 0.0)
-            widths[loop.reduce] = widths[loop.reduce] + abs(coefficient) * loop.reach
-            steps[loop.reduce] = max(steps[loop.reduce], float(abs(coefficient)))
-    # A variable of step g that takes N values is spread over an interval of N * g.
-    spatial, reduce = (width + step for width, step in zip(widths, steps, strict=True))
-    if isinstance(spatial, float) and isinstance(reduce, float) and spatial == reduce == 0.0:
-        return 1.0 if guard.low <= 0 < guard.high else 0.0
+    spatial = _Walk(guard, tuple(loop for loop in loops if not loop.reduce))
+    reduce = _Walk(guard, tuple(loop for loop in loops if loop.reduce))
+    if not reduce.moves:
+        return spatial.share(guard)
+    if not spatial.moves:
+        return reduce.share(guard)
     # Integers x < bound end at bound - 1/2; the intervals start half a step below the minimum.
-    start = minimum - (steps[0] + steps[1]) / 2
-    above = _distribution(guard.high - 0.5 - start, spatial, reduce)
-    below = _distribution(guard.low - 0.5 - start, spatial, reduce)
+    start = spatial.minimum + reduce.minimum - (spatial.coefficient + reduce.coefficient) / 2
+    widths = (spatial.reach + spatial.coefficient, reduce.reach + reduce.coefficient)
+    above = _distribution(guard.high - 0.5 - start, *widths)
+    below = _distribution(guard.low - 0.5 - start, *widths)
     return larger(above - below, 0.0)
 
 
+class _Walk:
+    """The values that a guard's index takes over some of the loops: evenly from a minimum on."""
+
+    def __init__(self, guard: Guard, loops: tuple[LoopInfo, ...]) -> None:
+        self.minimum: Quantity = 0.0
+        self.reach: Quantity = 0.0
+        self.coefficient = 0.0
+        self._step: Quantity = math.inf
+        for loop in loops:
+            coefficient = dict(guard.terms).get(loop.var, 0)
+            if coefficient:
+                size = abs(coefficient)
+                self.minimum = self.minimum + smaller(coefficient * loop.reach, 0.0)
+                self.reach = self.reach + size * loop.reach
+                self.coefficient = max(self.coefficient, float(size))
+                step = where(loop.extent > 1.0, size * loop.stride, math.inf)
+                self._step = smaller(self._step, step)
+
+    @property
+    def moves(self) -> bool:
+        """Whether the index depends on these loops."""
+        return self.coefficient > 0.0
+
+    def share(self, guard: Guard) -> Quantity:
+        """Share of the values within the guard; exact where tiles nest."""
+        step = where(self._step == math.inf, 1.0, self._step)
+        count = self.reach / step + 1.0
+        above = ceil((guard.high - self.minimum) / step)
+        below = ceil((guard.low - self.minimum) / step)
+        inside = smaller(larger(above, 0.0), count) - smaller(larger(below, 0.0), count)
+        return larger(inside, 0.0) / count
+
+
 def _distribution(at: Quantity, a: Quantity, b: Quantity) -> Quantity:
-    """P(U + V <= at) for U uniform on [0, a], V uniform on [0, b]; one of them may be 0."""
-    if isinstance(b, float) and b == 0.0:
-        return smaller(larger(at / a, 0.0), 1.0)
-    if isinstance(a, float) and a == 0.0:
-        return smaller(larger(at / b, 0.0), 1.0)
+    """P(U + V <= at) for U uniform on [0, a] and V uniform on [0, b]."""
     at = smaller(larger(at, 0.0), a + b)
     area = (
         at**2 - larger(at - a, 0.0) ** 2 - larger(at - b, 0.0) ** 2 + larger(at - a - b, 0.0) ** 2
@@ -137,7 +191,7 @@ def _distribution(at: Quantity, a: Quantity, b: Quantity) -> Quantity:
     return area / (2.0 * a * b)
 
 
-def _copies(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
+def _edges(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
     """Edges that need code of their own.
 
     Guards that straight-line code depends on are specialised, one copy a violated side; others
@@ -154,7 +208,16 @@ def _copies(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
             if not loop.reduce and loop.kind in (*UNROLLED_KINDS, *VECTOR_KINDS):
                 unrolled = unrolled + loop.reach
     edges = where(low < guard.low, 1.0, 0.0) + where(high >= guard.high, 1.0, 0.0)
-    return 1.0 + where(unrolled > 0.0, edges, 0.0)
+    return where(unrolled > 0.0, edges, 0.0)
+
+
+def _taps(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
+    """Serial reduce trips that a guard depends on."""
+    trips: Quantity = 1.0
+    for loop in loops:
+        if loop.reduce and loop.kind not in UNROLLED_KINDS and dict(guard.terms).get(loop.var):
+            trips = trips * loop.extent
+    return trips
 
 
 def _merge(bounds: list[tuple[Affine, int, int]]) -> list[Guard]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 
-from costmodel.extract.statement import LoopInfo
-from costmodel.extract.validity import Guard, share
+from costmodel.extract.statement import LoopInfo, Site, statements_of
+from costmodel.extract.validity import Guard, innermost_clips, share, validity
 from sketch.loopnest import UNBOUNDED, LoopKind, LoopVar
+from sketch.lower import lower
+from sketch.population import Population
 
 
 def loop(name: str, extent: int, stride: int = 1, reduce: bool = False) -> LoopInfo:
@@ -50,3 +53,35 @@ def test_one_sided_guards_and_no_variables() -> None:
     assert share(Guard(((loops[0].var, -1),), -UNBOUNDED, -4), loops) == pytest.approx(0.5)
     assert share(Guard((), 0, 1), loops) == 1.0
     assert share(Guard((), 1, 5), loops) == 0.0
+
+
+def executed(site: Site) -> float:
+    """Trips of a site that its clipped loops execute, one by one."""
+    done = total = 0
+    for trips in itertools.product(*(range(int(p.extent)) for p in site.loops)):
+        at = {p.var: trip * int(p.stride) for p, trip in zip(site.loops, trips, strict=True)}
+        values = [
+            clip.index.const + sum(c * at.get(var, 0) for var, c in clip.index.terms)
+            for clip in site.clips
+        ]
+        inside = zip(values, site.clips, strict=True)
+        done += all(clip.low <= value < clip.high for value, clip in inside)
+        total += 1
+    return done / total
+
+
+def test_executed_trips_are_those_that_clips_leave(populations: list[Population]) -> None:
+    for population in populations:
+        for index in range(population.count):
+            nest = lower(population.sketch, population.row(index))
+            for statement in statements_of(nest):
+                site = statement.main
+                trips = math.prod(int(p.extent) for p in site.loops)
+                if site.clips and trips < 30_000:
+                    checks = validity(site)
+                    assert checks.tail_valid <= checks.tail_executed <= 1.0
+                    # Axes without a clip may lose whole tiles besides.
+                    assert checks.tail_executed <= executed(site) + 1e-9
+                    clips = [Guard(c.index.terms, c.low, c.high) for c in site.clips]
+                    shares = math.prod(share(c, site.loops) for c in innermost_clips(clips))
+                    assert shares == pytest.approx(executed(site), rel=1e-6)
