@@ -18,6 +18,7 @@ from autosched.measure.protocol import Candidate
 from autosched.measure.result import STAGES, Failure, MeasureResult, Timing
 from autosched.records.errors import RecordError
 from sketch.errors import TargetError
+from sketch.rename import Names, names_of, rename
 from sketch.sketch import sketch_from_steps
 from sketch.steps import step_from_json, step_to_json
 from sketch.target import Target
@@ -44,6 +45,7 @@ class Record:
         seed: seed of the run that proposed the candidate.
         versions: software versions, by name.
         time: seconds since 1970.
+        names: names that the steps use; a program of the same structure may have others.
     """
 
     task: str
@@ -56,6 +58,7 @@ class Record:
     seed: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
     time: float = 0.0
+    names: Names | None = None
 
     @property
     def candidate_key(self) -> str:
@@ -69,8 +72,11 @@ class Record:
         ``target``: replay for another machine than the record's, as a seed.
         """
         steps = tuple(step_from_json(dict(step)) for step in self.steps)
+        decisions = dict(self.decisions)
+        if self.names is not None:
+            steps, decisions = rename(steps, decisions, self.names, names_of(dag))
         sketch = sketch_from_steps(dag, steps, self.variant, target or self.target)
-        return Candidate(sketch, dict(self.decisions))
+        return Candidate(sketch, decisions)
 
 
 def record_of(
@@ -89,13 +95,23 @@ def record_of(
     decisions = {name: int(value) for name, value in candidate.values.items()}
     variant = candidate.sketch.variant
     return Record(
-        task_key, target, variant, steps, decisions, result, phase, seed, versions or {}, time
+        task_key,
+        target,
+        variant,
+        steps,
+        decisions,
+        result,
+        phase,
+        seed,
+        versions or {},
+        time,
+        names_of(candidate.sketch.dag),
     )
 
 
 def to_json(record: Record) -> dict[str, Any]:
     """The JSON object of a record."""
-    return {
+    data = {
         "v": SCHEMA_VERSION,
         "task": record.task,
         "target": record.target.to_json(),
@@ -108,6 +124,17 @@ def to_json(record: Record) -> dict[str, Any]:
         "versions": dict(record.versions),
         "time": record.time,
     }
+    if record.names is None:
+        return data
+    stages = [[stage, list(axes)] for stage, axes in record.names.stages]
+    return data | {"names": {"inputs": list(record.names.inputs), "stages": stages}}
+
+
+def _names_from_json(data: Any) -> Names | None:
+    if data is None:
+        return None
+    stages = tuple((str(stage), tuple(map(str, axes))) for stage, axes in data["stages"])
+    return Names(tuple(map(str, data["inputs"])), stages)
 
 
 def _result_to_json(result: MeasureResult) -> dict[str, Any]:
@@ -138,6 +165,7 @@ def from_json(data: Any, where: str = "") -> Record:
             seed=int(data["seed"]),
             versions={str(k): str(v) for k, v in data["versions"].items()},
             time=float(data["time"]),
+            names=_names_from_json(data.get("names")),
         )
     except KeyError as error:
         raise RecordError(f"field {error} is missing", where) from error

@@ -64,6 +64,7 @@ def test_the_schema_is_what_version_1_says():
         "seed": 7,
         "versions": {"autosched": "0.1.0"},
         "time": 1.5,
+        "names": {"inputs": ["A", "B"], "stages": [["C", ["i", "j", "k"]]]},
     }
 
 

@@ -1,0 +1,69 @@
+"""Records follow a program's structure, not its names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sketch import reducers
+from sketch.dag import ComputeDAG
+from sketch.errors import ScheduleError
+from sketch.expr import unary
+from sketch.population import sample
+from sketch.rename import Names, names_of, rename
+from sketch.rules.generate import generate
+from sketch.sketch import sketch_from_steps
+from sketch.tensor import compute, placeholder, reduce_axis
+from tests.targets import SMALL
+from tests.workloads import WORKLOADS
+
+
+def product(a: str, b: str, c: str, i: str, k: str) -> ComputeDAG:
+    lhs, rhs = placeholder((9, 20), name=a), placeholder((20, 11), name=b)
+    r = reduce_axis(20, k)
+    body = eval(  # the names of a stage's axes are the parameter names of its function
+        f"lambda {i}, other: reducers.sum(lhs[{i}, r] * rhs[r, other], axis=r)",
+        {"reducers": reducers, "lhs": lhs, "rhs": rhs, "r": r},
+    )
+    total = compute((9, 11), body, name=c)
+    return ComputeDAG([compute((9, 11), lambda x, y: unary("abs", total[x, y]), name=f"{c}_abs")])
+
+
+def test_a_renamed_program_takes_over_every_sketch(rng: np.random.Generator) -> None:
+    old = product("A", "B", "C", "i", "k")
+    new = product("left", "right", "out.local", "row", "depth")
+    assert old.key == new.key
+    expected = {s.key for s in generate(new, SMALL)}
+    for sketch in generate(old, SMALL):
+        row = sample(sketch, 1, rng).row(0)
+        steps, decisions = rename(sketch.steps, row, names_of(old), names_of(new))
+        again = sketch_from_steps(new, steps, sketch.variant, SMALL)
+        assert again.key in expected
+        assert {d.name for d in again.decisions} == set(decisions)
+        assert sorted(decisions.values()) == sorted(row.values())
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_every_step_kind_survives_there_and_back(name: str, rng: np.random.Generator) -> None:
+    dag = WORKLOADS[name]()
+    old = names_of(dag)
+    other = Names(
+        tuple(f"in{n}" for n in range(len(old.inputs))),
+        tuple(
+            (f"s{n}", tuple(f"x{m}" for m in range(len(axes))))
+            for n, (_, axes) in enumerate(old.stages)
+        ),
+    )
+    for sketch in generate(dag, SMALL):
+        row = sample(sketch, 1, rng).row(0)
+        there = rename(sketch.steps, row, old, other)
+        assert rename(*there, other, old) == (sketch.steps, row)
+        assert rename(sketch.steps, row, old, old) == (sketch.steps, row)
+
+
+def test_another_structure_is_refused() -> None:
+    names = names_of(WORKLOADS["matmul"]())
+    with pytest.raises(ScheduleError, match="does not fit this program"):
+        rename((), {}, names, replace(names, inputs=("A",)))
