@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,7 @@ class OursNetwork:
         """Load the module and pin its threads."""
         import autosched
 
+        del os.environ["GOMP_CPU_AFFINITY"]  # the module pins its threads itself
         module = autosched.load(self.path)
         module.pin_threads()
         arrays = workload.arrays()
