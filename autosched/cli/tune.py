@@ -62,13 +62,15 @@ def _run(args: argparse.Namespace) -> None:
         seed=args.seed,
         threads=args.threads,
         options=PRESETS[args.preset],
-        quiet=args.quiet,
+        quiet=args.quiet or args.json == "-",
     )
     if tuning.result.interrupted:
         print(f"everything measured is in {log}; the same command goes on", file=sys.stderr)
         raise KeyboardInterrupt
+    if args.quiet and args.json is None:
+        return
     comparison = tuning.compare()
-    if not args.quiet:
+    if not args.quiet and args.json != "-":
         print(comparison)
         print(f"next: autosched bench {args.model} --log {log}")
     write_json(args.json, tuning.to_json() | comparison.to_json())

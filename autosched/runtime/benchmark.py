@@ -56,7 +56,7 @@ class Benchmark:
         return (
             f"{self.name}: median {_ms(self.median)}, mean {_ms(self.mean)} ± {_ms(self.std)}, "
             f"min {_ms(self.min)}, max {_ms(self.max)} "
-            f"({len(self.seconds)} runs, {self.threads} thread{'s' if self.threads > 1 else ''})"
+            f"(runs {len(self.seconds)}, threads {self.threads})"
         )
 
 

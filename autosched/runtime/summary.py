@@ -35,7 +35,7 @@ def _totals(program: Program) -> list[str]:
     lines = [
         f"{len(infos)} kernels, {len(tasks)} tasks, {flops / 1e9:.3f} GFLOP, constants "
         f"{program.constants_bytes / 1e6:.1f} MB, arena {program.arena_bytes / 1e6:.1f} MB, "
-        f"{program.target.threads} threads"
+        f"threads {program.target.threads}"
     ]
     if untuned:
         which = "" if untuned == tasks else f": {', '.join(sorted(t[:8] for t in untuned))}"

@@ -1,7 +1,9 @@
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ from autosched.cli.command import open_network, write_json
 from autosched.measure.result import Failure, Timing
 from autosched.records.log import RecordLog
 from autosched.records.record import Record
+from autosched.report.comparison import Comparison
+from autosched.runtime.benchmark import Benchmark
 from sketch.target import Target
 
 TARGET = Target("cpu", "znver5", threads=2)
@@ -72,6 +76,49 @@ def test_an_interrupt_exits_with_130(
     monkeypatch.setattr("autosched.cli.summary.open_module", interrupt)
     assert main(["summary", "mlp"]) == 130
     assert capsys.readouterr().err == "autosched: interrupted\n"
+
+
+class FakeTuning:
+    """Stands in for ``NetworkTuning``."""
+
+    def __init__(self, interrupted: bool) -> None:
+        self.result = SimpleNamespace(interrupted=interrupted)
+
+    def compare(self) -> Comparison:
+        rows = (Benchmark("untuned", (2e-3,), 1), Benchmark("tuned", (1e-3,), 1))
+        return Comparison(rows, 1e-6)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"network": "mlp"}
+
+
+def test_tune_passes_its_arguments_on_and_compares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: dict[str, Any] = {}
+
+    def tune(network: Any, target: str, **options: Any) -> FakeTuning:
+        seen.update(options, network=network.name, target=target)
+        return FakeTuning(False)
+
+    monkeypatch.setattr("autosched.api.tune", tune)
+    line = f"tune mlp --trials 9 --seed 3 --threads 1 --json {tmp_path}/r.json --preset quick"
+    assert main(line.split()) == 0
+    assert seen["network"] == "mlp" and seen["trials"] == 9 and seen["budget"] is None
+    assert seen["log"] == "mlp.jsonl" and seen["seed"] == 3 and seen["threads"] == 1
+    out = capsys.readouterr().out
+    assert "2.00x" in out and "autosched bench mlp --log mlp.jsonl" in out
+    assert json.loads((tmp_path / "r.json").read_text())["rows"][1]["median_ms"] == 1.0
+    assert main(["tune", "mlp", "--budget", "1s", "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_an_interrupted_tuning_exits_with_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("autosched.api.tune", lambda *_, **__: FakeTuning(True))
+    assert main(["tune", "mlp", "--trials", "9"]) == 130
+    assert "mlp.jsonl; the same command goes on" in capsys.readouterr().err
 
 
 def test_stats_and_best(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

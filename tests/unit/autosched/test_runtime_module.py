@@ -211,7 +211,7 @@ def test_benchmark_summarises_the_runs() -> None:
     result = make_module().benchmark({"x": X}, repeats=5, warmup=1)
     assert len(result.seconds) == 5
     assert 0 < result.min <= result.median <= result.max
-    assert "5 runs, 1 thread)" in str(result)
+    assert "(runs 5, threads 1)" in str(result)
     assert result.to_json()["repeats"] == 5
     with pytest.raises(InputError, match="repeats"):
         make_module().benchmark({"x": X}, repeats=0)
