@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autosched.measure.protocol import Candidate, Runner
-from autosched.measure.result import Failure, MeasureResult, Timing
+from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
 from autosched.options import TuneOptions
 from autosched.search.evolutionary import EvolutionaryPolicy
 from autosched.search.finish import FinishPolicy
@@ -132,7 +132,7 @@ def _verified(
         error = found
     if not error <= tolerance:  # also when it is NaN
         message = f"relative error {error:.3g} against the oracle, {tolerance:g} is allowed"
-        return Failure("verify", "WrongResult", message)
+        return Failure("verify", WRONG_RESULT, message)
     return replace(result, error=error)
 
 

@@ -26,6 +26,7 @@ Objective = Callable[[Sequence[float], Sequence[float]], float]
 _ALPHA: Final = 0.2
 # A task may be this much slower per FLOP than the best of its kind before that counts as a promise.
 _BETA: Final = 2.0
+_KIND_TRUST: Final = 3.0
 _WINDOW: Final = 3
 _STEP: Final = 1e-4
 # Rounds that a task should see on average: an evolution of one round is no evolution.
@@ -323,7 +324,8 @@ class TaskScheduler:
         speed = speeds.get(task.info.kind)
         if speed is not None and task.info.flops > 0:
             reachable = _BETA * task.info.flops / speed
-            gain = max(gain, (seconds - reachable) / self._batch())
+            # Bounded, as a task may differ from its kind for good: it must not starve the others.
+            gain = max(gain, min((seconds - reachable) / self._batch(), _KIND_TRUST * gain))
         return gain
 
     def _speeds(self) -> dict[Hashable, float]:

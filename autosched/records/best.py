@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from statistics import median
 from typing import Final
 
 from autosched.measure.result import WRONG_RESULT, CacheState, Failure, Timing
@@ -57,18 +58,38 @@ def estimate(history: Sequence[Record]) -> float | None:
 def rank(records: Iterable[Record]) -> list[tuple[float, Record]]:
     """Candidates with their estimated seconds, fastest first, each by its latest timed record.
 
+    Where some candidates were re-measured, the others' bursts are scaled by what that changed: the
+    fastest bursts are the luckiest ones, and must not win for not having been looked at again.
+
     The records should be of one task, target and cache state.  Ties keep the order of the log.
     """
     histories: dict[str, list[Record]] = {}
     for record in records:
         histories.setdefault(record.candidate_key, []).append(record)
+    scale = _final_over_burst(histories.values())
     ranked: list[tuple[float, Record]] = []
     for history in histories.values():
         seconds = estimate(history)
         if seconds is not None:
             last = next(r for r in reversed(history) if isinstance(r.result, Timing))
-            ranked.append((seconds, last))
+            settled = any(r.phase == "final" and isinstance(r.result, Timing) for r in history)
+            ranked.append((seconds if settled else seconds * scale, last))
     return sorted(ranked, key=lambda pair: pair[0])
+
+
+def _final_over_burst(histories: Iterable[Sequence[Record]]) -> float:
+    """Median ratio of re-measured to burst times, at least 1; 1 where nothing was re-measured."""
+    ratios: list[float] = []
+    for history in histories:
+        seconds = estimate(history)
+        bursts = [
+            r.result.median
+            for r in history
+            if r.phase == "trial" and isinstance(r.result, Timing)
+        ]
+        if seconds is not None and bursts and any(r.phase == "final" for r in history):
+            ratios.append(seconds / min(bursts))
+    return max(1.0, median(ratios)) if ratios else 1.0
 
 
 def select(

@@ -10,7 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from autosched.measure.protocol import Candidate
-from autosched.measure.result import CacheState, Failure, MeasureResult
+from autosched.measure.result import WRONG_RESULT, CacheState, Failure, MeasureResult
 from autosched.records.best import rank, seeds, select
 from autosched.records.log import RecordLog
 from autosched.records.record import Record
@@ -137,4 +137,4 @@ def best_of(
 
 
 def _is_wrong(result: MeasureResult) -> bool:
-    return isinstance(result, Failure) and result.stage == "verify"
+    return isinstance(result, Failure) and result.kind == WRONG_RESULT

@@ -34,6 +34,14 @@ def test_a_final_round_outweighs_bursts_and_the_last_one_counts():
     assert estimate([*history, record(1, 0.5)]) == 3.0
 
 
+def test_a_lucky_burst_does_not_beat_what_was_looked_at_again():
+    log = [record(1, 1.0), record(2, 1.1), record(3, 1.2)]
+    finals = [record(1, 1.5, phase="final"), record(2, 1.54, phase="final")]
+    assert rank([*log, *finals])[0] == (1.5, finals[0])
+    better = record(4, 0.5)
+    assert rank([*log, *finals, better])[0][1] is better
+
+
 def test_a_wrong_result_disqualifies_for_good():
     log = [record(1, 1.0), record(1, result=WRONG), record(1, 1.0), record(2, 2.0)]
     assert best(log, "t", HERE) is log[3]

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from autosched.options import SearchOptions, TuneOptions
+from autosched.task_scheduler import (
+    Objective,
+    TaskInfo,
+    TaskScheduler,
+    Turn,
+    geometric_mean,
+    weighted_sum,
+)
+
+Curve = Callable[[int], float]
+
+
+def falling(start: float, floor: float, half: float = 20.0) -> Curve:
+    """Best seconds after so many trials."""
+    return lambda trials: floor + (start - floor) * 0.5 ** (trials / half)
+
+
+class Simulation:
+    """Turns are answered from one curve per task; every trial takes ``trial_s[n]`` seconds."""
+
+    def __init__(
+        self,
+        curves: Sequence[Curve],
+        options: TuneOptions,
+        weights: Sequence[float] | None = None,
+        trial_s: Sequence[float] | None = None,
+        kinds: Sequence[object] | None = None,
+        flops: Sequence[float] | None = None,
+        objective: Objective = weighted_sum,
+    ) -> None:
+        count = len(curves)
+        self.curves, self.now = curves, 0.0
+        self.trial_s = trial_s or [0.0] * count
+        infos = [
+            TaskInfo(
+                weights[n] if weights else 1.0, flops[n] if flops else 1e6, min(1e3, curves[n](0)),
+                kinds[n] if kinds else None,
+            )
+            for n in range(count)
+        ]  # fmt: skip
+        self.scheduler = TaskScheduler(infos, options, objective, lambda: self.now)
+        self.turns: list[Turn] = []
+
+    def run(self, limit: int = 10_000) -> list[int]:
+        """Trials of every task at the end."""
+        while len(self.turns) < limit:
+            turn = self.scheduler.next_turn()
+            if turn is None:
+                break
+            self.answer(turn)
+        return [task.trials for task in self.scheduler.tasks]
+
+    def answer(self, turn: Turn) -> None:
+        self.turns.append(turn)
+        seconds = turn.trials * self.trial_s[turn.task]
+        self.now += seconds
+        best = self.curves[turn.task](self.scheduler.tasks[turn.task].trials + turn.trials)
+        failed = turn.trials if math.isinf(best) else 0
+        self.scheduler.record(turn.task, turn.trials, failed, best, seconds)
+
+
+def test_the_budget_of_trials_is_kept_to_the_letter() -> None:
+    for trials in (1, 3, 17, 100, 1001):
+        run = Simulation([falling(1, 0.5)] * 5, TuneOptions(trials=trials))
+        assert sum(run.run()) == trials
+        assert run.scheduler.stopped == "trials"
+
+
+def test_every_task_is_measured_before_any_is_measured_much() -> None:
+    run = Simulation([falling(1, 0.5)] * 6, TuneOptions(trials=240))
+    run.run(limit=6)
+    assert {turn.task for turn in run.turns} == set(range(6))
+    assert sum(turn.trials for turn in run.turns) <= 80
+
+
+def test_small_budgets_go_to_heavy_tasks_first() -> None:
+    curves = [falling(1e-3, 1e-3), falling(1.0, 1.0), falling(1e-2, 1e-2)]
+    run = Simulation(curves, TuneOptions(trials=4))
+    run.run()
+    assert run.turns[0].task == 1
+    assert run.turns[0].trials >= max(turn.trials for turn in run.turns)
+
+
+def test_heavy_tasks_get_more() -> None:
+    curves = [falling(1.0, 0.5), falling(0.05, 0.025)]
+    trials = Simulation(curves, TuneOptions(trials=400)).run()
+    assert trials[0] > 2 * trials[1]
+    by_weight = Simulation([falling(1, 0.5)] * 2, TuneOptions(trials=400), weights=[9, 1]).run()
+    assert by_weight[0] > 2 * by_weight[1]
+
+
+def test_improving_tasks_get_more_than_settled_ones() -> None:
+    curves = [falling(1.0, 0.1, half=100), falling(1.0, 1.0)]
+    trials = Simulation(curves, TuneOptions(trials=200)).run()
+    settled = Simulation([falling(1.0, 1.0)] * 2, TuneOptions(trials=200)).run()
+    recent = Simulation([falling(1.0, 1e-9, half=40), falling(1, 1)], TuneOptions(trials=60))
+    recent.run(limit=2)
+    gains = recent.scheduler.gains()
+    assert abs(settled[0] - settled[1]) <= 32
+    assert sum(trials) == 200 and all(trials)
+    assert len(gains) == 2 and min(gains) > 0
+
+
+def test_the_gain_looks_back_over_the_last_batches() -> None:
+    run = Simulation([falling(1.0, 0.0, half=30), falling(1.0, 1.0)], TuneOptions(trials=1000))
+    for turn in (Turn(0, 8), Turn(1, 8), Turn(0, 8), Turn(1, 8)):
+        run.answer(turn)
+    same = Simulation([falling(0.48, 0.48)] * 2, TuneOptions(trials=1000))
+    for turn in (Turn(0, 8), Turn(1, 8), Turn(0, 8), Turn(1, 8)):
+        same.answer(turn)
+    improving = run.scheduler.gains()[0] / run.scheduler.tasks[0].best_s
+    settled = same.scheduler.gains()[0] / same.scheduler.tasks[0].best_s
+    assert improving > settled
+
+
+def test_a_task_slower_than_its_kind_has_more_to_gain() -> None:
+    def gains(kinds: Sequence[object]) -> list[float]:
+        curves = [falling(1.0, 1.0), falling(0.01, 0.01)]
+        run = Simulation(curves, TuneOptions(trials=1000), kinds=kinds, flops=[1e9, 1e9])
+        for turn in [Turn(0, 8), Turn(1, 8)] * 12:
+            run.answer(turn)
+        return run.scheduler.gains()
+
+    assert gains(["conv", "conv"])[0] > 2 * gains(["conv", "pool"])[0]
+
+
+def test_time_budgets_end_in_time_and_count_gains_per_second() -> None:
+    options = TuneOptions(budget_s=60.0)
+    run = Simulation([falling(1, 0.5)] * 2, options, trial_s=[0.01, 0.2])
+    trials = run.run()
+    assert run.scheduler.stopped == "time"
+    assert run.now <= 60.0 + 0.2 * 2
+    assert trials[0] > 2 * trials[1]
+
+
+def test_batches_shrink_towards_the_end_of_the_time() -> None:
+    run = Simulation([falling(1, 0.5)], TuneOptions(budget_s=30.0), trial_s=[0.1])
+    run.run()
+    assert run.turns[-1].trials < max(turn.trials for turn in run.turns)
+    assert run.now == pytest.approx(30.0, abs=0.2)
+
+
+def test_time_for_the_end_is_kept_back() -> None:
+    scheduler = TaskScheduler(
+        [TaskInfo(1, 1, 1)], TuneOptions(budget_s=10.0), clock=lambda: 9.5, reserve_s=1.0
+    )
+    assert scheduler.next_turn() is None and scheduler.stopped == "time"
+
+
+def test_a_task_that_never_runs_does_not_starve_the_others() -> None:
+    run = Simulation([lambda trials: math.inf, falling(1, 0.5)], TuneOptions(trials=300))
+    trials = run.run()
+    assert trials[0] <= 40 and trials[1] >= 260
+    assert run.scheduler.tasks[0].stopped == "nothing runs"
+
+
+def test_all_tasks_stopped_ends_the_run() -> None:
+    run = Simulation([falling(1, 1)] * 2, TuneOptions(trials=100))
+    run.scheduler.stop_task(0, "every candidate was measured")
+    run.scheduler.stop_task(1, "every candidate was measured")
+    assert run.scheduler.next_turn() is None
+    assert run.scheduler.stopped == "nothing left to improve"
+
+
+def test_early_stopping_of_a_task() -> None:
+    options = TuneOptions(trials=1000, task_early_stop_trials=48)
+    run = Simulation([falling(1, 1), falling(1, 0.01, half=200)], options)
+    trials = run.run()
+    assert run.scheduler.tasks[0].stopped == "no improvement"
+    assert trials[0] < 120 and trials[1] > 800
+
+
+def test_early_stopping_of_the_run() -> None:
+    run = Simulation([falling(1, 0.5, half=5)] * 3, TuneOptions(trials=9000, early_stop_trials=150))
+    assert sum(run.run()) < 1000
+    assert run.scheduler.stopped == "no improvement"
+
+
+def test_replacing_an_estimate_is_no_lack_of_improvement() -> None:
+    """Real times far above the estimates must not look like 'nothing improved'."""
+    infos = [TaskInfo(1, 1e6, 1e-9)] * 2
+    scheduler = TaskScheduler(infos, TuneOptions(trials=500, early_stop_trials=40))
+    for n in range(2):
+        scheduler.record(n, 8, 0, 1.0)
+    scheduler.record(0, 8, 0, 0.9)
+    scheduler.record(0, 36, 0, 0.9)
+    assert scheduler.next_turn() is not None
+
+
+def test_round_robin() -> None:
+    options = TuneOptions(trials=300, strategy="round-robin", finish_share=0.0)
+    run = Simulation([falling(1, 0.5), falling(100, 1), falling(1, 0.1)], options)
+    run.run()
+    tasks = [turn.task for turn in run.turns[3:]]
+    assert tasks == [n % 3 for n in range(tasks[0], tasks[0] + len(tasks))]
+
+
+def test_the_last_part_is_the_finish() -> None:
+    run = Simulation([falling(1, 0.5)] * 2, TuneOptions(trials=200, finish_share=0.2))
+    run.run()
+    finish = [turn.finish for turn in run.turns]
+    assert finish == sorted(finish)
+    assert 20 <= sum(turn.trials for turn in run.turns if turn.finish) <= 40
+
+
+def test_restored_tasks_need_no_warm_up() -> None:
+    run = Simulation([falling(1, 0.5)] * 2, TuneOptions(trials=100))
+    run.scheduler.restore(0, 40, 2, 0.8)
+    turn = run.scheduler.next_turn()
+    assert turn is not None and turn.task == 1
+    assert sum(run.run()) == 100
+    assert run.scheduler.tasks[0].failed == 2
+
+
+def test_objectives() -> None:
+    def worst(weights: Sequence[float], seconds: Sequence[float]) -> float:
+        return max(seconds)
+
+    assert weighted_sum([2, 1], [1.0, 3.0]) == 5.0
+    assert geometric_mean([1, 1], [1.0, 4.0]) == pytest.approx(2.0)
+    curves = [falling(1.0, 0.9), falling(0.5, 0.1)]
+    trials = Simulation(curves, TuneOptions(trials=200), objective=worst).run()
+    assert trials[0] > 3 * trials[1]
+
+
+def test_batches_are_no_larger_than_allowed() -> None:
+    options = TuneOptions(trials=5000, search=SearchOptions(batch_trials=24))
+    run = Simulation([falling(1, 0.5)], options)
+    run.run()
+    sizes = [turn.trials for turn in run.turns]
+    assert max(sizes) == 24 and sizes[0] <= 8
