@@ -36,7 +36,8 @@ class _Emitter:
 
     def __init__(self, function: DeviceFunction) -> None:
         self._function = function
-        self._expressions = Expressions(Names())
+        self._names = Names()
+        self._expressions = Expressions(self._names)
         self._lines: list[str] = []
         self._depth = 0
 
@@ -160,14 +161,18 @@ class _Emitter:
             reducer = store.reducer
             operands: dict[Var, str] = {}
             for side, texts in ((reducer.lhs, places), (reducer.rhs, values)):
-                for number, (var, text) in enumerate(zip(side, texts, strict=True)):
-                    operands[var] = "lr"[side is reducer.rhs] + str(number)
-                    self._line(f"const {types[number]} {operands[var]} = {text};")
+                for var, kind, text in zip(side, types, texts, strict=True):
+                    operands[var] = self._define(var.name, kind, text)
             values = [self._expressions.expr(result, operands) for result in reducer.result]
-        for number, value in enumerate(values):
-            self._line(f"const {types[number]} v{number} = {value};")
-        for number, place in enumerate(places):
-            self._line(f"{place} = v{number};")
+        results = [self._define("result", *pair) for pair in zip(types, values, strict=True)]
+        for place, result in zip(places, results, strict=True):
+            self._line(f"{place} = {result};")
+
+    def _define(self, name: str, kind: str, value: str) -> str:
+        """A constant of the C type ``kind`` for the rest of the block; its identifier."""
+        fresh = self._names.fresh(name)
+        self._line(f"const {kind} {fresh} = {value};")
+        return fresh
 
 
 def _stays_false(predicate: Predicate, loop: For) -> bool:

@@ -12,7 +12,7 @@ _RESERVED = frozenset(
     point private protected public register return short signed sizeof static struct switch template
     this thread throw true try typedef typeid typename union unsigned using virtual void volatile
     while xor blockIdx blockDim gridDim threadIdx warpSize index_t floor_div floor_mod nan_max
-    nan_min sigmoid""".split()
+    nan_min sigmoid powf expf logf sqrtf rsqrtf tanhf erff floorf ceilf fabsf""".split()
 )
 
 

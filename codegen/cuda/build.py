@@ -1,0 +1,91 @@
+"""From a loop nest to a CUDA program: the chain of passes, the emitter, the compiler."""
+
+from __future__ import annotations
+
+from codegen.cuda.device import Declare, DeviceFunction, walk_device
+from codegen.cuda.emit import emit_function
+from codegen.cuda.expressions import PRELUDE
+from codegen.cuda.kernel import CudaKernel, CudaSource
+from codegen.cuda.names import identifier
+from codegen.cuda.nvrtc import compile_source
+from codegen.cuda.passes.barriers import insert_barriers
+from codegen.cuda.passes.bind_threads import bind_threads
+from codegen.cuda.passes.inject_vthread import inject_vthread
+from codegen.cuda.passes.narrow_guards import narrow_guards
+from codegen.cuda.passes.relax_guards import relax_guards
+from codegen.cuda.passes.zero_fill import zero_fill
+from codegen.errors import CodegenError
+from codegen.kernel import argument_of
+from codegen.passes.simplify import simplify
+from sketch.dtypes import size_of
+from sketch.loopnest import LoopNest, Scope
+from sketch.target import Target
+
+_NEST_PASSES = (simplify, narrow_guards, zero_fill, relax_guards, inject_vthread)
+_GRID_LIMIT = 2**31 - 1
+
+
+def prepare(nest: LoopNest) -> LoopNest:
+    """Run all passes from nest to nest."""
+    for run in _NEST_PASSES:
+        nest = run(nest)
+    return nest
+
+
+def device_functions(nest: LoopNest) -> tuple[DeviceFunction, ...]:
+    """The kernels of a nest, in launch order."""
+    return tuple(insert_barriers(function) for function in bind_threads(prepare(nest)))
+
+
+def emit(nest: LoopNest, target: Target, symbol: str | None = None) -> CudaSource:
+    """The CUDA C++ of an int nest; kernels are called ``<symbol>_0``, ``<symbol>_1``, ...
+
+    Raises:
+        CodegenError: the nest has no CUDA code, or exceeds a limit of the target.
+    """
+    label = symbol or f"k_{identifier(nest.name)}"
+    texts, launches = [PRELUDE], []
+    for number, function in enumerate(device_functions(nest)):
+        _check_limits(function, target, f"{label}_{number}")
+        text, launch = emit_function(function, f"{label}_{number}")
+        texts.append(text)
+        launches.append(launch)
+    return CudaSource(
+        name=nest.name,
+        text="\n".join(texts),
+        launches=tuple(launches),
+        arguments=tuple(argument_of(buffer) for buffer in nest.arguments),
+        workspaces=tuple(
+            (buffer.name, int(buffer.size) * size_of(buffer.dtype)) for buffer in nest.workspaces
+        ),
+    )
+
+
+def _check_limits(function: DeviceFunction, target: Target, where: str) -> None:
+    shared = sum(
+        int(node.buffer.size) * size_of(node.buffer.dtype)
+        for node in walk_device(function.body)
+        if isinstance(node, Declare) and node.buffer.scope is Scope.SHARED
+    )
+    limits = (
+        ("threads in a block", function.block, target.threads_per_block),
+        ("bytes of shared memory", shared, target.shared_memory_bytes),
+        ("blocks", function.grid, _GRID_LIMIT),
+    )
+    for what, used, limit in limits:
+        if used > limit:
+            raise CodegenError(
+                f"{used} {what}, the limit is {limit}", where, "take rows that are feasible"
+            )
+
+
+def build(nest: LoopNest, target: Target, symbol: str | None = None) -> CudaKernel:
+    """Compile an int nest for the GPU architecture ``target.arch``; needs no GPU.
+
+    Raises:
+        CodegenError: the nest has no CUDA code, or NVRTC refuses it.
+        TargetError: NVRTC is not installed.
+    """
+    source = emit(nest, target, symbol)
+    cubin, resources = compile_source(source, target.arch)
+    return CudaKernel(source, target.arch, cubin, resources)

@@ -1,0 +1,108 @@
+"""CUDA C++ to machine code with NVRTC; no driver and no device is needed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from codegen.cuda.kernel import CudaSource, Resources
+from codegen.errors import CodegenError
+from sketch.errors import TargetError
+
+_HINT = 'pip install "autosched[cuda]"'
+# What `ptxas -v` says about one kernel.  The properties of a kernel may come before its "Used" line
+# with other lines in between, never those of another kernel.
+_ENTRY = re.compile(r"Compiling entry function '(\w+)' for '\w+'")
+_STACK = re.compile(
+    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
+)
+_REGISTERS = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+
+def missing_compiler() -> str | None:
+    """Why NVRTC cannot be used here, or None where it can."""
+    try:
+        from cuda.bindings import nvrtc
+
+        status, _, _ = nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError, OSError) as error:
+        return f"NVRTC is not installed ({error})"
+    return None if int(status) == 0 else f"NVRTC does not start ({status})"
+
+
+def compile_source(
+    source: CudaSource, arch: str
+) -> tuple[bytes, tuple[tuple[str, Resources], ...]]:
+    """The cubin for ``arch`` (``sm_90``), and the resources of each kernel.
+
+    Raises:
+        TargetError: NVRTC is not installed.
+        CodegenError: NVRTC refuses the program; the message carries its log.
+    """
+    reason = missing_compiler()
+    if reason is not None:
+        raise TargetError(reason, "CUDA code", _HINT)
+    cubin, log = _compile(source.text, source.name, arch)
+    found = parse_resources(log)
+    for launch in source.launches:
+        if launch.symbol not in found:
+            raise CodegenError(f"the compiler's log has no resources of {launch.symbol}", "NVRTC")
+    return cubin, tuple((launch.symbol, found[launch.symbol]) for launch in source.launches)
+
+
+def _compile(text: str, name: str, arch: str) -> tuple[bytes, str]:
+    from cuda.bindings import nvrtc
+
+    program = _checked(
+        nvrtc.nvrtcCreateProgram(text.encode(), f"{name}.cu".encode(), 0, [], []), name
+    )
+    try:
+        options = [f"--gpu-architecture={arch}", "--std=c++17", "--ptxas-options=-v"]
+        status = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])[0]
+        log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program, name)
+        text_log = log.decode(errors="replace").rstrip("\0")
+        if int(status) != 0:
+            raise CodegenError(
+                f"NVRTC refuses {name} for {arch}: {text_log.strip()}",
+                "NVRTC",
+                "take another row of decisions",
+            )
+        return _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program, name), text_log
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _read(size_of: Any, read: Any, program: Any, name: str) -> bytes:
+    """What one of NVRTC's pairs of functions (size, contents) gives."""
+    buffer = bytearray(_checked(size_of(program), name))
+    contents = bytes(buffer)
+    _checked((*read(program, contents), None), name)
+    return contents
+
+
+def _checked(result: tuple[Any, ...], name: str) -> Any:
+    status, value = result[0], result[1]
+    if int(status) != 0:
+        raise CodegenError(f"NVRTC fails on {name}: {status}", "NVRTC")
+    return value
+
+
+def parse_resources(log: str) -> dict[str, Resources]:
+    """Resources by kernel, from a log of ``--ptxas-options=-v``."""
+    starts = list(_ENTRY.finditer(log))
+    ends = [match.start() for match in starts[1:]] + [len(log)]
+    found: dict[str, Resources] = {}
+    for match, end in zip(starts, ends, strict=True):
+        part = log[match.end() : end]
+        stack, registers, shared = _STACK.search(part), _REGISTERS.search(part), _SHARED.search(part)
+        if stack is None or registers is None:
+            continue
+        found[match.group(1)] = Resources(
+            registers=int(registers.group(1)),
+            spill_store_bytes=int(stack.group(2)),
+            spill_load_bytes=int(stack.group(3)),
+            stack_bytes=int(stack.group(1)),
+            shared_bytes=int(shared.group(1)) if shared else 0,
+        )
+    return found

@@ -1,0 +1,227 @@
+"""Guards of reductions go where zeros or unread accumulators make them superfluous.
+
+    tile[d] = A[k0 + d] if k0 + d < K else 0      tile[d] = ...
+    acc[r] += tile[k] * other[k]             ->   acc[r] += tile[k] * other[k]
+      if i0 + r < M and k0 + k < K
+    C[i0 + r] = acc[r]  if i0 + r < M             C[i0 + r] = acc[r]  if i0 + r < M
+
+A guard goes if
+
+- all that the term reads is zero where the guard fails, and such a term is the reducer's identity;
+- or the accumulator is private, and every reader of a cell has a guard that implies it.
+
+The first needs *all* reads to be zero: zero times infinity is not zero.  Only terms that read
+nothing but private and shared memory run unguarded: their indices stay inside their buffers also
+beyond the tensor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from codegen.passes.affine import substitute_affine, variables
+from codegen.passes.rewrite import (
+    Nodes,
+    buffer_loads,
+    free_values,
+    map_body,
+    map_expr,
+    store_loads,
+    stores,
+)
+from codegen.passes.simplify import predicates_of
+from sketch.evaluate import Evaluator, constant
+from sketch.expr import Const, Expr, Reducer, Select
+from sketch.loopnest import (
+    UNBOUNDED,
+    Affine,
+    Allocate,
+    Buffer,
+    BufferLoad,
+    Index,
+    Loop,
+    LoopNest,
+    LoopVar,
+    Node,
+    Predicate,
+    Scope,
+    Store,
+)
+
+_PRIVATE = (Scope.LOCAL, Scope.SHARED)
+
+
+def relax_guards(nest: LoopNest) -> LoopNest:
+    """The nest with fewer predicates on its reductions."""
+    return replace(nest, roots=tuple(_relax(root, frozenset(), {}) for root in nest.roots))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tile:
+    """A shared tile that is zero where one of ``guards`` fails; ``axes`` are its coordinates."""
+
+    axes: tuple[LoopVar, ...]
+    guards: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Accumulator:
+    """A private buffer: variables that stand still while it lives, and who reads its cells."""
+
+    standing: frozenset[LoopVar]
+    readers: tuple[tuple[tuple[Index, ...], tuple[Predicate, ...]], ...]
+
+
+_Known = Mapping[Buffer, _Tile | _Accumulator]
+
+
+def _relax(node: Node, outer: frozenset[LoopVar], known: _Known) -> Node:
+    match node:
+        case Store():
+            return _relax_store(node, known)
+        case Loop(var):
+            outer |= {var}
+        case Allocate(buffer, body):
+            found = _describe(buffer, body, outer)
+            known = known if found is None else {**known, buffer: found}
+    return map_body(node, lambda body: _relax_all(body, outer, known))
+
+
+def _relax_all(nodes: Nodes, outer: frozenset[LoopVar], known: _Known) -> Nodes:
+    new = tuple(_relax(node, outer, known) for node in nodes)
+    return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+
+
+def _describe(
+    buffer: Buffer, body: Nodes, outer: frozenset[LoopVar]
+) -> _Tile | _Accumulator | None:
+    if buffer.scope is Scope.LOCAL:
+        readers = tuple(
+            (load.indices, store.predicates)
+            for store, _ in stores(body)
+            for load in store_loads(store)
+            if load.buffer is buffer
+        )
+        return _Accumulator(outer, readers)
+    writers = [store for store, _ in stores(body) if buffer in store.targets]
+    return _tile(writers[0]) if len(writers) == 1 else None
+
+
+def _tile(store: Store) -> _Tile | None:
+    value = store.values[0]
+    axes = [_plain(index) for index in store.indices]
+    if store.reducer is not None or store.predicates or not isinstance(value, Select):
+        return None
+    guards = predicates_of(value.condition)
+    zero = isinstance(value.otherwise, Const) and value.otherwise.value == 0
+    if guards is None or not zero or None in axes:
+        return None
+    return _Tile(tuple(axis for axis in axes if axis is not None), tuple(guards))
+
+
+def _plain(index: Index) -> LoopVar | None:
+    """The variable that an index consists of."""
+    if isinstance(index, Affine) and len(index.terms) == 1 and index.const == 0:
+        var, coefficient = index.terms[0]
+        return var if coefficient == 1 else None
+    return None
+
+
+def _relax_store(store: Store, known: _Known) -> Store:
+    if store.reducer is None or len(store.targets) != 1 or not store.predicates:
+        return store
+    if any(load.buffer.scope not in _PRIVATE for load in store_loads(store)):
+        return store
+    tiles = {b: tile for b, tile in known.items() if isinstance(tile, _Tile)}
+    target = known.get(store.targets[0])
+    neutral = _neutral_at_zero(store.values[0], store.reducer)
+    kept = tuple(
+        p
+        for p in store.predicates
+        if not (neutral and _reads_zeros(store.values[0], p, tiles))
+        and not (isinstance(target, _Accumulator) and _unread(store, p, target))
+    )
+    return store if len(kept) == len(store.predicates) else replace(store, predicates=kept)
+
+
+def _neutral_at_zero(value: Expr, reducer: Reducer) -> bool:
+    """Whether a term is the reducer's identity where everything that it reads is zero."""
+    if any(True for _ in free_values(value)):
+        return False
+
+    def leaf(node: Expr) -> Expr:
+        return Const(0, node.dtype) if isinstance(node, BufferLoad) else node
+
+    with np.errstate(all="ignore"):
+        term = Evaluator({}, lambda tensor: np.zeros(tensor.shape))(map_expr(value, leaf))
+    return bool(term == constant(reducer.identity[0]))
+
+
+def _reads_zeros(value: Expr, predicate: Predicate, tiles: Mapping[Buffer, _Tile]) -> bool:
+    """Whether all loads of a term are zero where a predicate fails."""
+    loads = list(buffer_loads(value))
+    return bool(loads) and all(
+        load.buffer in tiles and _implies(_guards_of(load, tiles[load.buffer]), predicate)
+        for load in loads
+    )
+
+
+def _guards_of(load: BufferLoad, tile: _Tile) -> list[Predicate]:
+    """The guards under which the element that is loaded was filled."""
+    values: dict[LoopVar, Affine] = {}
+    for axis, index in zip(tile.axes, load.indices, strict=True):
+        if not isinstance(index, Affine):
+            return []
+        values[axis] = index
+    return [Predicate(substitute_affine(g.index, values), g.low, g.high) for g in tile.guards]
+
+
+def _unread(store: Store, predicate: Predicate, accumulator: _Accumulator) -> bool:
+    """Whether no one reads the cells for which a predicate fails."""
+    return any(
+        isinstance(index, Affine) and _unread_along(dim, index, predicate, accumulator)
+        for dim, index in enumerate(store.indices)
+    )
+
+
+def _unread_along(
+    dim: int, index: Affine, predicate: Predicate, accumulator: _Accumulator
+) -> bool:
+    """Whether the predicate is about coordinate ``dim`` of the cell alone, and readers have it."""
+    own = _relative(predicate, index)
+    if not variables(own.index) <= accumulator.standing:
+        return False
+    for indices, guards in accumulator.readers:
+        read = indices[dim]
+        if not isinstance(read, Affine):
+            return False
+        if not _implies([_relative(guard, read) for guard in guards], own):
+            return False
+    return True
+
+
+def _relative(predicate: Predicate, index: Affine) -> Predicate:
+    return Predicate(predicate.index + index.scale(-1), predicate.low, predicate.high)
+
+
+def _implies(premises: Iterable[Predicate], conclusion: Predicate) -> bool:
+    """Whether bounds of the same form that hold together imply another one."""
+    low, high = -math.inf, math.inf
+    for premise in premises:
+        if dict(premise.index.terms) == dict(conclusion.index.terms):
+            bounds = _bounds(premise)
+            low, high = max(low, bounds[0]), min(high, bounds[1])
+    needed = _bounds(conclusion)
+    return low >= needed[0] and high <= needed[1]
+
+
+def _bounds(predicate: Predicate) -> tuple[float, float]:
+    """The range of the form without its constant: ``low <= terms < high``."""
+    const = predicate.index.const
+    low = -math.inf if predicate.low <= -UNBOUNDED else predicate.low - const
+    high = math.inf if predicate.high >= UNBOUNDED else predicate.high - const
+    return low, high

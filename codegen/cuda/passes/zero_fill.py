@@ -1,0 +1,68 @@
+"""Shared tiles are zero where they reach beyond their tensor.
+
+    tile[d] = A[k + d]  if k + d < K     ->     tile[d] = A[k + d] if k + d < K else 0
+
+No statement reads such cells before; ``relax_guards`` then lets terms of zeros run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from codegen.passes.rewrite import Nodes, map_body, stores
+from sketch.expr import BOOL, Binary, Const, Expr, Select
+from sketch.loopnest import (
+    UNBOUNDED,
+    AffineValue,
+    Allocate,
+    Buffer,
+    LoopNest,
+    Node,
+    Predicate,
+    Scope,
+    Store,
+)
+
+
+def zero_fill(nest: LoopNest) -> LoopNest:
+    """The nest with unguarded copies into shared memory."""
+    return replace(nest, roots=_fill(nest.roots, frozenset()))
+
+
+def _fill(nodes: Nodes, tiles: frozenset[Buffer]) -> Nodes:
+    new = tuple(_fill_node(node, tiles) for node in nodes)
+    return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+
+
+def _fill_node(node: Node, tiles: frozenset[Buffer]) -> Node:
+    if isinstance(node, Store):
+        return _fill_store(node) if node.targets[0] in tiles else node
+    if isinstance(node, Allocate) and node.buffer.scope is Scope.SHARED:
+        writers = [s for s, _ in stores(node.body) if node.buffer in s.targets]
+        if len(writers) == 1:
+            tiles |= {node.buffer}
+    return map_body(node, lambda body: _fill(body, tiles))
+
+
+def _fill_store(store: Store) -> Store:
+    if store.reducer is not None or len(store.targets) != 1 or not store.predicates:
+        return store
+    tests = [test for predicate in store.predicates for test in _tests(predicate)]
+    if not tests:
+        return replace(store, predicates=())
+    condition = tests[0]
+    for test in tests[1:]:
+        condition = Binary("and", condition, test, BOOL)
+    value = store.values[0]
+    filled = Select(condition, value, Const(0, value.dtype))
+    return replace(store, values=(filled,), predicates=())
+
+
+def _tests(predicate: Predicate) -> list[Expr]:
+    index = AffineValue(predicate.index)
+    tests: list[Expr] = []
+    if predicate.low > -UNBOUNDED:
+        tests.append(Binary("ge", index, Const(predicate.low, "int64"), BOOL))
+    if predicate.high < UNBOUNDED:
+        tests.append(Binary("lt", index, Const(predicate.high, "int64"), BOOL))
+    return tests
