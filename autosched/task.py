@@ -200,4 +200,3 @@ def _check_same_interface(variants: tuple[Variant, ...]) -> None:
                 f"variants {first.name!r} and {other.name!r} have different inputs or outputs",
                 hint="variants compute the same results from the same placeholders",
             )
-

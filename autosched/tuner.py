@@ -100,9 +100,7 @@ class TuneResult:
     def __str__(self) -> str:
         lines = [str(item) for item in self.tasks]
         total = f"total {self.total_s * 1e3:.4g} ms" if math.isfinite(self.total_s) else "no total"
-        lines.append(
-            f"{total} after {self.trials} trials in {self.seconds:.1f} s ({self.stopped})"
-        )
+        lines.append(f"{total} after {self.trials} trials in {self.seconds:.1f} s ({self.stopped})")
         return "\n".join(lines)
 
 

@@ -83,9 +83,7 @@ def _final_over_burst(histories: Iterable[Sequence[Record]]) -> float:
     for history in histories:
         seconds = estimate(history)
         bursts = [
-            r.result.median
-            for r in history
-            if r.phase == "trial" and isinstance(r.result, Timing)
+            r.result.median for r in history if r.phase == "trial" and isinstance(r.result, Timing)
         ]
         if seconds is not None and bursts and any(r.phase == "final" for r in history):
             ratios.append(seconds / min(bursts))

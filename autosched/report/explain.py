@@ -50,9 +50,7 @@ def _schedule(task: Task, candidate: Candidate) -> str:
     return f"schedule: variant {candidate.sketch.variant}, {values}\n{print_nest(nest)}"
 
 
-def _times(
-    task: Task, candidate: Candidate, seconds: float, peak_flops: float | None
-) -> str:
+def _times(task: Task, candidate: Candidate, seconds: float, peak_flops: float | None) -> str:
     nest = lower(candidate.sketch, dict(candidate.values))
     draft_s = float(draft_seconds(nest, 1, task.target)[0])
     lines = [f"draft estimate {draft_s * 1e3:.4g} ms (ranks schedules, is no prediction)"]

@@ -90,9 +90,7 @@ def _moves(sketch: Sketch, row: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate(found)
 
 
-def _move(
-    sketch: Sketch, row: NDArray[np.int64], giver: int, taker: int
-) -> NDArray[np.int64]:
+def _move(sketch: Sketch, row: NDArray[np.int64], giver: int, taker: int) -> NDArray[np.int64]:
     others = _near(sketch.decisions[giver].choices, int(row[giver]))
     choices = np.array(sketch.decisions[taker].choices, dtype=np.int64)
     wanted = np.maximum(np.rint(row[taker] * row[giver] / others), 1)

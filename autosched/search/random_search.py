@@ -59,9 +59,7 @@ def draw_unseen(
     return batch
 
 
-def _draw(
-    measured: Measured, index: int, count: int, rng: np.random.Generator
-) -> list[Candidate]:
+def _draw(measured: Measured, index: int, count: int, rng: np.random.Generator) -> list[Candidate]:
     sketch = measured.sketches[index]
     rows = sample_feasible(sketch, max(_LEAST, _SPARE * count), rng)
     fresh = np.flatnonzero(measured.unseen(rows))

@@ -89,9 +89,7 @@ class Replayer:
         )
 
 
-def recall(
-    task: Task, records: Sequence[Record], cache_state: CacheState | None = None
-) -> Memory:
+def recall(task: Task, records: Sequence[Record], cache_state: CacheState | None = None) -> Memory:
     """Everything that records say of a task on its target."""
     replayer = Replayer(task)
     mine = select(records, task.key, task.target, cache_state)

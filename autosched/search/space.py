@@ -92,7 +92,7 @@ def _draft(sketch: Sketch) -> Drafted:
 
 def prune(drafted: Sequence[Drafted]) -> list[Drafted]:
     """Sketches within ``KEEP_WITHIN`` of the best and the best of each variant, best first."""
-    ranked = sorted(drafted, key=lambda item: (round(float(np.log(item[1][0])), 6)))
+    ranked = sorted(drafted, key=lambda item: round(float(np.log(item[1][0])), 6))
     limit = float(ranked[0][1][0]) * KEEP_WITHIN
     kept: list[Drafted] = []
     close: list[Drafted] = []

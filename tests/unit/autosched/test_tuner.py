@@ -258,9 +258,7 @@ def test_time_budgets_end() -> None:
         ([Task(matmul_dag(), SMALL), Task(max_pool(), AVX512)], OPTIONS, "different targets"),
     ],
 )
-def test_calls_that_make_no_sense(
-    tasks: list[Task], options: TuneOptions, message: str
-) -> None:
+def test_calls_that_make_no_sense(tasks: list[Task], options: TuneOptions, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         tune_tasks(tasks, FakeRunner(), None, options)
 
