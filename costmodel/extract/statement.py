@@ -24,6 +24,7 @@ from sketch.loopnest import (
 PARALLEL_KINDS = (LoopKind.PARALLEL, LoopKind.BLOCK)
 VECTOR_KINDS = (LoopKind.VECTORIZED, LoopKind.THREAD)
 UNROLLED_KINDS = (LoopKind.UNROLLED, LoopKind.VTHREAD)
+STRAIGHT_KINDS = (*UNROLLED_KINDS, *VECTOR_KINDS)  # loops that leave no loop in the code
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,7 @@ from costmodel.extract.quantity import Quantity, ceil, larger, more_than_one, to
 from costmodel.extract.registers import INSTRUCTIONS, RegisterTile, latency_cover
 from costmodel.extract.statement import (
     PARALLEL_KINDS,
+    STRAIGHT_KINDS,
     UNROLLED_KINDS,
     VECTOR_KINDS,
     LoopInfo,
@@ -63,7 +64,7 @@ def _number(loops: tuple[LoopInfo, ...]) -> Quantity:
 
 def is_branch(loop: LoopInfo) -> bool:
     """Whether a loop is executed as a loop (not vectorised, not unrolled)."""
-    return loop.kind not in (*VECTOR_KINDS, *UNROLLED_KINDS)
+    return loop.kind not in STRAIGHT_KINDS
 
 
 def branches(analysis: Analysis) -> Quantity:

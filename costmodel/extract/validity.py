@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from costmodel.extract.operations import as_affine, walk_value
 from costmodel.extract.quantity import Quantity, ceil, larger, smaller, where
-from costmodel.extract.statement import UNROLLED_KINDS, VECTOR_KINDS, LoopInfo, Site
+from costmodel.extract.statement import STRAIGHT_KINDS, UNROLLED_KINDS, LoopInfo, Site
 from sketch.expr import Binary, Expr, Select
 from sketch.loopnest import UNBOUNDED, Affine, LoopVar, Predicate
 
@@ -67,13 +67,14 @@ def validity(site: Site) -> Validity:
     growth: Quantity = 1.0
     for guard in clips:
         tail_executed = tail_executed * share(guard, site.loops)
-    for guard in tails:
-        tail_valid = tail_valid * share(guard, site.loops)
+    inside = [(guard, share(guard, site.loops)) for guard in tails]
+    for _, valid in inside:
+        tail_valid = tail_valid * valid
     for guard in _uncovered(tails, clips):
         tail_executed = tail_executed * _executed(guard, site.loops)
     tail_valid = smaller(tail_valid, tail_executed)
     for guard in paddings:
-        padding_valid = padding_valid * _inside(guard, tails, site.loops)
+        padding_valid = padding_valid * _inside(guard, inside, site.loops)
     for guard in (*paddings, *_uncovered(tails, paddings)):
         edges = _edges(guard, site.loops)
         copies = copies * (1.0 + edges)
@@ -100,15 +101,17 @@ def _uncovered(guards: list[Guard], known: list[Guard]) -> list[Guard]:
     return [g for g in guards if not any(_variables(g) & _variables(k) for k in known)]
 
 
-def _inside(guard: Guard, tails: list[Guard], loops: tuple[LoopInfo, ...]) -> Quantity:
+def _inside(
+    guard: Guard, tails: list[tuple[Guard, Quantity]], loops: tuple[LoopInfo, ...]
+) -> Quantity:
     """Share of a padding guard among the trips inside the extents of its own axes.
 
     What lies beyond an extent also fails the guard, so the shares divide.
     """
     total = share(guard, loops)
-    for tail in tails:
+    for tail, valid in tails:
         if _variables(tail) <= _variables(guard):
-            total = total / larger(share(tail, loops), 1e-9)
+            total = total / larger(valid, 1e-9)
     return smaller(total, 1.0)
 
 
@@ -120,7 +123,7 @@ def _executed(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
         coefficient = abs(dict(guard.terms).get(loop.var, 0))
         if coefficient:
             walked = walked + coefficient * loop.reach
-            if loop.kind in (*UNROLLED_KINDS, *VECTOR_KINDS):
+            if loop.kind in STRAIGHT_KINDS:
                 tile = tile + coefficient * loop.reach
     return smaller(ceil(smaller(float(guard.high), walked) / tile) * tile / walked, 1.0)
 
@@ -135,8 +138,10 @@ def _is_padding(predicate: Predicate, site: Site) -> bool:
 
 def share(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
     """Share of all trips of ``loops`` for which the guard holds."""
-    spatial = _Walk(guard, tuple(loop for loop in loops if not loop.reduce))
-    reduce = _Walk(guard, tuple(loop for loop in loops if loop.reduce))
+    terms = dict(guard.terms)
+    moving = [(loop, terms[loop.var]) for loop in loops if loop.var in terms]
+    spatial = _Walk([(loop, c) for loop, c in moving if not loop.reduce])
+    reduce = _Walk([(loop, c) for loop, c in moving if loop.reduce])
     if not reduce.moves:
         return spatial.share(guard)
     if not spatial.moves:
@@ -152,20 +157,15 @@ def share(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
 class _Walk:
     """The values that a guard's index takes over some of the loops: evenly from a minimum on."""
 
-    def __init__(self, guard: Guard, loops: tuple[LoopInfo, ...]) -> None:
+    def __init__(self, moving: list[tuple[LoopInfo, int]]) -> None:
+        self._moving = moving
         self.minimum: Quantity = 0.0
         self.reach: Quantity = 0.0
-        self.coefficient = 0.0
-        self._step: Quantity = math.inf
-        for loop in loops:
-            coefficient = dict(guard.terms).get(loop.var, 0)
-            if coefficient:
-                size = abs(coefficient)
-                self.minimum = self.minimum + smaller(coefficient * loop.reach, 0.0)
-                self.reach = self.reach + size * loop.reach
-                self.coefficient = max(self.coefficient, float(size))
-                step = where(loop.extent > 1.0, size * loop.stride, math.inf)
-                self._step = smaller(self._step, step)
+        self.coefficient = float(max((abs(c) for _, c in moving), default=0))
+        for loop, coefficient in moving:
+            if coefficient < 0:
+                self.minimum = self.minimum + coefficient * loop.reach
+            self.reach = self.reach + abs(coefficient) * loop.reach
 
     @property
     def moves(self) -> bool:
@@ -174,12 +174,20 @@ class _Walk:
 
     def share(self, guard: Guard) -> Quantity:
         """Share of the values within the guard; exact where tiles nest."""
-        step = where(self._step == math.inf, 1.0, self._step)
+        step = self._step()
         count = self.reach / step + 1.0
         above = ceil((guard.high - self.minimum) / step)
         below = ceil((guard.low - self.minimum) / step)
         inside = smaller(larger(above, 0.0), count) - smaller(larger(below, 0.0), count)
         return larger(inside, 0.0) / count
+
+    def _step(self) -> Quantity:
+        """Distance of neighbouring values: the smallest step of a loop of more than one trip."""
+        step: Quantity = math.inf
+        for loop, coefficient in self._moving:
+            own = abs(coefficient) * loop.stride
+            step = smaller(step, where(loop.extent > 1.0, own, math.inf))
+        return where(step == math.inf, 1.0, step)
 
 
 def _distribution(at: Quantity, a: Quantity, b: Quantity) -> Quantity:
@@ -200,13 +208,15 @@ def _edges(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
     low: Quantity = 0.0
     high: Quantity = 0.0
     unrolled: Quantity = 0.0
+    terms = dict(guard.terms)
     for loop in loops:
-        coefficient = dict(guard.terms).get(loop.var, 0)
-        if coefficient:
-            low = low + smaller(coefficient * loop.reach, 0.0)
-            high = high + larger(coefficient * loop.reach, 0.0)
-            if not loop.reduce and loop.kind in (*UNROLLED_KINDS, *VECTOR_KINDS):
-                unrolled = unrolled + loop.reach
+        coefficient = terms.get(loop.var, 0)
+        if coefficient > 0:
+            high = high + coefficient * loop.reach
+        elif coefficient < 0:
+            low = low + coefficient * loop.reach
+        if coefficient and not loop.reduce and loop.kind in STRAIGHT_KINDS:
+            unrolled = unrolled + loop.reach
     edges = where(low < guard.low, 1.0, 0.0) + where(high >= guard.high, 1.0, 0.0)
     return where(unrolled > 0.0, edges, 0.0)
 
