@@ -83,10 +83,17 @@ def schedule(
     return tuple(found)
 
 
-def compile_network(network: Network, target: Target, records: Sequence[Record] = ()) -> Module:
-    """Compile ``network`` for ``target`` with the best of ``records``, where they have any."""
+def extract_checked(network: Network) -> Extraction:
+    """The network's kernel calls; raises AssemblyError on weights that are NaN or become so."""
     check_no_nan(network.graph.constants)
     extraction = extract(network)
+    check_no_nan(extraction.graph.constants)  # folding may divide by zero
+    return extraction
+
+
+def compile_network(network: Network, target: Target, records: Sequence[Record] = ()) -> Module:
+    """Compile ``network`` for ``target`` with the best of ``records``, where they have any."""
+    extraction = extract_checked(network)
     state = cache_state_of(extraction, target)
     scheduled = schedule(network_tasks(extraction, target), records, state)
     return build_module(network.name, extraction, scheduled, target)

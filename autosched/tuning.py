@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
-from autosched.compilation import cache_state_of, compile_network, network_tasks
-from autosched.graph.extract import extract
+from autosched.compilation import cache_state_of, compile_network, extract_checked, network_tasks
 from autosched.graph.ir import Network
 from autosched.local_tuning import tune_locally
 from autosched.measure.options import MeasureOptions
 from autosched.options import TuneOptions
 from autosched.report.comparison import Comparison, compare
-from autosched.runtime.assemble import check_no_nan
 from autosched.runtime.module import Module
 from sketch.target import Target
 
@@ -96,8 +94,7 @@ def tune_network(
     from autosched.report.peak import measured_peak
     from autosched.report.progress import choose_progress
 
-    check_no_nan(network.graph.constants)
-    extraction = extract(network)
+    extraction = extract_checked(network)
     tasks = network_tasks(extraction, target)
     measure = MeasureOptions(cache_state=cache_state_of(extraction, target))
     chosen = options or TuneOptions()

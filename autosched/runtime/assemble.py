@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,7 @@ class Wiring:
             may differ (views), the row-major elements are the same.
         calls: in execution order.
         constants: packed arrays by name.
-        sizes: bytes of every value that a call writes.
+        sizes: bytes of every value that is no constant.
     """
 
     name: str
@@ -67,8 +68,11 @@ def assemble(wiring: Wiring) -> tuple[Program, NDArray[np.uint8]]:
     """Place every value, and fill the constants' segment.
 
     Raises:
-        AssemblyError: a call reads what nobody wrote, or a value is written twice.
+        AssemblyError: a call reads what nobody wrote, a value is written twice, or a value has
+            another size than the kernel's argument.
     """
+    for call in wiring.calls:
+        _check_sizes(call, wiring)
     places, constants_bytes = _place_constants(wiring.constants)
     plan = plan_memory(_blocks(wiring))
     places |= {name: Place("arena", offset) for name, offset in plan.offsets.items()}
@@ -95,6 +99,19 @@ def check_no_nan(constants: Arrays) -> None:
                 f"{count} of {array.size} elements are NaN",
                 f"constant {name!r}",
                 "repair the weights: every output that depends on them would be NaN",
+            )
+
+
+def _check_sizes(call: Call, wiring: Wiring) -> None:
+    """A kernel bound to a smaller array would write or read what is not its own."""
+    for argument, name in zip(call.kernel.arguments, call.values, strict=True):
+        wanted = math.prod(argument.shape) * np.dtype(argument.dtype).itemsize
+        constant = wiring.constants.get(name)
+        found = wiring.sizes.get(name) if constant is None else constant.nbytes
+        if found is not None and found != wanted:
+            raise AssemblyError(
+                f"{name!r} has {found} bytes, the kernel's argument {argument.name!r} {wanted}",
+                call.info.name,
             )
 
 

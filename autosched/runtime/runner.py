@@ -108,6 +108,11 @@ _shared: list[Runner] = []
 _guard = threading.Lock()
 
 
+# A forked child has no runner thread.  It starts its own, which owns a fresh team: the thread that
+# forks never opened a parallel region, so libgomp has nothing stale there.
+os.register_at_fork(after_in_child=_shared.clear)
+
+
 def shared_runner() -> Runner:
     """The runner of this process; started at the first call."""
     with _guard:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,6 +77,19 @@ def test_two_threads_give_the_same(network: Network, module: Any) -> None:
     np.testing.assert_allclose(
         parallel.run(inputs)["scores"], module.run(inputs)["scores"], rtol=1e-4, atol=1e-5
     )
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_runs_with_threads_of_its_own(network: Network) -> None:
+    module = asd.compile(network, threads=2)
+    inputs = module.random_inputs()
+    expected = module.run(inputs)["scores"]
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # ends the child if it hangs
+        same = np.array_equal(module.run(inputs)["scores"], expected)
+        os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_narrower_target_gives_the_same(network: Network, module: Any) -> None:

@@ -27,6 +27,8 @@ COUNT = 6
 class FakeArgument:
     name: str
     scope: str
+    shape: tuple[int, ...] = (COUNT,)
+    dtype: str = "float32"
 
 
 @dataclass(frozen=True)
@@ -180,6 +182,13 @@ def test_a_value_that_nobody_writes_is_an_error() -> None:
         assemble(make_wiring(calls=wiring.calls[1:])[0])
     with pytest.raises(AssemblyError, match="written twice"):
         assemble(make_wiring(calls=(*wiring.calls, wiring.calls[0]))[0])
+
+
+def test_a_value_of_another_size_is_an_error() -> None:
+    with pytest.raises(AssemblyError, match="'w' has 20 bytes, the kernel's argument 'b' 24"):
+        make_module(constants={"w": np.zeros(5, np.float32)})
+    with pytest.raises(AssemblyError, match="'p' has 4 bytes"):
+        make_module(sizes={"p": 4})
 
 
 def test_nan_weights_are_refused() -> None:
