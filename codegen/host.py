@@ -89,7 +89,7 @@ def host_target(threads: int | None = None) -> Target:
     found = llvm.get_host_cpu_features()
     features = found.flatten()
     if "aarch64" in llvm.get_default_triple():
-        names = ("cpu-neon",)
+        names: tuple[str, ...] = ("cpu-neon",)
     else:
         names = tuple(
             name for flag, name in (("avx512f", "cpu-avx512"), ("avx2", "cpu-avx2"))

@@ -57,7 +57,8 @@ class Arithmetic:
 
     def _extremum(self, op: str, width: int, lhs: str, rhs: str) -> str:
         """NaN in either operand gives NaN.  ``maxps a, b`` is ``a > b ? a : b``, so a NaN in b
-        survives by itself; a literal goes first and needs nothing more."""
+        survives by itself; a literal goes first and needs nothing more.
+        """
         if not rhs.startswith("%"):
             lhs, rhs = rhs, lhs
         kind, mask = type_text("float32", width), type_text("bool", width)

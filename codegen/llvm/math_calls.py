@@ -135,7 +135,7 @@ class Lanes:
         return self.from_bits(self._op("shl", self.int, biased, self.const_int(23)))
 
     def exp(self, x: str) -> str:
-        """e**x: 2**n * exp(r), |r| <= ln(2)/2; the scale in two steps, so that denormals round."""
+        """The exponential: e**r times 2**n, scaled in two steps so that denormals round once."""
         x = self._clamp(x, -104.0, 89.0)
         shifted = self.fma(x, self.const(1.44269504088896341), self.const(_ROUND))
         n = self.sub(shifted, self.const(_ROUND))
@@ -150,7 +150,7 @@ class Lanes:
         return self.mul(self.mul(p, self._power_of_two(half)), self._power_of_two(rest))
 
     def log(self, x: str) -> str:
-        """Natural logarithm: exponent * ln(2) + log(m), sqrt(1/2) <= m < sqrt(2)."""
+        """Natural logarithm: exponent times ln 2 plus the logarithm of a mantissa near 1."""
         small = self.test("olt", x, self.const(1.17549435e-38))
         scaled = self.pick(small, self.mul(x, self.const(8388608.0)), x)
         bits = self.bits(scaled)

@@ -12,7 +12,7 @@ from codegen.llvm.memory import Memory
 from codegen.llvm.parallel import emit_parallel, parallel_chain
 from codegen.llvm.scope import Scope
 from codegen.llvm.statements import Statements
-from codegen.llvm.writer import Writer
+from codegen.llvm.writer import Lines, Writer
 from codegen.passes.rewrite import accesses, stores
 from sketch.dtypes import size_of
 from sketch.loopnest import Buffer, LoopNest, Node
@@ -130,7 +130,7 @@ class _RootEmitter:
                              f"i64 {self.offsets[buffer]}")
                 self.memory.bases[buffer] = f"%work.{position}"
 
-    def _place_private(self, head: list[object], workspace: str, threaded: bool) -> int:
+    def _place_private(self, head: Lines, workspace: str, threaded: bool) -> int:
         """Define the pointers of private buffers at the function's entry."""
         large: list[tuple[str, int]] = []
         total = 0

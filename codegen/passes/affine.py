@@ -59,7 +59,9 @@ def variables(form: Affine) -> set[LoopVar]:
     return {var for var, _ in form.terms}
 
 
-def flatten(buffer: Buffer, indices: Sequence[Index]) -> tuple[Affine, tuple[tuple[Quasi, int], ...]]:
+def flatten(
+    buffer: Buffer, indices: Sequence[Index]
+) -> tuple[Affine, tuple[tuple[Quasi, int], ...]]:
     """The flat element offset: an affine part, and quasi-affine indices with their strides."""
     total = Affine((), 0)
     rest: list[tuple[Quasi, int]] = []

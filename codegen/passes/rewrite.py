@@ -46,7 +46,8 @@ def map_expr(
     expr: Expr, leaf: Callable[[Expr], Expr], finish: Callable[[Expr], Expr] = _same
 ) -> Expr:
     """Rebuild an expression with ``leaf`` applied to everything that is not an operator, and
-    ``finish`` to every rebuilt node."""
+    ``finish`` to every rebuilt node.
+    """
     memo: dict[int, Expr] = {}
 
     def visit(node: Expr) -> Expr:

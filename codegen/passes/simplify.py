@@ -1,8 +1,8 @@
 """Simplify: drop single-trip loops, decided predicates and selects, dead statements.
 
-    for i in 0..1: { for k in 0..9: acc[i] += x[k]  if 0 <= k < 9 }
-    ->
-    for k in 0..9: acc[0] += x[k]
+for i in 0..1: { for k in 0..9: acc[i] += x[k]  if 0 <= k < 9 }
+->
+for k in 0..9: acc[0] += x[k]
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _simplify_store(store: Store, ranges: Ranges) -> Nodes:
 
 
 def select_to_predicates(store: Store) -> Store:
-    """``acc += x if c else 0`` is ``acc += x`` under the predicate c, for any reducer's identity."""
+    """``acc += x if c else 0`` is ``acc += x`` under c; likewise for any reducer's identity."""
     reducer = store.reducer
     if reducer is None or len(store.values) != 1:
         return store

@@ -224,7 +224,8 @@ def _cases(
     var: LoopVar, known: _Outer, predicates: list[Predicate], ranges: Ranges
 ) -> list[tuple[int, int]]:
     """Ranges of ``var``: one for each run of values where all predicates hold, single values
-    (or one range, where there are many) elsewhere."""
+    (or one range, where there are many) elsewhere.
+    """
     count = (known.high - known.low) // known.stride + 1
     if count > _ENUMERATED:
         return []

@@ -1,0 +1,31 @@
+"""CPU targets that code generation tests run on: what this machine has, and invented ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from codegen.host import cpu_target, host_target
+from codegen.llvm.jit import check_host
+from sketch.errors import TargetError
+from sketch.target import Target
+
+
+def runnable() -> list[Target]:
+    """One-thread targets of every instruction set that this machine can execute."""
+    candidates = [host_target(1)]
+    candidates += [cpu_target(name, 1) for name in ("cpu-sse2", "cpu-avx2", "cpu-avx512")]
+    # invented: 8 lanes and 16 registers, whatever the machine is
+    candidates.append(replace(host_target(1), vector_bytes=32, registers=16))
+    return [target for target in candidates if _runs(target)]
+
+
+def _runs(target: Target) -> bool:
+    try:
+        check_host(target)
+    except TargetError:
+        return False
+    return True
+
+
+def label(target: Target) -> str:
+    return f"{target.arch}-{target.vector_bytes}"
