@@ -1,0 +1,100 @@
+"""The harness of the benchmarks: ratios, workers, rows.  Nothing here depends on a clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from benchmarks.contender import Prepared
+from benchmarks.harness import OURS, Comparison, Options, compare, ratio_interval, relative_error
+from benchmarks.rows import comparison_row
+from benchmarks.worker import ContenderError, Worker
+from benchmarks.workloads import CONVOLUTIONS, Matmul
+
+WORKLOAD = Matmul("tiny", 4, 5, 6, constant_b=True)
+
+
+@dataclass(frozen=True)
+class NumPyProduct:
+    name: str = OURS
+    fails: bool = False
+
+    def supports(self, workload):
+        return isinstance(workload, Matmul)
+
+    def prepare(self, workload, threads):
+        if self.fails:
+            raise RuntimeError("no such instruction")
+        arrays = workload.arrays()
+        out = np.empty((workload.m, workload.n), np.float32)
+        return Prepared(
+            run=lambda: np.matmul(arrays["A"], arrays["B"], out=out),
+            outputs=lambda: {"C": out},
+            note="row-major",
+            details=lambda: {"threads": threads},
+        )
+
+
+def test_ratio_is_that_of_the_medians_of_the_fastest_rival():
+    ours, slow, fast = np.full(9, 2.0), np.full(9, 8.0), np.full(9, 5.0)
+    assert ratio_interval(ours, [slow, fast]) == (2.5, 2.5)
+
+
+def test_interval_widens_with_noise_and_stays_below_the_point():
+    rng = np.random.default_rng(0)
+    ours = np.exp(rng.normal(0, 0.2, 9))
+    ratio, low = ratio_interval(ours, [np.full(9, 1.0)])
+    assert low < ratio
+
+
+def test_drift_that_all_share_cancels():
+    drift = np.linspace(1, 3, 9)
+    ratio, low = ratio_interval(drift, [1.5 * drift])
+    assert ratio == pytest.approx(1.5)
+    assert low == pytest.approx(1.5)
+
+
+def test_too_few_rounds_are_refused():
+    with pytest.raises(ValueError, match="at least 7"):
+        Options(rounds=6)
+
+
+def test_relative_error():
+    reference = np.array([1.0, -4.0], np.float32)
+    assert relative_error(reference, reference) == 0.0
+    assert relative_error(np.array([1.0, -3.0], np.float32), reference) == 0.25
+    assert relative_error(np.array([np.nan, -4.0], np.float32), reference) == float("inf")
+    assert relative_error(reference[:1], reference) == float("inf")
+
+
+def test_contenders_run_in_processes_of_their_own():
+    options = Options(rounds=7, seconds=0.001, pause_s=0.0)
+    contenders = [NumPyProduct(), NumPyProduct("other")]
+    result = compare(WORKLOAD, contenders, 1, options)
+    arrays = WORKLOAD.arrays()
+    np.testing.assert_allclose(result.outputs["other"]["C"], arrays["A"] @ arrays["B"], rtol=1e-5)
+    assert {name: len(times) for name, times in result.rounds.items()} == {OURS: 7, "other": 7}
+    row = comparison_row("tiny", 1, WORKLOAD.flops, result)
+    assert row["fastest_rival"] == "other"
+    assert row["notes"][OURS] == "row-major"
+
+
+def test_a_contender_that_cannot_be_prepared_is_an_error_with_its_cause():
+    with pytest.raises(ContenderError, match="no such instruction"):
+        Worker.start(NumPyProduct(fails=True), WORKLOAD, 1)
+
+
+def test_row_names_rivals_and_ratios():
+    rounds = {OURS: np.full(7, 1e-3), "a": np.full(7, 2e-3), "b": np.full(7, 3e-3)}
+    row = comparison_row("x", 2, 4e6, Comparison(rounds, {}, {}, {}, {}))
+    assert (row["ours_ms"], row["ratio"], row["fastest_rival"]) == (1.0, 2.0, "a")
+    assert row["ratios"]["b"]["ratio"] == pytest.approx(3.0)
+    assert row["ours_gflops"] == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS, ids=lambda case: case.name)
+def test_convolutions_are_those_of_resnet(case):
+    assert case.out == case.size // case.stride
+    assert case.arrays()["X"].shape == (1, case.size, case.size, case.channels)

@@ -1,0 +1,53 @@
+"""The README's table comes from the JSON files, whatever of them is there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks.readme_table import BEGIN, END, generate, replaced
+
+ENVIRONMENT = {
+    "machine": {"cpu": "Test CPU", "cores": 2},
+    "versions": {"python": "3.11.7", "torch": "not installed"},
+}
+ROW = {
+    "name": "resnet-18",
+    "threads": 2,
+    "ours_ms": 7.126,
+    "rivals_ms": {"openvino": 9.5, "torch_eager": 20.0},
+    "ratio": 1.333,
+    "ratio_low": 1.291,
+    "peak_share": 0.81,
+}
+
+
+def test_without_results_it_says_how_to_get_them(tmp_path):
+    assert "make bench" in generate(tmp_path)
+
+
+def test_a_row(tmp_path):
+    (tmp_path / "networks.json").write_text(json.dumps({**ENVIRONMENT, "rows": [ROW]}))
+    text = generate(tmp_path)
+    assert "| resnet-18 | 2 | **7.13** | 9.50 | 20.00 | 1.33 (1.29) | 81% |" in text
+    assert "Test CPU, 2 cores; python 3.11.7." in text
+
+
+def test_figures(tmp_path):
+    rows = [
+        {"candidates_per_s": 31234.5},
+        {"candidates_per_s": 25000.0},
+        {"median_trials": 33.0},
+    ]
+    (tmp_path / "search.json").write_text(json.dumps({**ENVIRONMENT, "rows": rows}))
+    text = generate(tmp_path)
+    assert "25,000 scored candidates per second" in text
+    assert "needs 33 trials" in text
+
+
+def test_only_what_is_between_the_markers_changes():
+    readme = f"before\n{BEGIN}\nold\n{END}\nafter\n"
+    assert replaced(readme, "new") == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
+    with pytest.raises(ValueError, match="README has no"):
+        replaced("nothing here", "new")
