@@ -148,7 +148,8 @@ def _unary(op: str, operand: str, dtype: str) -> str:
     if op in _PREFIX:
         return f"({_PREFIX[op]}{operand})"
     if op == "abs":
-        return f"fabsf({operand})" if is_float(dtype) else f"({operand} < 0 ? -{operand} : {operand})"
+        negated = f"({operand} < 0 ? -{operand} : {operand})"
+        return f"fabsf({operand})" if is_float(dtype) else negated
     if op in _UNARY_CALLS:
         return f"{_UNARY_CALLS[op]}({operand})"
     raise CodegenError(f"{op} of {dtype} has no CUDA code")

@@ -13,9 +13,7 @@ _HINT = 'pip install "autosched[cuda]"'
 # What `ptxas -v` says about one kernel.  The properties of a kernel may come before its "Used" line
 # with other lines in between, never those of another kernel.
 _ENTRY = re.compile(r"Compiling entry function '(\w+)' for '\w+'")
-_STACK = re.compile(
-    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
-)
+_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 
@@ -95,7 +93,8 @@ def parse_resources(log: str) -> dict[str, Resources]:
     found: dict[str, Resources] = {}
     for match, end in zip(starts, ends, strict=True):
         part = log[match.end() : end]
-        stack, registers, shared = _STACK.search(part), _REGISTERS.search(part), _SHARED.search(part)
+        stack, registers = _STACK.search(part), _REGISTERS.search(part)
+        shared = _SHARED.search(part)
         if stack is None or registers is None:
             continue
         found[match.group(1)] = Resources(

@@ -7,6 +7,8 @@
             shared tile                      shared tile
               thread a, thread b: fill       cooperative a, b: fill
               ...                            ...
+
+Linear indices of blocks and threads are decoded into the loops' variables, innermost fastest.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ def _bind_root(root: Node) -> DeviceFunction:
 
 def _binding(loop: Loop) -> Binding:
     if loop.clip:
-        raise CodegenError(f"loop {loop.var.name} of kind {loop.kind.value} is clipped", "CUDA code")
+        raise CodegenError(f"{loop.kind.value} loop {loop.var.name} is clipped", "CUDA code")
     return Binding.of(loop)
 
 

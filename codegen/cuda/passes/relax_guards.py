@@ -188,9 +188,7 @@ def _unread(store: Store, predicate: Predicate, accumulator: _Accumulator) -> bo
     )
 
 
-def _unread_along(
-    dim: int, index: Affine, predicate: Predicate, accumulator: _Accumulator
-) -> bool:
+def _unread_along(dim: int, index: Affine, predicate: Predicate, accumulator: _Accumulator) -> bool:
     """Whether the predicate is about coordinate ``dim`` of the cell alone, and readers have it."""
     own = _relative(predicate, index)
     if not variables(own.index) <= accumulator.standing:

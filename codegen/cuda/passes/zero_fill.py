@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from codegen.passes.rewrite import Nodes, map_body, stores
-from sketch.expr import BOOL, Binary, Const, Expr, Select
+from sketch.dtypes import BOOL
+from sketch.expr import Binary, Const, Expr, Select
 from sketch.loopnest import (
     UNBOUNDED,
     AffineValue,
