@@ -139,6 +139,7 @@ class TaskScheduler:
         self._best_objective = math.inf
         self._improved_at = 0
         self._last = -1
+        self._busy: Turn | None = None
 
     @property
     def trials(self) -> int:
@@ -159,10 +160,15 @@ class TaskScheduler:
             task.history.append((trials, best_s))
         self._improved_at = self.trials
 
-    def next_turn(self) -> Turn | None:
-        """The next turn, or None; ``stopped`` then says why."""
+    def next_turn(self, busy: Turn | None = None) -> Turn | None:
+        """The next turn, or None; ``stopped`` then says why.
+
+        ``busy``: a turn whose results are not in yet.  The next one is then of another task; None,
+        and nothing stopped, where there is none.
+        """
+        self._busy = busy
         self.stopped = self._why_stop()
-        if self.stopped:
+        if self.stopped or not self._free():
             return None
         cold = self._cold_task()
         if cold is not None:
@@ -237,7 +243,13 @@ class TaskScheduler:
     def _trials_left(self) -> int:
         """Trials before the limit on trials."""
         limit = self._options.trials
-        return 2**31 if limit is None else limit - self.trials
+        pending = 0 if self._busy is None else self._busy.trials
+        return 2**31 if limit is None else limit - self.trials - pending
+
+    def _free(self) -> list[int]:
+        """Tasks that may have the next turn."""
+        busy = -1 if self._busy is None else self._busy.task
+        return [n for n, task in enumerate(self.tasks) if not task.stopped and n != busy]
 
     def _total_trials(self) -> float:
         """Trials that the whole budget allows, roughly."""
@@ -265,7 +277,7 @@ class TaskScheduler:
 
     def _cold_task(self) -> int | None:
         """The heaviest task that was never measured, or whose batches all failed so far."""
-        cold = [n for n, t in enumerate(self.tasks) if not t.stopped and math.isinf(t.best_s)]
+        cold = [n for n in self._free() if math.isinf(self.tasks[n].best_s)]
         return min(cold, key=lambda n: (self.tasks[n].batches, -self._heaviness(n)), default=None)
 
     def _heaviness(self, index: int) -> float:
@@ -294,12 +306,13 @@ class TaskScheduler:
     def _next_in_line(self) -> int:
         count = len(self.tasks)
         order = [(self._last + step) % count for step in range(1, count + 1)]
-        return next(n for n in order if not self.tasks[n].stopped)
+        return next(n for n in order if n in self._free())
 
     def _steepest(self) -> int:
         gains = self.gains()
-        alive = [n for n, task in enumerate(self.tasks) if not task.stopped]
-        return max(alive, key=lambda n: (float(np.float32(gains[n])), -self.tasks[n].trials, -n))
+        return max(
+            self._free(), key=lambda n: (float(np.float32(gains[n])), -self.tasks[n].trials, -n)
+        )
 
     def _gain(self, index: int, speeds: dict[Hashable, float]) -> float:
         task = self.tasks[index]

@@ -167,6 +167,14 @@ def _check(tasks: Sequence[Task], options: TuneOptions) -> None:
         raise OptionError("the tasks have different targets", hint="tune one target at a time")
 
 
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A batch that was chosen and is still to be measured."""
+
+    turn: Turn
+    candidates: tuple[Candidate, ...]
+
+
 class _Run:
     """One call of ``tune_tasks``."""
 
@@ -241,24 +249,34 @@ class _Run:
             self._progress.message(f"warning: {warning}")
 
     def _search(self) -> str:
-        while True:
-            turn = self._scheduler.next_turn()
-            if turn is None:
-                return self._scheduler.stopped
-            self._take(turn)
+        job = self._propose()
+        while job is not None:
+            ahead = self._measure(job)
             if self._trials and not self._successes() and self._given_up():
                 self._check_success()
+            in_time = self._scheduler.time_left_s() > 0
+            job = ahead if ahead is not None and in_time else self._propose()
+        return self._scheduler.stopped
 
-    def _take(self, turn: Turn) -> None:
-        run, began = self._runs[turn.task], self._clock()
-        if not self._learner.may_wait:
-            self._learner.learn()
-        candidates = run.ask(turn)
-        if not candidates:
+    def _propose(self, busy: Turn | None = None) -> Job | None:
+        """The next batch; with ``busy``, of another task than the one that is being compiled."""
+        while True:
+            turn = self._scheduler.next_turn(busy)
+            if turn is None:
+                return None
+            if busy is None and not self._learner.may_wait:
+                self._learner.learn()
+            candidates = self._runs[turn.task].ask(turn)
+            if candidates:
+                return Job(turn, tuple(candidates))
             self._scheduler.stop_task(turn.task, "every candidate was measured")
-            return
+
+    def _measure(self, job: Job) -> Job | None:
+        """Measure a batch; while it is compiled, learn and choose a batch of another task."""
+        run, candidates, began = self._runs[job.turn.task], job.candidates, self._clock()
         ticket = self._runner.submit(run.task, candidates)
-        self._learner.learn()  # while others compile; does nothing where it was done before
+        self._learner.learn()
+        ahead = self._propose(job.turn)
         results = self._runner.collect(ticket, run.best_s)
         checked = verify_new_best(run, self._runner, candidates, results, self._options.tolerance)
         self._write(run.task, candidates, checked, "trial")
@@ -266,18 +284,22 @@ class _Run:
         self._trials += len(checked)
         failed = sum(isinstance(result, Failure) for result in checked)
         took = self._clock() - began
-        self._scheduler.record(turn.task, len(checked), failed, run.best_s, took)
-        self._progress.update(self._view(turn.task))
+        self._scheduler.record(job.turn.task, len(checked), failed, run.best_s, took)
+        self._progress.update(self._view(job.turn.task))
+        return ahead
 
     def _settle(self) -> None:
-        """Time the leaders of every task that was measured in this run against each other."""
-        if not self._options.leaders:
-            return
-        for index, run in enumerate(self._runs):
+        """Time the leaders of every task that was measured in this run against each other.
+
+        Tasks that take most of the total come first; a time budget that is spent ends it.
+        """
+        budget_s = self._options.budget_s or math.inf
+        runs = [run for run in self._runs if run.touched and run.measured.successes]
+        for run in sorted(runs, key=lambda run: -run.task.weight * run.best_s):
             leaders = [c for _, c in run.measured.leaders(self._options.leaders)]
-            if not run.touched or not leaders:
-                continue
-            self._progress.update(self._view(index))
+            if not leaders or self._elapsed() >= budget_s:
+                return
+            self._progress.update(self._view(self._runs.index(run)))
             results = self._runner.remeasure(run.task, leaders, self._options.leader_rounds)
             self._write(run.task, leaders, results, "final")
             run.settle(results)
