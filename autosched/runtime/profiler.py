@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.runtime.program import Program, StepInfo
+from autosched.runtime.program import SCHEDULE_LABELS, Program, StepInfo
 from autosched.runtime.table import render_table, shorten
 
 
@@ -91,7 +91,7 @@ def _cells(row: ProfileRow) -> tuple[str, ...]:
         f"{row.gflops:.1f}" if row.gflops else "",
         f"{row.peak_percent:.0f}" if row.gflops else "",
         row.task[:8],
-        row.schedule,
+        SCHEDULE_LABELS.get(row.schedule, ""),
     )
 
 

@@ -12,6 +12,7 @@ from sketch.target import Target
 Segment = Literal["arena", "constants", "input"]
 SEGMENTS: Final = ("arena", "constants", "input")
 PROGRAM_VERSION: Final = 1
+SCHEDULE_LABELS: Final = {"record": "tuned", "model": "model only"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from autosched.runtime.program import Program
+from autosched.runtime.program import SCHEDULE_LABELS, Program
 from autosched.runtime.table import render_table, shorten
-
-_SCHEDULES = {"record": "tuned", "model": "model only"}
 
 
 def program_table(program: Program) -> str:
@@ -18,7 +16,7 @@ def program_table(program: Program) -> str:
             shorten(step.info.shapes, 52),
             f"{step.info.flops / 1e6:.1f}",
             step.info.task[:8],
-            _SCHEDULES.get(step.info.schedule, step.info.schedule),
+            SCHEDULE_LABELS.get(step.info.schedule, ""),
         )
         for number, step in enumerate(program.steps)
     ]
