@@ -21,7 +21,7 @@ from sketch.target import Target
 # Covers the latency of any target's FMA units and leaves registers for the operands.
 _CHAINS: Final = 12
 _TRIPS: Final = 1_000_000  # a few milliseconds, so that handing out the work does not show
-_REPEATS: Final = 5
+_REPEATS: Final = 15
 _SYMBOL: Final = "fma_chains"
 
 
@@ -29,7 +29,7 @@ _SYMBOL: Final = "fma_chains"
 def measured_peak(target: Target) -> float:
     """Floating-point operations a second in float32, all threads of ``target`` together.
 
-    Takes about 50 ms; the threads are pinned as those of a kernel are.
+    Takes about 100 ms; the threads are pinned as those of a kernel are.
 
     Raises:
         TargetError: not a CPU, or not this one.

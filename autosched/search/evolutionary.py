@@ -22,6 +22,9 @@ from sketch.population import Population, concat, deduplicate
 
 # Part of the first generation that comes from the samples the draft model likes best.
 _DRAFT_SHARE = 0.25
+# Rows a generation for each candidate wanted, up to the population: thinking about a batch should
+# not take longer than measuring it.
+_ROWS_A_TRIAL = 128
 # A sketch may fill this many times its share of a batch.
 _QUOTA = 2.0
 
@@ -78,7 +81,8 @@ class EvolutionaryPolicy:
         if count <= 0:
             return []
         options = self._options
-        rows = allocate_rows(shares, options.population, options.sketch_rows)
+        population = min(options.population, max(2 * options.sketch_rows, _ROWS_A_TRIAL * count))
+        rows = allocate_rows(shares, population, options.sketch_rows)
         pools: list[Scored] = []
         active: list[int] = []
         for index in np.flatnonzero(rows).tolist():
