@@ -17,6 +17,8 @@ from codegen.passes.rewrite import (
     Nodes,
     accesses,
     free_values,
+    instructions,
+    is_dynamic,
     map_body,
     stores,
     substitute,
@@ -25,29 +27,30 @@ from sketch.loopnest import Affine, Loop, LoopKind, LoopNest, LoopVar, Node, Qua
 from sketch.target import Target
 
 _UNROLL_TRIPS = 4  # longest reduce loop that is unrolled
-_UNROLL_SHARE = 8  # and its code must fit this part of the instruction budget
 
 
 def fuse(nest: LoopNest, target: Target) -> LoopNest:
     """The nest with contiguous reduce loops fused and short ones unrolled."""
-    return replace(nest, roots=_fuse(nest.roots, target))
+    roots = _fuse(nest.roots)
+    unroller = _Unroller(target.instruction_budget - instructions(roots))
+    return replace(nest, roots=unroller.nodes(roots))
 
 
-def _fuse(nodes: Nodes, target: Target) -> Nodes:
-    new = tuple(_fuse_node(node, target) for node in nodes)
+def _fuse(nodes: Nodes) -> Nodes:
+    new = tuple(_fuse_node(node) for node in nodes)
     return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
 
 
-def _fuse_node(node: Node, target: Target) -> Node:
-    node = map_body(node, lambda body: _fuse(body, target))
+def _fuse_node(node: Node) -> Node:
+    node = map_body(node, _fuse)
     if not isinstance(node, Loop) or not _is_serial_reduce(node):
         return node
     inner = node.body[0]
     if len(node.body) == 1 and isinstance(inner, Loop) and _is_serial_reduce(inner):
         fused = _fused(node, inner)
         if fused is not None:
-            node = fused
-    return _unroll(node, target)
+            return fused
+    return node
 
 
 def _is_serial_reduce(loop: Loop) -> bool:
@@ -89,18 +92,25 @@ def _uses(index: Quasi, pair: set[LoopVar]) -> bool:
     return any(var in pair for var in free_values(index.expr))
 
 
-def _unroll(loop: Loop, target: Target) -> Loop:
-    """Unroll an innermost reduce loop of a few trips."""
-    copies = 0
-    for _, loops in stores(loop.body):
-        count = 1
-        for inner in loops:
-            if inner.kind not in (LoopKind.UNROLLED, LoopKind.VECTORIZED):
-                return loop
-            if inner.kind is LoopKind.UNROLLED:
-                count *= int(inner.extent)
-        copies += count
-    trips = int(loop.extent)
-    if trips > _UNROLL_TRIPS or trips * copies * _UNROLL_SHARE > target.instruction_budget:
-        return loop
-    return replace(loop, kind=LoopKind.UNROLLED)
+class _Unroller:
+    """Unrolls short innermost reduce loops while ``room`` instructions last."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+
+    def nodes(self, nodes: Nodes) -> Nodes:
+        new = tuple(self.node(node) for node in nodes)
+        return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+
+    def node(self, node: Node) -> Node:
+        node = map_body(node, self.nodes)
+        if not isinstance(node, Loop) or not _is_serial_reduce(node):
+            return node
+        if any(is_dynamic(loop) for _, loops in stores(node.body) for loop in loops):
+            return node
+        trips = int(node.extent)
+        growth = (trips - 1) * instructions(node.body)
+        if trips > _UNROLL_TRIPS or growth > self.room:
+            return node
+        self.room -= growth
+        return replace(node, kind=LoopKind.UNROLLED)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from codegen.passes.affine import substitute_affine
-from sketch.expr import Binary, Cast, Expr, Select, Unary
+from sketch.expr import Binary, Cast, Expr, Select, Unary, children
 from sketch.loopnest import (
     Affine,
     AffineValue,
@@ -25,6 +25,7 @@ from sketch.loopnest import (
     Node,
     Predicate,
     Quasi,
+    Scope,
     Store,
 )
 
@@ -243,3 +244,28 @@ def free_values(expr: Expr) -> Iterator[LoopVar]:
                 pending += [condition, then, otherwise]
             case _:
                 continue
+
+
+def instructions(nodes: Nodes) -> int:
+    """About the vector instructions of the straight-line code of a nest."""
+    total = 0
+    for store, loops in stores(nodes):
+        count = _operations(store)
+        for loop in loops:
+            if loop.kind is LoopKind.UNROLLED:
+                count *= int(loop.extent)
+        total += count
+    return total
+
+
+def _operations(store: Store) -> int:
+    """Operators of a statement, and its store to memory; literals in registers cost nothing."""
+    pending = list(store.values)
+    count = 0
+    while pending:
+        node = pending.pop()
+        operands = children(node)
+        pending.extend(operands)
+        count += bool(operands)
+    in_memory = store.targets[0].scope is not Scope.LOCAL
+    return count + len(store.targets) * in_memory

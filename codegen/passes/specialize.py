@@ -22,9 +22,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from codegen.passes.affine import Ranges, constant, decide, loop_range, variables
-from codegen.passes.rewrite import Nodes, is_dynamic, map_body, stores, substitute
+from codegen.passes.rewrite import (
+    Nodes,
+    instructions,
+    is_dynamic,
+    map_body,
+    stores,
+    substitute,
+)
 from codegen.passes.simplify import simplify_nodes
-from sketch.expr import children
 from sketch.loopnest import (
     Allocate,
     Branch,
@@ -35,7 +41,6 @@ from sketch.loopnest import (
     LoopVar,
     Node,
     Predicate,
-    Scope,
     Store,
     walk,
 )
@@ -62,31 +67,6 @@ def specialize(nest: LoopNest, target: Target) -> LoopNest:
     """The nest with specialised copies of its tiles."""
     pass_ = _Specializer(target.instruction_budget - instructions(nest.roots))
     return replace(nest, roots=pass_.nodes(nest.roots, {}))
-
-
-def instructions(nodes: Nodes) -> int:
-    """About the vector instructions of the straight-line code of a nest."""
-    total = 0
-    for store, loops in stores(nodes):
-        count = _operations(store)
-        for loop in loops:
-            if loop.kind is LoopKind.UNROLLED:
-                count *= int(loop.extent)
-        total += count
-    return total
-
-
-def _operations(store: Store) -> int:
-    """Operators of a statement, and its store to memory; literals in registers cost nothing."""
-    pending = list(store.values)
-    count = 0
-    while pending:
-        node = pending.pop()
-        operands = children(node)
-        pending.extend(operands)
-        count += bool(operands)
-    in_memory = store.targets[0].scope is not Scope.LOCAL
-    return count + len(store.targets) * in_memory
 
 
 class _Specializer:
@@ -117,57 +97,82 @@ class _Specializer:
         size = instructions((node,))
         body: Nodes = (node,)
         for group in _groups(_undecided(node, outer), outer):
-            trial = self.split(body, list(group), outer)
-            grown = instructions(trial) - size
-            if grown <= self.budget:
-                self.budget -= grown
-                size += grown
-                body = trial
+            for coarse in (False, True):
+                trial = _split(body, _Choice(group, coarse), outer)
+                grown = instructions(trial) - size
+                if grown <= self.budget:
+                    self.budget -= grown
+                    size += grown
+                    body = trial
+                    break
         return body
 
-    def split(self, nodes: Nodes, chosen: list[LoopVar], outer: Outer) -> Nodes:
-        """Branch on the chosen variables, outermost first; unroll what remains undecided."""
-        new: list[Node] = []
-        for node in nodes:
-            if isinstance(node, Branch):
-                cases = tuple(
-                    replace(case, body=self.split(
-                        case.body, chosen, _narrowed(outer, node.var, case.low, case.high)))
-                    for case in node.cases)
-                new.append(Branch(node.var, cases))
-            else:
-                new.extend(self._split_node(node, chosen, outer))
-        return tuple(new)
 
-    def _split_node(self, node: Node, chosen: list[LoopVar], outer: Outer) -> Nodes:
-        predicates = [p for p in _undecided(node, outer)
-                      if not chosen or variables(p.index) & set(chosen) or not (
-                          variables(p.index) & outer.keys())]
-        if not predicates:
-            return (node,)
-        for position, var in enumerate(chosen):
-            if var not in outer or outer[var].low == outer[var].high:
-                continue
-            relevant = [p for p in predicates if var in variables(p.index)]
-            ranges = _ranges(node, outer)
-            cases = _cases(var, outer[var], relevant, ranges) if relevant else []
-            if len(cases) < 2:
-                continue
-            rest = chosen[position + 1:]
-            return (Branch(var, tuple(
-                self._case(node, var, low, high, rest, outer) for low, high in cases)),)
-        return _unroll_reductions((node,), predicates, outer)
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Variables to branch on, outermost first.
 
-    def _case(
-        self, node: Node, var: LoopVar, low: int, high: int, rest: list[LoopVar], outer: Outer
-    ) -> Case:
-        inner = _narrowed(outer, var, low, high)
-        nodes: Nodes = (node,)
-        if low == high:
-            nodes = substitute(nodes, {var: constant(low)})
-            del inner[var]
-        nodes = simplify_nodes(nodes, {v: (o.low, o.high) for v, o in inner.items()})
-        return Case(low, high, self.split(nodes, rest, inner))
+    ``coarse``: only the interior gets a copy of its own; the edges share one whose predicates stay
+    dynamic.
+    """
+
+    variables: tuple[LoopVar, ...]
+    coarse: bool
+
+    def after(self, position: int) -> _Choice:
+        return _Choice(self.variables[position + 1:], self.coarse)
+
+
+def _split(nodes: Nodes, choice: _Choice, outer: Outer) -> Nodes:
+    """Branch on the chosen variables; unroll what remains undecided at the edges."""
+    new: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Branch):
+            cases = tuple(
+                replace(case, body=_split(
+                    case.body, choice, _narrowed(outer, node.var, case.low, case.high)))
+                for case in node.cases)
+            new.append(Branch(node.var, cases))
+        else:
+            new.extend(_split_node(node, choice, outer))
+    return tuple(new)
+
+
+def _split_node(node: Node, choice: _Choice, outer: Outer) -> Nodes:
+    predicates = [p for p in _undecided(node, outer) if _concerns(p, choice, outer)]
+    if not predicates:
+        return (node,)
+    for position, var in enumerate(choice.variables):
+        if var not in outer or outer[var].low == outer[var].high:
+            continue
+        relevant = [p for p in predicates if var in variables(p.index)]
+        rest = choice.after(position)
+        inner = any(variables(p.index) & set(rest.variables) for p in relevant)
+        single = inner or not choice.coarse
+        cases = _cases(var, outer[var], relevant, _ranges(node, outer), single)
+        if len(cases) < 2:
+            continue
+        return (Branch(var, tuple(
+            _case(node, var, low, high, rest, outer) for low, high in cases)),)
+    return (node,) if choice.coarse else _unroll_reductions(node, predicates, outer)
+
+
+def _concerns(predicate: Predicate, choice: _Choice, outer: Outer) -> bool:
+    """Whether the chosen variables, or none at all, decide a predicate."""
+    used = variables(predicate.index)
+    return bool(used & set(choice.variables)) or not used & outer.keys()
+
+
+def _case(
+    node: Node, var: LoopVar, low: int, high: int, rest: _Choice, outer: Outer
+) -> Case:
+    inner = _narrowed(outer, var, low, high)
+    nodes: Nodes = (node,)
+    if low == high:
+        nodes = substitute(nodes, {var: constant(low)})
+        del inner[var]
+    nodes = simplify_nodes(nodes, {v: (o.low, o.high) for v, o in inner.items()})
+    return Case(low, high, _split(nodes, rest, inner))
 
 
 def _outer_of(loop: Loop) -> _Outer:
@@ -221,18 +226,18 @@ def _groups(predicates: Iterable[Predicate], outer: Outer) -> list[tuple[LoopVar
 
 
 def _cases(
-    var: LoopVar, known: _Outer, predicates: list[Predicate], ranges: Ranges
+    var: LoopVar, known: _Outer, predicates: list[Predicate], ranges: Ranges, single: bool
 ) -> list[tuple[int, int]]:
-    """Ranges of ``var``: one for each run of values where all predicates hold, single values
-    (or one range, where there are many) elsewhere.
+    """Ranges of ``var``: one for each run of values where all predicates hold; elsewhere single
+    values if so asked and there are few, else runs.
     """
     count = (known.high - known.low) // known.stride + 1
-    if count > _ENUMERATED:
+    if count > _ENUMERATED or not predicates:
         return []
     values = range(known.low, known.high + 1, known.stride)
     inside = [all(decide(p, {**ranges, var: (v, v)}) is True for p in predicates)
               for v in values]
-    singles = inside.count(False) <= _SINGLE_CASES
+    singles = single and inside.count(False) <= _SINGLE_CASES
     cases: list[tuple[int, int]] = []
     previous: bool | None = None
     for value, holds in zip(values, inside, strict=True):
@@ -244,18 +249,19 @@ def _cases(
     return cases
 
 
-def _unroll_reductions(nodes: Nodes, predicates: list[Predicate], outer: Outer) -> Nodes:
-    """Unroll the reduce loops that undecided predicates depend on, then simplify."""
+def _unroll_reductions(node: Node, predicates: list[Predicate], outer: Outer) -> Nodes:
+    """Unroll the reduce loops that undecided predicates depend on, and roll up the others."""
     wanted: set[LoopVar] = set()
     for predicate in predicates:
         wanted |= variables(predicate.index) - outer.keys()
-    unrolled = tuple(_unroll(node, wanted) for node in nodes)
-    return simplify_nodes(unrolled, {v: (o.low, o.high) for v, o in outer.items()})
+    return simplify_nodes((_reroll(node, wanted),),
+                          {v: (o.low, o.high) for v, o in outer.items()})
 
 
-def _unroll(node: Node, wanted: set[LoopVar]) -> Node:
-    if isinstance(node, Loop) and node.var in wanted and is_dynamic(node) and (
-        node.axis_kind == "reduce" and int(node.extent) <= _UNROLL_TRIPS and not node.clip
-    ):
-        node = replace(node, kind=LoopKind.UNROLLED)
-    return map_body(node, lambda body: tuple(_unroll(child, wanted) for child in body))
+def _reroll(node: Node, wanted: set[LoopVar]) -> Node:
+    if isinstance(node, Loop) and node.axis_kind == "reduce" and not node.clip:
+        if node.var in wanted and is_dynamic(node) and int(node.extent) <= _UNROLL_TRIPS:
+            node = replace(node, kind=LoopKind.UNROLLED)
+        elif node.var not in wanted and node.kind is LoopKind.UNROLLED:
+            node = replace(node, kind=LoopKind.SERIAL)
+    return map_body(node, lambda body: tuple(_reroll(child, wanted) for child in body))

@@ -13,8 +13,9 @@ from codegen.passes.clip import clip
 from codegen.passes.fuse import fuse
 from codegen.passes.legalize import legalize
 from codegen.passes.promote import promote
+from codegen.passes.rewrite import instructions
 from codegen.passes.simplify import simplify
-from codegen.passes.specialize import instructions, specialize
+from codegen.passes.specialize import specialize
 from sketch.expr import binary, select
 from sketch.loopnest import (
     AffineValue,

@@ -1,0 +1,68 @@
+"""Every kind of program, sketched, lowered, compiled and run, against the float64 oracle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from codegen.build import build
+from codegen.llvm.jit import aligned_workspace, call, load
+from sketch.dag import ComputeDAG
+from sketch.interpret import interpret
+from sketch.lower import lower
+from sketch.packing import packings
+from sketch.population import sample
+from sketch.rules.generate import generate
+from sketch.sketch import Sketch
+from sketch.target import Target
+from tests.cpu_targets import label, runnable
+from tests.workloads import WORKLOADS, random_inputs
+
+ROWS = 2
+TARGETS = runnable()
+
+
+def run(sketch: Sketch, row: dict[str, int], inputs: dict[str, np.ndarray]) -> dict:
+    """Compile one candidate and execute it; outputs by name, dense."""
+    kernel = build(lower(sketch, row), sketch.target)
+    packs = packings(sketch, row)
+    outputs: dict[str, np.ndarray] = {}
+    arrays = []
+    for argument in kernel.arguments:
+        if argument.scope == "output":
+            fill = np.nan if argument.dtype == "float32" else 0
+            outputs[argument.name] = np.full(argument.shape, fill, argument.dtype)
+            arrays.append(outputs[argument.name])
+            continue
+        array = inputs[argument.name]
+        if argument.name in packs:
+            array = packs[argument.name].apply(array)
+        assert array.size == np.prod(argument.shape)
+        arrays.append(np.ascontiguousarray(array))
+    library = load([kernel])
+    call(library.address(kernel.symbol), arrays, aligned_workspace(kernel.workspace_bytes))
+    return outputs
+
+
+def check(dag: ComputeDAG, target: Target, rng: np.random.Generator) -> None:
+    inputs = random_inputs(dag, rng)
+    expected = interpret(dag, inputs)
+    for sketch in generate(dag, target):
+        population = sample(sketch, ROWS, rng)
+        for index in range(population.count):
+            row = population.row(index)
+            for name, result in run(sketch, row, inputs).items():
+                scale = max(float(np.max(np.abs(expected[name]))), 1e-30)
+                error = np.max(np.abs(result.reshape(expected[name].shape) - expected[name]))
+                assert error <= 1e-4 * scale, (name, row, str(sketch))
+
+
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_host(name: str, rng: np.random.Generator) -> None:
+    check(WORKLOADS[name](), TARGETS[0].with_threads(2), rng)
+
+
+@pytest.mark.parametrize("target", TARGETS[1:], ids=label)
+@pytest.mark.parametrize("name", ["conv2d_residual", "dense_relu", "depthwise", "softmax"])
+def test_other_instruction_sets(name: str, target: Target, rng: np.random.Generator) -> None:
+    check(WORKLOADS[name](), target, rng)
