@@ -105,21 +105,6 @@ done:
   fence seq_cst
   ret void
 }}
-
-define void @stream_l2(ptr %memory, i64 %bytes) nounwind {{
-entry:
-  %some = icmp sgt i64 %bytes, 0
-  br i1 %some, label %loop, label %done
-loop:
-  %i = phi i64 [0, %entry], [%next, %loop]
-  %at = getelementptr i8, ptr %memory, i64 %i
-  %value = load volatile i8, ptr %at, align 1
-  %next = add i64 %i, {line}
-  %more = icmp slt i64 %next, %bytes
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}}
 """
 
 
@@ -144,7 +129,6 @@ def build_driver(target: Target) -> Kernel:
         void run_plan_timed(steps, int64_t n, int64_t *nanoseconds)   one time per step
         void time_kernel(void *function, void *args, int64_t repeats, int64_t *nanoseconds)
         void flush_lines(void *memory, int64_t bytes)     out of all caches (x86 only)
-        void stream_l2(const void *memory, int64_t bytes)     read once, to evict what was in L2
 
     ``time_kernel`` stores the total of all repeats.  Times are CLOCK_MONOTONIC, in nanoseconds.
     """

@@ -16,7 +16,7 @@ from autosched.measure.messages import TimingRequest, TimingSetup
 from autosched.measure.pinning import allowed_cpus
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
 from autosched.measure.sampling import burst, inner_runs
-from autosched.measure.task_memory import TaskMemory
+from autosched.measure.task_memory import TaskMemory, copies_beyond_l2
 from codegen.kernel import Kernel
 from sketch.packing import packings
 from sketch.sketch import Sketch
@@ -52,7 +52,8 @@ class TimingWorker:
         inputs = random_inputs(task_dag, self._options.seed)
         copies = {name: aligned_copy(array) for name, array in inputs.items()}
         oracle = reference if isinstance(reference, Failure) else pickle.loads(reference)
-        self._tasks[key] = TaskMemory(task_dag, copies, oracle)
+        constants = copies_beyond_l2(task_dag, self._target, self._options.cache_state)
+        self._tasks[key] = TaskMemory(task_dag, copies, oracle, constants)
 
     def measure(self, request: TimingRequest, best_s: float) -> MeasureResult:
         """Load one kernel, take a burst of samples, check it where the options say so."""
@@ -115,15 +116,15 @@ class TimingWorker:
     ) -> LoadedKernel:
         layouts = packings(self._sketches[request.sketch], request.values)
         arrays: list[Array] = []
-        constants: list[Array] = []
-        for argument in kernel.arguments:
+        constants: dict[int, tuple[Array, ...]] = {}
+        for position, argument in enumerate(kernel.arguments):
             if argument.scope == "output":
                 arrays.append(task.output(argument))
                 continue
-            array = task.input(argument, layouts.get(argument.name))
-            arrays.append(array)
+            copies = task.input(argument, layouts.get(argument.name))
+            arrays.append(copies[0])
             if argument.scope == "constant":
-                constants.append(array)
+                constants[position] = copies
         return LoadedKernel(kernel, [*arrays, self._scratch(kernel.workspace_bytes)], constants)
 
     def _scratch(self, size: int) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -39,18 +39,34 @@ class LoadedKernel:
 
     Attributes:
         arrays: one per argument of the kernel, in its order, then the workspace.
-        constants: the arrays among them that are constants.
+        constants: copies of the constants, by position among the arrays; the first is in
+            ``arrays``.
+        blocks: argument blocks, one per set of copies of the constants.
         outputs: how many of them are outputs; they are the last before the workspace.
     """
 
-    def __init__(self, kernel: Kernel, arrays: Sequence[Array], constants: Sequence[Array]) -> None:
+    def __init__(
+        self, kernel: Kernel, arrays: Sequence[Array], constants: Mapping[int, Sequence[Array]]
+    ) -> None:
         self.library: Library = load([kernel])
         self.address = self.library.address(kernel.symbol)
         self.arrays = tuple(arrays)
-        self.constants = tuple(constants)
+        self.constants = dict(constants)
         self.outputs = sum(argument.scope == "output" for argument in kernel.arguments)
+        sets = max((len(copies) for copies in constants.values()), default=1)
+        self.blocks = tuple(self._block(number) for number in range(sets))
+        self._turn = 0
+
+    def _block(self, number: int) -> ctypes.Array[ctypes.c_void_p]:
         pointers = [array.ctypes.data for array in self.arrays]
-        self.pointers = (ctypes.c_void_p * len(pointers))(*pointers)
+        for position, copies in self.constants.items():
+            pointers[position] = copies[number % len(copies)].ctypes.data
+        return (ctypes.c_void_p * len(pointers))(*pointers)
+
+    def next_block(self) -> ctypes.Array[ctypes.c_void_p]:
+        """The argument block whose constants were used longest ago."""
+        self._turn = (self._turn + 1) % len(self.blocks)
+        return self.blocks[self._turn]
 
 
 class Harness:
@@ -65,18 +81,18 @@ class Harness:
         on_memory = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
         self._time = signature(self._library.address("time_kernel"))
         self._flush = on_memory(self._library.address("flush_lines"))
-        self._stream = on_memory(self._library.address("stream_l2"))
-        # Twice L2, so that nothing older survives an imperfect replacement policy.  Not zeros:
-        # pages that were never written are all one physical page.
-        self._evict = np.ones(2 * target.l2_bytes, dtype=np.uint8)
 
     def run(self, kernel: LoadedKernel, runs: int, state: CacheState) -> float:
-        """Mean seconds of ``runs`` executions one after another, after preparing the caches."""
-        if state == "l2_cold":
-            self._stream(self._evict.ctypes.data, self._evict.nbytes)
-        elif state == "dram_cold":
-            for array in kernel.constants:
-                self._flush(array.ctypes.data, array.nbytes)
+        """Mean seconds of ``runs`` executions one after another, after preparing the caches.
+
+        In a network the activations of a layer were just written, its constants were last read one
+        inference ago: "l2_cold" takes the copy of the constants that was used longest ago, which
+        the copies used since have pushed out of every core's L2.
+        """
+        block = kernel.next_block() if state == "l2_cold" else kernel.blocks[0]
+        if state == "dram_cold":
+            for copies in kernel.constants.values():
+                self._flush(copies[0].ctypes.data, copies[0].nbytes)
         nanoseconds = np.zeros(1, dtype=np.int64)
-        self._time(kernel.address, ctypes.addressof(kernel.pointers), runs, nanoseconds.ctypes.data)
+        self._time(kernel.address, ctypes.addressof(block), runs, nanoseconds.ctypes.data)
         return max(float(nanoseconds[0]), 1.0) * 1e-9 / runs

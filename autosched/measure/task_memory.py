@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import Final
 
 import numpy as np
 
 from autosched.measure.errors import MeasureError
 from autosched.measure.execution import Array, aligned_copy, aligned_empty
-from autosched.measure.result import Failure
+from autosched.measure.result import CacheState, Failure
 from codegen.kernel import Argument
 from sketch.dag import ComputeDAG, output_name, output_shape
+from sketch.dtypes import size_of
 from sketch.packing import Packing
 from sketch.reference import Reference
+from sketch.target import Target
+from sketch.tensor import Placeholder
 
 # Bytes of packed constants that are kept for the next candidate that packs the same way.
 _PACKED_BYTES: Final = 256 << 20
+# A few small constants need no more copies: what is left in L2 is a negligible part of the work.
+_MOST_COPIES: Final = 64
 
 
 @dataclass(slots=True)
@@ -26,14 +32,16 @@ class TaskMemory:
     Attributes:
         reference: the oracle's result, or why there is none.
         inputs: one array per placeholder, by name, in the placeholder's shape.
-        packed: packed constants by (name, packing), oldest first.
+        copies: how many copies of every constant are kept (see ``copies_beyond_l2``).
+        packed: copies of constants by (name, packing), oldest first.
         outputs: by (name, dtype, shape).
     """
 
     dag: ComputeDAG
     inputs: dict[str, Array]
     reference: Reference | Failure
-    packed: dict[tuple[str, str], Array] = field(default_factory=dict)
+    copies: int = 1
+    packed: dict[tuple[str, str], tuple[Array, ...]] = field(default_factory=dict)
     outputs: dict[tuple[str, str, tuple[int, ...]], Array] = field(default_factory=dict)
 
     @property
@@ -41,25 +49,30 @@ class TaskMemory:
         """Shapes of the results by name."""
         return {output_name(tensor): output_shape(tensor) for tensor in self.dag.outputs}
 
-    def input(self, argument: Argument, packing: Packing | None) -> Array:
-        """The array for an input or a constant; packed constants are kept."""
+    def input(self, argument: Argument, packing: Packing | None) -> tuple[Array, ...]:
+        """The array for an input, or the copies of a constant; constants are kept."""
         if argument.name not in self.inputs:
             raise MeasureError(
                 f"the kernel wants {argument.name!r}, which is no input of the task",
                 hint=f"inputs: {', '.join(self.inputs)}",
             )
         plain = self.inputs[argument.name]
-        if packing is None:
-            return _of_size(plain, argument)
-        key = (argument.name, packing.key)
+        if argument.scope != "constant":
+            return (_of_size(plain, argument),)
+        key = (argument.name, "plain" if packing is None else packing.key)
         if key not in self.packed:
-            self._make_room(plain.nbytes)
-            self.packed[key] = aligned_copy(packing.apply(plain))
-        return _of_size(self.packed[key], argument)
+            self._make_room(plain.nbytes * self.copies)
+            array = plain if packing is None else packing.apply(plain)
+            self.packed[key] = tuple(aligned_copy(array) for _ in range(self.copies))
+        for copy in self.packed[key]:
+            _of_size(copy, argument)
+        return self.packed[key]
 
     def _make_room(self, size: int) -> None:
-        while self.packed and size + sum(a.nbytes for a in self.packed.values()) > _PACKED_BYTES:
-            self.packed.pop(next(iter(self.packed)))
+        kept = sum(copy.nbytes for copies in self.packed.values() for copy in copies)
+        while self.packed and size + kept > _PACKED_BYTES:
+            oldest = self.packed.pop(next(iter(self.packed)))
+            kept -= sum(copy.nbytes for copy in oldest)
 
     def output(self, argument: Argument) -> Array:
         """The array for an output, filled with what no kernel writes: NaN, or the least integer."""
@@ -72,6 +85,18 @@ class TaskMemory:
         elif array.dtype.kind == "i":
             array.fill(np.iinfo(array.dtype).min)
         return array
+
+
+def copies_beyond_l2(dag: ComputeDAG, target: Target, state: CacheState) -> int:
+    """Copies of a task's constants that together overflow every core's L2 twice; 1 unless the
+    state asks for constants that are not in L2.
+    """
+    if state != "l2_cold":
+        return 1
+    placeholders = [t.op for t in dag.inputs if isinstance(t.op, Placeholder) and t.op.constant]
+    size = sum(prod(op.shape) * size_of(op.dtype) for op in placeholders)
+    wanted = 2 * target.l2_bytes * target.threads
+    return min(_MOST_COPIES, 1 + -(-wanted // max(size, 1)))
 
 
 def _of_size(array: Array, argument: Argument) -> Array:
