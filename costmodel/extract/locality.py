@@ -16,7 +16,8 @@ Columns = dict[str, Quantity]
 
 def capacities(target: Target) -> dict[str, int]:
     """Bytes by cache."""
-    return dict(zip(CACHES, (target.l1_bytes, target.l2_bytes, target.l3_bytes), strict=True))
+    last = target.l3_bytes or target.l2_bytes  # GPUs have no third level
+    return dict(zip(CACHES, (target.l1_bytes, target.l2_bytes, last), strict=True))
 
 
 def cache_traffic(analysis: Analysis, executed: Quantity) -> dict[str, list[Floats]]:

@@ -35,12 +35,14 @@ def compile_programs(sources: Sequence[CudaSource], folder: Path) -> list[Progra
     assert COMPILER is not None
     parts = ['#include "cuda_cpu.h"']
     for number, source in enumerate(sources):
-        parts.append(f"namespace program_{number} {{\n{source.text}\n}}")
+        # With C linkage, kernels of the same name would be one function.
+        text = source.text.replace('extern "C" ', "")
+        parts.append(f"namespace program_{number} {{\n{text}\n}}")
         parts += [_wrapper(launch, number) for launch in source.launches]
-    text = folder / "programs.cpp"
-    text.write_text("\n".join(parts), encoding="utf-8")
+    program = folder / "programs.cpp"
+    program.write_text("\n".join(parts), encoding="utf-8")
     library = folder / "programs.so"
-    command = [COMPILER, *_FLAGS, f"-I{_HEADERS}", str(text), "-o", str(library)]
+    command = [COMPILER, *_FLAGS, f"-I{_HEADERS}", str(program), "-o", str(library)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:4000]
     loaded = ctypes.CDLL(str(library))

@@ -1,0 +1,113 @@
+"""The text of CUDA programs, run on the CPU, equals the oracle in both orders of threads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codegen.cuda.build import emit
+from sketch.dag import ComputeDAG
+from sketch.interpret import interpret
+from tests.cuda_programs import GPU, MATMUL, feasible_nests, matmul_nest
+from tests.emulation.emulate import COMPILER, EmulationError, Program, compile_programs
+from tests.workloads import (
+    WORKLOADS,
+    batch_matmul_dag,
+    conv2d_relu,
+    dense_relu,
+    matmul_dag,
+    random_inputs,
+)
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run CUDA text with")
+
+# Primes and ones: tails on every axis, tiles larger than extents.
+TAILS: Mapping[str, Callable[[], ComputeDAG]] = {
+    "matmul 17 19 23": lambda: matmul_dag(17, 19, 23),
+    "matmul 31 29 37": lambda: matmul_dag(31, 29, 37),
+    "matmul 1 41 13": lambda: matmul_dag(1, 41, 13),
+    "matmul 47 43 1": lambda: matmul_dag(47, 43, 1),
+    "dense_relu 13 37 29": lambda: dense_relu(13, 37, 29),
+    "batch_matmul 3 7 11 5": lambda: batch_matmul_dag(3, 7, 11, 5),
+    "conv2d 11 5 7 stride 2": lambda: conv2d_relu(11, 5, 7, 3, 2, 1),
+    "conv2d 7 3 11 kernel 5": lambda: conv2d_relu(7, 3, 11, 5, 1, 2),
+}
+CASES = {**WORKLOADS, **TAILS}
+_ROWS = 3
+
+Programs = Mapping[str, tuple[ComputeDAG, list[Program]]]
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    """Random feasible rows of every sketch of every case, compiled as one library."""
+    rng = np.random.default_rng(0)
+    dags = {name: make() for name, make in CASES.items()}
+    sources = {
+        name: [emit(nest, GPU) for nest in feasible_nests(dag, _ROWS, rng)]
+        for name, dag in dags.items()
+    }
+    every = [source for found in sources.values() for source in found]
+    made = iter(compile_programs(every, tmp_path_factory.mktemp("cuda")))
+    return {name: (dag, [next(made) for _ in sources[name]]) for name, dag in dags.items()}
+
+
+def error_of(result: np.ndarray, expected: np.ndarray) -> float:
+    """Relative to the largest value; infinite where NaN or infinities differ."""
+    found, wanted = result.astype(np.float64), np.asarray(expected, np.float64)
+    finite = np.isfinite(wanted)
+    if not np.array_equal(found[~finite], wanted[~finite], equal_nan=True):
+        return np.inf
+    scale = max(np.abs(wanted[finite]).max(initial=0.0), 1e-9)
+    return float(np.abs(found[finite] - wanted[finite]).max(initial=0.0) / scale)
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_programs_equal_the_oracle(name: str, programs: Programs, rng: np.random.Generator) -> None:
+    dag, made = programs[name]
+    inputs = random_inputs(dag, rng)
+    expected = interpret(dag, inputs)
+    assert made
+    for program in made:
+        forward, backward = program.run(inputs), program.run(inputs, reverse=True)
+        for key, value in forward.items():
+            assert np.array_equal(value, backward[key]), f"{key} depends on the order of threads"
+            assert error_of(value, expected[key].reshape(value.shape)) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["matmul 17 19 23", "conv2d 11 5 7 stride 2"])
+def test_dropped_guards_do_not_show_with_infinite_inputs(
+    name: str, programs: Programs, rng: np.random.Generator
+) -> None:
+    dag, made = programs[name]
+    inputs = random_inputs(dag, rng)
+    for array in inputs.values():
+        array.reshape(-1)[::7] = np.inf
+    with np.errstate(all="ignore"):
+        expected = interpret(dag, inputs)
+    for program in made:
+        for key, value in program.run(inputs).items():
+            assert error_of(value, expected[key]) < 1e-5
+
+
+def test_missing_and_divergent_barriers_are_noticed(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    source = emit(matmul_nest(), GPU)
+    assert source.text.count("__syncthreads();") == 2
+    none = re.sub(r"__syncthreads\(\);", "", source.text)
+    some = source.text.replace("__syncthreads();", "if (thread < 5) __syncthreads();", 1)
+    sources = [replace(source, text=text) for text in (source.text, none, some)]
+    right, racing, divergent = compile_programs(sources, tmp_path)
+    inputs = random_inputs(matmul_dag(*MATMUL), rng)
+    both = [right.run(inputs)["C"], right.run(inputs, reverse=True)["C"]]
+    assert np.array_equal(both[0], both[1])
+    raced = [racing.run(inputs)["C"], racing.run(inputs, reverse=True)["C"]]
+    assert not np.array_equal(raced[0], raced[1])
+    with pytest.raises(EmulationError, match="some threads do not reach a barrier"):
+        divergent.run(inputs)

@@ -1,0 +1,78 @@
+"""CUDA text compiled to machine code, without a GPU."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codegen.cuda.build import build, emit
+from codegen.cuda.kernel import Resources
+from codegen.cuda.nvrtc import compile_source, missing_compiler, parse_resources
+from codegen.errors import CodegenError
+from sketch.gpu_targets import cuda_target
+from tests.cuda_programs import GPU, feasible_nests, matmul_nest
+from tests.workloads import WORKLOADS
+
+MISSING = missing_compiler()
+needs_nvrtc = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+
+LOG = """\
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'second' for 'sm_90'
+ptxas info    : Function properties for second
+    8 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads
+ptxas info    : Used 255 registers, used 0 barriers, 8 bytes cumulative stack size
+ptxas info    : Compiling entry function 'first' for 'sm_90'
+ptxas info    : Function properties for first
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 48 registers, used 1 barriers, 8192 bytes smem
+"""
+
+
+def test_resources_are_read_from_the_log() -> None:
+    found = parse_resources(LOG)
+    assert found == {
+        "second": Resources(255, 12, 16, 8, 0),
+        "first": Resources(48, 0, 0, 0, 8192),
+    }
+    assert found["second"].spills and not found["first"].spills
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_a_matrix_product_compiles(arch: str) -> None:
+    kernel = build(matmul_nest(), cuda_target(arch))
+    assert kernel.cubin.startswith(b"\x7fELF")
+    ((symbol, resources),) = kernel.resources
+    assert symbol == kernel.source.launches[0].symbol
+    assert resources.shared_bytes == 384
+    assert 8 < resources.registers <= 255
+    assert resources.stack_bytes == 0 and not kernel.spills
+    assert pickle.loads(pickle.dumps(kernel)) == kernel
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("name", ["softmax", "argmax", "row_sum", "concat", "stencil", "chain"])
+def test_programs_without_tiles_compile(name: str, rng: np.random.Generator) -> None:
+    nest = next(feasible_nests(WORKLOADS[name](), 1, rng))
+    kernel = build(nest, GPU)
+    assert len(kernel.resources) == len(kernel.source.launches) == len(nest.roots)
+
+
+@needs_nvrtc
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_random_rows_compile(name: str, rng: np.random.Generator) -> None:
+    for nest in feasible_nests(WORKLOADS[name](), 2, rng):
+        assert build(nest, GPU).cubin
+
+
+@needs_nvrtc
+def test_what_the_compiler_refuses_is_an_error_with_its_log() -> None:
+    source = emit(matmul_nest(), GPU)
+    broken = replace(source, text=source.text.replace("A_cache", "unknown", 1))
+    with pytest.raises(CodegenError, match=r"NVRTC refuses C for sm_90: .*undefined"):
+        compile_source(broken, "sm_90")
