@@ -144,5 +144,3 @@ def intensity_columns(analysis: Analysis) -> Columns:
     bottom = analysis.gather(intensity, lower)
     curve = bottom + weight * (analysis.gather(intensity, upper) - bottom)
     return {f"intensity{point}": row for point, row in enumerate(curve)}
-
-
