@@ -72,7 +72,7 @@ class SearchOptions:
     batch_trials: int = 32
     measured_share: float = 0.2
     sketch_rows: int = 256
-    model_trials: int = 16
+    model_trials: int = 4
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:

@@ -15,7 +15,7 @@ from autosched.search.evolution import evolve
 from autosched.search.measured import Measured
 from autosched.search.random_search import draw_unseen
 from autosched.search.sampling import sample_feasible
-from autosched.search.scorer import Scorer
+from autosched.search.scorer import Scorer, ranking
 from autosched.search.selection import Scored, pick
 from autosched.search.space import Space
 from sketch.population import Population, concat, deduplicate
@@ -25,6 +25,11 @@ _DRAFT_SHARE = 0.25
 # Rows a generation for each candidate wanted, up to the population: thinking about a batch should
 # not take longer than measuring it.
 _ROWS_A_TRIAL = 128
+# Share of the first batch that explores; it halves after this many successes, and so on.
+_CURIOSITY = 0.5
+_CURIOUS_TRIALS = 24
+# Exploring draws from the best one in so many samples.
+_GOOD = 2
 # A sketch may fill this many times its share of a batch.
 _QUOTA = 2.0
 
@@ -59,9 +64,11 @@ class EvolutionaryPolicy:
         """One round; see ``SearchPolicy``."""
         batch = self._next_seeds(count)
         shares = self._shares()
-        wanted = (count - len(batch)) * self._options.epsilon
-        at_random = int(wanted) + int(self._rng.random() < wanted % 1)
-        batch += self._evolved(count - len(batch) - at_random, shares)
+        at_random = self._portion(count - len(batch), self._options.epsilon)
+        curious = _CURIOSITY / (1.0 + self._measured.successes / _CURIOUS_TRIALS)
+        exploring = self._portion(count - len(batch) - at_random, curious)
+        batch += self._evolved(count - len(batch) - at_random - exploring, shares)
+        batch += self._explored(exploring, shares)
         batch += draw_unseen(self._measured, count - len(batch), shares, self._rng)
         return batch
 
@@ -76,6 +83,27 @@ class EvolutionaryPolicy:
         return sketch_shares(
             drafts, self._measured.best_of_sketches(), self._measured.trials_of_sketches()
         )
+
+    def _portion(self, count: int, share: float) -> int:
+        """``share`` of a batch, rounded at random."""
+        wanted = count * share
+        return min(count, int(wanted) + int(self._rng.random() < wanted % 1))
+
+    def _explored(self, count: int, shares: NDArray[np.float64]) -> list[Candidate]:
+        """Fresh samples that score well but were not evolved: what shows a model its mistakes."""
+        batch: list[Candidate] = []
+        wanted = self._rng.multinomial(count, shares)
+        for index in np.flatnonzero(wanted).tolist():
+            sketch = self._measured.sketches[index]
+            rows = sample_feasible(sketch, self._options.sketch_rows, self._rng)
+            rows = rows.take(np.flatnonzero(self._measured.unseen(rows)))
+            if not rows.count:
+                continue
+            good = ranking(rows, self._scorer.score(rows))[: max(1, rows.count // _GOOD)]
+            drawn = self._rng.permutation(good)[: wanted[index]]
+            batch += [Candidate(sketch, rows.row(n)) for n in drawn.tolist()]
+        self._measured.note_asked(batch)
+        return batch
 
     def _evolved(self, count: int, shares: NDArray[np.float64]) -> list[Candidate]:
         if count <= 0:

@@ -31,7 +31,7 @@ class Learner:
         model_trials: measured candidates at which model and draft weigh the same.
     """
 
-    def __init__(self, model: CostModel, model_trials: int = 16) -> None:
+    def __init__(self, model: CostModel, model_trials: int = 4) -> None:
         self._model, self._model_trials = model, model_trials
         self._dataset = Dataset()
         self._successes: dict[str, int] = {}
