@@ -150,14 +150,6 @@ class Arithmetic:
         mask = type_text("bool", width)
         return self.writer.emit(f"select {mask} {test}, {kind} {lhs}, {kind} {rhs}")
 
-    def select_mixed(
-        self, dtype: str, width: int, test_width: int, test: str, lhs: str, rhs: str
-    ) -> str:
-        """A select whose test is a scalar (``test_width`` 0) or has a lane each."""
-        kind = type_text(dtype, width)
-        mask = type_text("bool", test_width)
-        return self.writer.emit(f"select {mask} {test}, {kind} {lhs}, {kind} {rhs}")
-
     def fma(self, width: int, lhs: str, rhs: str, addend: str) -> str:
         """``lhs * rhs + addend``, in one rounding where the machine can."""
         return self.writer.intrinsic("fmuladd", "float", width, (lhs, rhs, addend))

@@ -90,7 +90,7 @@ class Loops:
         if not tests:
             emit()
             return
-        with self.flow.when(self.scope.in_ranges(tests)):
+        with self.flow.when(self.scope.in_ranges(tests)[0]):
             emit()
 
     def emit_clipped(self, predicates: list[Predicate], body: Nodes) -> None:

@@ -14,10 +14,14 @@ from sketch.loopnest import Affine, Buffer, Index
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Guard:
-    """When the current expression is really evaluated: a scalar condition and a lane mask."""
+    """When the current expression is really evaluated: a scalar condition and a lane mask.
+
+    ``spread`` is the condition once more, for all lanes, where that has been written already.
+    """
 
     condition: str | None = None
     mask: str | None = None
+    spread: str | None = None
 
 
 ALWAYS = Guard()
@@ -151,7 +155,7 @@ class Memory:
         kind = vector_type("i1", width)
         if guard.condition is None:
             return guard.mask or "splat (i1 true)"
-        uniform = self.splat(guard.condition, "i1", width)
+        uniform = guard.spread or self.splat(guard.condition, "i1", width)
         if guard.mask is None:
             return uniform
         return self.cached(("mask", uniform, guard.mask), f"and {kind} {uniform}, {guard.mask}")

@@ -206,8 +206,8 @@ class Scope:
         return self.hoist(level, ("ult", ordered, low - const, high - low),
                           f"icmp ult i64 {shifted}, {high - low}")
 
-    def in_ranges(self, ranges: list[tuple[Form, int, int]]) -> str:
-        """An i1: all of ``low <= form < high``."""
+    def in_ranges(self, ranges: list[tuple[Form, int, int]]) -> tuple[str, int]:
+        """An i1: all of ``low <= form < high``; and the level where it is known."""
         level, result = -1, ""
         for form, low, high in ranges:
             condition = self.in_range(form.dynamic, form.const, low, high)
@@ -218,4 +218,13 @@ class Scope:
                 result = self.hoist(deepest, ("and", result, condition),
                                     f"and i1 {result}, {condition}")
             level = deepest
-        return result
+        return result, level
+
+    def spread(self, condition: str, level: int) -> str:
+        """A condition as a mask of all lanes, written at the level where it is known."""
+        kind = f"<{self.width} x i1>"
+        first = self.hoist(level, ("first", condition, self.width),
+                           f"insertelement {kind} poison, i1 {condition}, i64 0")
+        return self.hoist(level, ("spread", condition, self.width),
+                          f"shufflevector {kind} {first}, {kind} poison, "
+                          f"<{self.width} x i32> zeroinitializer")

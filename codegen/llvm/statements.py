@@ -39,12 +39,14 @@ class Statements:
         tests = self._tests(store.predicates)
         if tests is None:
             return
-        condition = self.scope.in_ranges(tests.scalar) if tests.scalar else None
         mask = self._mask(tests)
-        in_memory = store.targets[0] in self.memory.bases
-        if condition is None or not in_memory:
-            guard = ALWAYS if condition is None and mask is None else Guard(condition, mask)
-            self._emit_guarded(store, guard)
+        if not tests.scalar:
+            self._emit_guarded(store, ALWAYS if mask is None else Guard(None, mask))
+            return
+        condition, level = self.scope.in_ranges(tests.scalar)
+        if store.targets[0] not in self.memory.bases:
+            spread = self.scope.spread(condition, level) if self.scope.width else None
+            self._emit_guarded(store, Guard(condition, mask, spread))
             return
         with self.flow.when(condition):
             self._emit_guarded(store, Guard(None, mask) if mask is not None else ALWAYS)
@@ -184,11 +186,11 @@ class Statements:
         width = self.scope.width
         ref = self.evaluator.operand(self.evaluator.convert(value, cell[0].dtype), width)
         if guard is not ALWAYS and ref != old.ref:
-            mask = guard.condition if guard.mask is None else self.memory.full_mask(guard, width)
+            # a scalar condition on vectors would become a branch
+            mask = self.memory.full_mask(guard, width) if width else guard.condition
             assert mask is not None
-            lanes = 0 if guard.mask is None else width
-            ref = self.arithmetic.select_mixed(cell[0].dtype, width, lanes, mask, ref,
-                                               self.evaluator.operand(old, width))
+            ref = self.arithmetic.select(cell[0].dtype, width, mask, ref,
+                                         self.evaluator.operand(old, width))
         cells[cell] = Value(ref, cell[0].dtype, width)
 
     def _store(self, target: Buffer, store: Store, value: Value, guard: Guard) -> None:

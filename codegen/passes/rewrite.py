@@ -250,12 +250,31 @@ def instructions(nodes: Nodes) -> int:
     """About the vector instructions of the straight-line code of a nest."""
     total = 0
     for store, loops in stores(nodes):
-        count = _operations(store)
-        for loop in loops:
-            if loop.kind is LoopKind.UNROLLED:
-                count *= int(loop.extent)
-        total += count
+        unrolled = [loop for loop in loops if loop.kind is LoopKind.UNROLLED]
+        total += _operations(store) * _copies(unrolled)
+        for load in store_loads(store):
+            if load.buffer.scope is Scope.LOCAL:
+                continue
+            # an element is loaded once for all copies that differ in other variables
+            used = {var for index in load.indices for var in index_variables(index)}
+            total += _copies([loop for loop in unrolled if loop.var in used])
     return total
+
+
+def _copies(loops: list[Loop]) -> int:
+    count = 1
+    for loop in loops:
+        count *= int(loop.extent)
+    return count
+
+
+def index_variables(index: Index) -> set[LoopVar]:
+    """The loop variables that an index depends on."""
+    if isinstance(index, Affine):
+        return {var for var, _ in index.terms}
+    inner = {var for load in buffer_loads(index.expr) for i in load.indices
+             for var in index_variables(i)}
+    return inner | set(free_values(index.expr))
 
 
 def _operations(store: Store) -> int:

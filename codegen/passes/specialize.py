@@ -105,7 +105,7 @@ class _Specializer:
                     size += grown
                     body = trial
                     break
-        return body
+        return _roll_undecided(body, outer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +258,36 @@ def _unroll_reductions(node: Node, predicates: list[Predicate], outer: Outer) ->
                           {v: (o.low, o.high) for v, o in outer.items()})
 
 
-def _reroll(node: Node, wanted: set[LoopVar]) -> Node:
+def _roll_undecided(nodes: Nodes, outer: Outer) -> Nodes:
+    """Roll up unrolled reduce loops in copies whose predicates stay dynamic: the masks of many
+    unrolled iterations do not fit the registers.
+    """
+    new: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Branch):
+            cases = tuple(
+                replace(case, body=_roll_undecided(
+                    case.body, _narrowed(outer, node.var, case.low, case.high)))
+                for case in node.cases)
+            new.append(Branch(node.var, cases))
+            continue
+        dynamic = [p for p in _undecided(node, outer) if variables(p.index) & _moving(node, outer)]
+        rolled = {var for p in dynamic for var in variables(p.index)}
+        new.append(_reroll(node, rolled, unroll=False) if dynamic else node)
+    return tuple(new)
+
+
+def _moving(node: Node, outer: Outer) -> set[LoopVar]:
+    """Variables that have several values at run time, around and inside a unit."""
+    inside = {n.var for n in walk((node,)) if isinstance(n, Loop) and is_dynamic(n)}
+    return inside | {var for var, known in outer.items() if known.low < known.high}
+
+
+def _reroll(node: Node, wanted: set[LoopVar], unroll: bool = True) -> Node:
     if isinstance(node, Loop) and node.axis_kind == "reduce" and not node.clip:
-        if node.var in wanted and is_dynamic(node) and int(node.extent) <= _UNROLL_TRIPS:
+        small = int(node.extent) <= _UNROLL_TRIPS
+        if unroll and node.var in wanted and is_dynamic(node) and small:
             node = replace(node, kind=LoopKind.UNROLLED)
         elif node.var not in wanted and node.kind is LoopKind.UNROLLED:
             node = replace(node, kind=LoopKind.SERIAL)
-    return map_body(node, lambda body: tuple(_reroll(child, wanted) for child in body))
+    return map_body(node, lambda body: tuple(_reroll(child, wanted, unroll) for child in body))
