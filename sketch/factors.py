@@ -9,6 +9,17 @@ _DENSE: Final = 32
 
 
 @lru_cache(maxsize=4096)
+def power_choices(extent: int, limit: int | None = None) -> tuple[int, ...]:
+    """Powers of two up to ``extent`` (and ``limit``), and the extent itself.
+
+    For GPUs: threads come in warps, shared memory in banks, both in powers of two.
+    """
+    top = extent if limit is None else min(extent, limit)
+    powers = {1 << n for n in range(top.bit_length()) if 1 << n <= top}
+    return tuple(sorted(powers | ({extent} if extent <= top else set())))
+
+
+@lru_cache(maxsize=4096)
 def tile_choices(extent: int, limit: int | None = None) -> tuple[int, ...]:
     """Ascending trip counts to try for one tile level of an axis of ``extent``.
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from sketch.dag import ComputeDAG
 from sketch.decision import Decision, TileChain
-from sketch.factors import tile_choices
+from sketch.factors import power_choices, tile_choices
 from sketch.loopnest import LoopKind
 from sketch.program import Program, StagePlan, replay
 from sketch.steps import Factor, Step, step_to_json
@@ -64,7 +64,10 @@ class Sketch:
             return tuple(c for c in _REDUCE_UNROLL if c <= node.extent)
         fixed = fixed_product(factors)
         extent = -(-node.extent // fixed)
-        return tile_choices(extent, self.target.registers if unrolled else None)
+        limit = self.target.registers if unrolled else None
+        if self.target.kind == "cuda":
+            return power_choices(extent, limit)
+        return tile_choices(extent, limit)
 
     @cached_property
     def unrolled(self) -> frozenset[str]:
