@@ -13,8 +13,9 @@ from sketch.target import Target
 class Argument:
     """A buffer that the caller passes.
 
-    ``shape`` is the shape as stored (packed for packed constants), row-major and dense;
-    ``alignment`` is in bytes.
+    ``shape`` is the shape as stored (packed for packed constants), row-major and dense.
+    ``alignment`` (bytes) is what the kernel is fastest with: vectors then never cross a cache line.
+    Any address that suits the dtype is correct.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Kernel:
     instructions: int
 
 
+_CACHE_LINE = 64
 _SCOPES: dict[Scope, Literal["input", "constant", "output"]] = {
     Scope.INPUT: "input", Scope.CONSTANT: "constant", Scope.OUTPUT: "output",
 }
@@ -60,4 +62,4 @@ def stored_shape(buffer: Buffer) -> tuple[int, ...]:
 def argument_of(buffer: Buffer) -> Argument:
     """The argument that holds a buffer."""
     return Argument(buffer.name, buffer.dtype, stored_shape(buffer), _SCOPES[buffer.scope],
-                    alignment=4 if buffer.dtype != "int64" else 8)
+                    alignment=_CACHE_LINE)

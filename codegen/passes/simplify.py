@@ -13,6 +13,7 @@ from codegen.passes.affine import Ranges, constant, decide, interval, loop_range
 from codegen.passes.rewrite import Nodes, map_body, map_expr, substitute
 from sketch.expr import COMPARISON, Binary, Const, Expr, Reducer, Select
 from sketch.loopnest import (
+    UNBOUNDED,
     Affine,
     AffineValue,
     Allocate,
@@ -25,8 +26,6 @@ from sketch.loopnest import (
     Predicate,
     Store,
 )
-
-_ANY = 1 << 62
 
 
 def simplify(nest: LoopNest) -> LoopNest:
@@ -142,8 +141,8 @@ def _comparison(op: str, difference: Affine) -> list[Predicate] | None:
     """``difference op 0`` as predicates."""
     if op == "ne":
         return None
-    low = {"ge": 0, "gt": 1, "eq": 0}.get(op, -_ANY)
-    high = {"lt": 0, "le": 1, "eq": 1}.get(op, _ANY)
+    low = {"ge": 0, "gt": 1, "eq": 0}.get(op, -UNBOUNDED)
+    high = {"lt": 0, "le": 1, "eq": 1}.get(op, UNBOUNDED)
     return [Predicate(difference, low, high)]
 
 

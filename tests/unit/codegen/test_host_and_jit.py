@@ -12,6 +12,7 @@ from codegen.build import build, symbol_of
 from codegen.driver import build_driver
 from codegen.host import INSTRUCTION_SETS, cache_sizes, cpu_target, host_target
 from codegen.kernel import stored_shape
+from codegen.llvm import jit
 from codegen.llvm.jit import aligned_workspace, check_host, load, pointers
 from sketch.errors import TargetError
 from sketch.loopnest import Buffer, Scope
@@ -52,6 +53,13 @@ def test_load_refuses_another_architecture() -> None:
     kernel = build(NEST, cpu_target("cpu-neon", 1))
     with pytest.raises(TargetError, match="cannot run here"):
         load([kernel])
+
+
+def test_missing_openmp_runtime_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "_OPENMP", "libgomp-of-nowhere.so")
+    jit.load_openmp.cache_clear()
+    with pytest.raises(TargetError, match=r"libgomp1.*threads=1"):
+        load([build(NEST, host_target(2))])
 
 
 def test_unknown_symbol() -> None:
