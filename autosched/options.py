@@ -71,7 +71,7 @@ class SearchOptions:
     epsilon: float = 0.05
     batch_trials: int = 32
     measured_share: float = 0.2
-    sketch_rows: int = 256
+    sketch_rows: int = 384
     model_trials: int = 4
 
     def __post_init__(self) -> None:
