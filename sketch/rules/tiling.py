@@ -1,5 +1,8 @@
 """Multi-level tiling of a reduction, fused with its element-wise consumer.
 
+A structure names the tile levels from outside in, S for spatial and R for reduce loops.  The last
+S is the register tile; those before the first R belong to the consumer, the outermost is parallel.
+
 structure "SSSRS":                       structure "SSRSRS":
 parallel S0 of the consumer              parallel S0 of the consumer
 S1, S2                                   S1
@@ -10,10 +13,12 @@ consumer on the register tile            consumer on the tile
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from sketch.access import needs_tiling
+from sketch.errors import ScheduleError
 from sketch.expr import Axis
 from sketch.loopnest import LoopKind
 from sketch.program import Program, StagePlan
@@ -29,6 +34,7 @@ from sketch.steps import Annotate, ComputeAt, Factor, Reorder, Split, Step
 
 REGISTER_TILE: Final = "SSSRS"
 CACHE_TILE: Final = "SSRSRS"
+_STRUCTURE: Final = re.compile(r"(S+)R(SR)?S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,14 @@ class MultiLevelTilingWithFusion:
     structures: tuple[str, ...] = (REGISTER_TILE, CACHE_TILE)
 
     eager: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for structure in self.structures:
+            if _STRUCTURE.fullmatch(structure) is None:
+                raise ScheduleError(
+                    f"no tile structure {structure!r}",
+                    hint='one or more S, then "RS" or "RSRS", such as SSSRS or SSRSRS',
+                )
 
     def applies(self, state: State, stage: StagePlan) -> Verdict:
         """Spatial stages that read a pending reduction element by element."""
@@ -91,27 +105,38 @@ class _Tiling:
     def apply(self) -> State:
         host, inner = self.host.op.name, self.inner.op.name
         state = self.state.then(*self._split_host())
-        levels = 3 if self.structure == REGISTER_TILE else 2
-        outer = [loop for level in range(levels) for loop in self._host_level(level)]
-        rest = [] if self.structure == REGISTER_TILE else self._host_level(2)
-        tile = self._host_level(3)
+        around = self.structure.index("R")
+        outer = [loop for level in range(around) for loop in self._host_level(level)]
+        rest = [x for level in range(around, self._last) for x in self._host_level(level)]
+        tile = self._host_level(self._last)
         vector = self._vector_pair()[0]
-        order = (*outer, *rest, *tile, f"{vector.name}.4")
+        lane = f"{vector.name}.{self._last + 1}"
+        order = (*outer, *rest, *tile, lane)
         state = state.then(
             Reorder(host, order),
             *(Annotate(host, loop, LoopKind.PARALLEL.value) for loop in self._host_level(0)),
             *(Annotate(host, loop, LoopKind.UNROLLED.value) for loop in tile),
-            Annotate(host, f"{vector.name}.4", LoopKind.VECTORIZED.value),
+            Annotate(host, lane, LoopKind.VECTORIZED.value),
             ComputeAt(inner, host, outer[-1]),
         )
         return state.then(*self._schedule_inner()).done([host, inner])
 
+    @property
+    def _last(self) -> int:
+        """Level of the register tile in the consumer."""
+        return self.structure.count("S") - 1
+
+    @property
+    def _in_registers(self) -> bool:
+        """Whether the whole reduction runs on one register tile."""
+        return self.structure.count("R") == 1
+
     def panel(self) -> Panel:
         """The loops of the reduction that walk the vector axis within a register tile."""
         host_axis, axis = self._vector_pair()
-        first = 0 if self.structure == REGISTER_TILE else 1
+        first = 0 if self._in_registers else 1
         loops = (f"{axis.name}.{first}", f"{axis.name}.{first + 1}")
-        return Panel(loops, (self._names(host_axis)[2], self._lanes()))
+        return Panel(loops, (self._names(host_axis)[-1], self._lanes()))
 
     def _vector_pair(self) -> tuple[Axis, Axis]:
         axis = vector_axis(self.host.op)
@@ -126,7 +151,8 @@ class _Tiling:
         return axis.extent > 1
 
     def _names(self, axis: Axis) -> tuple[Factor, ...]:
-        return tuple(f"{self.host.op.name}.{axis.name}@{level}" for level in (1, 2, 3))
+        levels = range(1, self._last + 1)
+        return tuple(f"{self.host.op.name}.{axis.name}@{level}" for level in levels)
 
     def _split_host(self) -> list[Step]:
         vector = self._vector_pair()[0]
@@ -148,15 +174,15 @@ class _Tiling:
             if a is not vector and (level == 0 or self._is_split(a))
         ]
         mine = [f"{vector.name}.{level}"]
-        return mine + others if self.vector_outside and level < 3 else others + mine
+        return mine + others if self.vector_outside and level < self._last else others + mine
 
     def _schedule_inner(self) -> list[Step]:
-        name, register = self.inner.op.name, self.structure == REGISTER_TILE
+        name, register = self.inner.op.name, self._in_registers
         vector = self._vector_pair()[1]
         steps: list[Step] = []
         cache_loops, tile_loops = [], []
         for host_axis, axis in zip(self.host.op.axes, self.inner.op.axes, strict=True):
-            factors: tuple[Factor, ...] = () if register else (self._names(host_axis)[2],)
+            factors: tuple[Factor, ...] = () if register else (self._names(host_axis)[-1],)
             if axis is vector:
                 factors = (*factors, self._lanes())
             elif not self._is_split(axis):
@@ -184,7 +210,7 @@ class _Tiling:
         split = longest(axes)
         unroll = f"{name}.{split.name}@unroll"
         others = [f"{a.name}.0" for a in axes if a is not split]
-        if self.structure == REGISTER_TILE:
+        if self._in_registers:
             inside = [*others, f"{split.name}.0", f"{split.name}.1"]
             return [], inside, [Split(name, split.name, (unroll,))]
         factors: tuple[Factor, ...] = (f"{name}.{split.name}@1", unroll)

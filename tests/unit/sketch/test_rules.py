@@ -6,18 +6,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from sketch.errors import ScheduleError
 from sketch.gpu_targets import cuda_target
+from sketch.interpret import interpret
+from sketch.lower import lower
+from sketch.nest_interpreter import run_nest
+from sketch.packing import packings
+from sketch.population import sample
 from sketch.program import StagePlan
 from sketch.rules.generate import MAX_SKETCHES, default_rules, generate
 from sketch.rules.inline import InlineStage
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
 from sketch.rules.tiling import REGISTER_TILE, MultiLevelTilingWithFusion
+from sketch.verify import verify
 from tests.targets import AVX512, SMALL
-from tests.workloads import WORKLOADS, conv2d_relu, matmul_dag
+from tests.workloads import WORKLOADS, conv2d_relu, matmul_dag, random_inputs
 
 
 def test_sketches_of_every_workload(golden: Callable[[str, str], None]) -> None:
@@ -85,6 +92,31 @@ def test_tile_structures_are_an_option() -> None:
         for rule in default_rules(AVX512)
     )
     assert len(generate(matmul_dag(), AVX512, rules)) < len(generate(matmul_dag(), AVX512))
+
+
+@pytest.mark.parametrize("structure", ["SRS", "SSRS", "SSSSRS", "SRSRS", "SSSRSRS"])
+def test_the_number_of_tile_levels_is_free(structure: str, rng: np.random.Generator) -> None:
+    """Any number of outer levels gives programs that compute the same."""
+    rules = (MultiLevelTilingWithFusion(structures=(structure,)), *default_rules(SMALL))
+    dag = matmul_dag(7, 9, 5)
+    inputs = random_inputs(dag, rng)
+    expected = interpret(dag, inputs)["C"]
+    for sketch in generate(dag, SMALL, rules):
+        levels = structure.count("S")
+        assert sketch.program.stage("C").splits["i"][-1] == f"C.i@{levels - 1}"
+        row = sample(sketch, 1, rng).row(0)
+        nest = lower(sketch, row)
+        verify(nest)
+        layouts = packings(sketch, row)
+        packed = {k: layouts[k].apply(a) if k in layouts else a for k, a in inputs.items()}
+        got = run_nest(nest, packed)["C"].reshape(expected.shape)
+        assert np.allclose(got, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("structure", ["", "RS", "SSR", "SRRS", "SRSRSRS", "SXRS"])
+def test_other_structures_are_refused(structure: str) -> None:
+    with pytest.raises(ScheduleError, match="no tile structure"):
+        MultiLevelTilingWithFusion(structures=(structure,))
 
 
 def test_rules_that_leave_a_stage_out_are_an_error() -> None:
