@@ -1,9 +1,11 @@
 """Tensors and the stages that compute them: ``placeholder``, ``compute``, ``reduce_axis``.
 
-A = placeholder((M, K), name="A")
-B = placeholder((K, N), name="B", constant=True)
-k = reduce_axis(K)
-C = compute((M, N), lambda i, j: sum_(A[i, k] * B[k, j], axis=k), name="C")
+A matrix product reads
+
+    A = placeholder((M, K), name="A")
+    B = placeholder((K, N), name="B", constant=True)
+    k = reduce_axis(K)
+    C = compute((M, N), lambda i, j: sum(A[i, k] * B[k, j], axis=k), name="C")
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Multi-level tiling for GPUs: SSSRRSRS with operands in shared memory.
 
-block S0, virtual thread S1, thread S2 of the consumer
-acc = 0                                        (registers)
-R0:  A.cache, B.cache <- tiles of A and B      (shared memory, all threads together)
-R1, S3, R2, S4:  acc += A.cache * B.cache
-S3, S4: consumer of acc
+The consumer's loops are bound to blocks and threads; the reduction runs inside a thread.
+
+    block S0, virtual thread S1, thread S2 of the consumer
+      acc = 0                                        (registers)
+      R0:  A.cache, B.cache <- tiles of A and B      (shared memory, all threads together)
+        R1, S3, R2, S4:  acc += A.cache * B.cache
+      S3, S4: consumer of acc
 """
 
 from __future__ import annotations

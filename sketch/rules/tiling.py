@@ -3,12 +3,12 @@
 A structure names the tile levels from outside in, S for spatial and R for reduce loops.  The last
 S is the register tile; those before the first R belong to the consumer, the outermost is parallel.
 
-structure "SSSRS":                       structure "SSRSRS":
-parallel S0 of the consumer              parallel S0 of the consumer
-S1, S2                                   S1
-acc = 0        (register tile)           acc = 0           (tile in cache)
-R: acc += ...  (S3 unrolled)             R0, S2, R1: acc += ...  (S3 unrolled)
-consumer on the register tile            consumer on the tile
+    structure "SSSRS":                       structure "SSRSRS":
+      parallel S0 of the consumer              parallel S0 of the consumer
+        S1, S2                                   S1
+          acc = 0        (register tile)           acc = 0           (tile in cache)
+          R: acc += ...  (S3 unrolled)             R0, S2, R1: acc += ...  (S3 unrolled)
+          consumer on the register tile            consumer on the tile
 """
 
 from __future__ import annotations
