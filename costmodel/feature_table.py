@@ -174,6 +174,7 @@ _PACKING: Final = _group(
     "packing",
     ("constant_bytes", "B", "bytes of constants the statement reads, as stored"),
     ("packed_constants", "1", "constants that are packed"),
+    ("prefetched_bytes", "B", "bytes of constants that are fetched into L2 ahead of their use"),
     ("packing_waste", "1", "stored / original elements of the packed constants"),
 )
 _HARDWARE: Final = _group(

@@ -110,7 +110,8 @@ class Buffer:
     ``steps[d]`` is the granularity of dimension d: only multiples of it are ever indexed (the block
     index of a packed tensor, kept in units of elements).
     ``size`` is the number of elements in memory (for a packed buffer less than the product of
-    ``shape``).
+    ``shape``).  ``ahead``: with every vector that is read, the one so many elements further on is
+    fetched into L2 (0: none).
     """
 
     name: str
@@ -120,6 +121,7 @@ class Buffer:
     steps: tuple[Num, ...]
     scope: Scope
     size: Num  # elements to allocate
+    ahead: Num = 0
 
     def physical_shape(self) -> tuple[Num, ...]:
         """Extents as they lie in memory: a blocked dimension counts its panels, not elements."""

@@ -130,11 +130,12 @@ class _Mapping:
                 return ComputeAt(self.stage(stage), host, self.loop(target, loop_name))
             case Annotate(stage, loop_name, execution):
                 return Annotate(self.stage(stage), self.loop(stage, loop_name), execution)
-            case Pack(tensor, dim, reader, loops, writer_loops):
+            case Pack(tensor, dim, reader, loops, writer_loops, prefetch):
                 return Pack(
                     self.stage(tensor),
                     dim,
                     self.stage(reader),
                     tuple(self.loop(reader, x) for x in loops),
                     tuple(self.loop(tensor, x) for x in writer_loops),
+                    *self.factors((prefetch,)),
                 )

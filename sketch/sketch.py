@@ -49,6 +49,9 @@ class Sketch:
                     if isinstance(factor, str) and factor not in found:
                         choices = self._choices(plan, axis, factors, factor)
                         found[factor] = Decision(factor, choices)
+        for pack in self.program.packs:
+            if isinstance(pack.prefetch, str):
+                found[pack.prefetch] = Decision(pack.prefetch, (0, 1))
         return tuple(found.values())
 
     def _choices(

@@ -124,7 +124,8 @@ class Pack:
     The panel is as wide as the loops ``loops`` of ``reader`` (levels of the axis that indexes
     ``dim``); memory order becomes [panel, other dimensions, within the panel].  A constant is laid
     out ahead of time, padded with zeros; the stage of a CacheRead writes its buffer so, with
-    ``writer_loops`` walking one panel.
+    ``writer_loops`` walking one panel.  ``prefetch`` (0, 1 or a decision): how many panels ahead
+    of the one that is read to fetch into L2.
 
     before:  B[k, j]
     after:   B[j - j mod w, k, j mod w]
@@ -137,6 +138,7 @@ class Pack:
     reader: str
     loops: tuple[str, ...]
     writer_loops: tuple[str, ...] = ()
+    prefetch: Factor = 0
 
 
 Step = Inline | CacheWrite | CacheRead | Rfactor | Split | Reorder | ComputeAt | Annotate | Pack

@@ -23,7 +23,7 @@ def landscape(candidate: Candidate) -> float:
     logs = math.log(float(draft_seconds(nest, 1, candidate.sketch.target)[0]))
     for name, value in candidate.values.items():
         best = zlib.crc32(name.encode()) % 5
-        logs += 0.08 * (math.log2(value) - best) ** 2
+        logs += 0.08 * (math.log2(value + 1) - best) ** 2
     sketch_bias = zlib.crc32(candidate.sketch.key.encode()) % 100 / 100
     return math.exp(logs + 0.3 * sketch_bias)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codegen.llvm.scope import Scope
 from codegen.llvm.values import MEMORY_TYPES, SSA_TYPES, Form, Value, suffix, vector_type
@@ -125,8 +125,16 @@ class Memory:
             address = self.address(buffer, form, extra)
             ref = self._to_ssa(buffer.dtype, width,
                                self._load(buffer.dtype, width, address, guard))
+            if width and buffer.ahead:
+                self._prefetch(address, int(buffer.ahead) * size_of(buffer.dtype))
             value = known[key] = Value(ref, buffer.dtype, width)
         return value
+
+    def _prefetch(self, address: Address, distance: int) -> None:
+        """Fetch the line ``distance`` bytes behind an address into L2, for reading."""
+        self.writer.declare("llvm.prefetch.p0", "void {}(ptr, i32, i32, i32)")
+        ahead = self._pointer(replace(address, const=address.const + distance, offsets=None))
+        self.writer.statement(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
 
     def _load(self, dtype: str, width: int, address: Address, guard: Guard) -> str:
         size = size_of(dtype)

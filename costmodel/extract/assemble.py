@@ -108,7 +108,7 @@ def statement_columns(
         **cache_columns(analysis, traffic),
         **allocation_columns(analysis),
         **register_columns(analysis, tile),
-        **parallel_columns(analysis),
+        **parallel_columns(analysis, checks),
         **validity_columns(analysis, tile, checks),
         **packing_columns(analysis, originals),
         **hardware_columns(analysis.target),

@@ -12,7 +12,7 @@ from typing import Final
 from costmodel.extract.analysis import Analysis
 from costmodel.extract.quantity import Floats, Quantity, larger, smaller, where
 from costmodel.extract.registers import RegisterTile
-from costmodel.extract.structure import branches, busiest, specialized_fill, tasks_of
+from costmodel.extract.structure import branches, busiest_share, specialized_fill, tasks_of
 from costmodel.extract.validity import Validity
 
 
@@ -74,9 +74,8 @@ def draft_terms(
     compute = _compute_cycles(analysis, tile, checks, rates)
     private, shared = _memory_cycles(analysis, traffic, rates)
     overhead = branches(analysis) * checks.tail_executed * rates.branch
-    speedup = tasks_of(analysis) / busiest(analysis)
     local = larger(compute, private) + rates.overlap * smaller(compute, private) + overhead
-    each = local / speedup
+    each = local * busiest_share(analysis, checks)
     # L3 and memory are shared: more threads do not make them faster.
     total = larger(each, shared) + rates.overlap * smaller(each, shared)
     total = total + where(tasks_of(analysis) > 1.0, rates.region, 0.0)

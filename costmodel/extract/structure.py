@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping
 
 from costmodel.extract.analysis import Analysis, product
 from costmodel.extract.operations import operation_counts
-from costmodel.extract.quantity import Quantity, ceil, larger, more_than_one, to_quantity
+from costmodel.extract.quantity import (
+    Quantity,
+    ceil,
+    larger,
+    more_than_one,
+    smaller,
+    to_quantity,
+    where,
+)
 from costmodel.extract.registers import INSTRUCTIONS, RegisterTile, latency_cover
 from costmodel.extract.statement import (
     PARALLEL_KINDS,
@@ -138,21 +146,29 @@ def busiest(analysis: Analysis) -> Quantity:
     return ceil(tasks_of(analysis) / float(analysis.target.threads))
 
 
-def parallel_columns(analysis: Analysis) -> Columns:
+def busiest_share(analysis: Analysis, checks: Validity) -> Quantity:
+    """Share of the work that the busiest thread does.
+
+    Where tiles do not divide the axes the last ones are smaller, so a thread that gets full tiles
+    only does more than its number of tasks says.
+    """
+    full_tiles = busiest(analysis) / (tasks_of(analysis) * larger(checks.tail_executed, 1e-6))
+    return smaller(full_tiles, 1.0)
+
+
+def parallel_columns(analysis: Analysis, checks: Validity) -> Columns:
     """How the work spreads over the threads."""
     tasks, threads = tasks_of(analysis), float(analysis.target.threads)
     return {
         "tasks": tasks,
         "tasks_per_thread": tasks / threads,
-        "imbalance": busiest(analysis) * threads / tasks,
+        "imbalance": busiest_share(analysis, checks) * threads,
         "task_flops": analysis.flops / tasks,
         "idle_threads": larger(threads - tasks, 0.0),
     }
 
 
-def specialized_fill(
-    analysis: Analysis, tile: RegisterTile, checks: Validity
-) -> Quantity:
+def specialized_fill(analysis: Analysis, tile: RegisterTile, checks: Validity) -> Quantity:
     """Statements in straight-line code with all edges specialised / instruction budget.
 
     Beyond one, code generation leaves predicates in the inner loops.
@@ -165,8 +181,10 @@ def instructions(analysis: Analysis, tile: RegisterTile, checks: Validity) -> Qu
     """Vector instructions of straight-line code: all sites, and the copies that fit the budget."""
     step = (tile.operations + tile.loads) * tile.reduce_unroll
     unrolled = product(tuple(p for p in analysis.loops if p.kind in UNROLLED_KINDS))
-    tile_unrolled = tile.accumulators * tile.reduce_unroll / ceil(
-        tile.width / float(analysis.target.lanes(analysis.accesses[0].element_bytes))
+    tile_unrolled = (
+        tile.accumulators
+        * tile.reduce_unroll
+        / ceil(tile.width / float(analysis.target.lanes(analysis.accesses[0].element_bytes)))
     )
     # What does not fit the budget is not copied; edges are taken one axis after the other.
     copies = checks.growth / larger(specialized_fill(analysis, tile, checks), 1.0)
@@ -207,6 +225,7 @@ def packing_columns(analysis: Analysis, originals: Mapping[str, int]) -> Columns
     stored: Quantity = 0.0
     waste: Quantity = 1.0
     packed: Quantity = 0.0
+    prefetched: Quantity = 0.0
     for access in analysis.accesses:
         buffer = access.buffer
         if buffer.scope is not Scope.CONSTANT:
@@ -215,7 +234,14 @@ def packing_columns(analysis: Analysis, originals: Mapping[str, int]) -> Columns
         stored = stored + size * access.element_bytes
         waste = waste * (size / originals[buffer.name]) if buffer.name in originals else waste
         packed = packed + _is_packed(buffer)
-    return {"constant_bytes": stored, "packed_constants": packed, "packing_waste": waste}
+        ahead = where(to_quantity(buffer.ahead) > 0.0, 1.0, 0.0)
+        prefetched = prefetched + size * access.element_bytes * ahead
+    return {
+        "constant_bytes": stored,
+        "packed_constants": packed,
+        "prefetched_bytes": prefetched,
+        "packing_waste": waste,
+    }
 
 
 def _is_packed(buffer: Buffer) -> Quantity:

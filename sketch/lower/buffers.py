@@ -70,10 +70,17 @@ def dense_buffer(name: str, dtype: str, shape: tuple[Num, ...], scope: Scope) ->
 
 
 def packed_buffer(
-    name: str, dtype: str, extents: tuple[Num, ...], dim: int, width: Num, scope: Scope
+    name: str,
+    dtype: str,
+    extents: tuple[Num, ...],
+    dim: int,
+    width: Num,
+    scope: Scope,
+    panels_ahead: Num = 0,
 ) -> Buffer:
     """The buffer of a tensor of ``extents`` that is packed in panels along ``dim``.
 
+    ``panels_ahead``: how far ahead of a read to prefetch.
     Its dimensions are [panel start (in elements), other dimensions, within the panel].
     """
     others = tuple(e for d, e in enumerate(extents) if d != dim)
@@ -94,6 +101,7 @@ def packed_buffer(
         steps=(width, *([1] * len(others)), 1),
         scope=scope,
         size=padded * inner,
+        ahead=panels_ahead * width * inner,
     )
 
 
@@ -163,7 +171,15 @@ def _argument(tensor: Tensor, placement: Placement) -> Buffer:
             f"input {op.name} is no constant and cannot be packed ahead of time",
             hint="read it through a cache_read stage",
         )
-    return packed_buffer(op.name, op.dtype, op.shape, pack.dim, placement.panel_width(pack), scope)
+    return packed_buffer(
+        op.name,
+        op.dtype,
+        op.shape,
+        pack.dim,
+        placement.panel_width(pack),
+        scope,
+        placement.panels_ahead(pack),
+    )
 
 
 def _shared(store: StoreMap, dtype: str, shared: dict[str, Buffer]) -> Buffer:

@@ -73,6 +73,11 @@ class Placement:
 
     program: Program
     stages: Mapping[str, PlacedStage]
+    values: Mapping[str, Num]
+
+    def panels_ahead(self, pack: Pack) -> Num:
+        """How many panels ahead of a read to prefetch."""
+        return factor_value(pack.prefetch, self.values)
 
     def panel_width(self, pack: Pack) -> Num:
         """Elements in a panel: the product of the trips of the reader's loops within a panel."""
@@ -97,7 +102,7 @@ def place(program: Program, values: Mapping[str, Num]) -> Placement:
         base, extents, outer = _domain(program, plan, placed)
         loops, walked = _loops(plan, extents, values)
         placed[plan.op.name] = PlacedStage(plan, loops, outer, base, walked)
-    return Placement(program, {p.op.name: placed[p.op.name] for p in program.stages})
+    return Placement(program, {p.op.name: placed[p.op.name] for p in program.stages}, values)
 
 
 def _domain(

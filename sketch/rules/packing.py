@@ -44,7 +44,9 @@ def packing_choices(state: State, name: str, panel: Panel) -> tuple[State, ...]:
         source = load.tensor.op
         constant = isinstance(source, Placeholder) and source.constant
         if constant and len(state.program.consumers(source.name)) == 1:
-            states = tuple(s.then(Pack(load.tensor.name, dim, name, panel.loops)) for s in states)
+            ahead = f"{name}.{panel.axis}@prefetch"
+            pack = Pack(load.tensor.name, dim, name, panel.loops, prefetch=ahead)
+            states = tuple(s.then(pack) for s in states)
         elif _is_reused(stage, load):
             states = (*states, *(_cache_packed(s, name, load, dim, panel) for s in states))
     return states

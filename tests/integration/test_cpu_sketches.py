@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codegen.build import build
+from codegen.build import build, emit
 from codegen.llvm.jit import aligned_workspace, call, load
 from sketch.dag import ComputeDAG
 from sketch.interpret import interpret
@@ -66,3 +66,18 @@ def test_host(name: str, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("name", ["conv2d_residual", "dense_relu", "depthwise", "softmax"])
 def test_other_instruction_sets(name: str, target: Target, rng: np.random.Generator) -> None:
     check(WORKLOADS[name](), target, rng)
+
+
+def test_prefetch_is_a_decision_that_changes_code_and_no_result(rng: np.random.Generator) -> None:
+    dag, target = WORKLOADS["matmul"](), TARGETS[0]
+    inputs = random_inputs(dag, rng)
+    sketch = generate(dag, target)[0]
+    (name,) = [d.name for d in sketch.decisions if d.name.endswith("@prefetch")]
+    row = sample(sketch, 1, rng).row(0)
+    texts, results = [], []
+    for ahead in (0, 1):
+        chosen = row | {name: ahead}
+        texts.append(emit(lower(sketch, chosen), target, "kernel").text)
+        results.append(run(sketch, chosen, inputs)["C"])
+    assert ["llvm.prefetch" in text for text in texts] == [False, True]
+    assert np.array_equal(*results)
