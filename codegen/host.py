@@ -40,6 +40,10 @@ INSTRUCTION_SETS = (
 )
 
 
+# No processor on the market has more L3 for each of its CPUs.
+_L3_BYTES_PER_CPU = 16 * 1024**2
+
+
 def _read_size(index: int) -> tuple[int, str, int] | None:
     """(level, type, bytes) of a cache from sysfs."""
     folder = _CACHES / f"index{index}"
@@ -57,12 +61,17 @@ def _read_size(index: int) -> tuple[int, str, int] | None:
 
 
 def cache_sizes() -> dict[int, int]:
-    """Bytes of the data caches by level; 32 KB, 1 MB, 16 MB where sysfs does not tell."""
+    """Bytes of the data caches by level; 32 KB, 1 MB, 16 MB where sysfs does not tell.
+
+    L3 is what the CPUs that we see can count on: a virtual machine reports the whole cache of its
+    host, which others use as well.
+    """
     sizes = {1: 32 * 1024, 2: 1024**2, 3: 16 * 1024**2}
     for index in range(8):
         found = _read_size(index)
         if found is not None and found[1] != "Instruction" and found[0] in sizes:
             sizes[found[0]] = found[2]
+    sizes[3] = min(sizes[3], _L3_BYTES_PER_CPU * (os.cpu_count() or 1))
     return sizes
 
 
