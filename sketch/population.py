@@ -6,7 +6,6 @@ argument.  Every row they return is valid: the product of an axis' tile levels f
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,7 +24,7 @@ Ints = NDArray[np.int64]
 # Share of mutations that move a factor between two levels of an axis; the others re-draw a value.
 _MOVE_SHARE: Final = 0.5
 # Most register tiles that are enumerated for one sketch.
-_MAX_TILES: Final = 65536
+_MAX_TILES: Final = 16384
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,24 +124,41 @@ def sample(sketch: Sketch, count: int, rng: np.random.Generator) -> Population:
 def register_tiles(sketch: Sketch) -> tuple[tuple[int, ...], Ints]:
     """(columns of the decisions of unrolled loops, their feasible combinations ``[T, C]``).
 
-    All combinations are tried where there are at most 65,536, a fixed random part otherwise.
+    A random part of the combinations where there are more than 16,384.
     """
-    unrolled = sketch.unrolled
     names = [d.name for d in sketch.decisions]
-    members = tuple(n for n, name in enumerate(names) if name in unrolled)
-    choices = [np.array(sketch.decisions[n].choices, dtype=np.int64) for n in members]
-    if math.prod(len(c) for c in choices) <= _MAX_TILES:
-        grids = np.meshgrid(*choices, indexing="ij")
-        table = np.stack([g.ravel() for g in grids], axis=1) if grids else np.empty((1, 0), int)
-    else:
-        rng = np.random.default_rng(0)
-        table = np.stack([c[rng.integers(0, len(c), _MAX_TILES)] for c in choices], axis=1)
+    members = tuple(n for n, name in enumerate(names) if name in sketch.unrolled)
+    table = _tile_table(sketch, members)
+    if len(table) > _MAX_TILES:
+        chosen = np.random.default_rng(0).choice(len(table), _MAX_TILES, replace=False)
+        table = table[np.sort(chosen)]
     rows = np.ones((len(table), len(names)), dtype=np.int64)
     rows[:, list(members)] = table
     fitting = (clamp(sketch, rows) == rows).all(axis=1)
     table, rows = table[fitting], rows[fitting]
     fits = feasible(sketch, Population(sketch, rows).columns(), sketch.target)
     return members, table[fits] if fits.any() else table[:1]
+
+
+def _tile_table(sketch: Sketch, members: tuple[int, ...]) -> Ints:
+    """All combinations of the decisions ``members``, but for those whose copies of a stage alone
+    need more registers than there are.
+    """
+    table = np.ones((1, 0), dtype=np.int64)
+    copies: dict[str, Ints] = {}
+    for n in members:
+        decision = sketch.decisions[n]
+        choices = np.array(decision.choices, dtype=np.int64)
+        count = len(table)
+        table = np.column_stack((np.repeat(table, len(choices), axis=0), np.tile(choices, count)))
+        copies = {k: np.repeat(v, len(choices)) for k, v in copies.items()}
+        if decision.name in sketch.unrolled_reductions:
+            continue
+        stage = decision.name.rsplit("@", 1)[0].rsplit(".", 1)[0]
+        copies[stage] = copies.get(stage, np.ones(len(table), np.int64)) * table[:, -1]
+        keep = copies[stage] <= sketch.target.registers
+        table, copies = table[keep], {k: v[keep] for k, v in copies.items()}
+    return table
 
 
 def clamp(sketch: Sketch, values: Ints) -> Ints:

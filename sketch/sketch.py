@@ -84,6 +84,17 @@ class Sketch:
         )
 
     @cached_property
+    def unrolled_reductions(self) -> frozenset[str]:
+        """The part of ``unrolled`` whose loops reduce."""
+        return frozenset(
+            factor
+            for plan in self.program.stages
+            for axis in plan.op.reduce_axes
+            for factor in plan.splits.get(axis.name, ())
+            if isinstance(factor, str) and factor in self.unrolled
+        )
+
+    @cached_property
     def chains(self) -> tuple[TileChain, ...]:
         """Decisions that tile the same axis, each decision in exactly one chain."""
         chains: dict[tuple[str, ...], TileChain] = {}
