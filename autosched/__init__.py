@@ -71,8 +71,8 @@ __version__ = "0.1.0"
 __all__ = [
     "AutoschedError", "ComputeDAG", "Module", "Target", "Task", "abs", "all_of", "any_of", "argmax",
     "cast", "ceil", "compile", "compute", "equal", "erf", "exp", "floor", "from_onnx", "load",
-    "log", "max", "maximum", "min", "minimum", "placeholder", "prod", "reduce_axis", "rsqrt", "select",
-    "sigmoid", "sqrt", "sum", "tanh", "tune", "zoo",
+    "log", "max", "maximum", "min", "minimum", "placeholder", "prod", "reduce_axis", "rsqrt",
+    "select", "sigmoid", "sqrt", "sum", "tanh", "tune", "zoo",
 ]  # fmt: skip
 
 

@@ -133,6 +133,11 @@ def build_driver(target: Target) -> Kernel:
     ``time_kernel`` stores the total of all repeats.  Times are CLOCK_MONOTONIC, in nanoseconds.
     """
     return Kernel(
-        name="driver", symbol="run_plan", object_code=emit_object(driver_text(target), target),
-        arguments=(), workspace_bytes=0, target=target.with_threads(1), instructions=0,
+        name="driver",
+        symbol="run_plan",
+        object_code=emit_object(driver_text(target), target),
+        arguments=(),
+        workspace_bytes=0,
+        target=target.with_threads(1),
+        instructions=0,
     )

@@ -34,8 +34,13 @@ _AVX2 = "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+
 INSTRUCTION_SETS = (
     InstructionSet("cpu-sse2", "x86-64", "+sse2", 16, 16),
     InstructionSet("cpu-avx2", "x86-64-v3", _AVX2, 32, 16),
-    InstructionSet("cpu-avx512", "x86-64-v4",
-                   _AVX2 + ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl", 64, 32),
+    InstructionSet(
+        "cpu-avx512",
+        "x86-64-v4",
+        _AVX2 + ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl",
+        64,
+        32,
+    ),
     InstructionSet("cpu-neon", "generic", "+neon", 16, 32),
 )
 
@@ -86,9 +91,15 @@ def _threads(threads: int | None) -> int:
 def _target(choice: InstructionSet, threads: int) -> Target:
     sizes = cache_sizes()
     return Target(
-        kind="cpu", arch=choice.arch, features=choice.features, threads=threads,
-        vector_bytes=choice.vector_bytes, registers=choice.registers,
-        fma_accumulators=choice.accumulators, l1_bytes=sizes[1], l2_bytes=sizes[2],
+        kind="cpu",
+        arch=choice.arch,
+        features=choice.features,
+        threads=threads,
+        vector_bytes=choice.vector_bytes,
+        registers=choice.registers,
+        fma_accumulators=choice.accumulators,
+        l1_bytes=sizes[1],
+        l2_bytes=sizes[2],
         l3_bytes=sizes[3],
     )
 
@@ -101,13 +112,16 @@ def host_target(threads: int | None = None) -> Target:
         names: tuple[str, ...] = ("cpu-neon",)
     else:
         names = tuple(
-            name for flag, name in (("avx512f", "cpu-avx512"), ("avx2", "cpu-avx2"))
+            name
+            for flag, name in (("avx512f", "cpu-avx512"), ("avx2", "cpu-avx2"))
             if found.get(flag)
         ) or ("cpu-sse2",)
     base = next(choice for choice in INSTRUCTION_SETS if choice.name == names[0])
     arch = llvm.get_host_cpu_name()
-    return _target(InstructionSet("cpu", arch, features, base.vector_bytes, base.registers,
-                                  base.accumulators), _threads(threads))
+    return _target(
+        InstructionSet("cpu", arch, features, base.vector_bytes, base.registers, base.accumulators),
+        _threads(threads),
+    )
 
 
 def cpu_target(name: str = "cpu", threads: int | None = None) -> Target:

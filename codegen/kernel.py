@@ -45,14 +45,18 @@ class Kernel:
 
 _CACHE_LINE = 64
 _SCOPES: dict[Scope, Literal["input", "constant", "output"]] = {
-    Scope.INPUT: "input", Scope.CONSTANT: "constant", Scope.OUTPUT: "output",
+    Scope.INPUT: "input",
+    Scope.CONSTANT: "constant",
+    Scope.OUTPUT: "output",
 }
 
 
 def stored_shape(buffer: Buffer) -> tuple[int, ...]:
     """The dense shape of a buffer in memory: dimensions in units of their granularity."""
-    shape = tuple(-(-int(extent) // int(step))
-                  for extent, step in zip(buffer.shape, buffer.steps, strict=True))
+    shape = tuple(
+        -(-int(extent) // int(step))
+        for extent, step in zip(buffer.shape, buffer.steps, strict=True)
+    )
     count = 1
     for extent in shape:
         count *= extent
@@ -61,5 +65,10 @@ def stored_shape(buffer: Buffer) -> tuple[int, ...]:
 
 def argument_of(buffer: Buffer) -> Argument:
     """The argument that holds a buffer."""
-    return Argument(buffer.name, buffer.dtype, stored_shape(buffer), _SCOPES[buffer.scope],
-                    alignment=_CACHE_LINE)
+    return Argument(
+        buffer.name,
+        buffer.dtype,
+        stored_shape(buffer),
+        _SCOPES[buffer.scope],
+        alignment=_CACHE_LINE,
+    )

@@ -98,8 +98,11 @@ class Dataset:
                 f"{len(times)} times for {features.count} programs", f"task {task}"
             )
         if np.any(times <= 0) or np.any(np.isinf(times)):
-            raise CostModelError(f"times must be positive, got {times}", f"task {task}",
-                                 "use None for a program that failed")
+            raise CostModelError(
+                f"times must be positive, got {times}",
+                f"task {task}",
+                "use None for a program that failed",
+            )
         lengths = np.full(features.count, len(features.statements), dtype=np.int64)
         self._extend(task, features.rows(), lengths, times)
 
@@ -169,7 +172,8 @@ class Dataset:
             raise CostModelError(f"not a dataset: {error}", str(path)) from error
         if version != FEATURE_VERSION:
             raise CostModelError(
-                f"features of version {version}, this is version {FEATURE_VERSION}", str(path),
+                f"features of version {version}, this is version {FEATURE_VERSION}",
+                str(path),
                 "extract the features again from the records",
             )
         return cls(tasks, [table.rows], [np.diff(table.offsets)], [table.groups], [table.seconds])

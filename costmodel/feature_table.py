@@ -79,8 +79,11 @@ _ACCESS: Final = tuple(
         (f"buffer{slot}_unique_bytes_per_reuse", "B", "unique_bytes / reuse_count"),
         (f"buffer{slot}_lines_per_reuse", "lines", "lines / reuse_count"),
         (f"buffer{slot}_unique_lines_per_reuse", "lines", "unique_lines / reuse_count"),
-        (f"buffer{slot}_stride", "1", "elements the address moves by in a trip of the innermost "
-         "loop"),
+        (
+            f"buffer{slot}_stride",
+            "1",
+            "elements the address moves by in a trip of the innermost loop",
+        ),
         (f"buffer{slot}_task_bytes", "B", "bytes one parallel task touches"),
         (f"buffer{slot}_tile_bytes", "B", "bytes touched inside the outermost reduce loop"),
         *(
@@ -91,9 +94,13 @@ _ACCESS: Final = tuple(
 )
 _LOCALITY: Final = (
     *(
-        Feature(f"intensity{i}", "ops/B", "intensity",
-                f"operations per byte touched in the inner loops that do ops^({i + 1}/"
-                f"{CURVE_POINTS}) operations")
+        Feature(
+            f"intensity{i}",
+            "ops/B",
+            "intensity",
+            f"operations per byte touched in the inner loops that do ops^({i + 1}/"
+            f"{CURVE_POINTS}) operations",
+        )
         for i in range(CURVE_POINTS)
     ),
     *(
@@ -103,10 +110,16 @@ _LOCALITY: Final = (
             "locality",
             (f"{cache}_bytes", "B", f"bytes moved into {cache.upper()} by all buffers"),
             (f"{cache}_intensity", "ops/B", f"operations per byte moved into {cache.upper()}"),
-            (f"{cache}_step_fill", "1", f"working set of one trip of the outermost reduce loop / "
-             f"{cache.upper()}"),
-            (f"{cache}_tile_fill", "1", f"working set of the outermost reduce loop / "
-             f"{cache.upper()}"),
+            (
+                f"{cache}_step_fill",
+                "1",
+                f"working set of one trip of the outermost reduce loop / {cache.upper()}",
+            ),
+            (
+                f"{cache}_tile_fill",
+                "1",
+                f"working set of the outermost reduce loop / {cache.upper()}",
+            ),
             (f"{cache}_task_fill", "1", f"working set of a parallel task / {cache.upper()}"),
         )
     ),
@@ -164,8 +177,12 @@ _VALIDITY: Final = _group(
     ("overcompute", "1", "operations of the whole program, all trips / those its DAG asks for"),
     ("guards", "1", "predicates of the statement and affine guards in its body"),
     ("copies", "1", "estimated copies specialised to edges"),
-    ("specialized_fill", "1", "statements in straight-line code, edges specialised / instruction "
-     "budget; beyond 1 predicates stay in inner loops"),
+    (
+        "specialized_fill",
+        "1",
+        "statements in straight-line code, edges specialised / instruction "
+        "budget; beyond 1 predicates stay in inner loops",
+    ),
     ("instructions", "1", "estimated vector instructions of straight-line code"),
     ("instruction_fill", "1", "instructions / instruction budget"),
     ("compile_seconds", "s", "estimated compile time"),

@@ -24,9 +24,7 @@ def signed_log(values: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.sign(values) * np.log2(np.abs(values) + 1.0)
 
 
-def program_vectors(
-    rows: NDArray[np.float32], offsets: NDArray[np.int64]
-) -> NDArray[np.float32]:
+def program_vectors(rows: NDArray[np.float32], offsets: NDArray[np.int64]) -> NDArray[np.float32]:
     """[N, VECTOR_WIDTH]: signed logarithms of the sum and the maximum over a program's rows."""
     total = np.add.reduceat(rows, offsets[:-1], axis=0)
     peak = np.maximum.reduceat(rows, offsets[:-1], axis=0)

@@ -97,8 +97,9 @@ def run_nest(nest: LoopNest, arrays: Mapping[str, Array]) -> dict[str, Array]:
         if buffer.name in arrays:
             flat = np.ascontiguousarray(arrays[buffer.name]).reshape(-1)
             if flat.size != buffer.size:
-                raise LoweringError(f"{buffer.name} has {flat.size} elements, the nest needs "
-                                    f"{buffer.size}")
+                raise LoweringError(
+                    f"{buffer.name} has {flat.size} elements, the nest needs {buffer.size}"
+                )
             machine.memory[buffer] = flat
         elif buffer.scope.value == "output":
             machine.memory[buffer] = outputs[buffer.name] = _blank(buffer)

@@ -75,9 +75,7 @@ def execute(nest: LoopNest, arrays: Arrays, target: Target) -> dict[str, NDArray
     return outputs
 
 
-def tile_loops(
-    tag: str, shape: tuple[int, ...], lanes: int, make: Callable[..., Node]
-) -> Node:
+def tile_loops(tag: str, shape: tuple[int, ...], lanes: int, make: Callable[..., Node]) -> Node:
     """Unrolled loops over a tile, the last axis in vectors: ``make(*variables, lane)``."""
     names = [LoopVar(f"{axis}.{tag}") for axis in "abcd"[: len(shape)]]
     lane = LoopVar(f"l.{tag}")
@@ -95,8 +93,15 @@ def matmul(m: int, n: int, k: int, rows: int, vectors: int, lanes: int = 16) -> 
     panels = -(-n // width)
     i, j, kk = LoopVar("i"), LoopVar("j"), LoopVar("k")
     a = dense("A", (m, k), Scope.INPUT)
-    b = Buffer("B", "float32", (panels * width, k, width), (k, width, 1), (width, 1, 1),
-               Scope.CONSTANT, panels * width * k)
+    b = Buffer(
+        "B",
+        "float32",
+        (panels * width, k, width),
+        (k, width, 1),
+        (width, 1, 1),
+        Scope.CONSTANT,
+        panels * width * k,
+    )
     c = dense("C", (m, n), Scope.OUTPUT)
     acc = dense("acc", (rows, width), Scope.LOCAL)
     shape = (rows, width)
@@ -105,22 +110,30 @@ def matmul(m: int, n: int, k: int, rows: int, vectors: int, lanes: int = 16) -> 
         return Store((acc,), (plus(r), plus(v, lane)), (Const(0.0, "float32"),))
 
     def update(r: LoopVar, v: LoopVar, lane: LoopVar) -> Node:
-        product = binary("mul", BufferLoad(a, (plus(i, r), plus(kk))),
-                         BufferLoad(b, (plus(j), plus(kk), plus(v, lane))))
-        return Store((acc,), (plus(r), plus(v, lane)), (product,), reducer(),
-                     (Predicate(plus(i, r), 0, m),))
+        product = binary(
+            "mul",
+            BufferLoad(a, (plus(i, r), plus(kk))),
+            BufferLoad(b, (plus(j), plus(kk), plus(v, lane))),
+        )
+        return Store(
+            (acc,), (plus(r), plus(v, lane)), (product,), reducer(), (Predicate(plus(i, r), 0, m),)
+        )
 
     def write(r: LoopVar, v: LoopVar, lane: LoopVar) -> Node:
-        return Store((c,), (plus(i, r), plus(j, v, lane)),
-                     (BufferLoad(acc, (plus(r), plus(v, lane))),), None,
-                     (Predicate(plus(i, r), 0, m), Predicate(plus(j, v, lane), 0, n)))
+        return Store(
+            (c,),
+            (plus(i, r), plus(j, v, lane)),
+            (BufferLoad(acc, (plus(r), plus(v, lane))),),
+            None,
+            (Predicate(plus(i, r), 0, m), Predicate(plus(j, v, lane), 0, n)),
+        )
 
     reduction = loop(kk, k, SERIAL, tile_loops("u", shape, lanes, update), reduce=True)
-    body = Allocate(acc, (tile_loops("i", shape, lanes, clear), reduction,
-                          tile_loops("o", shape, lanes, write)))
+    body = Allocate(
+        acc, (tile_loops("i", shape, lanes, clear), reduction, tile_loops("o", shape, lanes, write))
+    )
     inner = loop(i, -(-m // rows), PARALLEL, body, step=rows)
-    return LoopNest("matmul", (a, b, c), (),
-                    (loop(j, panels, PARALLEL, inner, step=width),))
+    return LoopNest("matmul", (a, b, c), (), (loop(j, panels, PARALLEL, inner, step=width),))
 
 
 def pack_panels(matrix: NDArray[Any], width: int) -> NDArray[Any]:
@@ -133,8 +146,15 @@ def pack_panels(matrix: NDArray[Any], width: int) -> NDArray[Any]:
 
 
 def conv(
-    size: int, channels: int, outputs: int, kernel: int = 3, stride: int = 1, pad: int = 1,
-    tile: tuple[int, int] = (1, 7), vectors: int = 1, lanes: int = 16,
+    size: int,
+    channels: int,
+    outputs: int,
+    kernel: int = 3,
+    stride: int = 1,
+    pad: int = 1,
+    tile: tuple[int, int] = (1, 7),
+    vectors: int = 1,
+    lanes: int = 16,
 ) -> LoopNest:
     """A padded 2-d convolution with bias and ReLU, weights in panels of ``vectors * lanes``."""
     out = (size + 2 * pad - kernel) // stride + 1
@@ -144,9 +164,15 @@ def conv(
     kh, kw, ic = LoopVar("kh"), LoopVar("kw"), LoopVar("ic")
     x = dense("X", (size, size, channels), Scope.INPUT)
     area = kernel * kernel * channels
-    w = Buffer("W", "float32", (panels * width, kernel, kernel, channels, width),
-               (area, kernel * channels * width, channels * width, width, 1),
-               (width, 1, 1, 1, 1), Scope.CONSTANT, panels * width * area)
+    w = Buffer(
+        "W",
+        "float32",
+        (panels * width, kernel, kernel, channels, width),
+        (area, kernel * channels * width, channels * width, width, 1),
+        (width, 1, 1, 1, 1),
+        Scope.CONSTANT,
+        panels * width * area,
+    )
     bias = dense("bias", (outputs,), Scope.CONSTANT)
     y = dense("Y", (out, out, outputs), Scope.OUTPUT)
     shape = (*tile, width)
@@ -161,24 +187,34 @@ def conv(
     def update(a: LoopVar, b: LoopVar, c: LoopVar, lane: LoopVar) -> Node:
         ih = plus((oh, stride), (a, stride), kh, const=-pad)
         iw = plus((ow, stride), (b, stride), kw, const=-pad)
-        product = binary("mul", BufferLoad(x, (ih, iw, plus(ic))),
-                         BufferLoad(w, (plus(oc), plus(kh), plus(kw), plus(ic), plus(c, lane))))
+        product = binary(
+            "mul",
+            BufferLoad(x, (ih, iw, plus(ic))),
+            BufferLoad(w, (plus(oc), plus(kh), plus(kw), plus(ic), plus(c, lane))),
+        )
         inside = (Predicate(ih, 0, size), Predicate(iw, 0, size))
-        return Store((acc,), (plus(a), plus(b), plus(c, lane)), (product,), reducer(),
-                     (*rows(a, b), *inside))
+        return Store(
+            (acc,), (plus(a), plus(b), plus(c, lane)), (product,), reducer(), (*rows(a, b), *inside)
+        )
 
     def write(a: LoopVar, b: LoopVar, c: LoopVar, lane: LoopVar) -> Node:
         channel = plus(oc, c, lane)
         value: Expr = BufferLoad(acc, (plus(a), plus(b), plus(c, lane)))
         value = binary("max", binary("add", value, BufferLoad(bias, (channel,))), 0.0)
-        return Store((y,), (plus(oh, a), plus(ow, b), channel), (value,), None,
-                     (*rows(a, b), Predicate(channel, 0, outputs)))
+        return Store(
+            (y,),
+            (plus(oh, a), plus(ow, b), channel),
+            (value,),
+            None,
+            (*rows(a, b), Predicate(channel, 0, outputs)),
+        )
 
     reduction: Node = tile_loops("u", shape, lanes, update)
     for var, extent in ((ic, channels), (kw, kernel), (kh, kernel)):
         reduction = loop(var, extent, SERIAL, reduction, reduce=True)
-    node: Node = Allocate(acc, (tile_loops("i", shape, lanes, clear), reduction,
-                                tile_loops("o", shape, lanes, write)))
+    node: Node = Allocate(
+        acc, (tile_loops("i", shape, lanes, clear), reduction, tile_loops("o", shape, lanes, write))
+    )
     node = loop(ow, -(-out // tile[1]), PARALLEL, node, step=tile[1])
     node = loop(oh, -(-out // tile[0]), PARALLEL, node, step=tile[0])
     return LoopNest("conv", (x, w, bias, y), (), (loop(oc, panels, PARALLEL, node, step=width),))
@@ -186,5 +222,8 @@ def conv(
 
 def conv_arrays(nest: LoopNest, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
     """Random arguments of any nest, by name, in their stored size."""
-    return {buffer.name: rng.standard_normal(int(buffer.size)).astype(np.float32)
-            for buffer in nest.arguments if buffer.scope is not Scope.OUTPUT}
+    return {
+        buffer.name: rng.standard_normal(int(buffer.size)).astype(np.float32)
+        for buffer in nest.arguments
+        if buffer.scope is not Scope.OUTPUT
+    }

@@ -9,11 +9,21 @@ from codegen.llvm.math_calls import Lanes
 from codegen.llvm.values import type_text
 from codegen.llvm.writer import Writer
 
-_FLOAT_OPS: Final = {"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract",
-                     "div": "fdiv"}
+_FLOAT_OPS: Final = {
+    "add": "fadd contract",
+    "sub": "fsub contract",
+    "mul": "fmul contract",
+    "div": "fdiv",
+}
 _INT_OPS: Final = {"add": "add", "sub": "sub", "mul": "mul"}
-_FLOAT_COMPARE: Final = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq",
-                         "ne": "une"}
+_FLOAT_COMPARE: Final = {
+    "lt": "olt",
+    "le": "ole",
+    "gt": "ogt",
+    "ge": "oge",
+    "eq": "oeq",
+    "ne": "une",
+}
 _INT_COMPARE: Final = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
 _ELEMENTARY: Final = ("exp", "log", "tanh", "erf", "sigmoid", "sqrt", "rsqrt", "floor", "ceil")
 
@@ -78,8 +88,9 @@ class Arithmetic:
             return self.writer.intrinsic(f"s{op}", type_text(dtype, 0), width, (lhs, rhs))
         if op in ("floordiv", "mod"):
             return self._floor_division(op, dtype, width, lhs, rhs)
-        raise CodegenError(f"{op!r} of {dtype} has no machine code",
-                           hint="cast the operands to float32")
+        raise CodegenError(
+            f"{op!r} of {dtype} has no machine code", hint="cast the operands to float32"
+        )
 
     def _floor_division(self, op: str, dtype: str, width: int, lhs: str, rhs: str) -> str:
         """Python's ``//`` and ``%``: round to minus infinity; a divisor of 0 is taken as 1."""

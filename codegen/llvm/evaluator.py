@@ -108,8 +108,9 @@ class Evaluator:
         vector = vector_type(kind, width)
         steps = lane_constants(form.lane, width).replace("i64 ", f"{kind} ")
         all_lanes = self._widen(uniform, kind, width)
-        ref = self.memory.cached(("lanes", kind, all_lanes, form.lane),
-                                 f"add {vector} {all_lanes}, {steps}")
+        ref = self.memory.cached(
+            ("lanes", kind, all_lanes, form.lane), f"add {vector} {all_lanes}, {steps}"
+        )
         return Value(ref, value.dtype, width, None, form)
 
     def _widen(self, ref: str, kind: str, width: int) -> str:
@@ -168,7 +169,8 @@ class Evaluator:
         if factor != 1:
             literal_factor = self.arithmetic.splat(str(factor), "int64", width)
             ref = self.writer.emit_free(
-                f"mul {type_text('int64', width)} {value.ref}, {literal_factor}")
+                f"mul {type_text('int64', width)} {value.ref}, {literal_factor}"
+            )
             value = Value(ref, "int64", width)
         if extra is None:
             return value
@@ -186,8 +188,11 @@ class Evaluator:
         if key in self._accesses:
             return self._accesses[key]
         form, quasi = self._flattened(buffer, indices)
-        access = None if quasi else _Access(scope.plan(form), buffer in self.memory.bases,
-                                            self.memory.epoch)
+        access = (
+            None
+            if quasi
+            else _Access(scope.plan(form), buffer in self.memory.bases, self.memory.epoch)
+        )
         self._accesses[key] = access
         return access
 
@@ -246,8 +251,9 @@ class Evaluator:
         if lhs.form is not None and rhs.form is not None:
             form = forms.combine(self.scope, expr.op, lhs.form, rhs.form)
             if form is not None:
-                return Value("", expr.dtype, 0, form.const if forms.is_constant(form) else None,
-                             form)
+                return Value(
+                    "", expr.dtype, 0, form.const if forms.is_constant(form) else None, form
+                )
         unit = self._unit(expr, lhs, rhs)
         if unit is not None:
             return unit
@@ -332,8 +338,9 @@ class Evaluator:
         then, otherwise = self.materialise(then), self.materialise(otherwise)
         width = max(test.width, then.width, otherwise.width)
         mask = self.operand(test, width)
-        ref = self.arithmetic.select(expr.dtype, width, mask, self.operand(then, width),
-                                     self.operand(otherwise, width))
+        ref = self.arithmetic.select(
+            expr.dtype, width, mask, self.operand(then, width), self.operand(otherwise, width)
+        )
         return Value(ref, expr.dtype, width)
 
     def _under(self, test: Value, negate: bool, expr: Expr) -> Value:
@@ -347,12 +354,20 @@ class Evaluator:
             ones = self.arithmetic.splat("true", "bool", test.width)
             ref = self.memory.cached(("not", ref), f"xor {kind} {ref}, {ones}")
         if test.width:
-            mask = ref if outer.mask is None else self.memory.cached(
-                ("and", ref, outer.mask), f"and {kind} {ref}, {outer.mask}")
+            mask = (
+                ref
+                if outer.mask is None
+                else self.memory.cached(("and", ref, outer.mask), f"and {kind} {ref}, {outer.mask}")
+            )
             self.guard = Guard(outer.condition, mask)
         else:
-            both = ref if outer.condition is None else self.memory.cached(
-                ("and", ref, outer.condition), f"and i1 {ref}, {outer.condition}")
+            both = (
+                ref
+                if outer.condition is None
+                else self.memory.cached(
+                    ("and", ref, outer.condition), f"and i1 {ref}, {outer.condition}"
+                )
+            )
             self.guard = Guard(both, outer.mask)
         memo, self._memo = self._memo, {}
         value = self.materialise(self.evaluate(expr))

@@ -45,8 +45,10 @@ class Flow:
                 merged[cell] = value
                 continue
             kind = type_text(value.dtype, value.width)
-            incoming = ", ".join(f"[{self.evaluator.operand(cells[cell], value.width)}, %{label}]"
-                                 for label, cells in paths)
+            incoming = ", ".join(
+                f"[{self.evaluator.operand(cells[cell], value.width)}, %{label}]"
+                for label, cells in paths
+            )
             name = self.writer.fresh("m")
             self.writer.lines.append(f"  {name} = phi {kind} {incoming}")
             merged[cell] = Value(name, value.dtype, value.width)

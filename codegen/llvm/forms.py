@@ -20,8 +20,9 @@ def scale(form: Form, factor: int) -> Form:
     """``form * factor``."""
     if factor == 0:
         return Form((), 0, 0)
-    return Form(tuple((v, c * factor) for v, c in form.dynamic), form.lane * factor,
-                form.const * factor)
+    return Form(
+        tuple((v, c * factor) for v, c in form.dynamic), form.lane * factor, form.const * factor
+    )
 
 
 def is_constant(form: Form) -> bool:

@@ -30,7 +30,7 @@ def load_openmp() -> ctypes.CDLL:
         raise TargetError(
             f"cannot load {_OPENMP}: {error}",
             hint="install libgomp (Debian: apt install libgomp1, Fedora: dnf install libgomp), "
-                 "or use a target with threads=1",
+            "or use a target with threads=1",
         ) from error
 
 
@@ -50,7 +50,8 @@ def check_host(target: Target) -> None:
     missing = sorted(needed - _host_features())
     if missing:
         raise TargetError(
-            f"this machine lacks {', '.join(missing)}", f"code for {target.arch}",
+            f"this machine lacks {', '.join(missing)}",
+            f"code for {target.arch}",
             "compile for the host's own target",
         )
 
@@ -97,7 +98,7 @@ def aligned_workspace(size: int) -> NDArray[np.uint8]:
     """``size`` bytes that start at a 64-byte boundary (at least one byte)."""
     raw = np.empty(max(size, 1) + 64, np.uint8)
     start = -raw.ctypes.data % 64
-    return raw[start:start + max(size, 1)]
+    return raw[start : start + max(size, 1)]
 
 
 def pointers(
@@ -108,9 +109,7 @@ def pointers(
     return (ctypes.c_void_p * (len(arrays) + 1))(*addresses, workspace.ctypes.data)
 
 
-def call(
-    address: int, arrays: Sequence[NDArray[np.generic]], workspace: NDArray[np.uint8]
-) -> None:
+def call(address: int, arrays: Sequence[NDArray[np.generic]], workspace: NDArray[np.uint8]) -> None:
     """Run a kernel once: ``arrays`` in argument order, stored dense, as their dtypes."""
     function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
     block = pointers(arrays, workspace)  # must stay alive during the call

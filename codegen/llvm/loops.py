@@ -161,14 +161,13 @@ class Loops:
         with self.flow.when(nonempty):
             self._counted(loop, low, high)
 
-    def _trip_bounds(
-        self, loop: Loop, predicate: Predicate
-    ) -> tuple[_Bound | None, _Bound | None]:
+    def _trip_bounds(self, loop: Loop, predicate: Predicate) -> tuple[_Bound | None, _Bound | None]:
         """First trip and end (exclusive) that a clip predicate allows; None: no restriction."""
         own = predicate.index.coefficient(loop.var)
         step = own * int(loop.stride)
-        rest = Affine(tuple(t for t in predicate.index.terms if t[0] is not loop.var),
-                      predicate.index.const)
+        rest = Affine(
+            tuple(t for t in predicate.index.terms if t[0] is not loop.var), predicate.index.const
+        )
         form = self.scope.resolve(rest)
         if step > 0:
             # low <= step*t + rest < high
@@ -216,8 +215,15 @@ class Loops:
         stride = int(loop.stride)
         first, last = self._scaled(low.ref, stride), self._scaled(high.ref, stride)
         known = (low.least * stride, (high.most - 1) * stride)
-        self.counted(loop.var, first, last, stride, known,
-                     written_buffers(loop.body), lambda: self.emit(loop.body))
+        self.counted(
+            loop.var,
+            first,
+            last,
+            stride,
+            known,
+            written_buffers(loop.body),
+            lambda: self.emit(loop.body),
+        )
 
     def _scaled(self, ref: str, stride: int) -> str:
         if not ref.startswith("%"):
@@ -227,8 +233,14 @@ class Loops:
         return self.writer.emit_free(f"mul nsw i64 {ref}, {stride}")
 
     def counted(
-        self, var: LoopVar, first: str, last: str, stride: int, known: tuple[int, int],
-        written: set[Buffer], emit_body: Callable[[], None],
+        self,
+        var: LoopVar,
+        first: str,
+        last: str,
+        stride: int,
+        known: tuple[int, int],
+        written: set[Buffer],
+        emit_body: Callable[[], None],
     ) -> None:
         """``for var = first; var < last; var += stride`` with at least one trip.
 
@@ -264,8 +276,10 @@ class Loops:
         for cell in carried:
             value = initial[cell]
             kind = type_text(value.dtype, value.width)
-            phis.append(f"  {names[cell]} = phi {kind} [{value.ref}, %{before}], "
-                        f"[{evaluator.cells[cell].ref}, %{latch}]")
+            phis.append(
+                f"  {names[cell]} = phi {kind} [{value.ref}, %{before}], "
+                f"[{evaluator.cells[cell].ref}, %{latch}]"
+            )
         self.flow.open_block(leave)
 
     # branches
@@ -287,7 +301,8 @@ class Loops:
                 self.flow.open_block(then)
             cells = dict(self.evaluator.cells)
             self.scope.dynamic[node.var] = Dynamic(
-                known.ref, known.level, max(known.low, case.low), min(known.high, case.high))
+                known.ref, known.level, max(known.low, case.low), min(known.high, case.high)
+            )
             self.scope.invalidate()
             self.emit(case.body)
             paths.append((self.writer.block, self.evaluator.cells))

@@ -38,7 +38,8 @@ def create_machine(arch: str, features: str, triple: str) -> llvm.TargetMachine:
     initialize()
     try:
         return llvm.Target.from_triple(triple).create_target_machine(
-            cpu=arch, features=features, opt=2, reloc="pic", codemodel="default")
+            cpu=arch, features=features, opt=2, reloc="pic", codemodel="default"
+        )
     except RuntimeError as error:
         raise TargetError(f"LLVM has no target {triple} {arch}: {error}") from error
 

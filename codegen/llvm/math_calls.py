@@ -21,21 +21,64 @@ from codegen.llvm.writer import Writer
 _LN2_HIGH: Final = 0.693359375
 _LN2_LOW: Final = -2.12194440e-4
 _ROUND: Final = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer
-_EXP: Final = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2,
-               1.6666665459e-1, 5.0000001201e-1)
-_LOG: Final = (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1,
-               1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1,
-               3.3333331174e-1)
-_TANH: Final = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1,
-                -3.33332819422e-1)
-_ERF_SMALL: Final = (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1,
-                     -3.76125336e-1, 1.28379166e-1)
-_ERF_LARGE: Final = (-1.72853470e-5, 3.83197126e-4, -3.88396438e-3, 2.42546219e-2,
-                     -1.06777877e-1, -6.34846687e-1, -1.28717512e-1)
+_EXP: Final = (
+    1.9875691500e-4,
+    1.3981999507e-3,
+    8.3334519073e-3,
+    4.1665795894e-2,
+    1.6666665459e-1,
+    5.0000001201e-1,
+)
+_LOG: Final = (
+    7.0376836292e-2,
+    -1.1514610310e-1,
+    1.1676998740e-1,
+    -1.2420140846e-1,
+    1.4249322787e-1,
+    -1.6668057665e-1,
+    2.0000714765e-1,
+    -2.4999993993e-1,
+    3.3333331174e-1,
+)
+_TANH: Final = (
+    -5.70498872745e-3,
+    2.06390887954e-2,
+    -5.37397155531e-2,
+    1.33314422036e-1,
+    -3.33332819422e-1,
+)
+_ERF_SMALL: Final = (
+    -5.96761703e-4,
+    4.99119423e-3,
+    -2.67681349e-2,
+    1.12819925e-1,
+    -3.76125336e-1,
+    1.28379166e-1,
+)
+_ERF_LARGE: Final = (
+    -1.72853470e-5,
+    3.83197126e-4,
+    -3.88396438e-3,
+    2.42546219e-2,
+    -1.06777877e-1,
+    -6.34846687e-1,
+    -1.28717512e-1,
+)
 # log(m) / (m - 1) is not needed in double: atanh series of s = (m - 1) / (m + 1), |s| < 0.172
 _ATANH: Final = (2 / 13, 2 / 11, 2 / 9, 2 / 7, 2 / 5, 2 / 3, 2.0)
-_EXP_DOUBLE: Final = (1 / 3628800, 1 / 362880, 1 / 40320, 1 / 5040, 1 / 720, 1 / 120, 1 / 24,
-                      1 / 6, 0.5, 1.0, 1.0)
+_EXP_DOUBLE: Final = (
+    1 / 3628800,
+    1 / 362880,
+    1 / 40320,
+    1 / 5040,
+    1 / 720,
+    1 / 120,
+    1 / 24,
+    1 / 6,
+    0.5,
+    1.0,
+    1.0,
+)
 _LN2_DOUBLE: Final = 0.6931471805599453
 
 
@@ -239,10 +282,10 @@ class Lanes:
         result = self.pick(self.test("oeq", size, infinity), at_infinity, result)
         result = self._signed_power(x, y, result)
         unit = self.test("oeq", x, self.const(1.0))
-        trivial = self.writer.emit(
-            f"or {self.mask} {unit}, {self.test('oeq', y, zero)}")
+        trivial = self.writer.emit(f"or {self.mask} {unit}, {self.test('oeq', y, zero)}")
         undefined = self.writer.emit(
-            f"or {self.mask} {self.test('uno', x, x)}, {self.test('uno', y, y)}")
+            f"or {self.mask} {self.test('uno', x, x)}, {self.test('uno', y, y)}"
+        )
         result = self.pick(undefined, self.const(float("nan")), result)
         return self.pick(trivial, self.const(1.0), result)
 
@@ -267,8 +310,9 @@ class Lanes:
     def _horner_double(self, coefficients: Sequence[float], x: str) -> str:
         result = self.const_double(coefficients[0])
         for coefficient in coefficients[1:]:
-            result = self.writer.intrinsic("fmuladd", "double", self.width,
-                                           (result, x, self.const_double(coefficient)))
+            result = self.writer.intrinsic(
+                "fmuladd", "double", self.width, (result, x, self.const_double(coefficient))
+            )
         return result
 
     def _log_double(self, x: str) -> str:
@@ -280,16 +324,16 @@ class Lanes:
         offset = self._op("sub", kind, bits, base)
         exponent = self._op("ashr", kind, offset, self._splat("i64", "52"))
         shift = self._op("shl", kind, exponent, self._splat("i64", "52"))
-        m = self.writer.emit_free(
-            f"bitcast {kind} {self._op('sub', kind, bits, shift)} to {wide}")
+        m = self.writer.emit_free(f"bitcast {kind} {self._op('sub', kind, bits, shift)} to {wide}")
         one = self.const_double(1.0)
         s = self._op("fdiv", wide, self._op("fsub", wide, m, one), self._op("fadd", wide, m, one))
         square = self._op("fmul", wide, s, s)
         log_m = self._op("fmul", wide, self._horner_double(_ATANH, square), s)
         narrow = self.writer.emit(f"trunc {kind} {exponent} to {self.int}")
         e = self.writer.emit(f"sitofp {self.int} {narrow} to {wide}")
-        return self.writer.intrinsic("fmuladd", "double", self.width,
-                                     (e, self.const_double(_LN2_DOUBLE), log_m))
+        return self.writer.intrinsic(
+            "fmuladd", "double", self.width, (e, self.const_double(_LN2_DOUBLE), log_m)
+        )
 
     def _times(self, log_x: str, y: str) -> str:
         """``log_x * y``, limited to where exp of a float32 still changes."""
@@ -305,15 +349,18 @@ class Lanes:
         """exp(x) rounded to float32, -110 <= x <= 95."""
         wide, kind = self.double, vector_type("i64", self.width)
         magic = self.const_double(6755399441055744.0)
-        shifted = self.writer.intrinsic("fmuladd", "double", self.width,
-                                        (x, self.const_double(1.4426950408889634), magic))
+        shifted = self.writer.intrinsic(
+            "fmuladd", "double", self.width, (x, self.const_double(1.4426950408889634), magic)
+        )
         n = self._op("fsub", wide, shifted, magic)
-        r = self.writer.intrinsic("fmuladd", "double", self.width,
-                                  (n, self.const_double(-_LN2_DOUBLE), x))
+        r = self.writer.intrinsic(
+            "fmuladd", "double", self.width, (n, self.const_double(-_LN2_DOUBLE), x)
+        )
         p = self._horner_double(_EXP_DOUBLE, r)
         bits = self.writer.emit_free(f"bitcast {wide} {shifted} to {kind}")
         exponent = self._op("shl", kind, bits, self._splat("i64", "52"))
-        scaled = self._op("add", kind,
-                          self.writer.emit_free(f"bitcast {wide} {p} to {kind}"), exponent)
+        scaled = self._op(
+            "add", kind, self.writer.emit_free(f"bitcast {wide} {p} to {kind}"), exponent
+        )
         value = self.writer.emit_free(f"bitcast {kind} {scaled} to {wide}")
         return self.writer.emit(f"fptrunc {wide} {value} to {self.float}")

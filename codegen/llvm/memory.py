@@ -69,11 +69,13 @@ class Memory:
     def splat(self, ref: str, kind: str, width: int) -> str:
         """All lanes equal to a scalar."""
         vector = f"<{width} x {kind}>"
-        first = self.cached(("insert", ref, width),
-                            f"insertelement {vector} poison, {kind} {ref}, i64 0")
-        return self.cached(("splat", ref, width),
-                           f"shufflevector {vector} {first}, {vector} poison, "
-                           f"<{width} x i32> zeroinitializer")
+        first = self.cached(
+            ("insert", ref, width), f"insertelement {vector} poison, {kind} {ref}, i64 0"
+        )
+        return self.cached(
+            ("splat", ref, width),
+            f"shufflevector {vector} {first}, {vector} poison, <{width} x i32> zeroinitializer",
+        )
 
     def address(self, buffer: Buffer, form: Form, extra: Value | None) -> Address:
         """The address of a flat element offset in bytes, plus a run-time ``extra`` in bytes."""
@@ -93,21 +95,27 @@ class Memory:
     def _pointer(self, address: Address) -> str:
         if address.const == 0:
             return address.base
-        return self.cached(("at", address.base, address.const),
-                           f"getelementptr i8, ptr {address.base}, i64 {address.const}")
+        return self.cached(
+            ("at", address.base, address.const),
+            f"getelementptr i8, ptr {address.base}, i64 {address.const}",
+        )
 
     def _safe_pointer(self, pointer: str, guard: Guard, need: int, masked: bool) -> str:
         """``pointer`` where the guard holds, else the block of zeros."""
         condition = guard.condition
         if guard.mask is not None and not masked and guard.mask.startswith("%"):
             some = self._any(guard.mask)
-            condition = some if condition is None else self.cached(
-                ("both", condition, some), f"and i1 {condition}, {some}")
+            condition = (
+                some
+                if condition is None
+                else self.cached(("both", condition, some), f"and i1 {condition}, {some}")
+            )
         if condition is None:
             return pointer
         self.zeros_bytes = max(self.zeros_bytes, need)
-        return self.cached(("safe", condition, pointer),
-                           f"select i1 {condition}, ptr {pointer}, ptr @zeros")
+        return self.cached(
+            ("safe", condition, pointer), f"select i1 {condition}, ptr {pointer}, ptr @zeros"
+        )
 
     def _any(self, mask: str) -> str:
         width = self.scope.width
@@ -123,8 +131,7 @@ class Memory:
         value = known.get(key)
         if value is None:
             address = self.address(buffer, form, extra)
-            ref = self._to_ssa(buffer.dtype, width,
-                               self._load(buffer.dtype, width, address, guard))
+            ref = self._to_ssa(buffer.dtype, width, self._load(buffer.dtype, width, address, guard))
             if width and buffer.ahead:
                 self._prefetch(address, int(buffer.ahead) * size_of(buffer.dtype))
             value = known[key] = Value(ref, buffer.dtype, width)
@@ -150,13 +157,16 @@ class Memory:
         name = f"llvm.masked.load.{suffix(MEMORY_TYPES[dtype], width)}.p0"
         mask = vector_type("i1", width)
         self.writer.declare(name, f"{kind} {{}}(ptr, i32, {mask}, {kind})")
-        return self.writer.emit(f"call {kind} @{name}(ptr {pointer}, i32 {size}, "
-                                f"{mask} {guard.mask}, {kind} zeroinitializer)")
+        return self.writer.emit(
+            f"call {kind} @{name}(ptr {pointer}, i32 {size}, "
+            f"{mask} {guard.mask}, {kind} zeroinitializer)"
+        )
 
     def _pointers(self, width: int, address: Address, pointer: str) -> str:
         offsets = address.offsets or lane_constants(address.lane, width)
         return self.writer.emit_free(
-            f"getelementptr i8, ptr {pointer}, {vector_type('i64', width)} {offsets}")
+            f"getelementptr i8, ptr {pointer}, {vector_type('i64', width)} {offsets}"
+        )
 
     def full_mask(self, guard: Guard, width: int) -> str:
         """The guard as one lane mask."""
@@ -168,9 +178,7 @@ class Memory:
             return uniform
         return self.cached(("mask", uniform, guard.mask), f"and {kind} {uniform}, {guard.mask}")
 
-    def _gather(
-        self, dtype: str, width: int, address: Address, pointer: str, guard: Guard
-    ) -> str:
+    def _gather(self, dtype: str, width: int, address: Address, pointer: str, guard: Guard) -> str:
         scalar = MEMORY_TYPES[dtype]
         kind, mask = vector_type(scalar, width), vector_type("i1", width)
         pointers = self._pointers(width, address, pointer)
@@ -178,7 +186,8 @@ class Memory:
         self.writer.declare(name, f"{kind} {{}}(<{width} x ptr>, i32, {mask}, {kind})")
         return self.writer.emit(
             f"call {kind} @{name}(<{width} x ptr> {pointers}, i32 {size_of(dtype)}, "
-            f"{mask} {self.full_mask(guard, width)}, {kind} zeroinitializer)")
+            f"{mask} {self.full_mask(guard, width)}, {kind} zeroinitializer)"
+        )
 
     def store(
         self, buffer: Buffer, form: Form, extra: Value | None, ref: str, guard: Guard
@@ -195,16 +204,15 @@ class Memory:
             name = f"llvm.masked.store.{suffix(MEMORY_TYPES[buffer.dtype], width)}.p0"
             mask = vector_type("i1", width)
             self.writer.declare(name, f"void {{}}({kind}, ptr, i32, {mask})")
-            self.writer.statement(f"call void @{name}({kind} {ref}, ptr {pointer}, i32 {size}, "
-                                  f"{mask} {guard.mask})")
+            self.writer.statement(
+                f"call void @{name}({kind} {ref}, ptr {pointer}, i32 {size}, {mask} {guard.mask})"
+            )
         else:
             self.writer.statement(f"store {kind} {ref}, ptr {pointer}, align {size}")
         if self.loads.pop(buffer, None) is not None:
             self.epoch += 1
 
-    def _scatter(
-        self, dtype: str, address: Address, pointer: str, ref: str, guard: Guard
-    ) -> None:
+    def _scatter(self, dtype: str, address: Address, pointer: str, ref: str, guard: Guard) -> None:
         width, scalar = self.scope.width, MEMORY_TYPES[dtype]
         kind, mask = vector_type(scalar, width), vector_type("i1", width)
         pointers = self._pointers(width, address, pointer)
@@ -212,7 +220,8 @@ class Memory:
         self.writer.declare(name, f"void {{}}({kind}, <{width} x ptr>, i32, {mask})")
         self.writer.statement(
             f"call void @{name}({kind} {ref}, <{width} x ptr> {pointers}, i32 {size_of(dtype)}, "
-            f"{mask} {guard.mask or 'splat (i1 true)'})")
+            f"{mask} {guard.mask or 'splat (i1 true)'})"
+        )
 
     def _to_ssa(self, dtype: str, width: int, ref: str) -> str:
         if dtype != "bool":
@@ -224,7 +233,8 @@ class Memory:
         if dtype != "bool":
             return ref
         return self.writer.emit_free(
-            f"zext {vector_type(SSA_TYPES[dtype], width)} {ref} to {vector_type('i8', width)}")
+            f"zext {vector_type(SSA_TYPES[dtype], width)} {ref} to {vector_type('i8', width)}"
+        )
 
 
 def lane_constants(step: int, width: int) -> str:

@@ -55,12 +55,12 @@ def emit_module(nest: LoopNest, target: Target, symbol: str, triple: str) -> Mod
         zeros = max(zeros, emitter.memory.zeros_bytes)
         calls.append(_call(writer, root, name, target.threads))
     if zeros:
-        writer.define("zeros", f"internal constant [{max(zeros, 64)} x i8] zeroinitializer, "
-                               f"align 64")
+        writer.define(
+            "zeros", f"internal constant [{max(zeros, 64)} x i8] zeroinitializer, align 64"
+        )
     writer.lines = [*calls, "  ret void"]
     writer.finish_function(f"void @{symbol}(ptr %args)", _ATTRIBUTES)
-    return ModuleText(writer.text(triple), shared + private * target.threads,
-                      writer.instructions)
+    return ModuleText(writer.text(triple), shared + private * target.threads, writer.instructions)
 
 
 def _call(writer: Writer, root: Node, name: str, threads: int) -> str:
@@ -79,15 +79,20 @@ class _RootEmitter:
     """Emits the function of one root nest."""
 
     def __init__(
-        self, writer: Writer, nest: LoopNest, target: Target, offsets: dict[Buffer, int],
+        self,
+        writer: Writer,
+        nest: LoopNest,
+        target: Target,
+        offsets: dict[Buffer, int],
         shared: int,
     ) -> None:
         self.writer, self.nest, self.target = writer, nest, target
         self.offsets, self.shared = offsets, shared
         self.scope = Scope(writer)
         self.memory = Memory(writer, self.scope)
-        rounding = "sse4.1" in target.features or "avx" in target.features or (
-            "neon" in target.features)
+        rounding = (
+            "sse4.1" in target.features or "avx" in target.features or ("neon" in target.features)
+        )
         arithmetic = Arithmetic(writer, rounding)
         evaluator = Evaluator(writer, self.scope, self.memory, arithmetic)
         flow = Flow(evaluator)
@@ -126,8 +131,10 @@ class _RootEmitter:
         lines.append(f"  {workspace} = load ptr, ptr %slot.w, align 8")
         for position, buffer in enumerate(self.nest.workspaces):
             if buffer in used:
-                lines.append(f"  %work.{position} = getelementptr i8, ptr {workspace}, "
-                             f"i64 {self.offsets[buffer]}")
+                lines.append(
+                    f"  %work.{position} = getelementptr i8, ptr {workspace}, "
+                    f"i64 {self.offsets[buffer]}"
+                )
                 self.memory.bases[buffer] = f"%work.{position}"
 
     def _place_private(self, head: Lines, workspace: str, threaded: bool) -> int:
@@ -155,6 +162,7 @@ class _RootEmitter:
             thread = "%private.skip"
         head.append(f"  %private.mine = getelementptr i8, ptr %private.base, i64 {thread}")
         for name, offset in large:
-            head.append(f"  {name} = getelementptr i8, ptr %private.mine, "
-                        f"i64 {self.shared + offset}")
+            head.append(
+                f"  {name} = getelementptr i8, ptr %private.mine, i64 {self.shared + offset}"
+            )
         return total

@@ -41,8 +41,15 @@ def emit_parallel(loops: Loops, chain: tuple[Loop, ...], body: Nodes) -> None:
     some = writer.emit_free(f"icmp slt i64 {first}, {last}")
     linear = LoopVar("linear")
     with loops.flow.when(some):
-        loops.counted(linear, first, last, 1, (0, total - 1), set(),
-                      lambda: _iteration(loops, chain, linear, body))
+        loops.counted(
+            linear,
+            first,
+            last,
+            1,
+            (0, total - 1),
+            set(),
+            lambda: _iteration(loops, chain, linear, body),
+        )
 
 
 def _iteration(loops: Loops, chain: tuple[Loop, ...], linear: LoopVar, body: Nodes) -> None:

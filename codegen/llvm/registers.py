@@ -30,8 +30,11 @@ def register_cells(
 
 
 def _add_cells(
-    cells: dict[int, int], form: Affine, loops: tuple[Loop, ...],
-    static: dict[LoopVar, int], limit: int,
+    cells: dict[int, int],
+    form: Affine,
+    loops: tuple[Loop, ...],
+    static: dict[LoopVar, int],
+    limit: int,
 ) -> bool:
     known = {loop.var: loop for loop in loops}
     base, lanes = form.const, 0

@@ -91,8 +91,7 @@ class Scope:
 
     def _make_plan(self, index: Affine) -> Plan:
         static = tuple(t for t in index.terms if t[0] in self.static)
-        dynamic = tuple(
-            t for t in index.terms if t[0] not in self.static and t[0] is not self.lane)
+        dynamic = tuple(t for t in index.terms if t[0] not in self.static and t[0] is not self.lane)
         lane = index.coefficient(self.lane) * self.lane_step if self.lane is not None else 0
         low, high = self.interval(Form(dynamic, lane, 0))
         return Plan(index.const, static, dynamic, lane, low, high)
@@ -152,8 +151,9 @@ class Scope:
         known = self.dynamic[var]
         if coefficient == 1:
             return known.ref
-        return self.hoist(known.level, ("mul", var, coefficient),
-                          f"mul nsw i64 {known.ref}, {coefficient}")
+        return self.hoist(
+            known.level, ("mul", var, coefficient), f"mul nsw i64 {known.ref}, {coefficient}"
+        )
 
     def _sum(self, terms: Terms) -> str:
         var, coefficient = terms[-1]
@@ -186,8 +186,9 @@ class Scope:
         var, coefficient = terms[-1]
         rest = self._pointer(buffer, base, terms[:-1])
         offset = self._term(var, coefficient)
-        return self.hoist(self.dynamic[var].level, (buffer, terms),
-                          f"getelementptr i8, ptr {rest}, i64 {offset}")
+        return self.hoist(
+            self.dynamic[var].level, (buffer, terms), f"getelementptr i8, ptr {rest}, i64 {offset}"
+        )
 
     def in_range(self, terms: Terms, const: int, low: int, high: int) -> str:
         """An i1: ``low <= sum < high``."""
@@ -196,15 +197,20 @@ class Scope:
         least, most = self.interval(Form(terms, 0, const))
         if least >= low:
             total = self.scalar(terms, 0)
-            return self.hoist(level, ("slt", ordered, high - const),
-                              f"icmp slt i64 {total}, {high - const}")
+            return self.hoist(
+                level, ("slt", ordered, high - const), f"icmp slt i64 {total}, {high - const}"
+            )
         if most < high:
             total = self.scalar(terms, 0)
-            return self.hoist(level, ("sge", ordered, low - const),
-                              f"icmp sge i64 {total}, {low - const}")
+            return self.hoist(
+                level, ("sge", ordered, low - const), f"icmp sge i64 {total}, {low - const}"
+            )
         shifted = self.scalar(terms, const - low)
-        return self.hoist(level, ("ult", ordered, low - const, high - low),
-                          f"icmp ult i64 {shifted}, {high - low}")
+        return self.hoist(
+            level,
+            ("ult", ordered, low - const, high - low),
+            f"icmp ult i64 {shifted}, {high - low}",
+        )
 
     def in_ranges(self, ranges: list[tuple[Form, int, int]]) -> tuple[str, int]:
         """An i1: all of ``low <= form < high``; and the level where it is known."""
@@ -215,16 +221,22 @@ class Scope:
             if level < 0:
                 result = condition
             elif condition != result:
-                result = self.hoist(deepest, ("and", result, condition),
-                                    f"and i1 {result}, {condition}")
+                result = self.hoist(
+                    deepest, ("and", result, condition), f"and i1 {result}, {condition}"
+                )
             level = deepest
         return result, level
 
     def spread(self, condition: str, level: int) -> str:
         """A condition as a mask of all lanes, written at the level where it is known."""
         kind = f"<{self.width} x i1>"
-        first = self.hoist(level, ("first", condition, self.width),
-                           f"insertelement {kind} poison, i1 {condition}, i64 0")
-        return self.hoist(level, ("spread", condition, self.width),
-                          f"shufflevector {kind} {first}, {kind} poison, "
-                          f"<{self.width} x i32> zeroinitializer")
+        first = self.hoist(
+            level,
+            ("first", condition, self.width),
+            f"insertelement {kind} poison, i1 {condition}, i64 0",
+        )
+        return self.hoist(
+            level,
+            ("spread", condition, self.width),
+            f"shufflevector {kind} {first}, {kind} poison, <{self.width} x i32> zeroinitializer",
+        )

@@ -76,8 +76,7 @@ class Statements:
         width = self.scope.width
         verdicts: list[bool] = []
         for lane in range(width):
-            low, high = self.scope.interval(
-                Form(form.dynamic, 0, form.const + lane * form.lane))
+            low, high = self.scope.interval(Form(form.dynamic, 0, form.const + lane * form.lane))
             inside = low >= predicate.low and high < predicate.high
             if not inside and not (high < predicate.low or low >= predicate.high):
                 tests.masks.append(self._dynamic_mask(form, predicate))
@@ -96,19 +95,24 @@ class Statements:
         narrow = self.memory.cached(("i32", base), f"trunc i64 {base} to i32")
         uniform = self.memory.splat(narrow, "i32", width)
         steps = lane_constants(form.lane, width).replace("i64 ", "i32 ")
-        value = self.memory.cached(("lanes", uniform, form.lane),
-                                   f"add {kind} {uniform}, {steps}")
+        value = self.memory.cached(("lanes", uniform, form.lane), f"add {kind} {uniform}, {steps}")
         bound = end - first
-        return self.memory.cached(("mask", value, bound),
-                                  f"icmp ult {kind} {value}, splat (i32 {bound})")
+        return self.memory.cached(
+            ("mask", value, bound), f"icmp ult {kind} {value}, splat (i32 {bound})"
+        )
 
     def _mask(self, tests: _Tests) -> str | None:
         mask: str | None = None
         if tests.lanes is not None and not all(tests.lanes):
             mask = mask_literal(tuple(tests.lanes))
         for other in tests.masks:
-            mask = other if mask is None else self.memory.cached(
-                ("and", mask, other), f"and <{self.scope.width} x i1> {mask}, {other}")
+            mask = (
+                other
+                if mask is None
+                else self.memory.cached(
+                    ("and", mask, other), f"and <{self.scope.width} x i1> {mask}, {other}"
+                )
+            )
         return mask
 
     def _emit_guarded(self, store: Store, guard: Guard) -> None:
@@ -119,8 +123,11 @@ class Statements:
         for target, cell, value in zip(store.targets, cells, values, strict=True):
             if cell is None:
                 self._store(target, store, value, guard)
-            elif guard is ALWAYS and value.ref and value.width == self.scope.width and (
-                value.dtype == target.dtype
+            elif (
+                guard is ALWAYS
+                and value.ref
+                and value.width == self.scope.width
+                and (value.dtype == target.dtype)
             ):
                 evaluator.cells[cell] = value
             else:
@@ -132,7 +139,8 @@ class Statements:
         if reducer is None:
             return [evaluate(value) for value in store.values]
         old = [
-            self.evaluator.load(target, store.indices) if cell is None
+            self.evaluator.load(target, store.indices)
+            if cell is None
             else self.evaluator.cells[cell]
             for target, cell in zip(store.targets, cells, strict=True)
         ]
@@ -155,8 +163,7 @@ class Statements:
                 return simple
         width = max(old.width, lhs.width, rhs.width)
         operand = evaluator.operand
-        ref = arithmetic.fma(width, operand(lhs, width), operand(rhs, width),
-                             operand(old, width))
+        ref = arithmetic.fma(width, operand(lhs, width), operand(rhs, width), operand(old, width))
         return Value(ref, "float32", width)
 
     def _accumulate_literal(self, old: Value, lhs: Value, rhs: Value) -> Value | None:
@@ -175,8 +182,13 @@ class Statements:
             return term
         term = self.evaluator.materialise(term)
         width = max(old.width, term.width)
-        ref = self.arithmetic.binary(op, old.dtype, width, self.evaluator.operand(old, width),
-                                     self.evaluator.operand(term, width))
+        ref = self.arithmetic.binary(
+            op,
+            old.dtype,
+            width,
+            self.evaluator.operand(old, width),
+            self.evaluator.operand(term, width),
+        )
         return Value(ref, old.dtype, width)
 
     def _assign(self, cell: Cell, value: Value, guard: Guard) -> None:
@@ -189,13 +201,13 @@ class Statements:
             # a scalar condition on vectors would become a branch
             mask = self.memory.full_mask(guard, width) if width else guard.condition
             assert mask is not None
-            ref = self.arithmetic.select(cell[0].dtype, width, mask, ref,
-                                         self.evaluator.operand(old, width))
+            ref = self.arithmetic.select(
+                cell[0].dtype, width, mask, ref, self.evaluator.operand(old, width)
+            )
         cells[cell] = Value(ref, cell[0].dtype, width)
 
     def _store(self, target: Buffer, store: Store, value: Value, guard: Guard) -> None:
-        ref = self.evaluator.operand(self.evaluator.convert(value, target.dtype),
-                                     self.scope.width)
+        ref = self.evaluator.operand(self.evaluator.convert(value, target.dtype), self.scope.width)
         form, extra = self.evaluator.locate(target, store.indices, size_of(target.dtype))
         self.memory.store(target, form, extra, ref, guard)
 
@@ -205,5 +217,8 @@ def _is_sum(reducer: Reducer) -> bool:
     if len(reducer.result) != 1:
         return False
     result = reducer.result[0]
-    return (isinstance(result, Binary) and result.op == "add"
-            and {result.lhs, result.rhs} == {reducer.lhs[0], reducer.rhs[0]})
+    return (
+        isinstance(result, Binary)
+        and result.op == "add"
+        and {result.lhs, result.rhs} == {reducer.lhs[0], reducer.rhs[0]}
+    )

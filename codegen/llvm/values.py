@@ -10,8 +10,14 @@ from sketch.loopnest import LoopVar
 
 SSA_TYPES: Final = {"float32": "float", "int32": "i32", "int64": "i64", "bool": "i1"}
 MEMORY_TYPES: Final = {"float32": "float", "int32": "i32", "int64": "i64", "bool": "i8"}
-SUFFIXES: Final = {"float": "f32", "double": "f64", "i32": "i32", "i64": "i64", "i1": "i1",
-                   "i8": "i8"}
+SUFFIXES: Final = {
+    "float": "f32",
+    "double": "f64",
+    "i32": "i32",
+    "i64": "i64",
+    "i1": "i1",
+    "i8": "i8",
+}
 
 Terms = tuple[tuple[LoopVar, int], ...]
 

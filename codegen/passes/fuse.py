@@ -63,13 +63,12 @@ def _fused(outer: Loop, inner: Loop) -> Loop | None:
             return None
     var = LoopVar(f"{outer.var.name}.{inner.var.name}")
     body = substitute(inner.body, {outer.var: constant(0), inner.var: Affine(((var, 1),))})
-    return Loop(var, int(outer.extent) * int(inner.extent), inner.stride, LoopKind.SERIAL,
-                "reduce", body)
+    return Loop(
+        var, int(outer.extent) * int(inner.extent), inner.stride, LoopKind.SERIAL, "reduce", body
+    )
 
 
-def _is_linear(
-    store: Store, loops: tuple[Loop, ...], outer: Loop, inner: Loop
-) -> bool:
+def _is_linear(store: Store, loops: tuple[Loop, ...], outer: Loop, inner: Loop) -> bool:
     """Whether one trip of the outer loop is ``extent`` trips of the inner one, everywhere."""
     pair = {outer.var, inner.var}
     if any(variables(p.index) & pair for p in store.predicates):

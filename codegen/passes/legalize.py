@@ -50,8 +50,11 @@ def _legalize_node(node: Node, target: Target) -> Node:
     if not isinstance(node, Loop):
         return node
     if node.kind not in _CPU_KINDS:
-        raise CodegenError(f"loop {node.var.name} is of kind {node.kind.value}", "CPU code",
-                           "lower the sketch for a CPU target")
+        raise CodegenError(
+            f"loop {node.var.name} is of kind {node.kind.value}",
+            "CPU code",
+            "lower the sketch for a CPU target",
+        )
     if node.kind is not LoopKind.VECTORIZED:
         return node
     if not _is_vectorizable(node):
@@ -63,8 +66,7 @@ def _legalize_node(node: Node, target: Target) -> Node:
 def _is_vectorizable(loop: Loop) -> bool:
     if any(isinstance(node, Allocate) for node in walk(loop.body)):
         return False
-    if any(isinstance(node, Loop) and node.kind is LoopKind.VECTORIZED
-           for node in walk(loop.body)):
+    if any(isinstance(node, Loop) and node.kind is LoopKind.VECTORIZED for node in walk(loop.body)):
         return False
     return all(_depends(store, loop.var) for store, _ in stores(loop.body))
 
@@ -77,8 +79,7 @@ def _depends(store: Store, var: LoopVar) -> bool:
 
 def _split(loop: Loop, target: Target) -> Loop:
     """Cut a loop of several vectors into unrolled vectors."""
-    sizes = [size_of(target_.dtype) for store, _ in stores(loop.body)
-             for target_ in store.targets]
+    sizes = [size_of(target_.dtype) for store, _ in stores(loop.body) for target_ in store.targets]
     lanes = target.lanes(min(4, max(sizes)) if sizes else 4)
     extent, stride = int(loop.extent), int(loop.stride)
     if extent <= lanes or extent % lanes:
@@ -86,5 +87,6 @@ def _split(loop: Loop, target: Target) -> Loop:
     outer, inner = LoopVar(f"{loop.var.name}.v"), LoopVar(f"{loop.var.name}.l")
     body = substitute(loop.body, {loop.var: Affine(((outer, 1), (inner, 1)))})
     vector = replace(loop, var=inner, extent=lanes, body=body)
-    return Loop(outer, extent // lanes, lanes * stride, LoopKind.UNROLLED, loop.axis_kind,
-                (vector,))
+    return Loop(
+        outer, extent // lanes, lanes * stride, LoopKind.UNROLLED, loop.axis_kind, (vector,)
+    )

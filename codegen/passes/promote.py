@@ -127,13 +127,21 @@ def _tile(loop: Loop, update: _Update, target: Target) -> Node | None:
     indices = tuple(Affine(((inner.var, 1),)) for inner in update.loops)
     size = shape[0] * strides[0] if shape else 1
     tiles = tuple(
-        Buffer(f"{buffer.name}.tile", buffer.dtype, shape, strides, (1,) * len(shape),
-               Scope.LOCAL, size)
+        Buffer(
+            f"{buffer.name}.tile",
+            buffer.dtype,
+            shape,
+            strides,
+            (1,) * len(shape),
+            Scope.LOCAL,
+            size,
+        )
         for buffer in update.store.targets
     )
     indexing = {inner.var for inner in update.loops}
-    guards = tuple(p for p in update.store.predicates
-                   if not variables(p.index) & (update.inner - indexing))
+    guards = tuple(
+        p for p in update.store.predicates if not variables(p.index) & (update.inner - indexing)
+    )
     body: list[Node] = []
     for tile, buffer in zip(tiles, update.store.targets, strict=True):
         body.append(_copy(update, guards, tile, indices, buffer, update.store.indices, "in"))
@@ -156,18 +164,22 @@ def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _copy(
-    update: _Update, guards: tuple[Predicate, ...], target: Buffer,
-    indices: tuple[Affine | Quasi, ...], source: Buffer, origin: tuple[Affine | Quasi, ...],
+    update: _Update,
+    guards: tuple[Predicate, ...],
+    target: Buffer,
+    indices: tuple[Affine | Quasi, ...],
+    source: Buffer,
+    origin: tuple[Affine | Quasi, ...],
     suffix: str,
 ) -> Node:
     """``target[indices] = source[origin]`` in fresh copies of the indexing loops."""
-    node: Node = Store((target,), indices, (BufferLoad(source, origin),), None, guards,
-                       update.store.stage)
+    node: Node = Store(
+        (target,), indices, (BufferLoad(source, origin),), None, guards, update.store.stage
+    )
     fresh = {loop.var: LoopVar(f"{loop.var.name}.{suffix}") for loop in update.loops}
     renamed = substitute((node,), {old: Affine(((new, 1),)) for old, new in fresh.items()})
     for loop in reversed(update.loops):
-        renamed = (replace(loop, var=fresh[loop.var], body=renamed, clip=(),
-                           axis_kind="spatial"),)
+        renamed = (replace(loop, var=fresh[loop.var], body=renamed, clip=(), axis_kind="spatial"),)
     return renamed[0]
 
 

@@ -60,9 +60,7 @@ def map_expr(
     return visit(expr)
 
 
-def _map_operands(
-    node: Expr, visit: Callable[[Expr], Expr], leaf: Callable[[Expr], Expr]
-) -> Expr:
+def _map_operands(node: Expr, visit: Callable[[Expr], Expr], leaf: Callable[[Expr], Expr]) -> Expr:
     match node:
         case Binary(op, lhs, rhs, dtype):
             new_lhs, new_rhs = visit(lhs), visit(rhs)
@@ -118,7 +116,8 @@ def substitute_predicates(
 ) -> tuple[Predicate, ...]:
     """Replace loop variables in predicates."""
     new = tuple(
-        p if (form := substitute_affine(p.index, values)) is p.index
+        p
+        if (form := substitute_affine(p.index, values)) is p.index
         else Predicate(form, p.low, p.high)
         for p in predicates
     )
@@ -272,8 +271,9 @@ def index_variables(index: Index) -> set[LoopVar]:
     """The loop variables that an index depends on."""
     if isinstance(index, Affine):
         return {var for var, _ in index.terms}
-    inner = {var for load in buffer_loads(index.expr) for i in load.indices
-             for var in index_variables(i)}
+    inner = {
+        var for load in buffer_loads(index.expr) for i in load.indices for var in index_variables(i)
+    }
     return inner | set(free_values(index.expr))
 
 

@@ -120,7 +120,7 @@ class _Choice:
     coarse: bool
 
     def after(self, position: int) -> _Choice:
-        return _Choice(self.variables[position + 1:], self.coarse)
+        return _Choice(self.variables[position + 1 :], self.coarse)
 
 
 def _split(nodes: Nodes, choice: _Choice, outer: Outer) -> Nodes:
@@ -129,9 +129,12 @@ def _split(nodes: Nodes, choice: _Choice, outer: Outer) -> Nodes:
     for node in nodes:
         if isinstance(node, Branch):
             cases = tuple(
-                replace(case, body=_split(
-                    case.body, choice, _narrowed(outer, node.var, case.low, case.high)))
-                for case in node.cases)
+                replace(
+                    case,
+                    body=_split(case.body, choice, _narrowed(outer, node.var, case.low, case.high)),
+                )
+                for case in node.cases
+            )
             new.append(Branch(node.var, cases))
         else:
             new.extend(_split_node(node, choice, outer))
@@ -152,8 +155,9 @@ def _split_node(node: Node, choice: _Choice, outer: Outer) -> Nodes:
         cases = _cases(var, outer[var], relevant, _ranges(node, outer), single)
         if len(cases) < 2:
             continue
-        return (Branch(var, tuple(
-            _case(node, var, low, high, rest, outer) for low, high in cases)),)
+        return (
+            Branch(var, tuple(_case(node, var, low, high, rest, outer) for low, high in cases)),
+        )
     return (node,) if choice.coarse else _unroll_reductions(node, predicates, outer)
 
 
@@ -163,9 +167,7 @@ def _concerns(predicate: Predicate, choice: _Choice, outer: Outer) -> bool:
     return bool(used & set(choice.variables)) or not used & outer.keys()
 
 
-def _case(
-    node: Node, var: LoopVar, low: int, high: int, rest: _Choice, outer: Outer
-) -> Case:
+def _case(node: Node, var: LoopVar, low: int, high: int, rest: _Choice, outer: Outer) -> Case:
     inner = _narrowed(outer, var, low, high)
     nodes: Nodes = (node,)
     if low == high:
@@ -187,8 +189,9 @@ def _narrowed(outer: Outer, var: LoopVar, low: int, high: int) -> Outer:
 
 
 def _has_dynamic_spatial(node: Node) -> bool:
-    return any(isinstance(n, Loop) and is_dynamic(n) and n.axis_kind == "spatial"
-               for n in walk((node,)))
+    return any(
+        isinstance(n, Loop) and is_dynamic(n) and n.axis_kind == "spatial" for n in walk((node,))
+    )
 
 
 def _ranges(node: Node, outer: Outer) -> dict[LoopVar, tuple[int, int]]:
@@ -235,8 +238,7 @@ def _cases(
     if count > _ENUMERATED or not predicates:
         return []
     values = range(known.low, known.high + 1, known.stride)
-    inside = [all(decide(p, {**ranges, var: (v, v)}) is True for p in predicates)
-              for v in values]
+    inside = [all(decide(p, {**ranges, var: (v, v)}) is True for p in predicates) for v in values]
     singles = single and inside.count(False) <= _SINGLE_CASES
     cases: list[tuple[int, int]] = []
     previous: bool | None = None
@@ -254,8 +256,7 @@ def _unroll_reductions(node: Node, predicates: list[Predicate], outer: Outer) ->
     wanted: set[LoopVar] = set()
     for predicate in predicates:
         wanted |= variables(predicate.index) - outer.keys()
-    return simplify_nodes((_reroll(node, wanted),),
-                          {v: (o.low, o.high) for v, o in outer.items()})
+    return simplify_nodes((_reroll(node, wanted),), {v: (o.low, o.high) for v, o in outer.items()})
 
 
 def _roll_undecided(nodes: Nodes, outer: Outer) -> Nodes:
@@ -266,9 +267,14 @@ def _roll_undecided(nodes: Nodes, outer: Outer) -> Nodes:
     for node in nodes:
         if isinstance(node, Branch):
             cases = tuple(
-                replace(case, body=_roll_undecided(
-                    case.body, _narrowed(outer, node.var, case.low, case.high)))
-                for case in node.cases)
+                replace(
+                    case,
+                    body=_roll_undecided(
+                        case.body, _narrowed(outer, node.var, case.low, case.high)
+                    ),
+                )
+                for case in node.cases
+            )
             new.append(Branch(node.var, cases))
             continue
         dynamic = [p for p in _undecided(node, outer) if variables(p.index) & _moving(node, outer)]

@@ -203,9 +203,7 @@ def _lines(ranges: list[_Range], access: Access, line_bytes: int) -> Quantity:
     return outer * larger(1.0, run / per_line)
 
 
-def at_main_levels(
-    access: Access, own: Footprint, loops: tuple[LoopInfo, ...]
-) -> Footprint:
+def at_main_levels(access: Access, own: Footprint, loops: tuple[LoopInfo, ...]) -> Footprint:
     """The footprint of another site's access, expressed at the levels of the main site's ``loops``.
 
     Inside the loops that both share it is spread evenly over the main site's trips.

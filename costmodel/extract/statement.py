@@ -108,9 +108,7 @@ class _Context:
         return _Context(loops, self.allocations, vectors, reduces, clips)
 
     def site(self, store: Store) -> Site:
-        return Site(
-            store, self.loops, self.allocations, self.vectors, self.reduces, self.clips
-        )
+        return Site(store, self.loops, self.allocations, self.vectors, self.reduces, self.clips)
 
     def with_buffer(self, buffer: Buffer) -> _Context:
         return replace(self, allocations=(*self.allocations, (buffer, len(self.loops))))

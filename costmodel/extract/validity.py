@@ -55,10 +55,12 @@ def validity(site: Site) -> Validity:
     A predicate over spatial and reduce loops together is padding, like a guard in a value.
     """
     tails = _merge([_bound(p) for p in site.store.predicates if not _is_padding(p, site)])
-    paddings = _merge([
-        *(_bound(p) for p in site.store.predicates if _is_padding(p, site)),
-        *(bound for value in site.store.values for bound in _guards_of(value)),
-    ])
+    paddings = _merge(
+        [
+            *(_bound(p) for p in site.store.predicates if _is_padding(p, site)),
+            *(bound for value in site.store.values for bound in _guards_of(value)),
+        ]
+    )
     clips = innermost_clips([_merge([_bound(p)])[0] for p in site.clips])
     copies: Quantity = 1.0
     tail_valid: Quantity = 1.0

@@ -55,13 +55,16 @@ def row_sums() -> LoopNest:
     """y[i] += x[i, k] straight into memory, four rows unrolled, with a single-trip loop."""
     i, r, k, one = LoopVar("i"), LoopVar("r"), LoopVar("k"), LoopVar("one")
     x, y = dense("x", (10, 6), Scope.INPUT), dense("y", (10,), Scope.OUTPUT)
-    zero = Store((y,), (plus(i, r),), (reducer().identity[0],), None,
-                 (Predicate(plus(i, r), 0, 10),))
+    zero = Store(
+        (y,), (plus(i, r),), (reducer().identity[0],), None, (Predicate(plus(i, r), 0, 10),)
+    )
     inside = binary("lt", AffineValue(plus(k, one)), 5)
     term = select(inside, BufferLoad(x, (plus(i, r), plus(k, one))), 0.0)
     update = Store((y,), (plus(i, r),), (term,), reducer(), (Predicate(plus(i, r), 0, 10),))
-    body = (loop(r, 4, UNROLLED, zero),
-            loop(k, 6, SERIAL, loop(one, 1, SERIAL, loop(r, 4, UNROLLED, update)), reduce=True))
+    body = (
+        loop(r, 4, UNROLLED, zero),
+        loop(k, 6, SERIAL, loop(one, 1, SERIAL, loop(r, 4, UNROLLED, update)), reduce=True),
+    )
     return LoopNest("row_sums", (x, y), (), (loop(i, 3, PARALLEL, *body, step=4),))
 
 
@@ -73,8 +76,12 @@ def wide_copy() -> LoopNest:
     copy = Store((y,), (plus(j),), (BufferLoad(x, (plus(j),)),))
     zero = Store((total,), (plus(),), (reducer().identity[0],))
     add = Store((total,), (plus(),), (BufferLoad(x, (plus(lane),)),), reducer())
-    return LoopNest("wide_copy", (x, y, total), (), (
-        loop(j, 12, VECTORIZED, copy), zero, loop(lane, 12, VECTORIZED, add, reduce=True)))
+    return LoopNest(
+        "wide_copy",
+        (x, y, total),
+        (),
+        (loop(j, 12, VECTORIZED, copy), zero, loop(lane, 12, VECTORIZED, add, reduce=True)),
+    )
 
 
 NESTS: dict[str, Callable[[], LoopNest]] = {
@@ -108,11 +115,20 @@ def test_pass_keeps_results(name: str, nest_name: str, rng: np.random.Generator)
         np.testing.assert_allclose(result[output], values, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("name", "nest_name"), [
-    ("simplify", "row_sums"), ("legalize", "wide_copy"), ("promote", "row_sums"),
-    ("clip", "conv_edges"), ("specialize", "conv_edges"), ("specialize", "matmul_tails"),
-    ("fuse", "conv_one_tile"), ("all", "conv_edges"), ("all", "conv_rows"),
-])
+@pytest.mark.parametrize(
+    ("name", "nest_name"),
+    [
+        ("simplify", "row_sums"),
+        ("legalize", "wide_copy"),
+        ("promote", "row_sums"),
+        ("clip", "conv_edges"),
+        ("specialize", "conv_edges"),
+        ("specialize", "matmul_tails"),
+        ("fuse", "conv_one_tile"),
+        ("all", "conv_edges"),
+        ("all", "conv_rows"),
+    ],
+)
 def test_golden(name: str, nest_name: str, golden: Golden) -> None:
     nest = NESTS[nest_name]()
     text = f"before\n{print_nest(nest)}\nafter\n{print_nest(PASSES[name](nest))}"
@@ -138,8 +154,12 @@ def test_specialize_respects_the_instruction_budget() -> None:
 def test_legalize_refuses_gpu_loops() -> None:
     i = LoopVar("i")
     x = dense("x", (4,), Scope.OUTPUT)
-    nest = LoopNest("gpu", (x,), (), (
-        loop(i, 4, LoopKind.BLOCK, Store((x,), (plus(i),), (reducer().identity[0],))),))
+    nest = LoopNest(
+        "gpu",
+        (x,),
+        (),
+        (loop(i, 4, LoopKind.BLOCK, Store((x,), (plus(i),), (reducer().identity[0],))),),
+    )
     with pytest.raises(CodegenError, match="kind block"):
         legalize(nest, TARGET)
 

@@ -71,7 +71,10 @@ def test_kernel_is_picklable_and_describes_its_arguments() -> None:
     kernel = pickle.loads(pickle.dumps(build(NEST, host_target(1), "mm")))
     assert kernel.symbol == "mm"
     assert [(a.name, a.shape, a.scope) for a in kernel.arguments] == [
-        ("A", (8, 4), "input"), ("B", (2, 4, 8), "constant"), ("C", (8, 16), "output")]
+        ("A", (8, 4), "input"),
+        ("B", (2, 4, 8), "constant"),
+        ("C", (8, 16), "output"),
+    ]
 
 
 def test_stored_shape_of_a_buffer_with_gaps_is_flat() -> None:
@@ -105,11 +108,13 @@ def test_driver_runs_and_times_plans(rng: np.random.Generator) -> None:
     packed = data["B"].reshape(2, 4, 8).transpose(1, 0, 2).reshape(4, 16)
     np.testing.assert_allclose(output, data["A"].reshape(8, 4) @ packed, rtol=1e-4, atol=1e-5)
     timed = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(
-        library.address("run_plan_timed"))
+        library.address("run_plan_timed")
+    )
     timed(ctypes.addressof(steps), 2, times.ctypes.data)
     assert (times > 0).all()
-    clock = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
-                             ctypes.c_void_p)(library.address("time_kernel"))
+    clock = ctypes.CFUNCTYPE(
+        None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p
+    )(library.address("time_kernel"))
     clock(address, ctypes.addressof(block), 3, times.ctypes.data)
     assert times[0] > 0
     before = output.copy()

@@ -50,31 +50,60 @@ def softmax(rows: int = 5, columns: int = 19) -> LoopNest:
     power = unary("exp", binary("sub", here, BufferLoad(top, (plus(i),))))
 
     def reduction(target, value, kind):
-        return loop(i, rows, PARALLEL,
-                    Store((target,), (plus(i),), (reducer(kind).identity[0],)),
-                    loop(j, columns, SERIAL,
-                         Store((target,), (plus(i),), (value,), reducer(kind)), reduce=True))
+        return loop(
+            i,
+            rows,
+            PARALLEL,
+            Store((target,), (plus(i),), (reducer(kind).identity[0],)),
+            loop(
+                j,
+                columns,
+                SERIAL,
+                Store((target,), (plus(i),), (value,), reducer(kind)),
+                reduce=True,
+            ),
+        )
 
-    quotient = Store((y,), (plus(i), plus(j)),
-                     (binary("div", power, BufferLoad(total, (plus(i),))),))
-    return LoopNest("softmax", (x, y), (top, total), (
-        reduction(top, here, "max"), reduction(total, power, "sum"),
-        loop(i, rows, PARALLEL, loop(j, columns, VECTORIZED, quotient))))
+    quotient = Store(
+        (y,), (plus(i), plus(j)), (binary("div", power, BufferLoad(total, (plus(i),))),)
+    )
+    return LoopNest(
+        "softmax",
+        (x, y),
+        (top, total),
+        (
+            reduction(top, here, "max"),
+            reduction(total, power, "sum"),
+            loop(i, rows, PARALLEL, loop(j, columns, VECTORIZED, quotient)),
+        ),
+    )
 
 
 def argmax(rows: int = 6, columns: int = 11) -> LoopNest:
     """A tuple reducer over two outputs, vectorised over the rows."""
     x = dense("x", (columns, rows), Scope.INPUT)
-    where, best = dense("where", (rows,), Scope.OUTPUT, "int64"), dense("best", (rows,),
-                                                                       Scope.OUTPUT)
+    where, best = (
+        dense("where", (rows,), Scope.OUTPUT, "int64"),
+        dense("best", (rows,), Scope.OUTPUT),
+    )
     i, k = LoopVar("i"), LoopVar("k")
     pair = reducers.argmax(Const(0, "int64"), Const(0.0, "float32"), Axis("k", 1, "reduce"))
     clear = Store((where, best), (plus(i),), pair.reducer.identity)
-    update = Store((where, best), (plus(i),),
-                   (AffineValue(plus(k)), BufferLoad(x, (plus(k), plus(i)))), pair.reducer)
-    return LoopNest("argmax", (x, where, best), (), (
-        loop(i, rows, VECTORIZED, clear),
-        loop(k, columns, SERIAL, loop(i, rows, VECTORIZED, update), reduce=True)))
+    update = Store(
+        (where, best),
+        (plus(i),),
+        (AffineValue(plus(k)), BufferLoad(x, (plus(k), plus(i)))),
+        pair.reducer,
+    )
+    return LoopNest(
+        "argmax",
+        (x, where, best),
+        (),
+        (
+            loop(i, rows, VECTORIZED, clear),
+            loop(k, columns, SERIAL, loop(i, rows, VECTORIZED, update), reduce=True),
+        ),
+    )
 
 
 def gather(rows: int = 5, columns: int = 7) -> LoopNest:
@@ -86,11 +115,18 @@ def gather(rows: int = 5, columns: int = 7) -> LoopNest:
     row = Quasi(cast(BufferLoad(index, (plus(i),)), "int64"), 0, rows - 1)
     quotient = binary("floordiv", AffineValue(plus((i, 3), j)), 4)
     other = Quasi(binary("mod", quotient, 5), 0, rows - 1)
-    value = binary("add", BufferLoad(table, (row, plus((j, -1), const=columns - 1))),
-                   BufferLoad(table, (other, plus(j))))
+    value = binary(
+        "add",
+        BufferLoad(table, (row, plus((j, -1), const=columns - 1))),
+        BufferLoad(table, (other, plus(j))),
+    )
     store = Store((y,), (plus(i), plus(j)), (value,))
-    return LoopNest("gather", (table, index, y), (), (
-        loop(i, rows, SERIAL, loop(j, columns, VECTORIZED, store)),))
+    return LoopNest(
+        "gather",
+        (table, index, y),
+        (),
+        (loop(i, rows, SERIAL, loop(j, columns, VECTORIZED, store)),),
+    )
 
 
 def transpose(rows: int = 9, columns: int = 13) -> LoopNest:
@@ -98,8 +134,9 @@ def transpose(rows: int = 9, columns: int = 13) -> LoopNest:
     x, y = dense("x", (rows, columns), Scope.INPUT), dense("y", (columns, rows), Scope.OUTPUT)
     i, j = LoopVar("i"), LoopVar("j")
     store = Store((y,), (plus(j), plus(i)), (BufferLoad(x, (plus(i), plus(j))),))
-    return LoopNest("transpose", (x, y), (), (
-        loop(i, rows, PARALLEL, loop(j, columns, VECTORIZED, store)),))
+    return LoopNest(
+        "transpose", (x, y), (), (loop(i, rows, PARALLEL, loop(j, columns, VECTORIZED, store)),)
+    )
 
 
 def padded_copy(size: int = 6, pad: int = 2) -> LoopNest:
@@ -113,11 +150,18 @@ def padded_copy(size: int = 6, pad: int = 2) -> LoopNest:
         at = AffineValue(plus(var, const=-pad))
         return binary("and", binary("ge", at, 0), binary("lt", at, size))
 
-    value = select(binary("and", inside(i), inside(j)),
-                   BufferLoad(x, (plus(i, const=-pad), plus(j, const=-pad))), -1.0)
-    body = Allocate(copy, (
-        loop(j, full, VECTORIZED, Store((copy,), (plus(j),), (value,))),
-        loop(n, full, SERIAL, Store((y,), (plus(i), plus(n)), (BufferLoad(copy, (plus(n),)),)))))
+    value = select(
+        binary("and", inside(i), inside(j)),
+        BufferLoad(x, (plus(i, const=-pad), plus(j, const=-pad))),
+        -1.0,
+    )
+    body = Allocate(
+        copy,
+        (
+            loop(j, full, VECTORIZED, Store((copy,), (plus(j),), (value,))),
+            loop(n, full, SERIAL, Store((y,), (plus(i), plus(n)), (BufferLoad(copy, (plus(n),)),))),
+        ),
+    )
     return LoopNest("padded_copy", (x, y), (), (loop(i, full, PARALLEL, body),))
 
 
@@ -132,9 +176,15 @@ def integers(count: int = 21) -> LoopNest:
     value = select(BufferLoad(flag, (plus(i),)), value, binary("min", lhs, rhs))
     test = binary("or", binary("lt", lhs, rhs), BufferLoad(flag, (plus(i),)))
     store = Store((y,), (plus(i),), (value,))
-    return LoopNest("integers", (a, b, flag, y, z), (), (
-        loop(i, count, VECTORIZED, store),
-        loop(i, count, SERIAL, Store((z,), (plus(i),), (test,)))))
+    return LoopNest(
+        "integers",
+        (a, b, flag, y, z),
+        (),
+        (
+            loop(i, count, VECTORIZED, store),
+            loop(i, count, SERIAL, Store((z,), (plus(i),), (test,))),
+        ),
+    )
 
 
 def large_private(rows: int = 3, size: int = 9000) -> LoopNest:
@@ -142,11 +192,27 @@ def large_private(rows: int = 3, size: int = 9000) -> LoopNest:
     x, y = dense("x", (rows, size), Scope.INPUT), dense("y", (rows, size), Scope.OUTPUT)
     copy = dense("copy", (size,), Scope.LOCAL)
     i, j, n = LoopVar("i"), LoopVar("j"), LoopVar("n")
-    body = Allocate(copy, (
-        loop(j, size, SERIAL, Store((copy,), (plus(j),),
-                                    (binary("mul", BufferLoad(x, (plus(i), plus(j))), 2.0),))),
-        loop(n, size, SERIAL, Store((y,), (plus(i), plus(n)), (
-            BufferLoad(copy, (plus((n, -1), const=size - 1),)),)))))
+    body = Allocate(
+        copy,
+        (
+            loop(
+                j,
+                size,
+                SERIAL,
+                Store(
+                    (copy,), (plus(j),), (binary("mul", BufferLoad(x, (plus(i), plus(j))), 2.0),)
+                ),
+            ),
+            loop(
+                n,
+                size,
+                SERIAL,
+                Store(
+                    (y,), (plus(i), plus(n)), (BufferLoad(copy, (plus((n, -1), const=size - 1),)),)
+                ),
+            ),
+        ),
+    )
     return LoopNest("large_private", (x, y), (), (loop(i, rows, PARALLEL, body),))
 
 
@@ -159,14 +225,27 @@ def dynamic_guards() -> LoopNest:
     clear = Store((acc,), (plus(lane),), (Const(0.0, "float32"),))
     taps = (Predicate(plus((k, -3), i, const=2), -4, 9), Predicate(plus(i, j, lane, k), 2, 33))
     update = Store((acc,), (plus(lane),), (BufferLoad(x, (plus(i, j, lane, k),)),), reducer(), taps)
-    write = Store((y,), (plus(i, j, u),), (BufferLoad(acc, (plus(u),)),), None,
-                  (Predicate(plus(i, j, u), 0, 30),))
-    body = Allocate(acc, (
-        loop(lane, 8, VECTORIZED, clear),
-        loop(k, 7, SERIAL, loop(lane, 8, VECTORIZED, update), reduce=True),
-        loop(u, 8, VECTORIZED, write)))
-    return LoopNest("dynamic_guards", (x, y), (), (
-        loop(i, 2, PARALLEL, loop(j, 2, SERIAL, body, step=8), step=16),))
+    write = Store(
+        (y,),
+        (plus(i, j, u),),
+        (BufferLoad(acc, (plus(u),)),),
+        None,
+        (Predicate(plus(i, j, u), 0, 30),),
+    )
+    body = Allocate(
+        acc,
+        (
+            loop(lane, 8, VECTORIZED, clear),
+            loop(k, 7, SERIAL, loop(lane, 8, VECTORIZED, update), reduce=True),
+            loop(u, 8, VECTORIZED, write),
+        ),
+    )
+    return LoopNest(
+        "dynamic_guards",
+        (x, y),
+        (),
+        (loop(i, 2, PARALLEL, loop(j, 2, SERIAL, body, step=8), step=16),),
+    )
 
 
 NESTS: dict[str, Callable[[], LoopNest]] = {
@@ -177,8 +256,13 @@ NESTS: dict[str, Callable[[], LoopNest]] = {
     "conv_rows": lambda: conv(9, 2, 8, tile=(2, 4), lanes=4, vectors=2),
     "conv_odd": lambda: conv(11, 3, 5, kernel=5, stride=2, pad=3, tile=(1, 3), lanes=4),
     "conv_pixel": lambda: conv(6, 4, 8, kernel=5, pad=2, tile=(1, 1), lanes=8),
-    "softmax": softmax, "argmax": argmax, "gather": gather, "transpose": transpose,
-    "padded_copy": padded_copy, "integers": integers, "large_private": large_private,
+    "softmax": softmax,
+    "argmax": argmax,
+    "gather": gather,
+    "transpose": transpose,
+    "padded_copy": padded_copy,
+    "integers": integers,
+    "large_private": large_private,
     "dynamic_guards": dynamic_guards,
 }
 
@@ -187,8 +271,11 @@ def arrays_of(nest: LoopNest, rng: np.random.Generator) -> dict[str, np.ndarray]
     arrays = conv_arrays(nest, rng)
     for buffer in nest.arguments:
         if buffer.name in arrays and buffer.dtype == "int32":
-            values = rng.integers(0, 5, int(buffer.size)) if buffer.name == "index" else (
-                rng.choice([-9, -7, -4, -1, 1, 2, 3, 8], int(buffer.size)))
+            values = (
+                rng.integers(0, 5, int(buffer.size))
+                if buffer.name == "index"
+                else (rng.choice([-9, -7, -4, -1, 1, 2, 3, 8], int(buffer.size)))
+            )
             arrays[buffer.name] = values.astype(np.int32)
         elif buffer.name in arrays and buffer.dtype == "bool":
             arrays[buffer.name] = rng.random(int(buffer.size)) < 0.5
@@ -214,8 +301,14 @@ def test_three_threads(name: str, rng: np.random.Generator) -> None:
 
 
 def test_a_small_budget_leaves_guards_dynamic(rng: np.random.Generator) -> None:
-    tight = Target("cpu", TARGETS[0].arch, TARGETS[0].features, instruction_budget=1,
-                   vector_bytes=64, registers=32)
+    tight = Target(
+        "cpu",
+        TARGETS[0].arch,
+        TARGETS[0].features,
+        instruction_budget=1,
+        vector_bytes=64,
+        registers=32,
+    )
     for name in ("matmul_prime", "conv_rows", "conv_odd"):
         check(NESTS[name](), tight, rng)
 
@@ -224,7 +317,8 @@ def test_nan_and_infinity_in_padding_do_not_leak(rng: np.random.Generator) -> No
     nest = conv(5, 2, 4, tile=(1, 3), lanes=4)
     arrays = dict(arrays_of(nest, rng))
     arrays["W"] = np.where(rng.random(arrays["W"].size) < 0.05, np.inf, arrays["W"]).astype(
-        np.float32)
+        np.float32
+    )
     expected, result = run_nest(nest, arrays), execute(nest, arrays, TARGETS[0])
     np.testing.assert_allclose(result["Y"], expected["Y"], rtol=1e-4, atol=1e-5)
 
@@ -241,8 +335,10 @@ def test_minimum_and_maximum_propagate_nan() -> None:
             value = binary(op, BufferLoad(a, (plus(i),)), rhs)
             roots.append(loop(i, 4, VECTORIZED, Store((y,), (plus(i),), (value,))))
     nest = LoopNest("extrema", (a, b, *outputs), (), tuple(roots))
-    arrays = {"a": np.array([np.nan, 1, -2, 3], np.float32),
-              "b": np.array([1, np.nan, 5, np.inf], np.float32)}
+    arrays = {
+        "a": np.array([np.nan, 1, -2, 3], np.float32),
+        "b": np.array([1, np.nan, 5, np.inf], np.float32),
+    }
     result = execute(nest, arrays, TARGETS[0])
     for op, function in (("min", np.minimum), ("max", np.maximum)):
         np.testing.assert_array_equal(result[f"{op}_pair"], function(arrays["a"], arrays["b"]))
@@ -272,5 +368,3 @@ def test_unrolled_accumulators_stay_in_registers() -> None:
 
     text = emit(matmul(8, 32, 9, rows=4, vectors=2), TARGETS[0], "k").text
     assert "alloca" not in text and text.count(" = phi <16 x float>") == 8
-
-

@@ -16,15 +16,50 @@ from codegen.llvm.writer import Writer
 from sketch.target import Target
 from tests.cpu_targets import label, runnable
 
-SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, math.inf, -math.inf, math.nan, 1e-45, -1e-45, 1e-38,
-           1.1754944e-38, 3.4e38, -3.4e38, 88.7, 88.8, -87.3, -103.9, -104.5, 0.625, 0.9277]
-BOUNDS = {"exp": 2.0, "log": 2.0, "tanh": 4.0, "erf": 4.0, "sigmoid": 4.0, "sqrt": 0.5001,
-          "rsqrt": 1.51, "floor": 0.0, "ceil": 0.0}
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    math.inf,
+    -math.inf,
+    math.nan,
+    1e-45,
+    -1e-45,
+    1e-38,
+    1.1754944e-38,
+    3.4e38,
+    -3.4e38,
+    88.7,
+    88.8,
+    -87.3,
+    -103.9,
+    -104.5,
+    0.625,
+    0.9277,
+]
+BOUNDS = {
+    "exp": 2.0,
+    "log": 2.0,
+    "tanh": 4.0,
+    "erf": 4.0,
+    "sigmoid": 4.0,
+    "sqrt": 0.5001,
+    "rsqrt": 1.51,
+    "floor": 0.0,
+    "ceil": 0.0,
+}
 EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "exp": np.exp, "log": np.log, "tanh": np.tanh, "erf": np.vectorize(math.erf),
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "sqrt": np.sqrt,
+    "exp": np.exp,
+    "log": np.log,
+    "tanh": np.tanh,
+    "erf": np.vectorize(math.erf),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(np.abs(x)) * np.where(x < 0, np.nan, 1),
-    "floor": np.floor, "ceil": np.ceil,
+    "floor": np.floor,
+    "ceil": np.ceil,
 }
 
 
@@ -36,18 +71,27 @@ def compile_function(name: str, target: Target, width: int, arity: int) -> Kerne
     step = max(width, 1)
     writer.lines = ["entry:"]
     for n in range(arity + 1):
-        writer.lines += [f"  %s{n} = getelementptr ptr, ptr %args, i64 {n}",
-                         f"  %a{n} = load ptr, ptr %s{n}"]
+        writer.lines += [
+            f"  %s{n} = getelementptr ptr, ptr %args, i64 {n}",
+            f"  %a{n} = load ptr, ptr %s{n}",
+        ]
     writer.lines += ["  br label %loop", "loop:", "  %i = phi i64 [0, %entry], [%next, %loop]"]
     for n in range(arity):
-        writer.lines += [f"  %p{n} = getelementptr float, ptr %a{n}, i64 %i",
-                         f"  %x{n} = load {kind}, ptr %p{n}, align 4"]
+        writer.lines += [
+            f"  %p{n} = getelementptr float, ptr %a{n}, i64 %i",
+            f"  %x{n} = load {kind}, ptr %p{n}, align 4",
+        ]
     lanes = Lanes(writer, width, rounding)
     result = getattr(lanes, name)(*(f"%x{n}" for n in range(arity)))
-    writer.lines += [f"  %q = getelementptr float, ptr %a{arity}, i64 %i",
-                     f"  store {kind} {result}, ptr %q, align 4",
-                     f"  %next = add i64 %i, {step}", "  %more = icmp slt i64 %next, 4096",
-                     "  br i1 %more, label %loop, label %done", "done:", "  ret void"]
+    writer.lines += [
+        f"  %q = getelementptr float, ptr %a{arity}, i64 %i",
+        f"  store {kind} {result}, ptr %q, align 4",
+        f"  %next = add i64 %i, {step}",
+        "  %more = icmp slt i64 %next, 4096",
+        "  br i1 %more, label %loop, label %done",
+        "done:",
+        "  ret void",
+    ]
     writer.finish_function("void @f(ptr %args)", "nounwind")
     code = emit_object(writer.text(triple_of(target)), target)
     return Kernel("f", "f", code, (), 0, target, 0)
@@ -110,10 +154,13 @@ def test_pow(target: Target, rng: np.random.Generator) -> None:
     y = rng.uniform(-3, 3, 4096).astype(np.float32)
     x[:1024] *= -1
     y[:1024] = np.round(y[:1024])
-    pairs = [(a, b) for a in SPECIAL for b in (0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -0.5, np.inf,
-                                               -np.inf, np.nan)]
-    x[1024:1024 + len(pairs)] = [a for a, _ in pairs]
-    y[1024:1024 + len(pairs)] = [b for _, b in pairs]
+    pairs = [
+        (a, b)
+        for a in SPECIAL
+        for b in (0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -0.5, np.inf, -np.inf, np.nan)
+    ]
+    x[1024 : 1024 + len(pairs)] = [a for a, _ in pairs]
+    y[1024 : 1024 + len(pairs)] = [b for _, b in pairs]
     with np.errstate(all="ignore"):
         exact = np.power(x.astype(np.float64), y.astype(np.float64))
     assert ulps(run("pow", target, target.lanes(4), x, y), exact) <= 2.0

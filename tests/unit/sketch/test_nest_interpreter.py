@@ -16,8 +16,9 @@ def test_matmul_equals_numpy(rng: np.random.Generator) -> None:
     a, b = rng.standard_normal((5, 3)), rng.standard_normal((3, 7))
     nest = matmul(5, 7, 3, rows=2, vectors=2, lanes=2)
     arrays = {"A": a.astype(np.float32), "B": pack_panels(b, 4).astype(np.float32)}
-    np.testing.assert_allclose(run_nest(nest, arrays)["C"].reshape(5, 7), a @ b, rtol=1e-4,
-                               atol=1e-5)
+    np.testing.assert_allclose(
+        run_nest(nest, arrays)["C"].reshape(5, 7), a @ b, rtol=1e-4, atol=1e-5
+    )
 
 
 def one_store(offset: int, *cases: tuple[int, int]) -> LoopNest:
