@@ -61,9 +61,9 @@ class OursOperator:
                 packing = packed.get(argument.name)
                 arrays.append(aligned_copy(array if packing is None else packing.apply(array)))
         arrays.append(aligned_empty((max(kernel.workspace_bytes, 1),), "int8"))
-        loaded = LoadedKernel(kernel, arrays, [])
+        loaded = LoadedKernel(kernel, arrays, {})
         function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.address)
-        table = ctypes.addressof(loaded.pointers)
+        table = ctypes.addressof(loaded.blocks[0])
         return Prepared(
             run=lambda: function(table),
             outputs=lambda: outputs,
