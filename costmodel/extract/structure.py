@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from costmodel.extract.analysis import Analysis, product
 from costmodel.extract.operations import operation_counts
@@ -177,18 +178,25 @@ def specialized_fill(analysis: Analysis, tile: RegisterTile, checks: Validity) -
     return instances * checks.growth / analysis.target.instruction_budget
 
 
+# Share of the instruction budget that specialised copies fill where more were wanted.
+_BUDGET_USED: Final = 0.6
+
+
 def instructions(analysis: Analysis, tile: RegisterTile, checks: Validity) -> Quantity:
     """Vector instructions of straight-line code: all sites, and the copies that fit the budget."""
-    step = (tile.operations + tile.loads) * tile.reduce_unroll
+    step = tile.operations + tile.loads
     unrolled = product(tuple(p for p in analysis.loops if p.kind in UNROLLED_KINDS))
     tile_unrolled = (
         tile.accumulators
         * tile.reduce_unroll
         / ceil(tile.width / float(analysis.target.lanes(analysis.accesses[0].element_bytes)))
     )
-    # What does not fit the budget is not copied; edges are taken one axis after the other.
-    copies = checks.growth / larger(specialized_fill(analysis, tile, checks), 1.0)
-    total = step * (unrolled / tile_unrolled) * larger(copies, 1.0)
+    budget = float(analysis.target.instruction_budget)
+    copied = step * (unrolled / tile_unrolled)
+    # Inside, the reduction is unrolled; at edges the taps of the padding are, and nothing else.
+    total = copied * (tile.reduce_unroll + larger(checks.growth - 1.0, 0.0))
+    # Copies are made while they fit the budget; it is rarely used up to the last instruction.
+    total = smaller(total, larger(copied * tile.reduce_unroll, budget * _BUDGET_USED))
     for site in analysis.statement.sites:
         if site is not analysis.main:
             total = total + _straight_line(site, analysis)

@@ -40,7 +40,7 @@ def test_estimated_instructions_rank_like_the_emitted_ones(dag: ComputeDAG, leas
     estimated: list[float] = []
     emitted: list[int] = []
     for sketch in generate(dag, target):
-        population = sample(sketch, 12, rng)
+        population = sample(sketch, 32, rng)
         nest = lower(sketch, population.columns())
         features = extract(nest, population.count, dag, target)
         estimated += features.column("instructions").sum(axis=0).tolist()

@@ -31,7 +31,7 @@ class Valley:
     """Best where every decision is 2; knows nothing else."""
 
     def score(self, population: Population) -> np.ndarray:
-        return np.exp((np.log2(population.values) - 1.0).__pow__(2).sum(axis=1) * 0.1)
+        return np.exp((np.log2(population.values + 1) - 1.5).__pow__(2).sum(axis=1) * 0.1)
 
 
 @pytest.mark.parametrize(
