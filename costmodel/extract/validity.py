@@ -8,7 +8,7 @@ variables.  Exact for tails of tiles; a continuity approximation for padding.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from costmodel.extract.operations import as_affine, walk_value
 from costmodel.extract.quantity import Quantity, ceil, larger, smaller, where
@@ -24,6 +24,10 @@ class Guard:
     terms: tuple[tuple[LoopVar, int], ...]
     low: int
     high: int
+    variables: frozenset[LoopVar] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variables", frozenset(var for var, _ in self.terms))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,22 +89,18 @@ def validity(site: Site) -> Validity:
     return Validity(tail_valid, tail_executed, padding_valid, guards, copies, growth)
 
 
-def _variables(guard: Guard) -> set[LoopVar]:
-    return {var for var, _ in guard.terms}
-
-
 def innermost_clips(clips: list[Guard]) -> list[Guard]:
     """Clips that imply the others: those of inner loops of the same axis know more variables."""
     return [
         guard
         for guard in clips
-        if not any(_variables(guard) < _variables(other) for other in clips)
+        if not any(guard.variables < other.variables for other in clips)
     ]
 
 
 def _uncovered(guards: list[Guard], known: list[Guard]) -> list[Guard]:
     """Guards that have no variable in common with any of the known ones."""
-    return [g for g in guards if not any(_variables(g) & _variables(k) for k in known)]
+    return [g for g in guards if not any(g.variables & k.variables for k in known)]
 
 
 def _inside(
@@ -112,7 +112,7 @@ def _inside(
     """
     total = share(guard, loops)
     for tail, valid in tails:
-        if _variables(tail) <= _variables(guard):
+        if tail.variables <= guard.variables:
             total = total / larger(valid, 1e-9)
     return smaller(total, 1.0)
 
