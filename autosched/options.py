@@ -65,7 +65,7 @@ class SearchOptions:
     """
 
     policy: PolicyName = "evolutionary"
-    population: int = 2048
+    population: int = 4096
     generations: int = 4
     mutation_probability: float = 0.85
     epsilon: float = 0.05
@@ -155,6 +155,6 @@ DEFAULT: Final = TuneOptions()
 THOROUGH: Final = TuneOptions(
     leaders=8,
     leader_rounds=9,
-    search=SearchOptions(population=4096, generations=6, batch_trials=64),
+    search=SearchOptions(population=8192, generations=6, batch_trials=64),
 )
 PRESETS: Final = {"quick": QUICK, "default": DEFAULT, "thorough": THOROUGH}

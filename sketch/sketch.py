@@ -18,7 +18,7 @@ from sketch.target import Target
 
 # Copies of the body of the innermost reduce loop; more gains nothing measurable and costs
 # compile time.
-_REDUCE_UNROLL: Final = (1, 2, 4, 8)
+_REDUCE_UNROLL: Final = (1, 2, 4)
 
 
 @dataclass(frozen=True, eq=False)
