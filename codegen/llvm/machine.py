@@ -17,9 +17,11 @@ def initialize() -> None:
     """Register LLVM's code generators, once per process."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    # takes three quarters of the compile time of loops with many accumulators, and the addresses
-    # that the emitter writes are as good without it
+    # Loop strength reduction takes three quarters of the compile time of loops with many
+    # accumulators, preparation for code generation a fifth of the rest; the addresses that the
+    # emitter writes are as good without them.
     llvm.set_option("autosched", "-disable-lsr")
+    llvm.set_option("autosched", "-disable-cgp")
 
 
 def triple_of(target: Target) -> str:

@@ -92,9 +92,7 @@ def validity(site: Site) -> Validity:
 def innermost_clips(clips: list[Guard]) -> list[Guard]:
     """Clips that imply the others: those of inner loops of the same axis know more variables."""
     return [
-        guard
-        for guard in clips
-        if not any(guard.variables < other.variables for other in clips)
+        guard for guard in clips if not any(guard.variables < other.variables for other in clips)
     ]
 
 
