@@ -194,7 +194,8 @@ def instructions(analysis: Analysis, tile: RegisterTile, checks: Validity) -> Qu
     budget = float(analysis.target.instruction_budget)
     copied = step * (unrolled / tile_unrolled)
     # Inside, the reduction is unrolled; at edges the taps of the padding are, and nothing else.
-    total = copied * (tile.reduce_unroll + larger(checks.growth - 1.0, 0.0))
+    tails = tile.reduce_unroll * checks.reduce_growth
+    total = copied * (tails + larger(checks.growth - 1.0, 0.0))
     # Copies are made while they fit the budget; it is rarely used up to the last instruction.
     total = smaller(total, larger(copied * tile.reduce_unroll, budget * _BUDGET_USED))
     for site in analysis.statement.sites:

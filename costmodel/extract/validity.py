@@ -43,6 +43,7 @@ class Validity:
         copies: estimated specialised copies of the straight-line code.
         growth: how much those copies enlarge it: at an edge that padding makes, the short reduce
             loops of the guard are unrolled, so that every tap is decided.
+        reduce_growth: how much copies for the ends of unrolled reductions enlarge it.
     """
 
     tail_valid: Quantity
@@ -51,6 +52,7 @@ class Validity:
     guards: float
     copies: Quantity
     growth: Quantity
+    reduce_growth: Quantity
 
 
 def validity(site: Site) -> Validity:
@@ -85,8 +87,11 @@ def validity(site: Site) -> Validity:
         edges = _edges(guard, site.loops)
         copies = copies * (1.0 + edges)
         growth = growth * (1.0 + edges * _taps(guard, site.loops))
+    reduce_growth: Quantity = 1.0
+    for guard in tails:
+        reduce_growth = reduce_growth * (1.0 + _reduce_tail(guard, site.loops))
     guards = float(len(tails) + len(paddings))
-    return Validity(tail_valid, tail_executed, padding_valid, guards, copies, growth)
+    return Validity(tail_valid, tail_executed, padding_valid, guards, copies, growth, reduce_growth)
 
 
 def innermost_clips(clips: list[Guard]) -> list[Guard]:
@@ -219,6 +224,25 @@ def _edges(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
             unrolled = unrolled + loop.reach
     edges = where(low < guard.low, 1.0, 0.0) + where(high >= guard.high, 1.0, 0.0)
     return where(unrolled > 0.0, edges, 0.0)
+
+
+def _reduce_tail(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
+    """Copies of the body for the end of a reduction whose unrolled part does not divide it.
+
+    All loops inside the outermost one of the axis are unrolled there.
+    """
+    terms = dict(guard.terms)
+    mine = [loop for loop in loops if loop.reduce and terms.get(loop.var)]
+    reach: Quantity = 0.0
+    inner: Quantity = 1.0
+    unrolled: Quantity = 0.0
+    for position, loop in enumerate(mine):
+        reach = reach + loop.reach
+        if loop.kind in STRAIGHT_KINDS:
+            unrolled = unrolled + loop.reach
+        elif position > 0:
+            inner = inner * loop.extent
+    return where((unrolled > 0.0) & (reach >= guard.high), inner, 0.0)
 
 
 def _taps(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
