@@ -229,19 +229,22 @@ def _edges(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
 def _reduce_tail(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
     """Copies of the body for the end of a reduction whose unrolled part does not divide it.
 
-    All loops inside the outermost one of the axis are unrolled there.
+    All loops inside the outermost one of the axis (with more than one trip) are unrolled there.
     """
     terms = dict(guard.terms)
-    mine = [loop for loop in loops if loop.reduce and terms.get(loop.var)]
     reach: Quantity = 0.0
     inner: Quantity = 1.0
+    outer: Quantity = 0.0
     unrolled: Quantity = 0.0
-    for position, loop in enumerate(mine):
+    for loop in loops:
+        if not loop.reduce or not terms.get(loop.var):
+            continue
         reach = reach + loop.reach
         if loop.kind in STRAIGHT_KINDS:
             unrolled = unrolled + loop.reach
-        elif position > 0:
-            inner = inner * loop.extent
+        else:
+            inner = inner * where(outer > 0.0, loop.extent, 1.0)
+            outer = larger(outer, where(loop.extent > 1.0, 1.0, 0.0))
     return where((unrolled > 0.0) & (reach >= guard.high), inner, 0.0)
 
 
