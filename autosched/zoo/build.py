@@ -6,14 +6,23 @@ from typing import Final
 
 from autosched.graph.errors import GraphError
 from autosched.graph.ir import Network
+from autosched.zoo.inception import add_inception_v3
 from autosched.zoo.layers import LayerBuilder
 from autosched.zoo.mlp import add_mlp
+from autosched.zoo.mobilenet import add_mobilenet_v1, add_mobilenet_v2
 from autosched.zoo.resnet import RESNET_18, RESNET_34, RESNET_50, add_resnet
+from autosched.zoo.squeezenet import add_squeezenet
+from autosched.zoo.vgg import add_vgg16
 
 _FAMILIES: Final[Mapping[str, Callable[[LayerBuilder, int, int | None], None]]] = {
     "resnet-18": lambda layers, batch, image: add_resnet(layers, RESNET_18, batch, image),
     "resnet-34": lambda layers, batch, image: add_resnet(layers, RESNET_34, batch, image),
     "resnet-50": lambda layers, batch, image: add_resnet(layers, RESNET_50, batch, image),
+    "vgg-16": add_vgg16,
+    "inception-v3": add_inception_v3,
+    "mobilenet-v1": add_mobilenet_v1,
+    "mobilenet-v2": add_mobilenet_v2,
+    "squeezenet-1.1": add_squeezenet,
     "mlp": add_mlp,
 }
 NAMES: Final = tuple(_FAMILIES)

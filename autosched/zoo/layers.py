@@ -1,30 +1,41 @@
 """Layers of the zoo: each adds nodes to a graph, draws its weights, and calibrates them.
 
 A small random image runs along while a network is built.  Weights are He-initialised (He et al.,
-2015), batch-norm statistics are those of that image, so that activations stay O(1) at any depth:
-denormals and infinities would distort timings.
+2015); batch-norm statistics are those of that image, and convolutions without batch-norm are scaled
+by it, so that activations stay O(1) at any depth: denormals and infinities would distort timings.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Final
 
 import numpy as np
 
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Network, Value
-from autosched.graph.ops.base import Shape
+from autosched.graph.ops.base import Pair, Shape
 from autosched.graph.ops.conv import Conv2d
-from autosched.graph.ops.elementwise import Binary, Unary
+from autosched.graph.ops.elementwise import Binary, Clip, Unary
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.norm import BatchNorm
 from autosched.graph.ops.pooling import GlobalPool2d, Pool2d
-from autosched.graph.ops.shape import Reshape
-from autosched.zoo.calibration import Float32, channel_statistics, conv2d, max_pool
+from autosched.graph.ops.shape import Concat, Reshape
+from autosched.zoo import calibration
+from autosched.zoo.calibration import Extents, Float32
 
-OUTPUT = "logits"
+OUTPUT: Final = "logits"
+BATCH_NORM_EPSILON: Final = 1e-5
+_BIAS_DEVIATION: Final = np.float32(0.1)
 
 
 class LayerBuilder:
-    """Appends layers to a network; values are NCHW and float32."""
+    """Appends layers to a network; values are NCHW (or NCDHW) and float32.
+
+    Kernels, strides and padding (the same on both sides) are one number for all spatial dimensions
+    or one for each; padding that is not given keeps the size at stride 1.
+    """
 
     def __init__(self, name: str, seed: int) -> None:
         self._builder = GraphBuilder(name)
@@ -33,76 +44,170 @@ class LayerBuilder:
         self._images = np.random.default_rng((seed, 1))
         self._last = ""
 
-    def input(self, shape: Shape, sample: Shape) -> str:
-        """The input ``data`` of ``shape``; its calibration image has shape ``sample``."""
-        name = self._builder.input(Value("data", shape))
+    def input(self, shape: Shape, sample: Shape, name: str = "data") -> str:
+        """An input of ``shape``; its calibration image has shape ``sample``."""
+        self._builder.input(Value(name, shape))
         return self._sampled(name, self._images.standard_normal(sample, dtype=np.float32))
 
-    def conv_bn(self, data: str, name: str, channels: int, kernel: int, stride: int) -> str:
-        """Convolution without bias (padded to keep the size at stride 1), then batch-norm."""
-        sample = self._samples[data]
-        fan_in = sample.shape[1] * kernel * kernel
-        weight = self._he((channels, sample.shape[1], kernel, kernel), fan_in)
-        padding = kernel // 2
-        op = Conv2d(strides=(stride, stride), padding=(padding,) * 4)
-        conv = self._builder.add(
-            op, (data, self._constant(f"{name}.weight", weight)), f"{name}.conv", f"{name}.conv"
+    def shape(self, data: str) -> Shape:
+        """Shape of a value of the network."""
+        return self._builder.types[data].shape
+
+    def conv_bn(
+        self,
+        data: str,
+        name: str,
+        channels: int,
+        kernel: int | Extents,
+        stride: int | Extents = 1,
+        padding: int | Extents | None = None,
+        groups: int = 1,
+        epsilon: float = BATCH_NORM_EPSILON,
+    ) -> str:
+        """Convolution without bias, then batch-norm."""
+        weight = self._conv_weight(data, channels, kernel, groups)
+        strides, pads = _sizes(weight.shape[2:], stride, padding)
+        op = Conv2d(strides=_pair(strides), padding=_both_sides(pads), groups=groups)
+        constant = self._constant(f"{name}.weight", weight)
+        conv = self._builder.add(op, (data, constant), f"{name}.conv", f"{name}.conv")
+        sample = calibration.conv(self._samples[data], weight, strides, pads, groups)
+        return self._batch_norm(conv, name, sample, epsilon)
+
+    def conv(
+        self,
+        data: str,
+        name: str,
+        channels: int,
+        kernel: int | Extents,
+        stride: int | Extents = 1,
+        padding: int | Extents | None = None,
+    ) -> str:
+        """Convolution with bias, scaled so that its calibration image has unit variance."""
+        weight = self._conv_weight(data, channels, kernel, 1)
+        strides, pads = _sizes(weight.shape[2:], stride, padding)
+        sample = calibration.conv(self._samples[data], weight, strides, pads)
+        scale = calibration.normalizing_scale(sample)
+        bias = self._bias(channels)
+        constants = (
+            self._constant(f"{name}.weight", weight * scale),
+            self._constant(f"{name}.bias", bias),
         )
-        return self._batch_norm(conv, name, conv2d(sample, weight, stride, padding))
+        op = Conv2d(strides=_pair(strides), padding=_both_sides(pads))
+        output = self._builder.add(op, (data, *constants), name, name)
+        spatial = (1,) * (sample.ndim - 2)
+        return self._sampled(output, sample * scale + bias.reshape(-1, *spatial))
 
     def relu(self, data: str, name: str) -> str:
         """Rectified linear unit."""
         output = self._builder.add(Unary("relu"), (data,), name, name)
         return self._sampled(output, np.maximum(self._samples[data], 0))
 
+    def relu6(self, data: str, name: str) -> str:
+        """Rectified linear unit, cut off at 6."""
+        output = self._builder.add(Clip(0.0, 6.0), (data,), name, name)
+        return self._sampled(output, np.clip(self._samples[data], 0, 6))
+
     def add(self, lhs: str, rhs: str, name: str) -> str:
         """Sum of two values of one shape."""
         output = self._builder.add(Binary("add"), (lhs, rhs), name, name)
         return self._sampled(output, self._samples[lhs] + self._samples[rhs])
 
-    def max_pool(self, data: str, name: str, kernel: int, stride: int) -> str:
-        """Maximum over square windows, padded by half of them."""
-        padding = kernel // 2
-        op = Pool2d("max", (kernel, kernel), (stride, stride), (padding,) * 4)
+    def concat(self, parts: Sequence[str], name: str) -> str:
+        """Values side by side along the channels."""
+        output = self._builder.add(Concat(1), parts, name, name)
+        return self._sampled(output, np.concatenate([self._samples[p] for p in parts], axis=1))
+
+    def max_pool(
+        self,
+        data: str,
+        name: str,
+        kernel: int,
+        stride: int,
+        padding: int | None = None,
+        ceil_mode: bool = False,
+    ) -> str:
+        """Maximum over square windows; ``ceil_mode`` keeps a last window that fits partly."""
+        sample = self._samples[data]
+        kernels = (kernel,) * (sample.ndim - 2)
+        strides, pads = _sizes(kernels, stride, padding)
+        op = Pool2d("max", _pair(kernels), _pair(strides), _both_sides(pads), ceil_mode=ceil_mode)
         output = self._builder.add(op, (data,), name, name)
-        return self._sampled(output, max_pool(self._samples[data], kernel, stride, padding))
+        return self._sampled(output, calibration.max_pool(sample, kernels, strides, pads))
+
+    def average_pool(self, data: str, name: str, kernel: int, stride: int) -> str:
+        """Average over square windows, padding (which keeps the size at stride 1) included."""
+        sample = self._samples[data]
+        kernels = (kernel,) * (sample.ndim - 2)
+        strides, pads = _sizes(kernels, stride, None)
+        op = Pool2d(
+            "avg", _pair(kernels), _pair(strides), _both_sides(pads), count_include_pad=True
+        )
+        output = self._builder.add(op, (data,), name, name)
+        return self._sampled(output, calibration.average_pool(sample, kernels, strides, pads))
 
     def global_avg_pool(self, data: str, name: str) -> str:
         """Average of every map, flattened to ``[n, c]``."""
         pooled = self._builder.add(GlobalPool2d("avg"), (data,), name, name)
-        shape = self._builder.types[pooled].shape
+        shape = self.shape(pooled)
         output = self._builder.add(Reshape(shape[:2]), (pooled,), f"{name}.flat", f"{name}.flat")
-        return self._sampled(output, self._samples[data].mean(axis=(2, 3)))
+        sample = self._samples[data]
+        return self._sampled(output, sample.mean(axis=tuple(range(2, sample.ndim))))
+
+    def flatten(self, data: str, name: str) -> str:
+        """All but the first dimension in one.
+
+        A calibration image of smaller maps is repeated to the size of the network's own.
+        """
+        batch, *maps = self.shape(data)
+        output = self._builder.add(Reshape((batch, prod(maps))), (data,), name, name)
+        sample = self._samples[data]
+        repeats = [-(-wanted // own) for wanted, own in zip(maps, sample.shape[1:], strict=True)]
+        tiled = np.tile(sample, (1, *repeats))[(slice(None), *map(slice, maps))]
+        return self._sampled(output, tiled.reshape(len(sample), -1))
 
     def dense(self, data: str, name: str, features: int) -> str:
         """Fully connected layer with bias."""
         sample = self._samples[data]
         weight = self._he((sample.shape[1], features), sample.shape[1])
-        bias = self._weights.standard_normal(features, dtype=np.float32) * np.float32(0.1)
+        bias = self._bias(features)
         constants = (self._constant(f"{name}.weight", weight), self._constant(f"{name}.bias", bias))
         output = self._builder.add(Dense(), (data, *constants), name, name)
         return self._sampled(output, sample @ weight + bias)
 
-    def finish(self) -> Network:
-        """The network, whose output ``logits`` is the layer added last."""
-        return Network(self._builder.name, self._builder.finish({OUTPUT: self._last}))
+    def finish(self, outputs: Mapping[str, str] | None = None) -> Network:
+        """The network; its one output is the layer added last, called ``logits``, if none given."""
+        results = {OUTPUT: self._last} if outputs is None else outputs
+        return Network(self._builder.name, self._builder.finish(results))
 
-    def _batch_norm(self, data: str, name: str, sample: Float32) -> str:
-        mean, variance = channel_statistics(sample)
+    def _conv_weight(self, data: str, channels: int, kernel: int | Extents, groups: int) -> Float32:
+        sample = self._samples[data]
+        inputs = sample.shape[1] // groups
+        kernels = (kernel,) * (sample.ndim - 2) if isinstance(kernel, int) else kernel
+        return self._he((channels, inputs, *kernels), inputs * prod(kernels))
+
+    def _batch_norm(self, data: str, name: str, sample: Float32, epsilon: float) -> str:
+        mean, variance = calibration.channel_statistics(sample)
         channels = len(mean)
         gamma = self._weights.uniform(0.8, 1.2, channels).astype(np.float32)
         beta = self._weights.uniform(-0.2, 0.2, channels).astype(np.float32)
         roles = {"gamma": gamma, "beta": beta, "mean": mean, "variance": variance}
         names = [self._constant(f"{name}.{role}", array) for role, array in roles.items()]
-        op = BatchNorm()
+        op = BatchNorm(epsilon)
         output = self._builder.add(op, (data, *names), f"{name}.bn", f"{name}.bn")
-        scale = gamma / np.sqrt(variance + np.float32(op.epsilon))
+        scale = gamma / np.sqrt(variance + np.float32(epsilon))
         shift = beta - mean * scale
-        return self._sampled(output, sample * scale[:, None, None] + shift[:, None, None])
+        per_channel = (-1, *(1,) * (sample.ndim - 2))
+        return self._sampled(
+            output, sample * scale.reshape(per_channel) + shift.reshape(per_channel)
+        )
 
     def _he(self, shape: Shape, fan_in: int) -> Float32:
-        deviation = np.float32(np.sqrt(2.0 / fan_in))
-        return self._weights.standard_normal(shape, dtype=np.float32) * deviation
+        weight = self._weights.standard_normal(shape, dtype=np.float32)
+        weight *= np.float32(np.sqrt(2.0 / fan_in))
+        return weight
+
+    def _bias(self, features: int) -> Float32:
+        return self._weights.standard_normal(features, dtype=np.float32) * _BIAS_DEVIATION
 
     def _constant(self, name: str, array: Float32) -> str:
         return self._builder.constant(name, array)
@@ -111,3 +216,23 @@ class LayerBuilder:
         self._samples[name] = sample
         self._last = name
         return name
+
+
+def _sizes(
+    kernel: Extents, stride: int | Extents, padding: int | Extents | None
+) -> tuple[Extents, Extents]:
+    """Strides and padding, one number for each dimension of ``kernel``."""
+    strides = (stride,) * len(kernel) if isinstance(stride, int) else stride
+    if padding is None:
+        return strides, tuple(extent // 2 for extent in kernel)
+    return strides, (padding,) * len(kernel) if isinstance(padding, int) else padding
+
+
+def _pair(extents: Extents) -> Pair:
+    height, width = extents
+    return height, width
+
+
+def _both_sides(padding: Extents) -> tuple[int, int, int, int]:
+    height, width = padding
+    return height, width, height, width

@@ -12,7 +12,7 @@ from autosched.graph.optimize import optimize
 from autosched.onnx_export import to_onnx
 
 
-def _image(network: Network) -> dict[str, np.ndarray]:
+def _inputs(network: Network) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(5)
     return {v.name: rng.standard_normal(v.shape, dtype=np.float32) for v in network.inputs}
 
@@ -23,6 +23,11 @@ def _image(network: Network) -> dict[str, np.ndarray]:
         ("resnet-18", (3, 3, 40, 40), 1000),
         ("resnet-34", (1, 3, 32, 32), 1000),
         ("resnet-50", (1, 3, 33, 33), 1000),
+        ("vgg-16", (1, 3, 32, 32), 1000),
+        ("inception-v3", (1, 3, 75, 75), 1000),
+        ("mobilenet-v1", (2, 3, 33, 33), 1000),
+        ("mobilenet-v2", (2, 3, 33, 33), 1000),
+        ("squeezenet-1.1", (2, 3, 34, 34), 1000),
         ("mlp", (3, 256), 10),
     ],
 )
@@ -33,21 +38,54 @@ def test_networks_agree_with_onnxruntime(name: str, shape: tuple[int, ...], clas
     session = onnxruntime.InferenceSession(
         to_onnx(network.graph).SerializeToString(), providers=["CPUExecutionProvider"]
     )
-    inputs = _image(network)
+    inputs = _inputs(network)
     reference = session.run(None, inputs)[0]
     value = evaluate(optimize(network.graph), inputs)["logits"]
     assert np.abs(value - reference).max() <= 1e-4 * np.abs(reference).max()
 
 
-@pytest.mark.parametrize("name", ["resnet-18", "resnet-50"])
-def test_activations_stay_of_order_one(name: str) -> None:
-    graph = zoo.build(name, image=64).graph
-    taps = [n.output for n in graph.nodes if n.op.kind in ("relu", "batch_norm", "dense")]
+# Published numbers of parameters; all but vgg-16's are quick to draw.
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("resnet-18", 11_689_512),
+        ("resnet-50", 25_557_032),
+        ("inception-v3", 23_834_568),
+        ("mobilenet-v1", 4_231_976),
+        ("mobilenet-v2", 3_504_872),
+        ("squeezenet-1.1", 1_235_496),
+        pytest.param("vgg-16", 138_357_544, marks=pytest.mark.slow),
+    ],
+)
+def test_number_of_parameters(name: str, parameters: int) -> None:
+    statistics = (".mean", ".variance")
+    weights = zoo.build(name).graph.constants
+    assert sum(a.size for n, a in weights.items() if not n.endswith(statistics)) == parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "image"),
+    [
+        ("resnet-18", 64),
+        ("resnet-50", 64),
+        pytest.param("vgg-16", 64, marks=pytest.mark.slow),
+        ("inception-v3", 139),
+        ("mobilenet-v1", 64),
+        ("mobilenet-v2", 64),
+        ("squeezenet-1.1", 64),
+    ],
+)
+def test_activations_stay_of_order_one(name: str, image: int) -> None:
+    graph = zoo.build(name, image=image).graph
+    taps = [node.output for node in graph.nodes]
     tapped = Graph(
         graph.name, graph.inputs, tuple(Result(t, t) for t in taps), graph.nodes, graph.constants
     )
-    for output, array in evaluate(tapped, _image(Network(name, graph))).items():
-        spread = float(np.sqrt((array**2).mean()))
+    session = onnxruntime.InferenceSession(
+        to_onnx(tapped).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    for output, array in zip(taps, session.run(taps, _inputs(Network(name, graph))), strict=True):
+        spread = float(np.sqrt((array.astype(np.float64) ** 2).mean()))
         assert 0.05 < spread < 20, f"{output}: root mean square {spread}"
         small = np.abs(array[array != 0])
         assert small.min() > 1e-30
