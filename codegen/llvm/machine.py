@@ -19,9 +19,11 @@ def initialize() -> None:
     llvm.initialize_all_asmprinters()
     # Loop strength reduction takes three quarters of the compile time of loops with many
     # accumulators, preparation for code generation a fifth of the rest; the addresses that the
-    # emitter writes are as good without them.
+    # emitter writes are as good without them.  Scheduling after register allocation (a twelfth)
+    # has nothing to offer to processors that reorder instructions themselves.
     llvm.set_option("autosched", "-disable-lsr")
     llvm.set_option("autosched", "-disable-cgp")
+    llvm.set_option("autosched", "-disable-post-ra")
 
 
 def triple_of(target: Target) -> str:

@@ -246,7 +246,7 @@ def in_bounds(scope: Scope, buffer: Buffer, indices: tuple[Index, ...]) -> bool:
     """Whether an access is inside its buffer whatever the dynamic variables are."""
     for index, extent in zip(indices, buffer.shape, strict=True):
         if isinstance(index, Affine):
-            low, high = scope.interval(scope.resolve(index))
+            low, high = scope.bounds(index)
         else:
             low, high = index.low, index.high
         if low < 0 or high >= int(extent):

@@ -35,11 +35,13 @@ class Dynamic:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An affine form at a place in the code: what is known there apart from unrolled loops.
+    """An affine form, scaled, at a place in the code: what is known apart from unrolled loops.
 
-    ``low`` and ``high`` bound the part that depends on dynamic variables and the lane.
+    ``low`` and ``high`` bound the part that depends on dynamic variables and the lane.  The plan
+    holds on to the form that it was made of, whose identity is its key.
     """
 
+    index: Affine
     const: int
     static: Terms
     dynamic: Terms
@@ -67,13 +69,15 @@ class Scope:
         self.width = 0
         self.lane_step = 1
         # plans by identity of the form, for each vector loop; valid until a loop begins or ends
-        self._all_plans: dict[LoopVar | None, dict[int, Plan]] = {}
-        self.plans: dict[int, Plan] = {}
+        self._all_plans: dict[LoopVar | None, dict[tuple[int, int], Plan]] = {}
+        self.plans: dict[tuple[int, int], Plan] = {}
+        self._pointers: dict[tuple[Buffer, Terms], str] = {}
         self.epoch = 0
 
     def invalidate(self) -> None:
-        """Dynamic variables have changed: forget all plans."""
+        """Dynamic variables have changed: forget all plans and pointers."""
         self._all_plans.clear()
+        self._pointers.clear()
         self.plans = self._all_plans.setdefault(self.lane, {})
         self.epoch += 1
 
@@ -82,19 +86,26 @@ class Scope:
         self.lane, self.width, self.lane_step = lane, width, step
         self.plans = self._all_plans.setdefault(lane, {})
 
-    def plan(self, index: Affine) -> Plan:
-        """The plan of a form, made once per place.  The form must outlive the scope."""
-        plan = self.plans.get(id(index))
+    def plan(self, index: Affine, scale: int = 1) -> Plan:
+        """The plan of ``index * scale``, made once per place."""
+        key = (id(index), scale)
+        plan = self.plans.get(key)
         if plan is None:
-            plan = self.plans[id(index)] = self._make_plan(index)
+            plan = self.plans[key] = self._make_plan(index, scale)
         return plan
 
-    def _make_plan(self, index: Affine) -> Plan:
-        static = tuple(t for t in index.terms if t[0] in self.static)
-        dynamic = tuple(t for t in index.terms if t[0] not in self.static and t[0] is not self.lane)
-        lane = index.coefficient(self.lane) * self.lane_step if self.lane is not None else 0
-        low, high = self.interval(Form(dynamic, lane, 0))
-        return Plan(index.const, static, dynamic, lane, low, high)
+    def _make_plan(self, index: Affine, scale: int) -> Plan:
+        static, dynamic, lane = [], [], 0
+        for var, coefficient in index.terms:
+            if var in self.static:
+                static.append((var, coefficient * scale))
+            elif var is self.lane:
+                lane += coefficient * scale * self.lane_step
+            else:
+                dynamic.append((var, coefficient * scale))
+        terms = tuple(dynamic)
+        low, high = self.interval(Form(terms, lane, 0))
+        return Plan(index, index.const * scale, tuple(static), terms, lane, low, high)
 
     def push(self) -> None:
         """Enter a loop: its prologue is written here."""
@@ -105,12 +116,15 @@ class Scope:
         self.levels.pop()
 
     def resolve(self, index: Affine, scale: int = 1) -> Form:
-        """An affine form with the static variables put in."""
-        plan = self._make_plan(index)
-        dynamic = plan.dynamic
-        if scale != 1:
-            dynamic = tuple((var, coefficient * scale) for var, coefficient in dynamic)
-        return Form(dynamic, plan.lane * scale, plan.value(self.static) * scale)
+        """``index * scale`` with the static variables put in."""
+        plan = self.plan(index, scale)
+        return Form(plan.dynamic, plan.lane, plan.value(self.static))
+
+    def bounds(self, index: Affine) -> tuple[int, int]:
+        """Least and largest value of a form, over all lanes."""
+        plan = self.plan(index)
+        value = plan.value(self.static)
+        return plan.low + value, plan.high + value
 
     def interval(self, form: Form) -> tuple[int, int]:
         """Least and largest value, over all lanes."""
@@ -178,7 +192,11 @@ class Scope:
         """The address of ``base`` plus a sum of bytes."""
         if not terms:
             return base
-        return self._pointer(buffer, base, self._sorted(terms))
+        key = (buffer, terms)
+        known = self._pointers.get(key)
+        if known is None:
+            known = self._pointers[key] = self._pointer(buffer, base, self._sorted(terms))
+        return known
 
     def _pointer(self, buffer: Buffer, base: str, terms: Terms) -> str:
         if not terms:
