@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.graph.extract import Extraction, extract
+from autosched.graph.host_call import HostCall
 from autosched.graph.subgraph import Subgraph
 from autosched.measure.result import CacheState
-from autosched.runtime.assemble import Call, Wiring, assemble, check_no_nan
+from autosched.runtime.assemble import Call, HostBinding, Wiring, assemble, check_no_nan
 from autosched.runtime.module import Module
 from autosched.runtime.program import Program, StepInfo, TensorSpec
 from autosched.search.recall import best_of
@@ -110,11 +111,14 @@ def build_module(
     constants: dict[str, NDArray[Any]] = {}
     labels = {id(array): label for label, array in extraction.graph.constants.items()}
     calls = tuple(
-        _call(subgraph, *by_dag[id(subgraph.dag)], labels, constants)
-        for subgraph in extraction.subgraphs
+        _host_binding(call)
+        if isinstance(call, HostCall)
+        else _call(call, *by_dag[id(call.dag)], labels, constants)
+        for call in extraction.calls
     )
     types = extraction.graph.types
-    for value in extraction.results.values():
+    read_as_is = [name for call in extraction.host_calls for name in call.inputs]
+    for value in (*read_as_is, *extraction.results.values()):
         if value in extraction.graph.constants:
             constants[value] = np.asarray(extraction.graph.constants[value])
     wiring = Wiring(
@@ -124,18 +128,25 @@ def build_module(
         outputs=tuple((_spec(v), extraction.results[v.name]) for v in extraction.outputs),
         calls=calls,
         constants=constants,
-        sizes={n: t.size * np.dtype(t.dtype).itemsize for n, t in types.items()},
+        sizes={name: kind.size_bytes for name, kind in types.items() if kind.native},
     )
     program, packed = assemble(wiring)
     objects = {kernel.symbol: kernel.object_code for kernel in kernels}
-    return link(program, packed, objects | {_DRIVER: _driver(target)})
+    payloads = {call.name: call.function.payload for call in extraction.host_calls}
+    return link(program, packed, objects | {_DRIVER: _driver(target)}, payloads)
 
 
-def link(program: Program, constants: NDArray[np.uint8], objects: Mapping[str, bytes]) -> Module:
-    """Load machine code and bind it to its memory.
+def link(
+    program: Program,
+    constants: NDArray[np.uint8],
+    objects: Mapping[str, bytes],
+    payloads: Mapping[str, bytes] | None = None,
+) -> Module:
+    """Load machine code and bind it to its memory; ``payloads``: ONNX models of the host steps.
 
     Raises:
         TargetError: the code needs instructions that this machine does not have.
+        HostError: a host step needs the onnx package, or one that knows the operator.
     """
     from codegen.kernel import Kernel
     from codegen.llvm.jit import load
@@ -152,7 +163,7 @@ def link(program: Program, constants: NDArray[np.uint8], objects: Mapping[str, b
         )
         for symbol, code in objects.items()
     ]
-    return Module(program, constants, load(kernels), objects)
+    return Module(program, constants, load(kernels), objects, payloads)
 
 
 def _driver(target: Target) -> bytes:
@@ -193,6 +204,28 @@ def _call(
             constants[name] = np.asarray(array if packing is None else packing.apply(array))
         values.append(name)
     return Call(kernel, (*values, subgraph.output), _info(subgraph, item))
+
+
+def _host_binding(call: HostCall) -> HostBinding:
+    function = call.function
+    pairs = zip(call.inputs, function.inputs, strict=True)
+    inputs = tuple(TensorSpec(name, kind.shape, kind.dtype) for name, kind in pairs)
+    outputs = tuple(
+        (n, TensorSpec(value, function.outputs[n].shape, function.outputs[n].dtype))
+        for n, value in call.outputs
+    )
+    texts = [
+        ["x".join(map(str, spec.shape)) for spec in side]
+        for side in (inputs, [spec for _, spec in outputs])
+    ]
+    info = StepInfo(
+        name=call.name,
+        layers=call.layers,
+        op=function.operator,
+        shapes=" -> ".join(", ".join(side) for side in texts),
+        schedule="host",
+    )
+    return HostBinding(call.name, inputs, outputs, info)
 
 
 def _info(subgraph: Subgraph, item: Scheduled) -> StepInfo:

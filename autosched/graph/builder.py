@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from autosched.graph.errors import GraphError
 from autosched.graph.ir import Array, Graph, Node, Result, Value
-from autosched.graph.ops.base import Op, TensorType
+from autosched.graph.ops.base import Op, TensorType, check_size
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How many values and nodes a builder has."""
+
+    values: int
+    nodes: int
 
 
 class GraphBuilder:
@@ -84,6 +93,18 @@ class GraphBuilder:
         """Append ``node`` with other inputs (and another operator); returns its output's name."""
         return self.add(op or node.op, inputs, node.output, node.name, node.origins)
 
+    def mark(self) -> Mark:
+        """The state of now, for ``roll_back``."""
+        return Mark(len(self.types), len(self._nodes))
+
+    def roll_back(self, mark: Mark) -> None:
+        """Forget all values and nodes that were added since ``mark``."""
+        while len(self._nodes) > mark.nodes:
+            self._node_names.discard(self._nodes.pop().name)
+        while len(self.types) > mark.values:
+            name, _ = self.types.popitem()
+            self.constants.pop(name, None)
+
     def finish(self, outputs: Mapping[str, str] | Sequence[Result]) -> Graph:
         """The graph; ``outputs`` gives the value that each public output name carries."""
         results = (
@@ -107,4 +128,5 @@ class GraphBuilder:
     def _claim(self, name: str, kind: TensorType) -> None:
         if name in self.types:
             raise GraphError(f"value {name!r} is defined twice", f"graph {self.name}")
+        check_size(name, kind)
         self.types[name] = kind

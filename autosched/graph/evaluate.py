@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.element_types import element_type
 from autosched.graph.errors import GraphError
+from autosched.graph.host_call import CallKey, call_key
 from autosched.graph.ir import Graph, Node, Value
+from autosched.graph.ops.host import HostOp
 from autosched.graph.ops.lowering import lower
 from autosched.graph.ops.shape import Reshape
+from autosched.host_evaluation import HostEvaluator
 from sketch.dag import ComputeDAG
 from sketch.dtypes import is_float
 from sketch.interpret import interpret
@@ -31,16 +35,24 @@ def evaluate(graph: Graph, inputs: Mapping[str, NDArray[Any]]) -> dict[str, Refe
     last_use = {name: node for node in graph.nodes for name in node.inputs}
     values: dict[str, Reference] = {name: np.asarray(array) for name, array in inputs.items()}
     values.update(graph.constants)
+    on_host: dict[CallKey, list[NDArray[Any]]] = {}
     for node in graph.nodes:
-        values[node.output] = evaluate_node(node, {name: values[name] for name in node.inputs})
+        operands = {name: values[name] for name in node.inputs}
+        values[node.output] = evaluate_node(node, operands, on_host)
         for name in set(node.inputs) - graph.result_values:
             if last_use[name] is node:
                 del values[name]
     return {result.name: values[result.value] for result in graph.results}
 
 
-def evaluate_node(node: Node, inputs: Mapping[str, NDArray[Any]]) -> Reference:
-    """The output of one node."""
+def evaluate_node(
+    node: Node,
+    inputs: Mapping[str, NDArray[Any]],
+    on_host: dict[CallKey, list[NDArray[Any]]] | None = None,
+) -> Reference:
+    """The output of one node; ``on_host`` keeps the results of host calls for their other nodes."""
+    if isinstance(node.op, HostOp):
+        return _evaluate_on_host(node, node.op, inputs, {} if on_host is None else on_host)
     if isinstance(node.op, Reshape):
         return np.asarray(inputs[node.inputs[0]]).reshape(node.op.shape)
     names = {name: f"operand{index}" for index, name in enumerate(dict.fromkeys(node.inputs))}
@@ -52,6 +64,24 @@ def evaluate_node(node: Node, inputs: Mapping[str, NDArray[Any]]) -> Reference:
     results = lower(node.op, [tensors[name] for name in node.inputs], "result")
     dag = ComputeDAG(results)
     return interpret(dag, arrays)[dag.output_names[0]]
+
+
+def _evaluate_on_host(
+    node: Node,
+    op: HostOp,
+    inputs: Mapping[str, NDArray[Any]],
+    done: dict[CallKey, list[NDArray[Any]]],
+) -> Reference:
+    """In the model's own dtypes, whatever the precision of the rest."""
+    function, key = op.function, call_key(node)
+    evaluator = HostEvaluator(function.operator, function.payload)
+    if key not in done:
+        pairs = zip(node.inputs, function.inputs, strict=True)
+        done[key] = evaluator.run(
+            [np.asarray(inputs[name]).astype(element_type(kind.dtype)) for name, kind in pairs]
+        )
+    kind = function.outputs[op.index]
+    return _widened(evaluator.typed(done[key][op.index], kind.shape, kind.dtype))
 
 
 def check_inputs(graph: Graph, inputs: Mapping[str, NDArray[Any]]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from autosched.graph.fusion import FusedGroup, fuse
+from autosched.graph.host_call import CallKey, HostCall, call_key, host_calls
 from autosched.graph.ir import Graph, Network, Value
 from autosched.graph.ops.shape import Reshape
 from autosched.graph.optimize import optimize
@@ -28,17 +29,28 @@ class Extraction:
 
     Attributes:
         graph: the optimised graph; its inputs and outputs are those of the model.
-        subgraphs: in execution order; together they compute every value that is not a view.
+        calls: kernels and host calls in execution order; together they compute every value that
+            is not a view.
         tasks: distinct programs in order of first use, each with its number of uses.
         results: public output name -> name of the value in whose buffer it lies: the output of
-            a subgraph, an input of the graph, or a constant.  The shape may differ from the
+            a call, an input of the graph, or a constant.  The shape may differ from the
             buffer's (views), the row-major elements are the same.
     """
 
     graph: Graph
-    subgraphs: tuple[Subgraph, ...]
+    calls: tuple[Subgraph | HostCall, ...]
     tasks: tuple[WeightedTask, ...]
     results: Mapping[str, str]
+
+    @property
+    def subgraphs(self) -> tuple[Subgraph, ...]:
+        """The kernel calls."""
+        return tuple(call for call in self.calls if isinstance(call, Subgraph))
+
+    @property
+    def host_calls(self) -> tuple[HostCall, ...]:
+        """What runs on the host: nothing to tune, nothing that a library could hold."""
+        return tuple(call for call in self.calls if isinstance(call, HostCall))
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -57,19 +69,23 @@ def extract(model: Network | Graph) -> Extraction:
     """
     graph = optimize(model.graph if isinstance(model, Network) else model)
     views = _views(graph)
-    subgraphs: list[Subgraph] = []
+    on_host = host_calls(graph, views)
+    calls: dict[CallKey | str, Subgraph | HostCall] = {}
     programs: dict[str, ComputeDAG] = {}
     numbers: Counter[str] = Counter()
     for group in fuse(graph):
+        if group.root.op.on_host:
+            calls.setdefault(call_key(group.root), on_host[call_key(group.root)])
+            continue
         lowered = lower_group(graph, group)
         dag = programs.setdefault(lowered.dag.key, lowered.dag)
         numbers[lowered.name] += 1
         name = f"{lowered.name}.{numbers[lowered.name]}"
-        subgraphs.append(_subgraph(graph, group, lowered, dag, name, views))
-    uses = Counter(id(subgraph.dag) for subgraph in subgraphs)
+        calls[name] = _subgraph(graph, group, lowered, dag, name, views)
+    uses = Counter(id(call.dag) for call in calls.values() if isinstance(call, Subgraph))
     tasks = tuple(WeightedTask(dag, uses[id(dag)]) for dag in programs.values())
     results = {result.name: views.get(result.value, result.value) for result in graph.results}
-    return Extraction(graph, tuple(subgraphs), tasks, results)
+    return Extraction(graph, tuple(calls.values()), tasks, results)
 
 
 def _subgraph(

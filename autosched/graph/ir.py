@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.graph.errors import GraphError
-from autosched.graph.ops.base import Op, Shape, TensorType
+from autosched.graph.ops.base import Op, Shape, TensorType, check_size
 from sketch.dtypes import SUPPORTED
 
 Array = NDArray[np.generic]
@@ -143,9 +143,11 @@ class Network:
 
 
 def _frozen(name: str, array: Array) -> Array:
-    if str(array.dtype) not in SUPPORTED:
+    kind = TensorType(array.shape, str(array.dtype))
+    if not kind.native:
         raise GraphError(
-            f"constant {name} has dtype {array.dtype}", hint=f"use one of {', '.join(SUPPORTED)}"
+            f"constant {name} has type {kind}",
+            hint=f"extents must be positive, dtypes one of {', '.join(SUPPORTED)}",
         )
     contiguous = np.ascontiguousarray(array).reshape(array.shape)
     view = contiguous.view()
@@ -163,7 +165,9 @@ def _infer_types(graph: Graph) -> dict[str, TensorType]:
     _check_unique("node", [node.name for node in graph.nodes], where)
     for node in graph.nodes:
         operands = [_lookup(types, name, node.where) for name in node.inputs]
-        _define(types, node.output, _infer(node, operands), node.where)
+        computed = _infer(node, operands)
+        _define(types, node.output, computed, node.where)
+        _check_native(node, (*node.inputs, node.output), (*operands, computed))
     _check_unique("output", [result.name for result in graph.results], where)
     for result in graph.results:
         _lookup(types, result.value, f"output {result.name}")
@@ -180,13 +184,21 @@ def _infer(node: Node, operands: Sequence[TensorType]) -> TensorType:
 def _define(types: dict[str, TensorType], name: str, kind: TensorType, where: str) -> None:
     if name in types:
         raise GraphError(f"value {name!r} is defined twice", where)
-    if any(extent < 1 for extent in kind.shape) or kind.dtype not in SUPPORTED:
-        raise GraphError(
-            f"value {name!r} has type {kind}",
-            where,
-            f"extents must be positive, dtypes one of {', '.join(SUPPORTED)}",
-        )
+    check_size(name, kind)
     types[name] = kind
+
+
+def _check_native(node: Node, names: Sequence[str], kinds: Sequence[TensorType]) -> None:
+    """Only host operators read and write what kernels cannot work on."""
+    if node.op.on_host:
+        return
+    for name, kind in zip(names, kinds, strict=True):
+        if not kind.native:
+            raise GraphError(
+                f"value {name!r} has type {kind}",
+                node.where,
+                f"extents must be positive, dtypes one of {', '.join(SUPPORTED)}",
+            )
 
 
 def _lookup(types: Mapping[str, TensorType], name: str, where: str) -> TensorType:

@@ -38,6 +38,8 @@ def _lines(extraction: Extraction) -> Iterator[str]:
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         yield "  ".join(cells).rstrip()
+    for call in extraction.host_calls:
+        yield f"on the host: {call.function.operator} ({', '.join(call.layers)})"
 
 
 def _row(extraction: Extraction, index: int) -> tuple[str, ...]:

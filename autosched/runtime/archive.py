@@ -1,7 +1,8 @@
 """Modules as files: a zip of the plan, the machine code and the packed constants.
 
 ``module.json``: program, target, format version; ``constants.bin``: the constants' segment, byte
-for byte; ``objects/NAME.o``: relocatable objects, one a kernel.
+for byte; ``objects/NAME.o``: relocatable objects, one a kernel; ``host/NAME.onnx``: ONNX models
+that host steps evaluate.
 """
 
 from __future__ import annotations
@@ -24,10 +25,17 @@ from autosched.runtime.program import Program
 _PLAN: Final = "module.json"
 _CONSTANTS: Final = "constants.bin"
 _OBJECTS: Final = "objects/"
+_HOST: Final = "host/"
+
+Contents = tuple[Program, NDArray[np.uint8], dict[str, bytes], dict[str, bytes]]
 
 
 def write_archive(
-    path: Path, program: Program, constants: NDArray[np.uint8], objects: Mapping[str, bytes]
+    path: Path,
+    program: Program,
+    constants: NDArray[np.uint8],
+    objects: Mapping[str, bytes],
+    payloads: Mapping[str, bytes] | None = None,
 ) -> None:
     """Write a module; an existing file is replaced only when all is written.
 
@@ -40,6 +48,8 @@ def write_archive(
             archive.writestr(_PLAN, json.dumps(program.to_json(), indent=1))
             for symbol, code in objects.items():
                 archive.writestr(f"{_OBJECTS}{symbol}.o", code)
+            for name, payload in (payloads or {}).items():
+                archive.writestr(f"{_HOST}{name}.onnx", payload)
             with archive.open(_CONSTANTS, "w", force_zip64=True) as stream:
                 stream.write(constants.data)
         partial.replace(path)
@@ -48,8 +58,8 @@ def write_archive(
         raise ModuleFileError(f"cannot write the module: {error}", str(path)) from error
 
 
-def read_archive(path: Path) -> tuple[Program, NDArray[np.uint8], dict[str, bytes]]:
-    """The program, its constants' segment (in huge-page memory) and its objects.
+def read_archive(path: Path) -> Contents:
+    """The program, its constants' segment (in huge-page memory), its objects and host payloads.
 
     Raises:
         ModuleFileError: no such file, no module, damaged, or another format version.
@@ -59,11 +69,9 @@ def read_archive(path: Path) -> tuple[Program, NDArray[np.uint8], dict[str, byte
         with zipfile.ZipFile(path) as archive:
             program = Program.from_json(json.loads(archive.read(_PLAN)))
             constants = _read_constants(archive, program.constants_bytes)
-            objects = {
-                Path(name).stem: archive.read(name)
-                for name in archive.namelist()
-                if name.startswith(_OBJECTS)
-            }
+            objects, payloads = _read_all(archive, _OBJECTS), _read_all(archive, _HOST)
+            for step in program.host_steps:
+                payloads[step.payload]  # a missing one is damage
     except ModuleFileError as error:
         raise ModuleFileError(error.what, error.where or where, error.hint) from error
     except OSError as error:
@@ -74,7 +82,12 @@ def read_archive(path: Path) -> tuple[Program, NDArray[np.uint8], dict[str, byte
             where,
             "write it again with Module.save",
         ) from error
-    return program, constants, objects
+    return program, constants, objects, payloads
+
+
+def _read_all(archive: zipfile.ZipFile, folder: str) -> dict[str, bytes]:
+    names = [name for name in archive.namelist() if name.startswith(folder)]
+    return {Path(name).stem: archive.read(name) for name in names}
 
 
 def _read_constants(archive: zipfile.ZipFile, size_bytes: int) -> NDArray[np.uint8]:

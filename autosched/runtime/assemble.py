@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from autosched.runtime.errors import AssemblyError
 from autosched.runtime.memory import allocate, view
 from autosched.runtime.memory_plan import Block, align, plan_memory
-from autosched.runtime.program import Place, Program, Step, StepInfo, TensorSpec
+from autosched.runtime.program import HostStep, Place, Program, Step, StepInfo, TensorSpec
 
 if TYPE_CHECKING:
     from codegen.kernel import Kernel
@@ -43,8 +43,25 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class HostBinding:
+    """One evaluation on the host.
+
+    Attributes:
+        payload: name of the serialized ONNX model.
+        inputs: types, named after the values or constants that are read.
+        outputs: indices among the results, and types named after the values that are written.
+        info: what it is, for people.
+    """
+
+    payload: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[tuple[int, TensorSpec], ...]
+    info: StepInfo
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Wiring:
-    """A network of kernel calls.
+    """A network of kernel calls and evaluations on the host.
 
     Attributes:
         inputs: specs of the network's inputs; each is a value of that name.
@@ -52,14 +69,15 @@ class Wiring:
             may differ (views), the row-major elements are the same.
         calls: in execution order.
         constants: packed arrays by name.
-        sizes: bytes of every value that is no constant.
+        sizes: bytes of every value in memory that is no constant; a value without a size is an
+            array that only host evaluations write and read.
     """
 
     name: str
     target: Target
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[tuple[TensorSpec, str], ...]
-    calls: tuple[Call, ...]
+    calls: tuple[Call | HostBinding, ...]
     constants: Arrays
     sizes: Mapping[str, int]
 
@@ -72,10 +90,15 @@ def assemble(wiring: Wiring) -> tuple[Program, NDArray[np.uint8]]:
             another size than the kernel's argument.
     """
     for call in wiring.calls:
-        _check_sizes(call, wiring)
+        if isinstance(call, Call):
+            _check_sizes(call, wiring)
     places, constants_bytes = _place_constants(wiring.constants)
-    plan = plan_memory(_blocks(wiring))
+    lifetimes = _lifetimes(wiring)
+    in_memory = [Block(n, wiring.sizes[n], *lifetimes[n]) for n in lifetimes if n in wiring.sizes]
+    plan = plan_memory(in_memory + _workspaces(wiring))
     places |= {name: Place("arena", offset) for name, offset in plan.offsets.items()}
+    others = (name for name in lifetimes if name not in wiring.sizes)
+    places |= {name: Place("host", number) for number, name in enumerate(others)}
     places |= {spec.name: Place("input", n) for n, spec in enumerate(wiring.inputs)}
     steps = tuple(_step(number, call, places) for number, call in enumerate(wiring.calls))
     program = Program(
@@ -91,9 +114,9 @@ def assemble(wiring: Wiring) -> tuple[Program, NDArray[np.uint8]]:
 
 
 def check_no_nan(constants: Arrays) -> None:
-    """Raise AssemblyError when a floating-point constant holds NaN."""
+    """Raise AssemblyError when a floating-point constant holds NaN; a single NaN is deliberate."""
     for name, array in constants.items():
-        if array.dtype.kind == "f" and np.isnan(array).any():
+        if array.size > 1 and array.dtype.kind == "f" and np.isnan(array).any():
             count = int(np.isnan(array).sum())
             raise AssemblyError(
                 f"{count} of {array.size} elements are NaN",
@@ -133,40 +156,62 @@ def _fill_constants(
     return memory
 
 
-def _blocks(wiring: Wiring) -> list[Block]:
-    """The lifetime, in steps, of every value and workspace; inputs and constants live elsewhere."""
+def _lifetimes(wiring: Wiring) -> dict[str, tuple[int, int]]:
+    """First and last step of every value; inputs and constants live elsewhere."""
     outside = {spec.name for spec in wiring.inputs} | set(wiring.constants)
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
+    found: dict[str, tuple[int, int]] = {}
 
     def read(name: str, step: int, where: str) -> None:
         if name in outside:
             return
-        if name not in first:
+        if name not in found:
             raise AssemblyError(f"value {name!r} is read before it is written", where)
-        last[name] = step
+        found[name] = (found[name][0], step)
 
-    workspaces = []
     for number, call in enumerate(wiring.calls):
-        for name in call.bound("input", "constant"):
+        for name in _read(call):
             read(name, number, call.info.name)
-        for name in call.bound("output"):
-            if name in first or name in outside:
+        for name in _written(call):
+            if name in found or name in outside:
                 raise AssemblyError(f"value {name!r} is written twice", call.info.name)
-            first[name] = last[name] = number
-        if call.kernel.workspace_bytes:
-            size = call.kernel.workspace_bytes
-            workspaces.append(Block(_workspace(number), size, number, number))
+            found[name] = (number, number)
     for spec, name in wiring.outputs:
         read(name, len(wiring.calls), f"output {spec.name!r}")
-    return [Block(n, wiring.sizes[n], first[n], last[n]) for n in first] + workspaces
+    return found
+
+
+def _read(call: Call | HostBinding) -> tuple[str, ...]:
+    if isinstance(call, Call):
+        return call.bound("input", "constant")
+    return tuple(spec.name for spec in call.inputs)
+
+
+def _written(call: Call | HostBinding) -> tuple[str, ...]:
+    if isinstance(call, Call):
+        return call.bound("output")
+    return tuple(spec.name for _, spec in call.outputs)
+
+
+def _workspaces(wiring: Wiring) -> list[Block]:
+    return [
+        Block(_workspace(number), call.kernel.workspace_bytes, number, number)
+        for number, call in enumerate(wiring.calls)
+        if isinstance(call, Call) and call.kernel.workspace_bytes
+    ]
 
 
 def _workspace(step: int) -> str:
     return f"workspace of step {step}"
 
 
-def _step(number: int, call: Call, places: Mapping[str, Place]) -> Step:
+def _step(number: int, call: Call | HostBinding, places: Mapping[str, Place]) -> Step | HostStep:
+    if isinstance(call, HostBinding):
+        return HostStep(
+            call.payload,
+            tuple((spec, places[spec.name]) for spec in call.inputs),
+            tuple((index, spec, places[spec.name]) for index, spec in call.outputs),
+            call.info,
+        )
     arguments = [places[name] for name in call.values]
     # A kernel without a workspace still takes the pointer; it never follows it.
     arguments.append(places.get(_workspace(number), Place("arena", 0)))

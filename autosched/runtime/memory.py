@@ -8,6 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.element_types import element_type
+
 HUGE_PAGE_BYTES: Final = 2 * 1024 * 1024
 
 
@@ -38,5 +40,5 @@ def view(
 ) -> NDArray[Any]:
     """The bytes of ``memory`` from ``offset`` on as an array of ``dtype`` and ``shape``."""
     count = int(np.prod(shape, dtype=np.int64))
-    size = count * np.dtype(dtype).itemsize
-    return memory[offset : offset + size].view(dtype).reshape(shape)
+    kind = element_type(dtype)
+    return memory[offset : offset + count * kind.itemsize].view(kind).reshape(shape)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.element_types import element_type
 from autosched.runtime.benchmark import Benchmark
 from autosched.runtime.errors import AssemblyError, InputError
 from autosched.runtime.executor import Executor, NativeLibrary
@@ -34,6 +35,7 @@ class Module:
     Attributes:
         program: the plan, as data.
         objects: machine code by symbol, as written to a file by ``save``.
+        payloads: ONNX models of the host steps by name, serialized.
     """
 
     def __init__(
@@ -42,10 +44,11 @@ class Module:
         constants: NDArray[np.uint8],
         library: NativeLibrary,
         objects: Mapping[str, bytes],
+        payloads: Mapping[str, bytes] | None = None,
     ) -> None:
         """``constants``: the constants' segment; ``library``: the loaded ``objects``."""
-        self.program, self.objects = program, objects
-        self._executor = Executor(program, constants, library)
+        self.program, self.objects, self.payloads = program, objects, payloads or {}
+        self._executor = Executor(program, constants, library, self.payloads)
         self._lock = threading.Lock()
 
     @property
@@ -84,6 +87,7 @@ class Module:
 
         Raises:
             InputError: a name is missing or unknown, or a shape or dtype differs.
+            HostError: an operator that runs on the host failed on these values.
         """
         arrays = check_inputs(self.inputs, inputs)
         with self._lock:
@@ -138,18 +142,19 @@ class Module:
         shared_runner().pin(chosen)
 
     def random_inputs(self, seed: int = 0) -> dict[str, NDArray[Any]]:
-        """Standard-normal floats, small integers and random booleans, by input name."""
+        """Standard-normal floats, small integers, random booleans and digits, by input name."""
         rng = np.random.default_rng(seed)
         return {spec.name: _random(spec, rng) for spec in self.inputs}
 
     def save(self, path: str | Path) -> None:
         """Write the module to one file (suffix ``.asd``), which ``autosched.load`` reads.
 
-        The file holds machine code, packed constants, the plan and the target: no Python objects.
+        The file holds machine code, packed constants, the plan, the target and what runs on the
+        host as ONNX models: no Python objects.
         """
         from autosched.runtime.archive import write_archive
 
-        write_archive(Path(path), self.program, self.constants, self.objects)
+        write_archive(Path(path), self.program, self.constants, self.objects, self.payloads)
 
     def summary(self) -> str:
         """A table: layers, operator, shapes, task and where each schedule comes from."""
@@ -158,7 +163,9 @@ class Module:
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.inputs))
         outputs = ", ".join(map(str, self.outputs))
-        return f"Module({self.name}: {inputs} -> {outputs}; {len(self.program.steps)} kernels)"
+        kernels, on_host = len(self.program.kernel_steps), len(self.program.host_steps)
+        rest = f", {on_host} on the host" if on_host else ""
+        return f"Module({self.name}: {inputs} -> {outputs}; {kernels} kernels{rest})"
 
     def _default(self, inputs: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return self.random_inputs() if inputs is None else inputs
@@ -203,11 +210,13 @@ class Module:
 
 
 def _random(spec: TensorSpec, rng: np.random.Generator) -> NDArray[Any]:
-    kind = np.dtype(spec.dtype).kind
-    if kind == "f":
-        return rng.standard_normal(spec.shape).astype(spec.dtype)
-    high = 2 if kind == "b" else 8
-    return rng.integers(0, high, spec.shape).astype(spec.dtype)
+    dtype = element_type(spec.dtype)
+    if dtype.kind == "O":
+        return rng.integers(0, 8, spec.shape).astype(str).astype(object)
+    if dtype.kind in "iub":
+        high = 2 if dtype.kind == "b" else 8
+        return rng.integers(0, high, spec.shape).astype(dtype)
+    return rng.standard_normal(spec.shape).astype(dtype)
 
 
 def check_inputs(specs: Sequence[TensorSpec], inputs: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
@@ -237,7 +246,9 @@ def _check_input(spec: TensorSpec, value: Any) -> NDArray[Any]:
         value = _from_dlpack(value, where)
     if value.shape != spec.shape:
         raise InputError(f"shape {value.shape}, expected {spec.shape}", where)
-    if value.dtype != np.dtype(spec.dtype):
+    if spec.dtype == "object" and value.dtype.kind in "US":
+        return value.astype(object)
+    if value.dtype != element_type(spec.dtype):
         raise InputError(
             f"dtype {value.dtype}, expected {spec.dtype}", where, f"use .astype('{spec.dtype}')"
         )

@@ -9,10 +9,10 @@ from typing import Any, Final, Literal, Self
 from autosched.runtime.errors import ModuleFileError
 from sketch.target import Target
 
-Segment = Literal["arena", "constants", "input"]
-SEGMENTS: Final = ("arena", "constants", "input")
-PROGRAM_VERSION: Final = 1
-SCHEDULE_LABELS: Final = {"record": "tuned", "model": "model only"}
+Segment = Literal["arena", "constants", "input", "host"]
+SEGMENTS: Final = ("arena", "constants", "input", "host")
+PROGRAM_VERSION: Final = 2
+SCHEDULE_LABELS: Final = {"record": "tuned", "model": "model only", "host": "on the host"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class Place:
     """A value in memory: ``offset`` bytes into the arena or the constants.
 
     In segment "input", ``offset`` is the number of an input, whose own array is used in place.
+    In segment "host" it is the number of a NumPy array that only host steps write and read: one
+    of a dtype that kernels do not know, or without elements.
     """
 
     segment: Segment
@@ -49,7 +51,8 @@ class StepInfo:
         shapes: shapes of its inputs and outputs as text.
         flops: floating-point operations of one execution.
         task: key of its tuning task.
-        schedule: "record" (the best of a log) or "model" (predicted, never measured).
+        schedule: "record" (the best of a log), "model" (predicted, never measured) or "host"
+            (no kernel: onnx's reference implementation computes it).
     """
 
     name: str
@@ -71,6 +74,22 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class HostStep:
+    """Evaluate a piece of an ONNX model.
+
+    Attributes:
+        payload: name of the serialized model among the module's payloads.
+        inputs: type and place of each input, in order.
+        outputs: index among the evaluation's results, type and place of each that is used.
+    """
+
+    payload: str
+    inputs: tuple[tuple[TensorSpec, Place], ...]
+    outputs: tuple[tuple[int, TensorSpec, Place], ...]
+    info: StepInfo
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """Steps in execution order and the memory they work in.
 
@@ -84,9 +103,19 @@ class Program:
     target: Target
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[tuple[TensorSpec, Place], ...]
-    steps: tuple[Step, ...]
+    steps: tuple[Step | HostStep, ...]
     arena_bytes: int
     constants_bytes: int
+
+    @property
+    def kernel_steps(self) -> tuple[Step, ...]:
+        """The steps that are kernels."""
+        return tuple(step for step in self.steps if isinstance(step, Step))
+
+    @property
+    def host_steps(self) -> tuple[HostStep, ...]:
+        """The steps that run on the host."""
+        return tuple(step for step in self.steps if isinstance(step, HostStep))
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON values."""
@@ -138,6 +167,10 @@ def _spec_from(data: Mapping[str, Any]) -> TensorSpec:
     return TensorSpec(str(data["name"]), shape, str(data["dtype"]))
 
 
+def _place_json(place: Place) -> list[Any]:
+    return [place.segment, place.offset]
+
+
 def _place_from(data: Any) -> Place:
     segment, offset = data
     if segment not in SEGMENTS:
@@ -145,13 +178,26 @@ def _place_from(data: Any) -> Place:
     return Place(segment, int(offset))
 
 
-def _step_json(step: Step) -> dict[str, Any]:
+def _step_json(step: Step | HostStep) -> dict[str, Any]:
     info = {item.name: getattr(step.info, item.name) for item in fields(step.info)}
-    places = [[place.segment, place.offset] for place in step.arguments]
-    return {"symbol": step.symbol, "arguments": places, "info": info}
+    if isinstance(step, Step):
+        places = [_place_json(place) for place in step.arguments]
+        return {"symbol": step.symbol, "arguments": places, "info": info}
+    inputs = [[_spec_json(spec), _place_json(place)] for spec, place in step.inputs]
+    outputs = [[n, _spec_json(spec), _place_json(place)] for n, spec, place in step.outputs]
+    return {"payload": step.payload, "inputs": inputs, "outputs": outputs, "info": info}
 
 
-def _step_from(data: Mapping[str, Any]) -> Step:
+def _step_from(data: Mapping[str, Any]) -> Step | HostStep:
     info = StepInfo(**{**data["info"], "layers": tuple(data["info"]["layers"])})
-    places = tuple(_place_from(place) for place in data["arguments"])
-    return Step(str(data["symbol"]), places, info)
+    if "payload" not in data:
+        places = tuple(_place_from(place) for place in data["arguments"])
+        return Step(str(data["symbol"]), places, info)
+    return HostStep(
+        payload=str(data["payload"]),
+        inputs=tuple((_spec_from(spec), _place_from(place)) for spec, place in data["inputs"]),
+        outputs=tuple(
+            (int(n), _spec_from(spec), _place_from(place)) for n, spec, place in data["outputs"]
+        ),
+        info=info,
+    )

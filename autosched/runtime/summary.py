@@ -26,7 +26,7 @@ def program_table(program: Program) -> str:
 
 
 def _totals(program: Program) -> list[str]:
-    infos = [step.info for step in program.steps]
+    infos = [step.info for step in program.kernel_steps]
     tasks = {info.task for info in infos}
     untuned = {info.task for info in infos if info.schedule != "record"}
     flops = sum(info.flops for info in infos)
@@ -35,6 +35,9 @@ def _totals(program: Program) -> list[str]:
         f"{program.constants_bytes / 1e6:.1f} MB, arena {program.arena_bytes / 1e6:.1f} MB, "
         f"threads {program.target.threads}"
     ]
+    for step in program.host_steps:
+        names = ", ".join(step.info.layers) or step.info.name
+        lines.append(f"{step.info.op} ({names}) runs on the host, in onnx's reference evaluator")
     if untuned:
         which = "" if untuned == tasks else f": {', '.join(sorted(t[:8] for t in untuned))}"
         lines.append(

@@ -19,7 +19,12 @@ HEAVY = {
     "cuda": ("codegen/cuda/",),
     "lightgbm": ("costmodel/",),
     "llvmlite": ("codegen/",),
-    "onnx": ("autosched/onnx_import/", "autosched/onnx_export.py"),
+    "onnx": (
+        "autosched/onnx_import/",
+        "autosched/onnx_export.py",
+        "autosched/onnx_backend.py",
+        "autosched/host_evaluation.py",
+    ),
     "onnxruntime": ("autosched/",),
     "openvino": (),
     "pandas": ("autosched/",),

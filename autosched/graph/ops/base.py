@@ -6,9 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
+from autosched.element_types import element_bytes
 from autosched.graph.errors import GraphError
+from sketch.dtypes import SUPPORTED
 
 Shape = tuple[int, ...]
 Pair = tuple[int, int]
@@ -44,8 +46,31 @@ class TensorType:
             count *= extent
         return count
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * element_bytes(self.dtype)
+
+    @property
+    def native(self) -> bool:
+        """Whether kernels can work on such a value; others pass between host operators only."""
+        return self.dtype in SUPPORTED and all(extent > 0 for extent in self.shape)
+
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+MAX_VALUE_BYTES: Final = 1 << 36
+"""No value may be larger: checked before anything is allocated."""
+
+
+def check_size(name: str, kind: TensorType) -> None:
+    """Raise GraphError when a value of this type is too large for any memory."""
+    if kind.size_bytes > MAX_VALUE_BYTES:
+        raise GraphError(
+            f"value {name!r} of type {kind} needs {kind.size_bytes:,} bytes",
+            hint=f"values have at most {MAX_VALUE_BYTES:,} bytes",
+        )
 
 
 class Op(ABC):
@@ -56,6 +81,8 @@ class Op(ABC):
     pattern: ClassVar[Pattern]
     roles: ClassVar[tuple[str, ...]] = ("data",)
     """Names of the inputs, in order; the last one repeats for variadic operators."""
+    on_host: ClassVar[bool] = False
+    """Whether no kernel computes it; only such operators take values that are not native."""
 
     @property
     def kind(self) -> str:

@@ -23,6 +23,9 @@ def clean_up(graph: Graph) -> Graph:
     reshaped: dict[str, str] = {}  # output of a reshape -> what it reshapes
     for node in graph.nodes:
         inputs = tuple(renamed.get(name, name) for name in node.inputs)
+        if node.op.on_host:
+            builder.copy(node, inputs)
+            continue
         kind = graph.types[inputs[0]]
         if is_no_op(node.op, kind, graph.types[node.output]):
             renamed[node.output] = inputs[0]

@@ -11,8 +11,9 @@ def fold_constants(graph: Graph) -> Graph:
     constants = dict(graph.constants)
     kept: list[Node] = []
     for node in graph.nodes:
-        if all(name in constants for name in node.inputs):
-            kind = graph.types[node.output]
+        kind = graph.types[node.output]
+        # What is not native cannot be a constant of the graph; host operators keep such values.
+        if kind.native and all(name in constants for name in node.inputs):
             value = evaluate_node(node, {name: constants[name] for name in node.inputs})
             constants[node.output] = np.asarray(value).astype(kind.dtype).reshape(kind.shape)
         else:

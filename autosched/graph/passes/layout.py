@@ -22,6 +22,7 @@ from autosched.graph.ir import Graph, Node, Result
 from autosched.graph.ops.base import Op, Shape
 from autosched.graph.ops.conv import Conv2d
 from autosched.graph.ops.elementwise import Binary, Cast, Clip, Identity, LeakyRelu, Unary
+from autosched.graph.ops.host import HostOp
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.norm import BatchNorm, Softmax
 from autosched.graph.ops.pooling import GlobalPool2d, Pool2d
@@ -73,6 +74,8 @@ class _Sweep:
     def convert(self, node: Node) -> None:
         """Emit ``node``, on stored values where its operator allows."""
         match node.op:
+            case HostOp():
+                self._emit(node, [self._plain(name) for name in node.inputs])
             case Conv2d(layout="NCHW"):
                 weight = self._owing(node.inputs[1], _FROM_HWIO)
                 bias = [self._plain(name) for name in node.inputs[2:]]

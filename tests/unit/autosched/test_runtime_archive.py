@@ -6,11 +6,13 @@ import pytest
 
 from autosched.runtime.archive import read_archive, write_archive
 from autosched.runtime.errors import ModuleFileError
-from autosched.runtime.program import Place, Program, Step, StepInfo, TensorSpec
+from autosched.runtime.program import HostStep, Place, Program, Step, StepInfo, TensorSpec
 from sketch.target import Target
 
 CONSTANTS = np.arange(200, dtype=np.uint8)
 OBJECTS = {"k0": b"code", "driver": b"\x7fELF"}
+
+PAYLOADS = {"top_k.1": b"an ONNX model"}
 
 
 def make_program() -> Program:
@@ -19,14 +21,22 @@ def make_program() -> Program:
         "k0", (Place("input", 0), Place("constants", 64), Place("arena", 0)),
         StepInfo("first", ("conv", "relu"), "conv_relu", "2x3", 12.0, "ab", "record"),
     )  # fmt: skip
+    evaluation = HostStep(
+        "top_k.1",
+        ((spec, Place("arena", 0)), (TensorSpec("s", (0,), "object"), Place("host", 0))),
+        ((1, spec, Place("arena", 64)),),
+        StepInfo("top_k.1", ("sort",), "TopK", "2x3 -> 2x3", schedule="host"),
+    )
     target = Target("cpu", "generic", threads=3)
-    return Program("net", target, (spec,), ((spec, Place("arena", 64)),), (step,), 128, 200)
+    return Program(
+        "net", target, (spec,), ((spec, Place("arena", 64)),), (step, evaluation), 128, 200
+    )
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "net.asd"
-    write_archive(path, make_program(), CONSTANTS, OBJECTS)
+    write_archive(path, make_program(), CONSTANTS, OBJECTS, PAYLOADS)
     return path
 
 
@@ -43,8 +53,9 @@ def rewrite(path: Path, name: str, content: bytes | None) -> None:
 
 
 def test_what_is_written_is_read(path: Path) -> None:
-    program, constants, objects = read_archive(path)
+    program, constants, objects, payloads = read_archive(path)
     assert program == make_program()
+    assert payloads == PAYLOADS
     assert np.array_equal(constants, CONSTANTS)
     assert objects == OBJECTS
     assert [p.name for p in path.parent.iterdir()] == ["net.asd"]
@@ -82,7 +93,7 @@ def test_flipped_bytes_in_the_constants(path: Path) -> None:
 
 def test_another_format_version(path: Path) -> None:
     rewrite(path, "module.json", b'{"version": 99}')
-    with pytest.raises(ModuleFileError, match=r"module format 99, this release reads 1"):
+    with pytest.raises(ModuleFileError, match=r"module format 99, this release reads 2"):
         read_archive(path)
 
 

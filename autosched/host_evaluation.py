@@ -1,0 +1,90 @@
+"""Evaluates pieces of ONNX models on the host, with onnx's reference implementation.
+
+The one place that runs them: for the graph's reference, for constant folding and for modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.element_types import element_type
+from sketch.errors import AutoschedError
+
+
+class HostError(AutoschedError):
+    """A host operator failed on the data it was given, or cannot be evaluated at all."""
+
+
+class HostEvaluator:
+    """An ONNX model, ready to be evaluated."""
+
+    def __init__(self, operator: str, payload: bytes) -> None:
+        """Parse ``payload`` (a serialized ONNX model); ``operator`` is its name in messages.
+
+        Raises:
+            HostError: onnx is not installed, or has no implementation of an operator.
+        """
+        self._where = f"host operator {operator}"
+        try:
+            import onnx
+            from onnx.reference import ReferenceEvaluator
+        except ImportError as error:
+            raise HostError(
+                "the onnx package is not installed", self._where, "install autosched[onnx]"
+            ) from error
+        try:
+            self._evaluator = ReferenceEvaluator(onnx.load_from_string(payload))
+        except Exception as error:  # whatever onnx raises for operators that it does not have
+            raise HostError(f"onnx cannot evaluate it: {_text(error)}", self._where) from error
+
+    def run(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """All outputs; the inputs stay as they are.
+
+        Raises:
+            HostError: the evaluation failed on these inputs.
+        """
+        names = self._evaluator.input_names
+        feeds = {n: _read_only(array) for n, array in zip(names, inputs, strict=True)}
+        try:
+            with np.errstate(all="ignore"):
+                values = self._evaluator.run(None, feeds)
+        except Exception as error:  # a hundred implementations, each with its own errors
+            raise HostError(
+                f"the evaluation failed: {_text(error)}", self._where, "check the input values"
+            ) from error
+        return [self._array(value) for value in values]
+
+    def typed(self, value: NDArray[Any], shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+        """``value`` if it has the shape that was promised, in the dtype that was promised.
+
+        Raises:
+            HostError: the shape differs.
+        """
+        if value.shape != shape:
+            raise HostError(
+                f"a result has shape {value.shape} on these inputs, the model promises {shape}",
+                self._where,
+                "shapes must not depend on data: leave this operator out of the model",
+            )
+        return value.astype(element_type(dtype), copy=False)
+
+    def _array(self, value: Any) -> NDArray[Any]:
+        if value is None or isinstance(value, list | tuple | dict):
+            raise HostError(f"a result is a {type(value).__name__}, no tensor", self._where)
+        array = np.asarray(value)
+        return array.astype(object) if array.dtype.kind in "US" else array
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _text(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__

@@ -1,0 +1,167 @@
+"""Operators on the host: in the graph, in its reference, in compiled modules and in files."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import autosched as asd
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.errors import GraphError
+from autosched.graph.evaluate import evaluate
+from autosched.graph.extract import extract
+from autosched.graph.ir import Graph, Network, Value
+from autosched.graph.ops.base import TensorType
+from autosched.graph.ops.elementwise import Unary
+from autosched.graph.ops.host import HostFunction, HostOp
+from autosched.graph.ops.shape import Reshape
+from autosched.graph.passes.constant_folding import fold_constants
+from autosched.graph.summary import summarize
+from autosched.host_evaluation import HostError, HostEvaluator
+from autosched.runtime.errors import ModuleFileError
+
+X = np.random.default_rng(0).standard_normal((3, 4), dtype=np.float32)
+
+
+def _payload(node: onnx.NodeProto, **constants: np.ndarray) -> bytes:
+    inputs = [name for name in node.input if name not in constants]
+    graph = helper.make_graph(
+        [node],
+        "host",
+        [helper.make_empty_tensor_value_info(name) for name in inputs],
+        [helper.make_empty_tensor_value_info(name) for name in node.output],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    return bytes(model.SerializeToString())
+
+
+SORT = HostFunction(
+    "TopK",
+    _payload(helper.make_node("TopK", ["x", "k"], ["values", "indices"]), k=np.array([2])),
+    (TensorType((3, 4), "float32"),),
+    (TensorType((3, 2), "float32"), TensorType((3, 2), "int64")),
+)
+WIDEN = HostFunction(
+    "Cast",
+    _payload(helper.make_node("Cast", ["x"], ["y"], to=TensorProto.UINT16)),
+    (TensorType((3, 2), "int64"),),
+    (TensorType((3, 2), "uint16"),),
+)
+NARROW = HostFunction(
+    "Cast",
+    _payload(helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)),
+    (TensorType((3, 2), "uint16"),),
+    (TensorType((3, 2), "float32"),),
+)
+
+
+def _graph() -> Graph:
+    """relu -> TopK on the host -> kernels and values that no kernel knows between host calls."""
+    builder = GraphBuilder("mixed")
+    x = builder.input(Value("x", (3, 4)))
+    positive = builder.add(Unary("relu"), [x], name="positive")
+    values = builder.add(HostOp(SORT, 0), [positive], name="top_values")
+    indices = builder.add(HostOp(SORT, 1), [positive], name="top_indices")
+    doubled = builder.add(Unary("exp"), [values], name="exponential")
+    wide = builder.add(HostOp(WIDEN, 0), [indices], name="wide")
+    narrow = builder.add(HostOp(NARROW, 0), [wide], name="narrow")
+    flat = builder.add(Reshape((6,)), [builder.add(Unary("sqrt"), [narrow])])
+    return builder.finish({"e": doubled, "i": indices, "w": wide, "root": flat})
+
+
+def _expected() -> dict[str, np.ndarray]:
+    order = np.argsort(-np.maximum(X, 0), axis=1, kind="stable")[:, :2]
+    return {
+        "e": np.exp(np.take_along_axis(np.maximum(X, 0), order, 1)),
+        "i": order,
+        "w": order.astype(np.uint16),
+        "root": np.sqrt(order).reshape(-1),
+    }
+
+
+def test_reference_evaluates_host_operators() -> None:
+    values = evaluate(_graph(), {"x": X})
+    for name, expected in _expected().items():
+        np.testing.assert_allclose(values[name], expected, rtol=1e-6, err_msg=name)
+
+
+def test_nodes_of_one_call_are_one_call() -> None:
+    calls = extract(_graph()).host_calls
+    assert [call.function.operator for call in calls] == ["TopK", "Cast", "Cast"]
+    assert calls[0].outputs == ((0, "top_values"), (1, "top_indices"))
+    assert calls[0].layers == ("top_values", "top_indices")
+
+
+def test_module_runs_saves_and_describes_them(tmp_path: Path) -> None:
+    module = asd.compile(Network("mixed", _graph()), threads=1)
+    module.save(tmp_path / "mixed.asd")
+    for ready in (module, asd.load(tmp_path / "mixed.asd")):
+        for _ in range(2):
+            values = ready.run({"x": X})
+            for name, expected in _expected().items():
+                assert values[name].dtype == expected.astype(values[name].dtype).dtype
+                np.testing.assert_allclose(values[name], expected, rtol=1e-5, err_msg=name)
+    assert "TopK (top_values, top_indices) runs on the host" in module.summary()
+    rows = {row.op: row for row in module.profile({"x": X}, repeats=3).rows}
+    assert rows["TopK"].schedule == "host"
+    assert rows["TopK"].microseconds > 0
+    assert len(module.benchmark({"x": X}, repeats=2).seconds) == 2
+    assert "3 on the host" in repr(module)
+
+
+def test_files_without_a_payload_are_damaged(tmp_path: Path) -> None:
+    from autosched.runtime.archive import write_archive
+
+    module = asd.compile(Network("mixed", _graph()), threads=1)
+    path = tmp_path / "broken.asd"
+    write_archive(path, module.program, module.constants, module.objects, {})
+    with pytest.raises(ModuleFileError, match="damaged"):
+        asd.load(path)
+
+
+def test_tasks_and_summary_leave_them_out() -> None:
+    extraction = extract(_graph())
+    assert len(extraction.subgraphs) == len(extraction.calls) - 3
+    assert "on the host: TopK (top_values, top_indices)" in summarize(extraction)
+
+
+def test_only_host_operators_take_values_that_kernels_do_not_know() -> None:
+    builder = GraphBuilder("bad")
+    x = builder.input(Value("x", (3, 2), "uint16"))
+    y = builder.add(Unary("relu"), [x])
+    with pytest.raises(GraphError, match=r"'x' has type uint16\[3, 2\]"):
+        builder.finish({"y": y})
+    builder = GraphBuilder("bad")
+    with pytest.raises(GraphError, match="Cast on the host takes"):
+        builder.add(HostOp(NARROW, 0), [builder.input(Value("x", (3, 2)))])
+
+
+def test_values_too_large_for_any_memory() -> None:
+    with pytest.raises(GraphError, match="needs 4,000,000,000,000,000,000 bytes"):
+        GraphBuilder("huge").input(Value("x", (10**9, 10**9)))
+
+
+def test_constants_are_folded_through_host_operators() -> None:
+    builder = GraphBuilder("constant")
+    builder.input(Value("x", (1,)))
+    values = builder.add(HostOp(SORT, 0), [builder.constant("c", X)])
+    indices = builder.add(HostOp(SORT, 1), ["c"])
+    wide = builder.add(HostOp(WIDEN, 0), [indices])
+    folded = fold_constants(builder.finish({"v": values, "w": wide}))
+    assert [node.output for node in folded.nodes] == [wide]  # uint16: no constant of a graph
+    np.testing.assert_allclose(folded.constants[values], np.sort(X)[:, :1:-1])
+
+
+def test_failures_are_errors_of_ours() -> None:
+    with pytest.raises(HostError, match="onnx cannot evaluate it"):
+        HostEvaluator("Magic", _payload(helper.make_node("Magic", ["x"], ["y"])))
+    gather = _payload(helper.make_node("Gather", ["x", "i"], ["y"]))
+    evaluator = HostEvaluator("Gather", gather)
+    with pytest.raises(HostError, match=r"failed: IndexError.* host operator Gather"):
+        evaluator.run([X, np.array([7])])
+    (result,) = evaluator.run([X, np.array([1])])
+    with pytest.raises(HostError, match=r"shape \(1, 4\) on these inputs, the model promises"):
+        evaluator.typed(result, (2, 4), "float32")
