@@ -110,6 +110,7 @@ def tune(
     options: TuneOptions | None = None,
     progress: Progress | None = None,
     quiet: bool = False,
+    skip_tuned: bool = False,
 ) -> NetworkTuning:
     """Search for fast schedules of all tasks of a network, measuring on this machine.
 
@@ -125,6 +126,7 @@ def tune(
         options: all the rest; ``budget``, ``trials`` and ``seed`` override its fields.
         progress: who is told what happens; None: a table on the terminal.
         quiet: tell nobody.
+        skip_tuned: only tune tasks that have no record for this target in the log.
 
     Raises:
         AutoschedError: a malformed option, an unwritable log, or a machine on which nothing runs.
@@ -133,4 +135,6 @@ def tune(
 
     limits: dict[str, Any] = {"budget": budget, "trials": trials, "seed": seed}
     resolved = resolve_target(target, threads)
-    return tune_network(net, resolved, log, options, progress, quiet=quiet, **limits)
+    return tune_network(
+        net, resolved, log, options, progress, quiet=quiet, skip_tuned=skip_tuned, **limits
+    )

@@ -12,8 +12,10 @@ from autosched.graph.ir import Network
 from autosched.local_tuning import tune_locally
 from autosched.measure.options import MeasureOptions
 from autosched.options import TuneOptions
+from autosched.records.log import RecordLog, RecordSet
 from autosched.report.comparison import Comparison, compare
 from autosched.runtime.module import Module
+from autosched.search.recall import best_of
 from sketch.target import Target
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from autosched.tuner import TuneResult
 
 DEFAULT_BUDGET: Final = "10m"
+SKIPPED: Final = "every task has a record"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,16 +89,22 @@ def tune_network(
     progress: Progress | None,
     *,
     quiet: bool,
+    skip_tuned: bool,
     budget: str | float | None,
     trials: int | None,
     seed: int | None,
 ) -> NetworkTuning:
-    """Tune all tasks of a network together; see ``autosched.tune``."""
+    """Tune the tasks of a network together; see ``autosched.tune``."""
     from autosched.report.peak import measured_peak
     from autosched.report.progress import choose_progress
 
     extraction = extract_checked(network)
     tasks = network_tasks(extraction, target)
+    if skip_tuned and log is not None:
+        known = RecordLog(log).read()
+        tasks = tuple(task for task in tasks if best_of(task, known.records) is None)
+        if not tasks:
+            return NetworkTuning(network, target, _nothing_to_tune(known))
     measure = MeasureOptions(cache_state=cache_state_of(extraction, target))
     chosen = options or TuneOptions()
     if seed is not None:
@@ -105,3 +114,10 @@ def tune_network(
     shown = progress or choose_progress(quiet, None if quiet else measured_peak(target))
     result = tune_locally(tasks, log, trials, budget, chosen, shown, measure)
     return NetworkTuning(network, target, result)
+
+
+def _nothing_to_tune(known: RecordSet) -> TuneResult:
+    # Here, not above: the runner's clean process must start before the tuner loads what learns.
+    from autosched.tuner import TuneResult
+
+    return TuneResult((), known.records, 0, 0.0, SKIPPED, known.warnings)

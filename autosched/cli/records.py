@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ _EXAMPLES = """\
   autosched records best resnet-18.jsonl                   the best schedule of each task
   autosched records merge a.jsonl b.jsonl -o all.jsonl     several logs into one
   autosched records prune resnet-18.jsonl --keep 8         only the 8 best of each task
+  autosched records distill out/*.jsonl -o logs            small logs to keep: the best of each task
   autosched records csv resnet-18.jsonl -o trials.csv      all trials as a table
 """
 
@@ -100,6 +102,20 @@ def _prune(args: argparse.Namespace) -> None:
     _report_written(merge([args.log], output, keep=args.keep), output)
 
 
+def _distill_arguments(parser: Parser) -> None:
+    _log_argument(parser)
+    parser.add_argument("-o", "--output", metavar="DIR", required=True,
+                        help="one log for each, of the same name, is written here")  # fmt: skip
+
+
+def _distill(args: argparse.Namespace) -> None:
+    from autosched.records.merge import merge
+
+    for log in args.logs:
+        output = Path(args.output) / Path(log).name
+        _report_written(merge([log], output, keep=1), str(output))
+
+
 def _report_written(written: RecordSet, output: str) -> None:
     _warn(written.warnings)
     print(f"{output}: {len(written.records)} records")
@@ -127,6 +143,10 @@ _ACTIONS = (
             _EXAMPLES, _merge_arguments, _merge),
     Command("prune", "keep only the best candidates of each task",
             "Replaces a log by its fastest candidates.", _EXAMPLES, _prune_arguments, _prune),
+    Command("distill", "keep only the best candidate of each task, log by log",
+            "Writes small logs that compile to the same networks.  Tuning with --skip-tuned goes on\n"
+            "from them: only tasks that are new get trials.",
+            _EXAMPLES, _distill_arguments, _distill),
     Command("csv", "all trials as a table", "One row a trial, one column a field.",
             _EXAMPLES, _csv_arguments, _csv),
 )  # fmt: skip

@@ -43,6 +43,9 @@ def _arguments(parser: Parser) -> None:
         "--preset", choices=("quick", "default", "thorough"), default="default",
         help="how hard to think before measuring (default: %(default)s)",
     )  # fmt: skip
+    parser.add_argument(
+        "--skip-tuned", action="store_true", help="only tune operators without a record in the log"
+    )
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     add_json(parser)
 
@@ -62,6 +65,7 @@ def _run(args: argparse.Namespace) -> None:
         seed=args.seed,
         threads=args.threads,
         options=PRESETS[args.preset],
+        skip_tuned=args.skip_tuned,
         quiet=args.quiet or args.json == "-",
     )
     if tuning.result.interrupted:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from autosched.measure.result import Failure
 from autosched.records.best import rank
 from autosched.records.errors import RecordError
 from autosched.records.log import RecordLog, RecordSet
@@ -23,15 +24,32 @@ def unique(records: Iterable[Record]) -> tuple[Record, ...]:
 
 
 def prune(records: Iterable[Record], keep: int) -> tuple[Record, ...]:
-    """The ``keep`` fastest candidates of every (task, target), in the order of the log."""
+    """The ``keep`` fastest of every (task, target, cache state), in the order of the log.
+
+    A candidate is kept as its latest timed record; failures go.
+    """
     if keep < 1:
         raise RecordError(f"cannot prune to the best {keep}", hint="keep at least one")
     everything = list(records)
     groups: dict[tuple[str, Target], list[Record]] = {}
     for record in everything:
         groups.setdefault((record.task, record.target), []).append(record)
-    kept = {id(r) for group in groups.values() for _, r in rank(group)[:keep]}
+    kept = {
+        id(record)
+        for group in groups.values()
+        for comparable in _by_cache_state(group)
+        for _, record in rank(comparable)[:keep]
+    }
     return tuple(record for record in everything if id(record) in kept)
+
+
+def _by_cache_state(group: Sequence[Record]) -> list[list[Record]]:
+    """Records whose times compare, with all failures, which hold in any cache state."""
+    states = {r.result.cache_state: None for r in group if not isinstance(r.result, Failure)}
+    return [
+        [r for r in group if isinstance(r.result, Failure) or r.result.cache_state == state]
+        for state in states
+    ]
 
 
 def read_all(paths: Sequence[str | os.PathLike[str]]) -> RecordSet:
@@ -58,7 +76,7 @@ def merge(
 ) -> RecordSet:
     """Write the records of ``paths`` to ``out``, without repetitions; returns what was written.
 
-    ``keep``: only the best so many of every (task, target).  ``out`` is replaced as a whole and may
+    ``keep``: only the best so many, see ``prune``.  ``out`` is replaced as a whole and may
     be one of ``paths``; on an error it stays as it was.
     """
     merged = read_all(paths)

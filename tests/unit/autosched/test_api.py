@@ -28,6 +28,7 @@ from autosched.records.log import RecordLog
 from autosched.records.record import record_of
 from autosched.runtime.archive import write_archive
 from autosched.runtime.errors import AssemblyError
+from autosched.tuning import SKIPPED
 from sketch.errors import TargetError
 from sketch.reference import relative_error
 
@@ -128,6 +129,23 @@ def test_the_best_record_is_used(network: Network, module: Any, tmp_path: Path) 
     assert {step.info.schedule for step in other.program.steps} == {"model"}
     missing = asd.compile(network, target, tmp_path / "none.jsonl")
     assert {step.info.schedule for step in missing.program.steps} == {"model"}
+
+
+def test_tuned_tasks_can_be_skipped(network: Network, tmp_path: Path) -> None:
+    target = asd.Target("cpu", threads=1)
+    tasks = network_tasks(extract(network), target)
+    log = RecordLog(tmp_path / "log.jsonl")
+    records = [
+        record_of(task.key, task.space.draft_candidate(), target, Timing((1e-3,))) for task in tasks
+    ]
+    log.append(records)
+    tuning = asd.tune(network, target, trials=9, log=log.path, quiet=True, skip_tuned=True)
+    assert tuning.result.trials == 0 and tuning.result.stopped == SKIPPED
+    assert {s.info.schedule for s in tuning.compile().program.steps} == {"record"}
+    fewer = RecordLog(tmp_path / "fewer.jsonl")
+    fewer.append(records[1:])
+    with_one = asd.tune(network, target, trials=2, log=fewer.path, quiet=True, skip_tuned=True)
+    assert {r.task for r in with_one.records[len(tasks) - 1 :]} == {tasks[0].key}
 
 
 def test_the_cache_state_follows_from_the_constants(network: Network) -> None:

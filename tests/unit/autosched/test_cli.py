@@ -103,7 +103,8 @@ def test_tune_passes_its_arguments_on_and_compares(
 
     monkeypatch.setattr("autosched.api.tune", tune)
     line = f"tune mlp --trials 9 --seed 3 --threads 1 --json {tmp_path}/r.json --preset quick"
-    assert main(line.split()) == 0
+    assert main([*line.split(), "--skip-tuned"]) == 0
+    assert seen["skip_tuned"] is True
     assert seen["network"] == "mlp" and seen["trials"] == 9 and seen["budget"] is None
     assert seen["log"] == "mlp.jsonl" and seen["seed"] == 3 and seen["threads"] == 1
     out = capsys.readouterr().out
@@ -137,6 +138,14 @@ def test_merge_and_prune(log: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["records", "prune", str(out), "--keep", "1"]) == 0
     assert len(RecordLog(out).read().records) == 2
     assert "2 records" in capsys.readouterr().out
+
+
+def test_distil(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "logs"
+    assert main(["records", "distill", str(log), "-o", str(out)]) == 0
+    kept = RecordLog(out / log.name).read().records
+    assert [(r.task[0], r.decisions["i@1"]) for r in kept] == [("a", 8), ("b", 2)]
+    assert f"{out / log.name}: 2 records" in capsys.readouterr().out
 
 
 def test_csv(log: Path, tmp_path: Path) -> None:

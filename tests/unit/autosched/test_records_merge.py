@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from autosched.measure.result import Failure, Timing
+from autosched.measure.result import WRONG_RESULT, Failure, Timing
 from autosched.records.errors import RecordError
 from autosched.records.log import RecordLog
 from autosched.records.merge import merge, prune, read_all
@@ -28,6 +28,15 @@ def test_pruning_keeps_the_best_of_each_task_and_target():
     assert prune([*LOG, other], 2) == (LOG[1], LOG[2], LOG[3], other)
     with pytest.raises(RecordError, match="best 0"):
         prune(LOG, 0)
+
+
+def test_times_of_other_cache_states_do_not_compare():
+    cold = tuple(
+        replace(record(tile), result=Timing((seconds,), "dram_cold"))
+        for tile, seconds in ((1, 9.0), (2, 8.0))
+    )
+    wrong = record(3, result=Failure("run", WRONG_RESULT, "why"))
+    assert prune([*LOG[:3], *cold, wrong], 1) == (LOG[1], cold[1])
 
 
 def test_merging_drops_repetitions_and_may_overwrite_an_input(tmp_path):
