@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ class Prepared:
     run: Callable[[], object]
     outputs: Callable[[], Mapping[str, NDArray[np.float32]]]
     note: str = ""
-    details: Callable[[], Mapping[str, float]] = dict
+    details: Callable[[], Mapping[str, Any]] = dict
     keep_alive: object = None
 
 

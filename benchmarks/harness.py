@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +59,7 @@ class Comparison:
     outputs: Mapping[str, Mapping[str, NDArray[np.float32]]]
     prepare_s: Mapping[str, float]
     notes: Mapping[str, str]
-    details: Mapping[str, Mapping[str, float]]
+    details: Mapping[str, Mapping[str, Any]]
 
     def milliseconds(self, name: str) -> float:
         """The median over rounds of one contender, in milliseconds."""

@@ -17,6 +17,9 @@ from benchmarks.workloads import Network, Workload
 
 if TYPE_CHECKING:
     from autosched.runtime.module import Module
+    from autosched.runtime.profiler import Profile, ProfileRow
+
+_TOP_TASKS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +106,34 @@ class OursNetwork:
         )
 
 
-def _details(module: Module, arrays: Mapping[str, NDArray[np.float32]]) -> dict[str, float]:
+def _details(module: Module, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     """What a profile of the very same path says."""
     profile = module.profile(arrays)
     steps = module.program.steps
     return {
         "kernels": len(steps),
-        "kernels_without_record": sum(step.info.schedule != "record" for step in steps),
+        "kernels_without_record": sum(row.schedule == "model" for row in profile.rows),
+        "host_operators": sum(row.schedule == "host" for row in profile.rows),
         "profile_total_ms": profile.total.microseconds / 1e3,
         "profile_residual_percent": profile.rest.percent,
+        "top_tasks": _top_tasks(profile),
     }
+
+
+def _top_tasks(profile: Profile) -> list[dict[str, Any]]:
+    """Where the time goes: the tasks with the largest shares, all their uses together."""
+    rows: dict[str, list[ProfileRow]] = {}
+    for row in profile.rows:
+        rows.setdefault(row.task, []).append(row)
+    totals: list[dict[str, Any]] = [
+        {
+            "task": task,
+            "op": uses[0].op,
+            "shapes": uses[0].shapes,
+            "uses": len(uses),
+            "percent": sum(use.percent for use in uses),
+            "gflops": sum(use.gflops for use in uses) / len(uses),
+        }
+        for task, uses in rows.items()
+    ]
+    return sorted(totals, key=lambda total: -total["percent"])[:_TOP_TASKS]

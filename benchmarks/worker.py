@@ -128,10 +128,10 @@ class Worker:
         outputs: Mapping[str, NDArray[np.float32]] = self._receive()
         return outputs
 
-    def details(self) -> Mapping[str, float]:
+    def details(self) -> Mapping[str, Any]:
         """Further figures of this contender."""
         self._pipe.send(("details",))
-        details: Mapping[str, float] = self._receive()
+        details: Mapping[str, Any] = self._receive()
         return details
 
     def close(self) -> None:

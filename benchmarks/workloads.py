@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[np.float32]]
+# Integer inputs of networks are indices (of tokens, say) below this; every vocabulary has as many.
+_INDICES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +156,11 @@ class OuterProducts:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """An ONNX file; shapes are static, dtypes float32."""
+    """An ONNX file; shapes are static.  ``inputs`` gives name, shape and dtype of each input."""
 
     name: str
     path: str
-    inputs: tuple[tuple[str, tuple[int, ...]], ...]
+    inputs: tuple[tuple[str, tuple[int, ...], str], ...]
     outputs: tuple[str, ...]
     flops: float
 
@@ -165,10 +168,16 @@ class Network:
     def weights(self) -> tuple[str, ...]:
         return ()
 
-    def arrays(self) -> Arrays:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """Inputs in the model's own layout, the same in every process."""
         rng = np.random.default_rng(0)
-        return {name: rng.standard_normal(shape, dtype=np.float32) for name, shape in self.inputs}
+        return {name: _random(rng, shape, dtype) for name, shape, dtype in self.inputs}
+
+
+def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    if dtype == "float32":
+        return rng.standard_normal(shape, dtype=np.float32)
+    return rng.integers(_INDICES, size=shape, dtype=dtype)
 
 
 Operator = Matmul | Conv | Stencil | OuterProducts

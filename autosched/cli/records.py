@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autosched.cli.command import Command, Parser, add_command, positive_int
@@ -144,8 +144,8 @@ _ACTIONS = (
     Command("prune", "keep only the best candidates of each task",
             "Replaces a log by its fastest candidates.", _EXAMPLES, _prune_arguments, _prune),
     Command("distill", "keep only the best candidate of each task, log by log",
-            "Writes small logs that compile to the same networks.  Tuning with --skip-tuned goes on\n"
-            "from them: only tasks that are new get trials.",
+            "Writes small logs that compile to the same networks.  Tuning with --skip-tuned\n"
+            "goes on from them: only tasks that are new get trials.",
             _EXAMPLES, _distill_arguments, _distill),
     Command("csv", "all trials as a table", "One row a trial, one column a field.",
             _EXAMPLES, _csv_arguments, _csv),

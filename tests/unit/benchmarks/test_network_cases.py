@@ -1,0 +1,63 @@
+"""What the rows of networks have to reach, and what makes a row count for nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from autosched import zoo
+from benchmarks.network_cases import CASES, flags
+from benchmarks.workloads import Network
+
+ROW = {
+    "ours_ms": 10.0,
+    "ratio_low": 0.96,
+    "ratios": {"torch_eager": {"ratio": 1.3, "ratio_low": 1.2}},
+    "sum_of_tasks_ms": 10.5,
+    "profile_residual_percent": 1.0,
+    "max_error": 9e-6,
+    "kernels_without_record": 0,
+    "host_operators": 0,
+}
+
+
+def bars(name, **changes):
+    row = ROW | changes
+    return CASES[name].bars(row | {"flags": flags(row)})
+
+
+def test_every_case_is_a_network_of_the_zoo():
+    assert set(CASES) <= set(zoo.NAMES)
+
+
+def test_all_bars_of_a_good_row_hold():
+    assert len(bars("resnet-18")) == 5
+    assert all(bars("resnet-18").values())
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("resnet-18", {"ratio_low": 0.94}),
+        ("mobilenet-v2", {"ratio_low": 0.79}),
+        ("resnet-18", {"ratios": {}}),
+        ("resnet-18", {"max_error": float("nan")}),
+        ("resnet-18", {"max_error": 2e-5}),
+        ("resnet-18", {"sum_of_tasks_ms": 8.0}),
+        ("resnet-18", {"profile_residual_percent": 6.0}),
+    ],
+)
+def test_a_row_may_miss_one_bar(name, change):
+    assert sum(not holds for holds in bars(name, **change).values()) == 1
+
+
+@pytest.mark.parametrize("what", ["kernels_without_record", "host_operators"])
+def test_an_incomplete_row_misses_all_bars(what):
+    assert flags(ROW | {what: 2})[0].startswith("2 ")
+    assert not any(bars("resnet-18", **{what: 2}).values())
+
+
+def test_integer_inputs_are_small_indices():
+    inputs = (("ids", (2, 3), "int64"), ("data", (4,), "float32"))
+    arrays = Network("net", "path", inputs, ("out",), 1.0).arrays()
+    assert arrays["ids"].dtype == "int64" and 0 <= arrays["ids"].min() <= arrays["ids"].max() < 1000
+    assert arrays["data"].dtype == "float32" and arrays["data"].shape == (4,)
