@@ -19,10 +19,11 @@ from autosched.graph.ops.base import Op
 from autosched.graph.ops.conv import Conv2d
 from autosched.graph.ops.elementwise import Binary, Clip, Identity, LeakyRelu, Unary
 from autosched.graph.ops.matmul import Dense, MatMul
-from autosched.graph.ops.norm import BatchNorm, Softmax
-from autosched.graph.ops.pooling import GlobalPool2d, Pool2d
+from autosched.graph.ops.norm import BatchNorm
+from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import Reduce
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
+from autosched.graph.ops.softmax import Softmax
 
 _OPSET: Final = 17
 _IR_VERSION: Final = 8
@@ -117,20 +118,22 @@ def _conv(op: Conv2d) -> _OnnxNode:
     )
 
 
-def _pool(op: Pool2d) -> _OnnxNode:
+def _pool(op: Pool) -> _OnnxNode:
     attributes = {
         "kernel_shape": op.window,
         "strides": op.strides,
-        "pads": op.padding,
+        "pads": [low for low, _ in op.sides] + [high for _, high in op.sides],
         "ceil_mode": int(op.ceil_mode),
     }
     if op.mode == "avg":
-        if op.dilation != (1, 1):
+        if max(op.dilations) > 1:
             raise GraphError(f"dilated average pooling {op} has no ONNX form in opset {_OPSET}")
         return _OnnxNode(
             "AveragePool", {**attributes, "count_include_pad": int(op.count_include_pad)}
         )
-    return _OnnxNode("MaxPool", {**attributes, "dilations": op.dilation})
+    if op.mode == "sum":
+        raise GraphError(f"pooling by sums {op} has no ONNX form")
+    return _OnnxNode("MaxPool", {**attributes, "dilations": op.dilations})
 
 
 def _unary(op: Unary) -> _OnnxNode:
@@ -168,17 +171,15 @@ _FORMS: Final[Mapping[type[Op], Callable[[Any], _OnnxNode]]] = {
     Concat: lambda op: _OnnxNode("Concat", {"axis": op.axis}),
     Conv2d: _conv,
     Dense: lambda op: _OnnxNode("Gemm"),
-    GlobalPool2d: lambda op: _OnnxNode(
-        "GlobalAveragePool" if op.mode == "avg" else "GlobalMaxPool"
-    ),
+    GlobalPool: lambda op: _OnnxNode("GlobalAveragePool" if op.mode == "avg" else "GlobalMaxPool"),
     Identity: lambda op: _OnnxNode("Identity"),
     LeakyRelu: lambda op: _OnnxNode("LeakyRelu", {"alpha": op.slope}),
     MatMul: lambda op: _OnnxNode("MatMul"),
     Pad: _pad,
-    Pool2d: _pool,
+    Pool: _pool,
     Reduce: _reduce,
     Reshape: _reshape,
-    Softmax: lambda op: _OnnxNode("Softmax", {"axis": op.axis}),
+    Softmax: lambda op: _OnnxNode("LogSoftmax" if op.log else "Softmax", {"axis": op.axis}),
     Transpose: lambda op: _OnnxNode("Transpose", {"perm": op.permutation}),
     Unary: _unary,
 }

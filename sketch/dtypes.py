@@ -7,6 +7,7 @@ import numpy as np
 from sketch.errors import ExpressionError
 
 FLOATS: Final = ("float32", "float64", "float16", "bfloat16")
+STORAGE_FLOATS: Final = ("float16", "bfloat16")
 INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8")
 BOOL: Final = "bool"
 SUPPORTED: Final = ("float32", "int32", "int64", "bool")

@@ -78,25 +78,35 @@ def min(value: Any, axis: Axis | Sequence[Axis]) -> Reduce:
     return _reduce_scalar("min", value, axis, highest)
 
 
-def argmax(index: Any, value: Any, axis: Axis | Sequence[Axis]) -> Reduce:
-    """The pair (index of the maximum, maximum); the first index wins a tie.
+def argmax(index: Any, value: Any, axis: Axis | Sequence[Axis], last: bool = False) -> Reduce:
+    """The pair (index of the maximum, maximum); the first index wins a tie, or the ``last``.
 
     ``compute`` then returns two tensors: int64 indices and the values.
     """
+    return _argument("argmax", "gt", index, value, axis, last)
+
+
+def argmin(index: Any, value: Any, axis: Axis | Sequence[Axis], last: bool = False) -> Reduce:
+    """The pair (index of the minimum, minimum); the first index wins a tie, or the ``last``."""
+    return _argument("argmin", "lt", index, value, axis, last)
+
+
+def _argument(
+    name: str, better: str, index: Any, value: Any, axis: Axis | Sequence[Axis], last: bool
+) -> Reduce:
     position, node = as_expr(index), as_expr(value)
     lhs = (Var("lhs_index", position.dtype), Var("lhs_value", node.dtype))
     rhs = (Var("rhs_index", position.dtype), Var("rhs_value", node.dtype))
-    earlier = rhs[0] < lhs[0]
-    tie = binary("and", binary("eq", lhs[1], rhs[1]), earlier)
-    take = binary("or", rhs[1] > lhs[1], tie)
+    preferred = rhs[0] > lhs[0] if last else rhs[0] < lhs[0]
+    tie = binary("and", binary("eq", lhs[1], rhs[1]), preferred)
+    take = binary("or", binary(better, rhs[1], lhs[1]), tie)
+    low, high = _INTEGER_LIMITS[position.dtype]
+    worst = lowest(node.dtype) if better == "gt" else highest(node.dtype)
     reducer = Reducer(
-        "argmax",
+        name,
         lhs,
         rhs,
         (select(take, rhs[0], lhs[0]), select(take, rhs[1], lhs[1])),
-        (
-            Const(2**31 - 1 if position.dtype == "int32" else 2**63 - 1, position.dtype),
-            Const(lowest(node.dtype), node.dtype),
-        ),
+        (Const(low if last else high, position.dtype), Const(worst, node.dtype)),
     )
     return reduce(reducer, (position, node), axis)

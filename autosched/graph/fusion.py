@@ -19,7 +19,6 @@ from typing import Final
 
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.base import Pattern
-from autosched.graph.ops.norm import Softmax
 from autosched.graph.ops.shape import Reshape
 
 _EXIT: Final = -1  # the virtual node that reads all outputs
@@ -123,11 +122,12 @@ class _Fusion:
     def _take_prologue(self, anchor: int) -> None:
         """Move the chain that only this reduction reads into it.
 
-        Softmax reads its input three times, convolutions and pools read each element for several
-        windows: there a chain would be computed again and again, so it keeps its own kernel.
+        Softmax reads its input three times, normalisation twice, convolutions and pools read each
+        element for several windows: there a chain would be computed again and again, so it keeps
+        its own kernel.
         """
         node = self._nodes[anchor]
-        if node.op.pattern != Pattern.REDUCTION or isinstance(node.op, Softmax):
+        if node.op.pattern != Pattern.REDUCTION or not node.op.reads_once:
             return
         source = self._position.get(node.inputs[0])
         if source is None or self._readers[source] != (anchor,):

@@ -9,9 +9,10 @@ from typing import Final
 
 from autosched.graph.ops.base import normalize_axis
 from autosched.graph.ops.elementwise import Identity
-from autosched.graph.ops.norm import BatchNorm, Softmax
+from autosched.graph.ops.norm import BatchNorm
 from autosched.graph.ops.reduce import Reduce, ReduceFunction
 from autosched.graph.ops.shape import Reshape
+from autosched.graph.ops.softmax import Softmax
 from autosched.onnx_import.site import Site, UnsupportedError
 
 _SOFTMAX_ALONG_ONE_AXIS: Final = 13  # earlier opsets flatten to a matrix first

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autosched.graph.ops.conv import Conv2d
-from autosched.graph.ops.pooling import GlobalPool2d, Pool2d, PoolMode
+from autosched.graph.ops.pooling import GlobalPool, Pool, PoolMode
 from autosched.onnx_import.site import Site, UnsupportedError
 
 _Padding = tuple[int, int, int, int]
@@ -37,19 +37,19 @@ def import_average_pool(site: Site) -> None:
 def import_global_average_pool(site: Site) -> None:
     """GlobalAveragePool on 4-D data."""
     _expect_images(site)
-    site.emit(GlobalPool2d("avg"), [site.input(0)])
+    site.emit(GlobalPool("avg"), [site.input(0)])
 
 
 def import_global_max_pool(site: Site) -> None:
     """GlobalMaxPool on 4-D data."""
     _expect_images(site)
-    site.emit(GlobalPool2d("max"), [site.input(0)])
+    site.emit(GlobalPool("max"), [site.input(0)])
 
 
 def _import_pool(site: Site, mode: PoolMode) -> None:
     _expect_images(site)
     kernel = tuple(site.attributes["kernel_shape"])
-    op = Pool2d(
+    op = Pool(
         mode,
         (kernel[0], kernel[1]),
         _pair(site, "strides"),

@@ -20,7 +20,7 @@ from autosched.graph.ops.conv import Conv2d
 from autosched.graph.ops.elementwise import Binary, Clip, Unary
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.norm import BatchNorm
-from autosched.graph.ops.pooling import GlobalPool2d, Pool2d
+from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.shape import Concat, Reshape
 from autosched.zoo import calibration
 from autosched.zoo.calibration import Extents, Float32
@@ -130,7 +130,7 @@ class LayerBuilder:
         sample = self._samples[data]
         kernels = (kernel,) * (sample.ndim - 2)
         strides, pads = _sizes(kernels, stride, padding)
-        op = Pool2d("max", _pair(kernels), _pair(strides), _both_sides(pads), ceil_mode=ceil_mode)
+        op = Pool("max", _pair(kernels), _pair(strides), _both_sides(pads), ceil_mode=ceil_mode)
         output = self._builder.add(op, (data,), name, name)
         return self._sampled(output, calibration.max_pool(sample, kernels, strides, pads))
 
@@ -139,15 +139,13 @@ class LayerBuilder:
         sample = self._samples[data]
         kernels = (kernel,) * (sample.ndim - 2)
         strides, pads = _sizes(kernels, stride, None)
-        op = Pool2d(
-            "avg", _pair(kernels), _pair(strides), _both_sides(pads), count_include_pad=True
-        )
+        op = Pool("avg", _pair(kernels), _pair(strides), _both_sides(pads), count_include_pad=True)
         output = self._builder.add(op, (data,), name, name)
         return self._sampled(output, calibration.average_pool(sample, kernels, strides, pads))
 
     def global_avg_pool(self, data: str, name: str) -> str:
         """Average of every map, flattened to ``[n, c]``."""
-        pooled = self._builder.add(GlobalPool2d("avg"), (data,), name, name)
+        pooled = self._builder.add(GlobalPool("avg"), (data,), name, name)
         shape = self.shape(pooled)
         output = self._builder.add(Reshape(shape[:2]), (pooled,), f"{name}.flat", f"{name}.flat")
         sample = self._samples[data]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from costmodel.feature_table import OP_KINDS
-from sketch.dtypes import BOOL, is_float
+from sketch.dtypes import BOOL, is_float, is_integer
 from sketch.expr import (
     ARITHMETIC,
     COMPARISON,
@@ -127,13 +127,15 @@ def as_affine(node: Expr) -> Affine | None:
     match node:
         case AffineValue(index):
             return index
-        case Const(value, _):
+        case Const(value, dtype) if is_integer(dtype):
             return Affine((), int(value))
         case Binary("add", lhs, rhs, _):
             return _combine(lhs, rhs, 1)
         case Binary("sub", lhs, rhs, _):
             return _combine(lhs, rhs, -1)
-        case Binary("mul", lhs, Const(value, _), _) | Binary("mul", Const(value, _), lhs, _):
+        case Binary("mul", lhs, Const(value, _), dtype) | Binary(
+            "mul", Const(value, _), lhs, dtype
+        ) if is_integer(dtype):
             form = as_affine(lhs)
             return None if form is None else form.scale(int(value))
         case _:

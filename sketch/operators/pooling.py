@@ -1,22 +1,60 @@
-"""Pooling over the height and width of NHWC tensors."""
+"""Pooling over the spatial dimensions of tensors whose channels come last."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Literal
 
 from sketch import reducers
 from sketch.dtypes import is_float
 from sketch.errors import ExpressionError
 from sketch.expr import Axis, Const, Expr, cast, maximum, minimum, select
-from sketch.operators.elementwise import map_elements
+from sketch.operators import reduction
 from sketch.operators.layout import stage
+from sketch.operators.reduction import narrowed
 from sketch.operators.window import Pair, Window, as_padding, as_pair, inside
 from sketch.tensor import Tensor, reduce_axis
+
+PoolKind = Literal["max", "avg", "sum"]
+
+
+def pool(
+    data: Tensor,
+    kind: PoolKind,
+    windows: Sequence[Window],
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+    name: str = "pool",
+) -> Tensor:
+    """``[N, *spatial, C]`` -> ``[N, *positions, C]``, one of ``windows`` for each dimension.
+
+    Args:
+        data: channels last.
+        kind: maximum, sum, or average (stages ``<name>.sum`` and ``name``).
+        windows: extent, kernel, stride, dilation and padding (never read) of each dimension.
+        ceil_mode: add a window that hangs over the end, if it starts inside.
+        count_include_pad: averages divide by all taps but those beyond the padding.
+        name: name of the stage.
+
+    Raises:
+        ExpressionError: windows do not fit the data; an average of integers.
+    """
+    where = f"stage {name}"
+    if data.shape[1:-1] != tuple(window.extent for window in windows):
+        raise ExpressionError(f"cannot pool shape {data.shape} with {len(windows)} windows", where)
+    positions = [window.positions(where, ceil_mode) for window in windows]
+    shape = (data.shape[0], *positions, data.shape[-1])
+    if kind != "avg":
+        return _reduce_windows(data, windows, shape, kind, name)
+    if not is_float(data.dtype):
+        raise ExpressionError(f"the average of {data.dtype} is not defined", where)
+    return _average(data, windows, shape, count_include_pad, name)
 
 
 def pool2d(
     data: Tensor,
-    kind: Literal["max", "avg"],
+    kind: PoolKind,
     kernel: Pair,
     stride: Pair | None = None,
     padding: Pair = 0,
@@ -25,88 +63,79 @@ def pool2d(
     count_include_pad: bool = False,
     name: str = "pool2d",
 ) -> Tensor:
-    """Windows of NHWC ``data`` -> ``[N, OH, OW, C]``.
-
-    Args:
-        data: ``[N, H, W, C]``.
-        kind: maximum, or average (stages ``<name>.sum`` and ``name``).
-        kernel: height and width of a window.
-        stride: distance of windows; None means ``kernel``.
-        padding: p, (h, w) or (top, left, bottom, right); never read.
-        dilation: distance of the taps of a window.
-        ceil_mode: add a window that hangs over the end, if it starts inside.
-        count_include_pad: averages divide by all taps but those beyond the padding.
-        name: name of the stage.
+    """``pool`` of NHWC data: ``kernel``, ``stride`` (None: the kernel) and ``dilation`` are one
+    number or (height, width), ``padding`` is p, (h, w) or (top, left, bottom, right).
     """
     where = f"stage {name}"
-    if data.ndim != 4 or kind not in ("max", "avg"):
+    if data.ndim != 4 or kind not in ("max", "avg", "sum"):
         raise ExpressionError(f"cannot pool shape {data.shape} with kind {kind!r}", where)
-    windows = _windows(data, kernel, kernel if stride is None else stride, padding, dilation)
-    shape = (
-        data.shape[0],
-        windows[0].positions(where, ceil_mode),
-        windows[1].positions(where, ceil_mode),
-        data.shape[3],
-    )
-    if kind == "max":
-        return _pool_max(data, windows, shape, name)
-    return _pool_average(data, windows, shape, count_include_pad, name)
-
-
-def _windows(
-    data: Tensor, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
-) -> tuple[Window, Window]:
-    (kh, kw), (sh, sw) = as_pair(kernel, "kernel"), as_pair(stride, "stride")
-    dh, dw = as_pair(dilation, "dilation")
+    kernels, dilations = as_pair(kernel, "kernel"), as_pair(dilation, "dilation")
+    strides = as_pair(kernel if stride is None else stride, "stride")
     top, left, bottom, right = as_padding(padding)
-    return (
-        Window(data.shape[1], kh, sh, dh, top, bottom),
-        Window(data.shape[2], kw, sw, dw, left, right),
+    windows = (
+        Window(data.shape[1], kernels[0], strides[0], dilations[0], top, bottom),
+        Window(data.shape[2], kernels[1], strides[1], dilations[1], left, right),
+    )
+    return pool(data, kind, windows, ceil_mode, count_include_pad, name)
+
+
+def _reduce_windows(
+    data: Tensor,
+    windows: Sequence[Window],
+    shape: tuple[int, ...],
+    kind: Literal["max", "sum"],
+    name: str,
+) -> Tensor:
+    over = tuple(reduce_axis(w.kernel, f"r{label}") for w, label in _labelled(windows))
+    reduce = reducers.max if kind == "max" else reducers.sum
+    otherwise = reducers.lowest(data.dtype) if kind == "max" else 0
+    return narrowed(
+        name,
+        data.dtype,
+        lambda label: stage(
+            shape,
+            lambda axes: reduce(_tap(data, windows, axes, over, otherwise), over),
+            label,
+        ),
     )
 
 
-def _taps(
-    data: Tensor, windows: tuple[Window, Window], axes: tuple[Axis, ...], over: tuple[Axis, Axis],
+def _labelled(windows: Sequence[Window]) -> list[tuple[Window, str]]:
+    """Each window with the letter of its dimension: (d, h, w), (h, w) or (w)."""
+    rank = len(windows)
+    letters = "dhw"[-rank:] if rank <= len("dhw") else [str(d) for d in range(rank)]
+    return list(zip(windows, letters, strict=True))
+
+
+def _tap(
+    data: Tensor,
+    windows: Sequence[Window],
+    axes: tuple[Axis, ...],
+    over: tuple[Axis, ...],
     otherwise: float | int,
-) -> Expr:  # fmt: skip
-    n, h, w, c = axes
-    row, column = windows[0].index(h, over[0]), windows[1].index(w, over[1])
-    condition = inside((row, windows[0].extent), (column, windows[1].extent))
-    read = data[n, row, column, c]
+) -> Expr:
+    indices = [w.index(a, t) for w, a, t in zip(windows, axes[1:-1], over, strict=True)]
+    condition = inside(*((i, w.extent) for i, w in zip(indices, windows, strict=True)))
+    read = data[(axes[0], *indices, axes[-1])]
     fill = Const(float(otherwise) if is_float(data.dtype) else int(otherwise), data.dtype)
     return read if condition is None else select(condition, read, fill)
 
 
-def _over(windows: tuple[Window, Window]) -> tuple[Axis, Axis]:
-    return reduce_axis(windows[0].kernel, "rh"), reduce_axis(windows[1].kernel, "rw")
-
-
-def _pool_max(
-    data: Tensor, windows: tuple[Window, Window], shape: tuple[int, ...], name: str
+def _average(
+    data: Tensor, windows: Sequence[Window], shape: tuple[int, ...], with_pad: bool, name: str
 ) -> Tensor:
-    over = _over(windows)
-    lowest = reducers.lowest(data.dtype)
-    return stage(
-        shape, lambda axes: reducers.max(_taps(data, windows, axes, over, lowest), over), name
-    )
-
-
-def _pool_average(
-    data: Tensor, windows: tuple[Window, Window], shape: tuple[int, ...], with_pad: bool, name: str
-) -> Tensor:
-    if not is_float(data.dtype):
-        raise ExpressionError(f"the average of {data.dtype} is not defined", f"stage {name}")
-    over = _over(windows)
-    total = stage(
-        shape, lambda axes: reducers.sum(_taps(data, windows, axes, over, 0), over), f"{name}.sum"
-    )
+    total = _reduce_windows(data, windows, shape, "sum", f"{name}.sum")
 
     def element(axes: tuple[Axis, ...]) -> Expr:
-        rows = _count(windows[0], axes[1], with_pad)
-        columns = _count(windows[1], axes[2], with_pad)
-        if isinstance(rows, int) and isinstance(columns, int):
-            return total[axes] * (1.0 / (rows * columns))
-        return total[axes] / cast(columns * rows, data.dtype)
+        counts = [_count(w, axis, with_pad) for w, axis in zip(windows, axes[1:-1], strict=True)]
+        fixed = math.prod(count for count in counts if isinstance(count, int))
+        varying = [count for count in counts if not isinstance(count, int)]
+        if not varying:
+            return total[axes] * (1.0 / fixed)
+        taps = varying[0]
+        for count in varying[1:]:
+            taps = taps * count
+        return total[axes] / cast(taps * fixed, data.dtype)
 
     return stage(shape, element, name)
 
@@ -130,29 +159,10 @@ def _count(window: Window, position: Axis, with_pad: bool) -> Expr | int:
 
 
 def global_avg_pool(data: Tensor, name: str = "global_avg_pool") -> Tensor:
-    """``[N, H, W, C] -> [N, 1, 1, C]``: the mean over height and width, stages .sum and scaling."""
-    height, width = _spatial_extents(data, name)
-    h, w = reduce_axis(height, "rh"), reduce_axis(width, "rw")
-    total = stage(
-        (data.shape[0], 1, 1, data.shape[3]),
-        lambda axes: reducers.sum(data[axes[0], h, w, axes[3]], axis=(h, w)),
-        f"{name}.sum",
-    )
-    return map_elements(total, lambda x: x * (1.0 / (height * width)), name)
+    """``[N, *spatial, C] -> [N, 1.., C]``: the mean of each map, stages .sum and scaling."""
+    return reduction.mean(data, range(1, data.ndim - 1), True, name)
 
 
 def global_max_pool(data: Tensor, name: str = "global_max_pool") -> Tensor:
-    """``[N, H, W, C] -> [N, 1, 1, C]``: the maximum over height and width."""
-    height, width = _spatial_extents(data, name)
-    h, w = reduce_axis(height, "rh"), reduce_axis(width, "rw")
-    return stage(
-        (data.shape[0], 1, 1, data.shape[3]),
-        lambda axes: reducers.max(data[axes[0], h, w, axes[3]], axis=(h, w)),
-        name,
-    )
-
-
-def _spatial_extents(data: Tensor, name: str) -> tuple[int, int]:
-    if data.ndim != 4:
-        raise ExpressionError(f"needs data NHWC, got shape {data.shape}", f"stage {name}")
-    return data.shape[1], data.shape[2]
+    """``[N, *spatial, C] -> [N, 1.., C]``: the maximum of each map."""
+    return reduction.max(data, range(1, data.ndim - 1), True, name)

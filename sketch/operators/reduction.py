@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sketch import expr, reducers
-from sketch.dtypes import is_float
+from sketch.dtypes import STORAGE_FLOATS, is_float
 from sketch.errors import ExpressionError
 from sketch.expr import Axis, Expr, Reduce
 from sketch.operators.elementwise import map_elements
@@ -50,13 +50,28 @@ class _Plan:
         return self._data[tuple(indices)]
 
 
+def narrowed(name: str, dtype: str, make: Callable[[str], Tensor]) -> Tensor:
+    """The stage that ``make(name)`` adds, rounded to ``dtype``.
+
+    16-bit floats are reduced in float32; the rounding is a stage after it.
+    """
+    if dtype not in STORAGE_FLOATS:
+        return make(name)
+    return map_elements(make(f"{name}.wide"), lambda x: expr.cast(x, dtype), name)
+
+
 def _reduce(
     data: Tensor, axis: Axes, keepdims: bool, name: str,
     reducer: Callable[[Any, Sequence[Axis]], Reduce],
+    term: Callable[[Expr], Expr] = lambda x: x,
 ) -> Tensor:  # fmt: skip
     plan = _Plan(data, axis, keepdims, f"stage {name}")
     over = tuple(plan.axes.values())
-    return stage(plan.shape, lambda axes: reducer(plan.element(axes), over), name)
+
+    def make(label: str) -> Tensor:
+        return stage(plan.shape, lambda axes: reducer(term(plan.element(axes)), over), label)
+
+    return narrowed(name, data.dtype, make)
 
 
 def sum(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "sum") -> Tensor:
@@ -79,6 +94,58 @@ def min(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "mi
     return _reduce(data, axis, keepdims, name, reducers.min)
 
 
+def sum_square(
+    data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "sum_square"
+) -> Tensor:
+    """Sum of squares over ``axis``."""
+    return _reduce(data, axis, keepdims, name, reducers.sum, lambda x: x * x)
+
+
+def l1(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "l1") -> Tensor:
+    """Sum of absolute values over ``axis``."""
+    return _reduce(data, axis, keepdims, name, reducers.sum, lambda x: expr.unary("abs", x))
+
+
+def l2(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "l2") -> Tensor:
+    """Root of the sum of squares over ``axis``: stage ``<name>.sum``, then the root."""
+    total = sum_square(data, axis, keepdims, f"{name}.sum")
+    return map_elements(total, lambda x: expr.unary("sqrt", x), name)
+
+
+def log_sum(
+    data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "log_sum"
+) -> Tensor:
+    """Logarithm of the sum over ``axis``: stage ``<name>.sum``, then the logarithm."""
+    total = sum(data, axis, keepdims, f"{name}.sum")
+    return map_elements(total, lambda x: expr.unary("log", x), name)
+
+
+def log_sum_exp(
+    data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "log_sum_exp"
+) -> Tensor:
+    """Logarithm of the sum of exponentials over ``axis``, in the form that does not overflow.
+
+    Stages ``<name>.max``, ``<name>.sum`` (of exponentials relative to the maximum), ``name``.
+    """
+    top = max(data, axis, keepdims, f"{name}.max")
+    plan = _Plan(data, axis, keepdims, f"stage {name}")
+    over = tuple(plan.axes.values())
+
+    def power(axes: tuple[Axis, ...]) -> Expr:
+        return expr.unary("exp", plan.element(axes) - _finite(top[axes]))
+
+    def make(label: str) -> Tensor:
+        return stage(plan.shape, lambda axes: reducers.sum(power(axes), over), label)
+
+    total = narrowed(f"{name}.sum", data.dtype, make)
+    return stage(plan.shape, lambda axes: expr.unary("log", total[axes]) + _finite(top[axes]), name)
+
+
+def _finite(value: Expr) -> Expr:
+    """``value``, or 0 where it is infinite: infinity minus itself would be NaN."""
+    return expr.select(expr.equal(expr.unary("abs", value), math.inf), 0.0, value)
+
+
 def mean(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "mean") -> Tensor:
     """Mean over ``axis``: stage ``<name>.sum``, then a scaling."""
     if not is_float(data.dtype):
@@ -89,15 +156,28 @@ def mean(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "m
 
 
 def argmax(
-    data: Tensor, axis: int = -1, keepdims: bool = False, name: str = "argmax"
+    data: Tensor, axis: int = -1, keepdims: bool = False, name: str = "argmax", last: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """(int64 index of the first maximum, the maximum) along one dimension."""
+    """(int64 index, maximum) along one dimension; of several maxima the first, or the ``last``."""
+    return _argument(data, axis, keepdims, name, last, reducers.argmax)
+
+
+def argmin(
+    data: Tensor, axis: int = -1, keepdims: bool = False, name: str = "argmin", last: bool = False
+) -> tuple[Tensor, Tensor]:
+    """(int64 index, minimum) along one dimension; of several minima the first, or the ``last``."""
+    return _argument(data, axis, keepdims, name, last, reducers.argmin)
+
+
+def _argument(
+    data: Tensor, axis: int, keepdims: bool, name: str, last: bool, reducer: Callable[..., Reduce]
+) -> tuple[Tensor, Tensor]:
     plan = _Plan(data, axis, keepdims, f"stage {name}")
     (over,) = plan.axes.values()
     position = expr.as_expr(over)
     index, value = compute(
         plan.shape,
-        lambda *axes: reducers.argmax(position, plan.element(axes), over),
+        lambda *axes: reducer(position, plan.element(axes), over, last),
         name=name,
     )
     return index, value

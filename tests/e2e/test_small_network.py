@@ -16,7 +16,7 @@ from autosched.graph.ir import Network, Value
 from autosched.graph.ops.conv import Conv2d
 from autosched.graph.ops.elementwise import Binary, Unary
 from autosched.graph.ops.matmul import Dense
-from autosched.graph.ops.pooling import GlobalPool2d, Pool2d
+from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.shape import Reshape
 from autosched.options import QUICK
 from autosched.records.log import RecordLog
@@ -43,8 +43,8 @@ def make_network() -> Network:
     value = builder.add(Conv2d((1, 1), (1, 1, 1, 1)), [skip, kernel], name="block")
     value = builder.add(Binary("add"), [value, skip], name="block.add")
     value = builder.add(Unary("relu"), [value], name="block.relu")
-    value = builder.add(Pool2d("max", (2, 2), (2, 2)), [value], name="pool")
-    value = builder.add(GlobalPool2d("avg"), [value], name="mean")
+    value = builder.add(Pool("max", (2, 2), (2, 2)), [value], name="pool")
+    value = builder.add(GlobalPool("avg"), [value], name="mean")
     value = builder.add(Reshape((1, 16)), [value], name="flat")
     dense = builder.constant("fc.weight", rng.standard_normal((16, 10)).astype("float32"))
     value = builder.add(Dense(), [value, dense], name="fc")

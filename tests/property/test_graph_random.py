@@ -11,10 +11,11 @@ from autosched.graph.ops.base import Op
 from autosched.graph.ops.conv import Conv2d
 from autosched.graph.ops.elementwise import Binary, Unary
 from autosched.graph.ops.matmul import Dense
-from autosched.graph.ops.norm import BatchNorm, Softmax
-from autosched.graph.ops.pooling import GlobalPool2d, Pool2d
+from autosched.graph.ops.norm import BatchNorm
+from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import Reduce
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
+from autosched.graph.ops.softmax import Softmax
 from sketch.interpret import interpret
 
 STEPS = 14
@@ -81,10 +82,10 @@ def _pool(g: _Generator) -> None:
     if len(g.shape(data)) == 4:
         _, _, height, width = g.shape(data)
         if g.rng.random() < 0.3:
-            g.add(GlobalPool2d("avg"), data)
+            g.add(GlobalPool("avg"), data)
         elif min(height, width) > 1:
             mode = "max" if g.rng.random() < 0.5 else "avg"
-            g.add(Pool2d(mode, (2, 2), (1, 2), (1, 0, 0, 1)), data)
+            g.add(Pool(mode, (2, 2), (1, 2), (1, 0, 0, 1)), data)
 
 
 def _unary(g: _Generator) -> None:

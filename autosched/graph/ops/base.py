@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Literal
 
 from autosched.element_types import element_bytes
 from autosched.graph.errors import GraphError
-from sketch.dtypes import SUPPORTED
+from sketch.dtypes import SUPPORTED, is_float
 
 Shape = tuple[int, ...]
 Pair = tuple[int, int]
@@ -89,6 +89,11 @@ class Op(ABC):
         """Name of the operator, in snake case; also names its stages."""
         return type(self).__name__.lower()
 
+    @property
+    def reads_once(self) -> bool:
+        """Whether each element of the input is read once: computing it on the way costs nothing."""
+        return True
+
     @abstractmethod
     def infer(self, inputs: Sequence[TensorType]) -> TensorType:
         """Type of the output.  Raises GraphError when the inputs do not fit."""
@@ -106,6 +111,12 @@ def expect_rank(op: Op, value: TensorType, rank: int, role: str = "data") -> Non
     """Raise GraphError unless ``value`` has ``rank`` dimensions."""
     if len(value.shape) != rank:
         raise GraphError(f"{role} must have {rank} dimensions, got {value}")
+
+
+def expect_float(value: TensorType, role: str = "data") -> None:
+    """Raise GraphError unless ``value`` holds floats."""
+    if not is_float(value.dtype):
+        raise GraphError(f"{role} must be floats, got {value}")
 
 
 def expect_shape(value: TensorType, shape: Shape, role: str) -> None:

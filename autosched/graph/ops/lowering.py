@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from autosched.graph.ops.base import Op
 from autosched.graph.ops.conv import Conv2d, lower_conv2d
+from autosched.graph.ops.einsum import Einsum, lower_einsum
 from autosched.graph.ops.elementwise import (
     Binary,
     Cast,
@@ -22,14 +23,29 @@ from autosched.graph.ops.elementwise import (
     lower_unary,
 )
 from autosched.graph.ops.matmul import Dense, MatMul, lower_dense, lower_matmul
-from autosched.graph.ops.norm import BatchNorm, Softmax, lower_batch_norm, lower_softmax
-from autosched.graph.ops.pooling import (
-    GlobalPool2d,
-    Pool2d,
-    lower_global_pool2d,
-    lower_pool2d,
+from autosched.graph.ops.norm import (
+    BatchNorm,
+    LocalResponseNorm,
+    Normalize,
+    lower_batch_norm,
+    lower_local_response_norm,
+    lower_normalize,
 )
-from autosched.graph.ops.reduce import Reduce, lower_reduce
+from autosched.graph.ops.pooling import (
+    GlobalPool,
+    Pool,
+    lower_global_pool,
+    lower_pool,
+)
+from autosched.graph.ops.reduce import (
+    ArgReduce,
+    Cumulative,
+    Reduce,
+    lower_arg_reduce,
+    lower_cumulative,
+    lower_reduce,
+)
+from autosched.graph.ops.resample import Resample, Take, lower_resample, lower_take
 from autosched.graph.ops.shape import (
     Concat,
     Pad,
@@ -40,6 +56,7 @@ from autosched.graph.ops.shape import (
     lower_reshape,
     lower_transpose,
 )
+from autosched.graph.ops.softmax import Hardmax, Softmax, lower_hardmax, lower_softmax
 from sketch.tensor import Tensor
 
 Lowering = Callable[[Any, Sequence[Tensor], str], tuple[Tensor, ...]]
@@ -49,10 +66,14 @@ LOWERINGS: Final[Mapping[type[Op], Lowering]] = {
     Conv2d: lower_conv2d,
     Dense: lower_dense,
     MatMul: lower_matmul,
-    Pool2d: lower_pool2d,
-    GlobalPool2d: lower_global_pool2d,
+    Einsum: lower_einsum,
+    Pool: lower_pool,
+    GlobalPool: lower_global_pool,
     BatchNorm: lower_batch_norm,
+    Normalize: lower_normalize,
+    LocalResponseNorm: lower_local_response_norm,
     Softmax: lower_softmax,
+    Hardmax: lower_hardmax,
     Unary: lower_unary,
     Clip: lower_clip,
     LeakyRelu: lower_leaky_relu,
@@ -60,6 +81,10 @@ LOWERINGS: Final[Mapping[type[Op], Lowering]] = {
     Identity: lower_identity,
     Binary: lower_binary,
     Reduce: lower_reduce,
+    ArgReduce: lower_arg_reduce,
+    Cumulative: lower_cumulative,
+    Take: lower_take,
+    Resample: lower_resample,
     Reshape: lower_reshape,
     Transpose: lower_transpose,
     Concat: lower_concat,

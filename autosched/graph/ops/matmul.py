@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from string import ascii_uppercase
 from typing import ClassVar
 
 from autosched.graph.errors import GraphError
 from autosched.graph.ops.base import (
     Op,
     Pattern,
-    Shape,
     TensorType,
     broadcast_shape,
     expect_inputs,
     expect_rank,
     expect_shape,
 )
-from sketch.operators import broadcast, layout, matmul
+from sketch.operators import broadcast, einsum, matmul
 from sketch.tensor import Tensor
 
 
@@ -55,6 +54,8 @@ class MatMul(Op):
             raise GraphError(f"operands need at least 2 dimensions, got {lhs} and {rhs}")
         if lhs.shape[-1] != rhs.shape[-2]:
             raise GraphError(f"inner extents of {lhs} and {rhs} differ")
+        if lhs.dtype != rhs.dtype:
+            raise GraphError(f"operands have different dtypes: {lhs} and {rhs}")
         batch = broadcast_shape((lhs.shape[:-2], rhs.shape[:-2]))
         return TensorType((*batch, lhs.shape[-2], rhs.shape[-1]), lhs.dtype)
 
@@ -68,26 +69,16 @@ def lower_dense(op: Dense, inputs: Sequence[Tensor], name: str) -> tuple[Tensor,
 
 
 def lower_matmul(op: MatMul, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
-    """One matrix product, or a batch of them with equal leading dimensions."""
+    """One matrix product, or a batch of them, operands broadcast as they are read."""
     lhs, rhs = inputs
     if lhs.ndim == rhs.ndim == 2:
         return (matmul.matmul(lhs, rhs, name),)
-    batch = broadcast_shape((lhs.shape[:-2], rhs.shape[:-2]))
-    flat = [
-        _as_batch(tensor, batch, f"{name}.{role}")
-        for tensor, role in zip(inputs, op.roles, strict=True)
-    ]
-    if len(batch) == 1:
-        return (matmul.batch_matmul(flat[0], flat[1], name),)
-    product = matmul.batch_matmul(flat[0], flat[1], f"{name}.batch")
-    return (layout.reshape(product, (*batch, lhs.shape[-2], rhs.shape[-1]), name),)
+    labels, output = matmul_labels(lhs.ndim, rhs.ndim)
+    return (einsum.einsum(inputs, labels, output, name),)
 
 
-def _as_batch(data: Tensor, batch: Shape, name: str) -> Tensor:
-    """``data [..., m, k]`` as ``[b, m, k]``, its leading dimensions broadcast to ``batch``."""
-    full = (*batch, *data.shape[-2:])
-    if data.shape != full:
-        data = broadcast.broadcast_to(data, full, f"{name}.broadcast")
-    if len(batch) == 1:
-        return data
-    return layout.reshape(data, (prod(batch), *data.shape[-2:]), name)
+def matmul_labels(lhs_rank: int, rhs_rank: int) -> tuple[tuple[str, str], str]:
+    """Labels of both operands and of the result, as of an einsum: batch, then i, j, k."""
+    batch = ascii_uppercase[: max(lhs_rank, rhs_rank) - 2]
+    lhs, rhs = (batch[len(batch) - rank + 2 :] for rank in (lhs_rank, rhs_rank))
+    return (f"{lhs}ik", f"{rhs}kj"), f"{batch}ij"

@@ -1,4 +1,4 @@
-"""Normalisation: batch-norm at inference, softmax."""
+"""Normalisation: by given statistics (batch-norm), by those of the data, by neighbours."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from autosched.graph.ops.base import (
     Op,
     Pattern,
     TensorType,
+    expect_float,
     expect_inputs,
     expect_shape,
     normalize_axis,
 )
 from sketch.expr import Expr, unary
-from sketch.operators import softmax
+from sketch.operators import normalization
 from sketch.operators.layout import stage
 from sketch.tensor import Tensor
 
@@ -56,16 +57,55 @@ class BatchNorm(Op):
 
 
 @dataclass(frozen=True, slots=True)
-class Softmax(Op):
-    """``exp(x - max) / sum(exp(x - max))`` along ``axis``."""
+class Normalize(Op):
+    """``(x - mean) / sqrt(variance + epsilon)``, statistics over ``axes`` (ascending, from 0 on).
+
+    Not ``centered``: ``x / sqrt(mean(x * x) + epsilon)``.
+    """
 
     pattern: ClassVar[Pattern] = Pattern.REDUCTION
 
-    axis: int = -1
+    axes: tuple[int, ...]
+    epsilon: float = 1e-5
+    centered: bool = True
+
+    @property
+    def reads_once(self) -> bool:
+        return False
 
     def infer(self, inputs: Sequence[TensorType]) -> TensorType:
         expect_inputs(self, inputs, 1)
+        expect_float(inputs[0])
+        normal = {normalize_axis(axis, len(inputs[0].shape)) for axis in self.axes}
+        if tuple(sorted(normal)) != self.axes or not normal:
+            raise GraphError(f"axes {self.axes} must be non-negative, ascending and not empty")
+        return inputs[0]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalResponseNorm(Op):
+    """``x / (bias + alpha / size * s) ** beta``, s the sum of squares of ``size`` neighbours
+    along ``axis``, (size - 1) // 2 of them before x.
+    """
+
+    pattern: ClassVar[Pattern] = Pattern.COMPLEX
+
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    bias: float = 1.0
+    axis: int = 1
+
+    @property
+    def kind(self) -> str:
+        return "local_response_norm"
+
+    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
+        expect_inputs(self, inputs, 1)
+        expect_float(inputs[0])
         normalize_axis(self.axis, len(inputs[0].shape))
+        if self.size < 1:
+            raise GraphError(f"size {self.size} is not positive")
         return inputs[0]
 
 
@@ -82,6 +122,14 @@ def lower_batch_norm(op: BatchNorm, inputs: Sequence[Tensor], name: str) -> tupl
     return (stage(data.shape, element, name),)
 
 
-def lower_softmax(op: Softmax, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
-    """Four stages: maximum, exponentials, sum, quotient."""
-    return (softmax.softmax(inputs[0], op.axis, name),)
+def lower_normalize(op: Normalize, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
+    """Stages of statistics, then one that applies them."""
+    return (normalization.normalize(inputs[0], op.axes, op.epsilon, op.centered, name),)
+
+
+def lower_local_response_norm(
+    op: LocalResponseNorm, inputs: Sequence[Tensor], name: str
+) -> tuple[Tensor, ...]:
+    """Two stages."""
+    function = normalization.local_response_norm
+    return (function(inputs[0], op.axis, op.size, op.alpha, op.beta, op.bias, name),)

@@ -24,16 +24,16 @@ from autosched.graph.ops.conv import Conv2d
 from autosched.graph.ops.elementwise import Binary, Cast, Clip, Identity, LeakyRelu, Unary
 from autosched.graph.ops.host import HostOp
 from autosched.graph.ops.matmul import Dense
-from autosched.graph.ops.norm import BatchNorm, Softmax
-from autosched.graph.ops.pooling import GlobalPool2d, Pool2d
-from autosched.graph.ops.reduce import Reduce
-from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
+from autosched.graph.ops.norm import BatchNorm
+from autosched.graph.ops.pooling import GlobalPool, Pool, channels_first
+from autosched.graph.ops.reduce import ArgReduce, Reduce
+from autosched.graph.ops.shape import Concat, Reshape, Transpose
 from autosched.graph.passes.clean_up import keeps_memory_order
+from autosched.graph.passes.permuted import on_permuted
 
 Permutation = tuple[int, ...]
 
-# value == transpose(stored, permutation), for a value in NCHW (OIHW) stored in NHWC (HWIO)
-_FROM_NHWC: Final = (0, 3, 1, 2)
+# value == transpose(stored, permutation), for a weight in OIHW stored in HWIO
 _FROM_HWIO: Final = (3, 2, 0, 1)
 
 
@@ -65,7 +65,7 @@ class _Sweep:
         self._builder = GraphBuilder.from_graph(graph)
         self._stored: dict[str, Stored] = {}
         self._transposed: dict[tuple[str, Permutation], str] = {}
-        self._flattened: dict[str, Shape] = {}  # [n, h*w*c] values, by their (c, h, w)
+        self._flattened: dict[str, Shape] = {}  # [n, h*w*c] values, by their (c, *spatial)
 
     def finish(self) -> Graph:
         results = [Result(r.name, self._plain(r.value)) for r in self._graph.results]
@@ -80,9 +80,9 @@ class _Sweep:
                 weight = self._owing(node.inputs[1], _FROM_HWIO)
                 bias = [self._plain(name) for name in node.inputs[2:]]
                 self._channels_last(node, [weight, *bias])
-            case Pool2d(layout="NCHW") | GlobalPool2d(layout="NCHW"):
+            case Pool(layout="NCHW") | GlobalPool(layout="NCHW"):
                 self._channels_last(node, [])
-            case BatchNorm(layout="NCHW") if self._rank(node.inputs[0]) == 4:
+            case BatchNorm(layout="NCHW") if self._rank(node.inputs[0]) >= 3:
                 self._channels_last(node, [self._plain(name) for name in node.inputs[1:]])
             case Unary() | Clip() | LeakyRelu() | Cast() | Identity():
                 stored = self._of(node.inputs[0])
@@ -101,14 +101,11 @@ class _Sweep:
         stored = self._of(node.inputs[0])
         owed = stored.permutation
         match node.op:
-            case Reduce():
+            case Reduce() | ArgReduce():
                 self._reduce(node, node.op, stored)
-            case Softmax(axis):
-                self._emit(node, [stored.value], owed, Softmax(owed[axis]))
-            case Pad(low, high, value):
-                back = np.argsort(owed).tolist()
-                op = Pad(tuple(low[d] for d in back), tuple(high[d] for d in back), value)
-                self._emit(node, [stored.value], owed, op)
+            case op if (moved := on_permuted(op, owed)) is not None:
+                others = [self._plain(name) for name in node.inputs[1:]]
+                self._emit(node, [stored.value, *others], owed, moved)
             case Reshape(shape):
                 self._reshape(node, shape, stored)
             case Dense() if node.inputs[0] in self._flattened:
@@ -118,9 +115,10 @@ class _Sweep:
 
     def _channels_last(self, node: Node, others: Sequence[str]) -> None:
         op = node.op
-        assert isinstance(op, Conv2d | Pool2d | GlobalPool2d | BatchNorm)
-        data = self._owing(node.inputs[0], _FROM_NHWC)
-        self._emit(node, [data, *others], _FROM_NHWC, replace(op, layout="NHWC"))
+        assert isinstance(op, Conv2d | Pool | GlobalPool | BatchNorm)
+        owed = channels_first(self._rank(node.output))
+        data = self._owing(node.inputs[0], owed)
+        self._emit(node, [data, *others], owed, replace(op, layout="NHWC"))
 
     def _several(self, node: Node) -> None:
         """Binary operators and concatenations: all operands adopt the cheapest common debt."""
@@ -156,14 +154,16 @@ class _Sweep:
         full = (1,) * (rank - len(shape)) + shape
         return self._transposed_value(self._reshaped_value(plain, full), np.argsort(owed).tolist())
 
-    def _reduce(self, node: Node, op: Reduce, stored: Stored) -> None:
+    def _reduce(self, node: Node, op: Reduce | ArgReduce, stored: Stored) -> None:
         owed = stored.permutation
-        axes = tuple(sorted(owed[axis] for axis in op.axes))
+        reduced = op.axes if isinstance(op, Reduce) else (op.axis,)
+        axes = tuple(sorted(owed[axis] for axis in reduced))
         left = owed
         if not op.keepdims:
-            kept = [owed[d] for d in range(len(owed)) if d not in op.axes]
+            kept = [owed[d] for d in range(len(owed)) if d not in reduced]
             left = tuple(sorted(kept).index(axis) for axis in kept)
-        self._emit(node, [stored.value], left, replace(op, axes=axes))
+        moved = replace(op, axes=axes) if isinstance(op, Reduce) else replace(op, axis=axes[0])
+        self._emit(node, [stored.value], left, moved)
 
     def _reshape(self, node: Node, shape: Shape, stored: Stored) -> None:
         source = self._builder.types[stored.value].shape
@@ -180,7 +180,8 @@ class _Sweep:
         before, after = (self._graph.types[name].shape for name in (node.inputs[0], node.output))
         readers = self._graph.consumers.get(node.output, ())
         return (
-            stored.permutation == _FROM_NHWC
+            stored.permutation == channels_first(len(before))
+            and len(before) > 2
             and after == (before[0], prod(before[1:]))
             and node.output not in self._graph.result_values
             and all(
@@ -195,7 +196,8 @@ class _Sweep:
         """A dense layer on elements flattened as (h, w, c): permute the rows of its weight."""
         shape = self._flattened[node.inputs[0]]
         weight = self._graph.constants[node.inputs[1]]
-        rows = weight.reshape(*shape, -1).transpose(1, 2, 0, 3).reshape(weight.shape)
+        order = (*range(1, len(shape)), 0, len(shape))
+        rows = weight.reshape(*shape, -1).transpose(order).reshape(weight.shape)
         name = self._builder.constant(self._builder.unique(node.inputs[1]), rows)
         bias = [self._plain(value) for value in node.inputs[2:]]
         self._emit(node, [self._of(node.inputs[0]).value, name, *bias])

@@ -20,7 +20,7 @@ from autosched.graph.ir import Network, Value
 from autosched.graph.ops.conv import Conv2d
 from autosched.graph.ops.elementwise import Unary
 from autosched.graph.ops.matmul import Dense
-from autosched.graph.ops.pooling import GlobalPool2d
+from autosched.graph.ops.pooling import GlobalPool
 from autosched.graph.ops.shape import Reshape
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import Timing
@@ -42,7 +42,7 @@ def make_network() -> Network:
     for name in ("first", "second"):
         value = builder.add(Conv2d((1, 1), (1, 1, 1, 1)), [value, weight], name=name)
         value = builder.add(Unary("relu"), [value], name=f"{name}.relu")
-    value = builder.add(GlobalPool2d("avg"), [value], name="pool")
+    value = builder.add(GlobalPool("avg"), [value], name="pool")
     value = builder.add(Reshape((1, 8)), [value], name="flat")
     dense = builder.constant("dense", rng.standard_normal((8, 5)).astype("float32"))
     value = builder.add(Dense(), [value, dense], name="fc")

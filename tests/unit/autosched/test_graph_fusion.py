@@ -11,10 +11,10 @@ from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.base import Shape
 from autosched.graph.ops.conv import Conv2d
 from autosched.graph.ops.elementwise import Binary, Unary
-from autosched.graph.ops.norm import Softmax
-from autosched.graph.ops.pooling import GlobalPool2d, Pool2d
+from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import Reduce
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
+from autosched.graph.ops.softmax import Softmax
 
 MAP = (1, 6, 6, 4)
 
@@ -80,7 +80,7 @@ def _squeeze_and_excite() -> Graph:
     """The gate is broadcast to a larger shape: computing it inside would repeat it."""
     net = _Net()
     maps = net.conv("c", net.x)
-    pooled = net.add(GlobalPool2d("avg", "NHWC"), [maps], "pool")
+    pooled = net.add(GlobalPool("avg", "NHWC"), [maps], "pool")
     gate = net.add(Unary("sigmoid"), [net.conv("c_gate", pooled)], "gate")
     return net.finish({"y": net.add(Binary("mul"), [gate, maps], "scale")})
 
@@ -106,7 +106,7 @@ def _prologue_of_a_reduction() -> Graph:
 
 def _no_prologue_where_it_repeats() -> Graph:
     net = _Net()
-    pooled = net.add(Pool2d("max", (3, 3), (1, 1), layout="NHWC"), [net.relu("r", net.x)], "pool")
+    pooled = net.add(Pool("max", (3, 3), (1, 1), layout="NHWC"), [net.relu("r", net.x)], "pool")
     return net.finish({"y": net.add(Softmax(-1), [net.relu("r2", pooled)], "softmax")})
 
 

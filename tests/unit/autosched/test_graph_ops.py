@@ -15,10 +15,11 @@ from autosched.graph.ops.conv import Conv2d
 from autosched.graph.ops.elementwise import Binary, Cast, Clip, Identity, LeakyRelu, Unary
 from autosched.graph.ops.lowering import LOWERINGS
 from autosched.graph.ops.matmul import Dense, MatMul
-from autosched.graph.ops.norm import BatchNorm, Softmax
-from autosched.graph.ops.pooling import GlobalPool2d, Pool2d
+from autosched.graph.ops.norm import BatchNorm
+from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import Reduce
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
+from autosched.graph.ops.softmax import Softmax
 from autosched.onnx_export import to_onnx
 
 MAP = (2, 6, 9, 7)
@@ -31,12 +32,12 @@ CASES: list[tuple[Op, list[Shape], Shape]] = [
     (Conv2d(groups=2, padding=(1,) * 4), [MAP, (4, 3, 3, 3), (4,)], (2, 4, 9, 7)),
     (Conv2d(groups=6), [MAP, (6, 1, 3, 3)], (2, 6, 7, 5)),
     (Conv2d(strides=(2, 2)), [MAP, (5, 6, 1, 1)], (2, 5, 5, 4)),
-    (Pool2d("max", (3, 3), (2, 2), (1,) * 4), [MAP], (2, 6, 5, 4)),
-    (Pool2d("max", (2, 3), (2, 2), ceil_mode=True), [MAP], (2, 6, 5, 3)),
-    (Pool2d("avg", (3, 3), (2, 2), (1, 0, 1, 2)), [MAP], (2, 6, 5, 4)),
-    (Pool2d("avg", (3, 3), (2, 2), (1,) * 4, count_include_pad=True), [MAP], (2, 6, 5, 4)),
-    (GlobalPool2d("avg"), [MAP], (2, 6, 1, 1)),
-    (GlobalPool2d("max"), [MAP], (2, 6, 1, 1)),
+    (Pool("max", (3, 3), (2, 2), (1,) * 4), [MAP], (2, 6, 5, 4)),
+    (Pool("max", (2, 3), (2, 2), ceil_mode=True), [MAP], (2, 6, 5, 3)),
+    (Pool("avg", (3, 3), (2, 2), (1, 0, 1, 2)), [MAP], (2, 6, 5, 4)),
+    (Pool("avg", (3, 3), (2, 2), (1,) * 4, count_include_pad=True), [MAP], (2, 6, 5, 4)),
+    (GlobalPool("avg"), [MAP], (2, 6, 1, 1)),
+    (GlobalPool("max"), [MAP], (2, 6, 1, 1)),
     (BatchNorm(1e-3), [MAP, (6,), (6,), (6,), (6,)], MAP),
     (BatchNorm(), [(3, 5), (5,), (5,), (5,), (5,)], (3, 5)),
     (Softmax(1), [(3, 5, 2)], (3, 5, 2)),
@@ -132,7 +133,7 @@ def _types(*shapes: Shape) -> list[TensorType]:
         (Conv2d(), [MAP, (4, 6, 11, 3)], "no window of 11"),
         (Conv2d(), [MAP, (4, 6, 3, 3), (5,)], r"bias must have shape \(4,\)"),
         (Conv2d(), [(6, 9, 7), (4, 6, 3, 3)], "data must have 4 dimensions"),
-        (Pool2d("max", (2, 2), (2, 2), (2, 0, 0, 0)), [MAP], "not smaller than the window"),
+        (Pool("max", (2, 2), (2, 2), (2, 0, 0, 0)), [MAP], "not smaller than the window"),
         (Dense(), [(3, 5), (4, 5)], "inner extents"),
         (MatMul(), [(3, 5), (5,)], "at least 2 dimensions"),
         (MatMul(), [(2, 3, 5), (3, 5, 4)], "do not broadcast"),

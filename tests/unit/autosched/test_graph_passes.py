@@ -12,10 +12,11 @@ from autosched.graph.ops.base import Op, Shape
 from autosched.graph.ops.conv import Conv2d
 from autosched.graph.ops.elementwise import Binary, Cast, Clip, Identity, Unary
 from autosched.graph.ops.matmul import Dense, MatMul
-from autosched.graph.ops.norm import BatchNorm, Softmax
-from autosched.graph.ops.pooling import GlobalPool2d, Pool2d
+from autosched.graph.ops.norm import BatchNorm
+from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import Reduce
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
+from autosched.graph.ops.softmax import Softmax
 from autosched.graph.optimize import PASSES, optimize
 from autosched.graph.passes.batch_norm import fold_batch_norm
 from autosched.graph.passes.bias import fold_bias
@@ -67,7 +68,7 @@ def _residual() -> Graph:
     stem = net.unary(net.norm(net.conv(net.x, 8)))
     main = net.norm(net.conv(net.unary(net.norm(net.conv(stem, 8))), 8))
     total = net.unary(net.then(Binary("add"), stem, main))
-    pooled = net.then(GlobalPool2d("avg"), net.then(Pool2d("max", (3, 3), (2, 2), (1,) * 4), total))
+    pooled = net.then(GlobalPool("avg"), net.then(Pool("max", (3, 3), (2, 2), (1,) * 4), total))
     flat = net.then(Reshape((2, 8)), pooled)
     logits = net.then(Dense(), flat, net.random(8, 5), net.random(5))
     return net.finish({"logits": logits, "features": total})
@@ -75,7 +76,7 @@ def _residual() -> Graph:
 
 def _flatten_before_dense() -> Graph:
     net = _Net((2, 3, 6, 5))
-    maps = net.then(Pool2d("avg", (2, 2), (2, 2)), net.conv(net.x, 4))
+    maps = net.then(Pool("avg", (2, 2), (2, 2)), net.conv(net.x, 4))
     flat = net.then(Identity(), net.then(Reshape((2, 4 * 3 * 2)), maps))
     return net.finish({"y": net.then(Dense(), flat, net.random(24, 5))})
 

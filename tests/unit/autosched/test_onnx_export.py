@@ -13,10 +13,10 @@ from autosched.graph.ir import Value
 from autosched.graph.ops.conv import Conv2d
 from autosched.graph.ops.elementwise import Binary, Clip, LeakyRelu, Unary
 from autosched.graph.ops.matmul import MatMul
-from autosched.graph.ops.norm import Softmax
-from autosched.graph.ops.pooling import Pool2d
+from autosched.graph.ops.pooling import Pool
 from autosched.graph.ops.reduce import Reduce
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
+from autosched.graph.ops.softmax import Softmax
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
@@ -52,8 +52,8 @@ def test_zoo(name):
         Clip(0.0, 6.0),
         Clip(None, 0.5),
         LeakyRelu(0.1),
-        Pool2d("max", (3, 3), (2, 2), (1, 1, 1, 1)),
-        Pool2d("avg", (3, 3), (2, 2), (1, 1, 1, 1), count_include_pad=True),
+        Pool("max", (3, 3), (2, 2), (1, 1, 1, 1)),
+        Pool("avg", (3, 3), (2, 2), (1, 1, 1, 1), count_include_pad=True),
         Softmax(-1),
         Reduce("sum", (2, 3)),
         Reduce("mean", (1,), keepdims=True),

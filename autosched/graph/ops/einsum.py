@@ -1,0 +1,45 @@
+"""Products of tensors summed over labelled axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from autosched.graph.errors import GraphError
+from autosched.graph.ops.base import Op, Pattern, TensorType, expect_inputs
+from sketch.errors import ExpressionError
+from sketch.operators import einsum
+from sketch.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Einsum(Op):
+    """The product of all inputs, summed over the labels that ``output`` does not have.
+
+    ``labels`` has a string for each input, a letter for each dimension; a dimension of extent 1 is
+    repeated where another input has more.  A letter twice in one input stands for its diagonal.
+    """
+
+    pattern: ClassVar[Pattern] = Pattern.COMPLEX
+
+    labels: tuple[str, ...]
+    output: str
+
+    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
+        expect_inputs(self, inputs, len(self.labels))
+        if len({value.dtype for value in inputs}) > 1:
+            raise GraphError(f"operands have different dtypes: {', '.join(map(str, inputs))}")
+        try:
+            shapes = [value.shape for value in inputs]
+            extents = einsum.label_extents(shapes, self.labels, "")
+        except ExpressionError as error:
+            raise GraphError(error.what) from None
+        if len(set(self.output)) < len(self.output) or not set(self.output) <= set(extents):
+            raise GraphError(f"output labels {self.output!r} must be distinct and occur before")
+        return TensorType(tuple(extents[label] for label in self.output), inputs[0].dtype)
+
+
+def lower_einsum(op: Einsum, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
+    """One stage."""
+    return (einsum.einsum(inputs, op.labels, op.output, name),)

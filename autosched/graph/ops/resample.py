@@ -1,0 +1,82 @@
+"""One dimension read through a table: resizing, and padding by elements of the data itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from autosched.graph.errors import GraphError
+from autosched.graph.ops.base import (
+    Op,
+    Pattern,
+    TensorType,
+    expect_float,
+    expect_inputs,
+    expect_rank,
+    expect_shape,
+    normalize_axis,
+)
+from sketch.dtypes import is_integer
+from sketch.operators import resample
+from sketch.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Take(Op):
+    """Element i along ``axis`` is element ``positions[i]`` of the data.
+
+    ``positions`` ``[m]``: integers from 0 on, below the extent of the dimension.
+    """
+
+    pattern: ClassVar[Pattern] = Pattern.INJECTIVE
+    roles: ClassVar[tuple[str, ...]] = ("data", "positions")
+
+    axis: int
+
+    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
+        expect_inputs(self, inputs, 2)
+        data, positions = inputs
+        expect_rank(self, positions, 1, "positions")
+        return _resized(data, self.axis, positions)
+
+
+@dataclass(frozen=True, slots=True)
+class Resample(Op):
+    """Element i along ``axis`` is the sum over t of ``weights[i, t] * data[positions[i, t]]``.
+
+    ``positions`` ``[m, taps]``: integers from 0 on, below the extent; ``weights``: floats of the
+    same shape.
+    """
+
+    pattern: ClassVar[Pattern] = Pattern.COMPLEX
+    roles: ClassVar[tuple[str, ...]] = ("data", "positions", "weights")
+
+    axis: int
+
+    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
+        expect_inputs(self, inputs, 3)
+        data, positions, weights = inputs
+        expect_float(data)
+        expect_float(weights, "weights")
+        expect_rank(self, positions, 2, "positions")
+        expect_shape(weights, positions.shape, "weights")
+        return _resized(data, self.axis, positions)
+
+
+def _resized(data: TensorType, axis: int, positions: TensorType) -> TensorType:
+    if not is_integer(positions.dtype):
+        raise GraphError(f"positions must be integers, got {positions}")
+    dimension = normalize_axis(axis, len(data.shape))
+    shape = (*data.shape[:dimension], positions.shape[0], *data.shape[dimension + 1 :])
+    return TensorType(shape, data.dtype)
+
+
+def lower_take(op: Take, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
+    """One stage."""
+    return (resample.take(inputs[0], op.axis, inputs[1], name),)
+
+
+def lower_resample(op: Resample, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
+    """One stage."""
+    return (resample.resample(inputs[0], op.axis, inputs[1], inputs[2], name),)

@@ -1,0 +1,32 @@
+"""Operators that name dimensions, applied to data whose dimensions are in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from autosched.graph.ops.base import Op
+from autosched.graph.ops.norm import LocalResponseNorm, Normalize
+from autosched.graph.ops.reduce import Cumulative
+from autosched.graph.ops.resample import Resample, Take
+from autosched.graph.ops.shape import Pad
+from autosched.graph.ops.softmax import Hardmax, Softmax
+
+
+def on_permuted(op: Op, owed: Sequence[int]) -> Op | None:
+    """What to apply to ``stored``, to get what ``op`` makes of ``transpose(stored, owed)``.
+
+    The result owes the same transposition.  None if there is no such operator.
+    """
+    match op:
+        case Softmax() | Hardmax() | Cumulative() | LocalResponseNorm() | Take() | Resample():
+            return replace(op, axis=owed[op.axis])
+        case Normalize(axes):
+            return replace(op, axes=tuple(sorted(owed[axis] for axis in axes)))
+        case Pad(low, high, value):
+            back = np.argsort(owed).tolist()
+            return Pad(tuple(low[d] for d in back), tuple(high[d] for d in back), value)
+        case _:
+            return None

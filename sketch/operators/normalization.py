@@ -1,0 +1,104 @@
+"""Normalisation by statistics of the data itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from sketch import expr, reducers
+from sketch.dtypes import STORAGE_FLOATS
+from sketch.expr import Axis, Expr, all_of, unary
+from sketch.operators import reduction
+from sketch.operators.elementwise import cast, map_elements
+from sketch.operators.layout import stage
+from sketch.tensor import Tensor, reduce_axis
+
+
+def normalize(
+    data: Tensor,
+    axes: Sequence[int],
+    epsilon: float,
+    centered: bool = True,
+    name: str = "normalize",
+) -> Tensor:
+    """``(x - mean) / sqrt(variance + epsilon)``, statistics over ``axes``.
+
+    Not ``centered``: ``x / sqrt(mean(x * x) + epsilon)``.  16-bit floats are computed in float32.
+    Stages ``<name>.mean.sum``, ``<name>.mean``, ``<name>.variance`` (a sum), ``<name>.scale`` and
+    ``name``.
+    """
+    dims = {axis % data.ndim for axis in axes}
+    wide = cast(data, "float32", f"{name}.wide") if data.dtype in STORAGE_FLOATS else data
+    deviation = _deviation(wide, sorted(dims), centered, name)
+    count = math.prod(data.shape[d] for d in dims)
+    total = _sum_of_squares(wide, dims, deviation, f"{name}.variance")
+    scale = map_elements(
+        total, lambda x: unary("rsqrt", x * (1.0 / count) + epsilon), f"{name}.scale"
+    )
+
+    def element(point: tuple[Expr, ...]) -> Expr:
+        return expr.cast(deviation(point) * scale[kept(point, dims)], data.dtype)
+
+    return stage(data.shape, element, name)
+
+
+def _deviation(
+    data: Tensor, dims: Sequence[int], centered: bool, name: str
+) -> Callable[[Sequence[Expr]], Expr]:
+    """The element at a point, less the mean where ``centered``."""
+    if not centered:
+        return lambda point: data[tuple(point)]
+    mean = reduction.mean(data, dims, True, f"{name}.mean")
+    return lambda point: data[tuple(point)] - mean[kept(point, dims)]
+
+
+def _sum_of_squares(
+    data: Tensor, dims: set[int], value: Callable[[Sequence[Expr]], Expr], name: str
+) -> Tensor:
+    over = {d: reduce_axis(data.shape[d], f"r{d}") for d in sorted(dims)}
+
+    def element(axes: tuple[Axis, ...]) -> Expr:
+        difference = value([over.get(d, axis) for d, axis in enumerate(axes)])
+        return reducers.sum(difference * difference, tuple(over.values()))
+
+    shape = [1 if d in dims else extent for d, extent in enumerate(data.shape)]
+    return stage(shape, element, name)
+
+
+def kept(point: Sequence[Expr], dims: Sequence[int] | set[int]) -> tuple[Expr, ...]:
+    """The place in a tensor that was reduced over ``dims``, which have the extent 1."""
+    zero = expr.as_expr(0)
+    return tuple(zero if d in dims else index for d, index in enumerate(point))
+
+
+def local_response_norm(
+    data: Tensor,
+    axis: int,
+    size: int,
+    alpha: float,
+    beta: float,
+    bias: float,
+    name: str = "local_response_norm",
+) -> Tensor:
+    """``x / (bias + alpha / size * s) ** beta``, s the sum of squares of ``size`` neighbours.
+
+    The neighbours of x along ``axis`` are (size - 1) // 2 before it and size // 2 after it.
+    """
+    dimension = axis % data.ndim
+    over = reduce_axis(size, "k")
+    extent, before = data.shape[dimension], (size - 1) // 2
+
+    def square(axes: tuple[Axis, ...]) -> Expr:
+        index = axes[dimension] + over - before
+        read = data[(*axes[:dimension], index, *axes[dimension + 1 :])]
+        inside = all_of(index >= 0, index < extent)
+        return reducers.sum(expr.select(inside, read * read, 0), over)
+
+    def element(axes: tuple[Axis, ...]) -> Expr:
+        base = total[axes] * (alpha / size) + bias
+        return data[axes] / expr.binary("pow", base, beta)
+
+    total = reduction.narrowed(
+        f"{name}.sum", data.dtype, lambda label: stage(data.shape, square, label)
+    )
+    return stage(data.shape, element, name)
