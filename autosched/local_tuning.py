@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from autosched.measure.options import MeasureOptions
     from autosched.report.events import Progress
     from autosched.task import Task
-    from autosched.tuner import TuneResult
+    from autosched.tune_result import TuneResult
 
 DEFAULT_TRIALS: Final = 256
 

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from autosched.errors import OptionError
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from autosched.search.measured import Measured
+    from autosched.search.policy import SearchPolicy
+    from autosched.search.scorer import Scorer
+    from autosched.search.space import Space
+    from sketch.rules.rule import SketchRule
+
 Strategy = Literal["gradient", "round-robin"]
-PolicyName = Literal["evolutionary", "random"]
+PolicyName = Literal["evolutionary", "genetic", "random", "grid"]
+PolicyFactory = Callable[["Space", "Scorer", "np.random.Generator", "Measured"], "SearchPolicy"]
+"""(space, scorer, rng, measured) -> the user's own policy of one task; see ``search.policy``."""
 
 STRATEGIES: Final = ("gradient", "round-robin")
-POLICIES: Final = ("evolutionary", "random")
+POLICIES: Final = ("evolutionary", "genetic", "random", "grid")
 
 _UNIT_SECONDS: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*")
@@ -51,7 +63,9 @@ class SearchOptions:
     """One round of the search of one task.
 
     Attributes:
-        policy: "evolutionary" (by the cost model), or "random" (the baseline).
+        policy: "evolutionary" (by the cost model); without a model "genetic" (evolution by what was
+            measured), "random", or "grid" (every row in a fixed order); or a function that makes
+            a policy of the user's own.
         population: rows a generation, over all sketches of the task.
         generations: generations after the first population.
         mutation_probability: share of the children that are mutated; the others are crossed.
@@ -64,7 +78,7 @@ class SearchOptions:
             model weigh the same in the ranking.
     """
 
-    policy: PolicyName = "evolutionary"
+    policy: PolicyName | PolicyFactory = "evolutionary"
     population: int = 4096
     generations: int = 4
     mutation_probability: float = 0.85
@@ -75,7 +89,7 @@ class SearchOptions:
     model_trials: int = 4
 
     def __post_init__(self) -> None:
-        if self.policy not in POLICIES:
+        if not callable(self.policy) and self.policy not in POLICIES:
             raise OptionError(f"policy {self.policy!r} is unknown", hint=f"one of {POLICIES}")
         for name in ("population", "batch_trials", "sketch_rows"):
             _check(name, getattr(self, name), 1, math.inf)
@@ -103,6 +117,8 @@ class TuneOptions:
         tolerance: largest relative error against the oracle, ``max|y - ref| / max|ref|``.
         seed: of everything random.
         search: one round of one task.
+        rules: sketch rules instead of the target's default ones, asked in this order; the user's
+            own go first: ``(MyRule(), *default_rules(target))``.  None: the tasks' own.
     """
 
     trials: int | None = None
@@ -117,6 +133,7 @@ class TuneOptions:
     tolerance: float = 1e-4
     seed: int = 0
     search: SearchOptions = field(default_factory=SearchOptions)
+    rules: tuple[SketchRule, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:

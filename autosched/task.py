@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from autosched.report.events import Progress
     from autosched.runtime.module import Module
     from autosched.search.space import Space
-    from autosched.tuner import TuneResult
+    from autosched.tune_result import TuneResult
     from codegen.kernel import Kernel
+    from sketch.rules.rule import SketchRule
     from sketch.sketch import Sketch
 
 __all__ = ["Candidate", "Task", "Variant"]
@@ -52,15 +53,23 @@ class Task:
         target: the machine.
         name: for people; no part of the key.
         weight: how often the computation occurs in what is tuned.
+        rules: derive the sketches; None: the target's default rules.  No part of the key: records
+            hold their own steps, and replay without the rules that made them.
     """
 
     variants: tuple[Variant, ...]
     target: Target
     name: str
     weight: float
+    rules: tuple[SketchRule, ...] | None
 
     def __init__(
-        self, program: Programs, target: Target, name: str = "", weight: float = 1.0
+        self,
+        program: Programs,
+        target: Target,
+        name: str = "",
+        weight: float = 1.0,
+        rules: tuple[SketchRule, ...] | None = None,
     ) -> None:
         variants = _variants(program)
         if not weight > 0:
@@ -69,6 +78,7 @@ class Task:
         object.__setattr__(self, "target", target)
         object.__setattr__(self, "name", name or variants[0].dag.stages[-1].name)
         object.__setattr__(self, "weight", float(weight))
+        object.__setattr__(self, "rules", rules)
 
     def __repr__(self) -> str:
         return f"Task({self.key}: {self.name}, weight={self.weight:g})"
@@ -99,7 +109,7 @@ class Task:
         """The sketches worth searching, with what the draft model says of them."""
         from autosched.search.space import build_space
 
-        return build_space(self.variants, self.target)
+        return build_space(self.variants, self.target, self.rules)
 
     @property
     def sketches(self) -> tuple[Sketch, ...]:
@@ -116,7 +126,11 @@ class Task:
 
     def with_weight(self, weight: float) -> Task:
         """The same task, occurring ``weight`` times."""
-        return Task(self.variants, self.target, self.name, weight)
+        return Task(self.variants, self.target, self.name, weight, self.rules)
+
+    def with_rules(self, rules: tuple[SketchRule, ...]) -> Task:
+        """The same task, its sketches derived by ``rules``."""
+        return Task(self.variants, self.target, self.name, self.weight, rules)
 
     def describe(self) -> str:
         """One line: name, output shapes, FLOPs, variants."""

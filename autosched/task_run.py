@@ -12,13 +12,13 @@ import numpy as np
 from autosched.measure.protocol import Candidate, Runner
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
 from autosched.options import TuneOptions
-from autosched.search.evolutionary import EvolutionaryPolicy
+from autosched.search.choice import make_policy, uses_model
 from autosched.search.finish import FinishPolicy
 from autosched.search.learner import Learner
 from autosched.search.measured import Measured
 from autosched.search.policy import SearchPolicy
-from autosched.search.random_search import RandomPolicy
-from autosched.task_scheduler import TaskInfo, Turn
+from autosched.search.restricted import Pool, RestrictedPolicy
+from autosched.task_progress import TaskInfo, Turn
 from sketch.dag import ComputeDAG
 
 if TYPE_CHECKING:
@@ -33,10 +33,17 @@ class TaskRun:
         last_s: best seconds of the last batch.
         first_failure: the first failure that was told in this run.
         touched: whether something was measured in this run.
+
+    ``pool``: the only candidates that may be proposed; None: the task's whole space.
     """
 
     def __init__(
-        self, task: Task, learner: Learner, options: TuneOptions, rng: np.random.Generator
+        self,
+        task: Task,
+        learner: Learner,
+        options: TuneOptions,
+        rng: np.random.Generator,
+        pool: Sequence[Candidate] | None = None,
     ) -> None:
         self.task = task
         self.measured = Measured(task.sketches)
@@ -45,6 +52,7 @@ class TaskRun:
         self.first_failure: Failure | None = None
         self.touched = False
         self._learner, self._options, self._rng = learner, options, rng
+        self._pool = None if pool is None else Pool(pool)
         self._search = self._policy(())
         self._finish = FinishPolicy(self.measured, learner.scorer(task.key))
 
@@ -66,12 +74,13 @@ class TaskRun:
     def ask(self, turn: Turn) -> list[Candidate]:
         """The batch of a turn; the wide search steps in where the finish has nothing left."""
         self.touched = True
-        batch = self._finish.ask(turn.trials) if turn.finish and self._uses_model else []
+        finish = turn.finish and self._uses_model and self._pool is None
+        batch = self._finish.ask(turn.trials) if finish else []
         return batch or self._search.ask(turn.trials)
 
     def tell(self, candidates: Sequence[Candidate], results: Sequence[MeasureResult]) -> None:
         """Results for the memory, the model and the books."""
-        self.measured.tell(candidates, results)
+        self._search.tell(candidates, results)
         if self._uses_model:
             self._learner.tell(self.task.key, candidates, results)
         times = [result.median for result in results if isinstance(result, Timing)]
@@ -87,15 +96,14 @@ class TaskRun:
 
     @property
     def _uses_model(self) -> bool:
-        return self._options.search.policy == "evolutionary"
+        return uses_model(self._options.search)
 
     def _policy(self, seeds: Sequence[Candidate]) -> SearchPolicy:
-        if not self._uses_model:
-            return RandomPolicy(self.task.space, self._rng, self.measured)
-        return EvolutionaryPolicy(
+        policy = make_policy(
             self.task.space, self._learner.scorer(self.task.key), self._rng,
             self._options.search, self.measured, seeds,
         )  # fmt: skip
+        return policy if self._pool is None else RestrictedPolicy(policy, self._pool)
 
 
 def verify_new_best(

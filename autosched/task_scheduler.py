@@ -13,21 +13,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
+from autosched.objectives import Objective, Usage, latencies, weighted_sum
 from autosched.options import TuneOptions
-
-Objective = Callable[[Sequence[float], Sequence[float]], float]
-"""(weights, best seconds of each task) -> the number to minimise."""
+from autosched.task_progress import TaskInfo, TaskProgress, Turn
 
 _ALPHA: Final = 0.2
 # A task may be this much slower per FLOP than the best of its kind before that counts as a promise.
 _BETA: Final = 2.0
 _KIND_TRUST: Final = 3.0
-_WINDOW: Final = 3
 _STEP: Final = 1e-4
 # Rounds that a task should see on average: an evolution of one round is no evolution.
 _ROUNDS: Final = 5
@@ -41,85 +38,16 @@ _FAILED_BATCHES: Final = 2
 _LEAST_FAILED_TRIALS: Final = 8
 
 
-def weighted_sum(weights: Sequence[float], seconds: Sequence[float]) -> float:
-    """Time of one pass over everything: the default objective."""
-    return sum(w * s for w, s in zip(weights, seconds, strict=True))
-
-
-def geometric_mean(weights: Sequence[float], seconds: Sequence[float]) -> float:
-    """Weighted geometric mean: every task's relative gain counts the same per weight."""
-    logs = sum(w * math.log(s) for w, s in zip(weights, seconds, strict=True))
-    return math.exp(logs / sum(weights))
-
-
-@dataclass(frozen=True, slots=True)
-class TaskInfo:
-    """What the scheduler knows of a task beforehand.
-
-    Attributes:
-        weight: occurrences.
-        flops: per execution.
-        estimate_s: guess of its time, before there is a measurement.
-        kind: tasks of equal kind are expected to reach similar FLOP/s.
-    """
-
-    weight: float
-    flops: float
-    estimate_s: float
-    kind: Hashable = None
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """Measure at most ``trials`` candidates of task number ``task``.
-
-    ``finish``: by coordinate descent from the best, not by searching widely.
-    """
-
-    task: int
-    trials: int
-    finish: bool = False
-
-
-@dataclass(slots=True)
-class TaskProgress:
-    """How far a task is.
-
-    Attributes:
-        best_s: best seconds; infinite without a success.
-        trials, failed, batches: results so far.
-        seconds: wall-clock time spent on it in this run, for ``timed_trials`` trials.
-        history: (trials, best seconds) after each batch that left a success.
-        improved_at: trials at the last real improvement.
-        stopped: why it gets no more trials; empty while it does.
-    """
-
-    info: TaskInfo
-    best_s: float = math.inf
-    trials: int = 0
-    failed: int = 0
-    batches: int = 0
-    seconds: float = 0.0
-    timed_trials: int = 0
-    history: list[tuple[int, float]] = field(default_factory=list)
-    improved_at: int = 0
-    stopped: str = ""
-
-    @property
-    def known_s(self) -> float:
-        """Best seconds, or the estimate where there are none."""
-        return self.best_s if math.isfinite(self.best_s) else self.info.estimate_s
-
-
 class TaskScheduler:
     """Hands out turns until the budget is spent or all tasks have stopped.
 
     Args:
         tasks: what is known of them.
         options: budgets, strategy, early stopping.
-        objective: of weights and best times.
+        objective: of the best times; see ``objectives``.
         clock: seconds since the run began; what counts against ``options.budget_s``.
         reserve_s: part of the time budget that the caller needs after the last turn.
+        usage: how often each task occurs in each network; None: all are of one network, by weight.
     """
 
     def __init__(
@@ -129,10 +57,12 @@ class TaskScheduler:
         objective: Objective = weighted_sum,
         clock: Callable[[], float] = lambda: 0.0,
         reserve_s: float = 0.0,
+        usage: Usage | None = None,
     ) -> None:
         self.tasks = [TaskProgress(info) for info in tasks]
         self.stopped = ""
         self._options, self._objective, self._clock = options, objective, clock
+        self._usage = usage or [[info.weight for info in tasks]]
         self._limit_s = math.inf
         if options.budget_s is not None:
             self._limit_s = max(0.5 * options.budget_s, options.budget_s - reserve_s)
@@ -140,6 +70,7 @@ class TaskScheduler:
         self._improved_at = 0
         self._last = -1
         self._busy: Turn | None = None
+        self._known: tuple[list[float], list[float]] = ([], [])  # seconds, slopes there
 
     @property
     def trials(self) -> int:
@@ -224,7 +155,7 @@ class TaskScheduler:
         return self._limit_s - self._clock()
 
     def _value(self, seconds: Sequence[float]) -> float:
-        return self._objective([task.info.weight for task in self.tasks], seconds)
+        return self._objective(latencies(self._usage, seconds))
 
     def _why_stop(self) -> str:
         options = self._options
@@ -232,7 +163,7 @@ class TaskScheduler:
             return "trials"
         if self._clock() >= self._limit_s:
             return "time"
-        if all(task.stopped for task in self.tasks):
+        if not any(self._open(n) for n in range(len(self.tasks))):
             return "nothing left to improve"
         patience = options.early_stop_trials
         settled = all(math.isfinite(task.best_s) or task.stopped for task in self.tasks)
@@ -249,7 +180,12 @@ class TaskScheduler:
     def _free(self) -> list[int]:
         """Tasks that may have the next turn."""
         busy = -1 if self._busy is None else self._busy.task
-        return [n for n, task in enumerate(self.tasks) if not task.stopped and n != busy]
+        return [n for n in range(len(self.tasks)) if n != busy and self._open(n)]
+
+    def _open(self, index: int) -> bool:
+        """Whether trials of a task may improve the objective, or are needed to know."""
+        task = self.tasks[index]
+        return not task.stopped and (math.isinf(task.best_s) or self._slopes()[index] > 0.0)
 
     def _total_trials(self) -> float:
         """Trials that the whole budget allows, roughly."""
@@ -318,17 +254,23 @@ class TaskScheduler:
         task = self.tasks[index]
         if task.stopped:
             return 0.0
-        slope = self._slope(index)
-        gain = _ALPHA * _recent_gain(task) + (1.0 - _ALPHA) * self._promise(task, speeds)
+        slope = self._slopes()[index]
+        gain = _ALPHA * task.recent_gain + (1.0 - _ALPHA) * self._promise(task, speeds)
         per_second = self._options.budget_s is not None
         return slope * gain / (self.trial_s(index) if per_second else 1.0)
 
-    def _slope(self, index: int) -> float:
-        """Numeric ``df/dg_i`` by a relative step."""
+    def _slopes(self) -> list[float]:
+        """Numeric ``df/dg_i`` of every task by a relative step."""
         seconds = [task.known_s for task in self.tasks]
+        if self._known[0] != seconds:
+            value = self._value(seconds)
+            self._known = seconds, [self._slope(seconds, n, value) for n in range(len(seconds))]
+        return self._known[1]
+
+    def _slope(self, seconds: list[float], index: int, value: float) -> float:
         step = _STEP * seconds[index]
         lower = [s - step if n == index else s for n, s in enumerate(seconds)]
-        return max(0.0, (self._value(seconds) - self._value(lower)) / step)
+        return max(0.0, (value - self._value(lower)) / step)
 
     def _promise(self, task: TaskProgress, speeds: dict[Hashable, float]) -> float:
         """Optimistic gain per trial."""
@@ -356,12 +298,3 @@ class TaskScheduler:
                 task.stopped = "nothing runs"
         elif patience is not None and task.trials - task.improved_at >= patience:
             task.stopped = "no improvement"
-
-
-def _recent_gain(task: TaskProgress) -> float:
-    """Seconds gained per trial over the last batches."""
-    recent = task.history[-_WINDOW - 1 :]
-    if len(recent) < 2:
-        return 0.0
-    (first, slow), (last, fast) = recent[0], recent[-1]
-    return (slow - fast) / max(1, last - first)

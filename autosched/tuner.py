@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from autosched.errors import OptionError, TuningError
 from autosched.measure.protocol import Candidate, Runner
 from autosched.measure.result import CacheState, Failure, MeasureResult
+from autosched.objectives import Objective, Usage, weighted_sum
 from autosched.options import TuneOptions
 from autosched.records.record import Phase, Record, record_of
+from autosched.report.callbacks import Callback
 from autosched.report.events import Progress, Quiet, TaskRow, View
 from autosched.search.learner import Learner
+from autosched.search.models import make_model
 from autosched.search.recall import best_of, recall
+from autosched.task_progress import Turn
 from autosched.task_run import TaskRun, verify_new_best
-from autosched.task_scheduler import Objective, TaskScheduler, Turn, weighted_sum
+from autosched.task_scheduler import TaskScheduler
+from autosched.tune_result import TaskResult, TuneResult
 from autosched.versions import software_versions
 
 if TYPE_CHECKING:
@@ -37,71 +42,40 @@ _FINAL_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TaskResult:
-    """One task at the end.
+class Session:
+    """What a tuning run works on and with; only tasks and runner are needed.
 
     Attributes:
-        best: the fastest candidate that was checked against the oracle; None: nothing ran.
-        seconds: its estimated time; infinite without one.
-        trials, failures: results of this and earlier runs.
-        first_failure: the first failure of this run.
-        stopped: why it got no more trials; empty when the budget ended first.
+        tasks: distinct ones, with the rules of ``options`` where it has any.
+        runner: measures; must have been started before, see ``measure.zygote``.
+        log: every trial goes there, and what it has already counts; None: nothing is kept.
+        options: budgets (one of trials and time is needed) and all the rest.
+        progress: who is shown how far it is.
+        callbacks: who is told of every batch.
+        model: learns over all tasks; None: gradient-boosted trees.
+        objective: of the best times, see ``objectives``.
+        usage: [networks][tasks], occurrences; None: one network, by the tasks' weights.
+        pools: by task key, the only candidates that may be proposed; None: all there are.
+        cache_state: of the runner; records taken in another state do not count.
+        rng: everything random; None: from ``options.seed``.
+        clock: of the budget, in seconds.
+        now: of the records, seconds since 1970.
     """
 
-    task: Task
-    best: Candidate | None
-    seconds: float
-    trials: int
-    failures: int
-    first_failure: Failure | None
-    stopped: str
-
-    def __str__(self) -> str:
-        if self.best is None:
-            cause = f" ({self.first_failure})" if self.first_failure else ""
-            return f"{self.task.name}: nothing ran in {self.trials} trials{cause}"
-        speed = self.task.flops / self.seconds / 1e9
-        return (
-            f"{self.task.name}: {self.seconds * 1e3:.4g} ms, {speed:.4g} GFLOPS, "
-            f"{self.trials} trials, {self.failures} failed"
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TuneResult:
-    """What tuning gave.
-
-    Attributes:
-        tasks: in the order given.
-        records: everything measured, earlier runs in the log included.
-        trials: of this run.
-        seconds: wall-clock time of this run.
-        stopped: "trials", "time", "no improvement", "nothing left to improve" or "interrupted".
-        warnings: tasks on which nothing ran, lines of the log that could not be used.
-    """
-
-    tasks: tuple[TaskResult, ...]
-    records: tuple[Record, ...]
-    trials: int
-    seconds: float
-    stopped: str
-    warnings: tuple[str, ...]
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether the user stopped it."""
-        return self.stopped == "interrupted"
-
-    @property
-    def total_s(self) -> float:
-        """Weighted sum of the tasks' times; infinite when one has none."""
-        return sum(item.task.weight * item.seconds for item in self.tasks)
-
-    def __str__(self) -> str:
-        lines = [str(item) for item in self.tasks]
-        total = f"total {self.total_s * 1e3:.4g} ms" if math.isfinite(self.total_s) else "no total"
-        lines.append(f"{total} after {self.trials} trials in {self.seconds:.1f} s ({self.stopped})")
-        return "\n".join(lines)
+    tasks: Sequence[Task]
+    runner: Runner
+    log: RecordLog | None = None
+    options: TuneOptions = field(default_factory=TuneOptions)
+    progress: Progress = field(default_factory=Quiet)
+    callbacks: Sequence[Callback] = ()
+    model: CostModel | None = None
+    objective: Objective = weighted_sum
+    usage: Usage | None = None
+    pools: Mapping[str, Sequence[Candidate]] | None = None
+    cache_state: CacheState | None = None
+    rng: np.random.Generator | None = None
+    clock: Clock = time.monotonic
+    now: Clock = time.time
 
 
 def tune_tasks(
@@ -110,31 +84,12 @@ def tune_tasks(
     log: RecordLog | None = None,
     options: TuneOptions | None = None,
     progress: Progress | None = None,
-    rng: np.random.Generator | None = None,
-    *,
-    model: CostModel | None = None,
-    objective: Objective = weighted_sum,
-    cache_state: CacheState | None = None,
-    clock: Clock = time.monotonic,
-    now: Clock = time.time,
+    **more: Any,
 ) -> TuneResult:
-    """Tune tasks together under one budget.
+    """Tune tasks together under one budget; arguments, ``more`` among them, as in ``Session``.
 
     Ctrl-C ends the run as the budget does: everything measured is in the log and in the result,
     whose ``interrupted`` is true.
-
-    Args:
-        tasks: distinct ones; their weights enter the objective.
-        runner: measures; must have been started before, see ``measure.zygote``.
-        log: every trial goes there, and what it has already counts; None: nothing is kept.
-        options: budgets (one of trials and time is needed) and all the rest.
-        progress: who is told; None: nobody.
-        rng: everything random; None: from ``options.seed``.
-        model: learns over all tasks; None: gradient-boosted trees.
-        objective: of weights and best times, see ``task_scheduler``.
-        cache_state: of the runner; records taken in another state do not count.
-        clock: of the budget, in seconds.
-        now: of the records, seconds since 1970.
 
     Raises:
         TuningError: nothing runs; names the first cause.
@@ -143,13 +98,11 @@ def tune_tasks(
     """
     options = options or TuneOptions()
     _check(tasks, options)
+    if options.rules is not None:
+        tasks = [task.with_rules(options.rules) for task in tasks]
     if log is not None:
         log.check_writable()
-    run = _Run(
-        tasks, runner, log, options, progress or Quiet(),
-        rng or np.random.default_rng(options.seed), model, objective, cache_state, clock, now,
-    )  # fmt: skip
-    return run.tune()
+    return _Run(Session(tasks, runner, log, options, progress or Quiet(), **more)).tune()
 
 
 def _check(tasks: Sequence[Task], options: TuneOptions) -> None:
@@ -178,37 +131,32 @@ class Job:
 class _Run:
     """One call of ``tune_tasks``."""
 
-    def __init__(
-        self,
-        tasks: Sequence[Task],
-        runner: Runner,
-        log: RecordLog | None,
-        options: TuneOptions,
-        progress: Progress,
-        rng: np.random.Generator,
-        model: CostModel | None,
-        objective: Objective,
-        cache_state: CacheState | None,
-        clock: Clock,
-        now: Clock,
-    ) -> None:
-        self._clock, self._now, self._began = clock, now, clock()
-        self._runner, self._log, self._options = runner, log, options
-        self._progress, self._cache_state = progress, cache_state
-        self._learner = Learner(model or _default_model(options.seed), options.search.model_trials)
+    def __init__(self, session: Session) -> None:
+        options, tasks = session.options, session.tasks
+        self._clock, self._now, self._began = session.clock, session.now, session.clock()
+        self._runner, self._log, self._options = session.runner, session.log, options
+        self._progress, self._cache_state = session.progress, session.cache_state
+        self._callbacks = session.callbacks
+        model = session.model or make_model("gbdt", options.seed)
+        self._learner = Learner(model, options.search.model_trials)
+        rng = session.rng or np.random.default_rng(options.seed)
+        pools = session.pools
         self._runs = [
-            TaskRun(task, self._learner, options, own)
+            TaskRun(task, self._learner, options, own, None if pools is None else pools[task.key])
             for task, own in zip(tasks, rng.spawn(len(tasks)), strict=True)
         ]
         reserve_s = _FINAL_S * len(tasks) if options.leaders else 0.0
         if options.budget_s is not None:
             reserve_s = min(reserve_s, _FINAL_SHARE * options.budget_s)
         infos = [run.info() for run in self._runs]
-        self._scheduler = TaskScheduler(infos, options, objective, self._elapsed, reserve_s)
+        self._scheduler = TaskScheduler(
+            infos, options, session.objective, self._elapsed, reserve_s, session.usage
+        )
         self._records: list[Record] = []
         self._warnings: list[str] = []
         self._versions = software_versions()
         self._trials = 0
+        self._finished: set[int] = set()
 
     def tune(self) -> TuneResult:
         """Resume, search, settle the leaders."""
@@ -217,6 +165,7 @@ class _Run:
         self._progress.start(self._view(None))
         try:
             stopped = self._search()
+            self._tell_finished(stopped)
             self._settle()
         except KeyboardInterrupt:
             stopped = "interrupted"
@@ -280,13 +229,39 @@ class _Run:
         results = self._runner.collect(ticket, run.best_s)
         checked = verify_new_best(run, self._runner, candidates, results, self._options.tolerance)
         self._write(run.task, candidates, checked, "trial")
+        before = run.best_s
         run.tell(candidates, checked)
         self._trials += len(checked)
         failed = sum(isinstance(result, Failure) for result in checked)
         took = self._clock() - began
         self._scheduler.record(job.turn.task, len(checked), failed, run.best_s, took)
         self._progress.update(self._view(job.turn.task))
+        self._tell_batch(run, candidates, checked, before)
         return ahead
+
+    def _tell_batch(
+        self,
+        run: TaskRun,
+        candidates: Sequence[Candidate],
+        results: Sequence[MeasureResult],
+        before: float,
+    ) -> None:
+        """``before``: the task's best seconds before the batch."""
+        for callback in self._callbacks:
+            callback.on_batch(run.task, candidates, results)
+            if run.best_s < before:
+                ((_, best),) = run.measured.leaders(1)
+                callback.on_new_best(run.task, best, run.best_s)
+        self._tell_finished("")
+
+    def _tell_finished(self, ended: str) -> None:
+        """Tasks that were given up; with ``ended``, why the run ended, all of the others, too."""
+        for index, progress in enumerate(self._scheduler.tasks):
+            reason = progress.stopped or ended
+            if reason and index not in self._finished:
+                self._finished.add(index)
+                for callback in self._callbacks:
+                    callback.on_task_finished(self._runs[index].task, reason)
 
     def _settle(self) -> None:
         """Time the leaders of every task that was measured in this run against each other.
@@ -381,10 +356,3 @@ class _Run:
             left = self._options.trials - self._scheduler.trials
             limits.append(left * self._elapsed() / self._trials)
         return max(0.0, min(limits))
-
-
-def _default_model(seed: int) -> CostModel:
-    # Here, not above: LightGBM must not be imported before the runner's clean process has started.
-    from costmodel.gbdt import GbdtOptions, GradientBoostedModel
-
-    return GradientBoostedModel(GbdtOptions(seed=seed))

@@ -21,7 +21,7 @@ from sketch.target import Target
 if TYPE_CHECKING:
     from autosched.records.record import Record
     from autosched.report.events import Progress
-    from autosched.tuner import TuneResult
+    from autosched.tune_result import TuneResult
 
 DEFAULT_BUDGET: Final = "10m"
 SKIPPED: Final = "every task has a record"
@@ -117,7 +117,6 @@ def tune_network(
 
 
 def _nothing_to_tune(known: RecordSet) -> TuneResult:
-    # Here, not above: the runner's clean process must start before the tuner loads what learns.
-    from autosched.tuner import TuneResult
+    from autosched.tune_result import TuneResult
 
     return TuneResult((), known.records, 0, 0.0, SKIPPED, known.warnings)

@@ -1,4 +1,4 @@
-"""The protocol of cost models, and the model that knows nothing."""
+"""The protocol of cost models, and two models that never learn."""
 
 from __future__ import annotations
 
@@ -80,3 +80,36 @@ class RandomModel:
                 f"not a random model: {error}", str(path), "give the file that save() wrote"
             ) from error
         return cls(np.random.Generator(bits))
+
+
+class DraftModel:
+    """The analytic draft model as a cost model: what learning has to add to."""
+
+    @property
+    def ready(self) -> bool:
+        """Always: there is nothing to learn."""
+        return True
+
+    def predict(self, features: Features) -> NDArray[np.float64]:
+        """[P]: seconds of the draft model, positive."""
+        return np.maximum(features.draft_seconds(), 1e-12)
+
+    def update(self, dataset: Dataset) -> None:
+        """Data do not change the draft model."""
+
+    def save(self, path: Path) -> None:
+        """Write which model it is."""
+        path.write_text(json.dumps({"model": "draft"}), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """The draft model again, if the file says so."""
+        try:
+            known = json.loads(path.read_text(encoding="utf-8"))["model"] == "draft"
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CostModelError(
+                f"not a draft model: {error}", str(path), "give the file that save() wrote"
+            ) from error
+        if not known:
+            raise CostModelError("another model than the draft", str(path))
+        return cls()

@@ -9,6 +9,10 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin, clone
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from costmodel.dataset import Dataset, Table
 from costmodel.errors import CostModelError
@@ -81,3 +85,13 @@ class SklearnModel:
                 str(path), "train it again from the records",
             )  # fmt: skip
         return model
+
+
+def random_forest(seed: int = 0) -> SklearnModel:
+    """So few and shallow trees that they score thousands of programs a second."""
+    return SklearnModel(RandomForestRegressor(50, max_depth=16, random_state=seed))
+
+
+def ridge_regression() -> SklearnModel:
+    """Linear in the program's vector: what a model without interactions can do."""
+    return SklearnModel(make_pipeline(StandardScaler(), Ridge()))

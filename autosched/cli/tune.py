@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from autosched.cli.command import (
@@ -15,6 +16,7 @@ from autosched.cli.command import (
     positive_int,
     write_json,
 )
+from autosched.options import POLICIES, PRESETS, TuneOptions
 
 _EXAMPLES = """\
   autosched tune resnet-18 --budget 10m                    ten minutes; the log is resnet-18.jsonl
@@ -40,19 +42,30 @@ def _arguments(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument("--seed", type=int, metavar="N", help="of everything random (default: 0)")
     parser.add_argument(
-        "--preset", choices=("quick", "default", "thorough"), default="default",
+        "--preset", choices=tuple(PRESETS), default="default",
         help="how hard to think before measuring (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--skip-tuned", action="store_true", help="only tune operators without a record in the log"
     )
+    parser.add_argument(
+        "--policy", choices=POLICIES, metavar="NAME",
+        help="how candidates are chosen: evolutionary (default), genetic, random, grid",
+    )  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     add_json(parser)
 
 
+def tune_options(args: argparse.Namespace) -> TuneOptions:
+    """The options that the arguments ask for."""
+    chosen = PRESETS[args.preset]
+    if args.policy is None:
+        return chosen
+    return replace(chosen, search=replace(chosen.search, policy=args.policy))
+
+
 def _run(args: argparse.Namespace) -> None:
     from autosched import api
-    from autosched.options import PRESETS
 
     network = open_network(args.model)
     log = args.log or f"{Path(args.model).name.removesuffix('.onnx')}.jsonl"
@@ -64,7 +77,7 @@ def _run(args: argparse.Namespace) -> None:
         log=log,
         seed=args.seed,
         threads=args.threads,
-        options=PRESETS[args.preset],
+        options=tune_options(args),
         skip_tuned=args.skip_tuned,
         quiet=args.quiet or args.json == "-",
     )

@@ -37,7 +37,7 @@ def evolve(
             concat([current.population, elite.population]),
             np.concatenate([current.scores, elite.scores]),
         )
-        children = _breed(parents, rng, int(_SPARE * rows), options.mutation_probability)
+        children = breed(parents, rng, int(_SPARE * rows), options.mutation_probability)
         fresh = ~np.isin(children.keys(), archive.population.keys())
         children = keep_feasible(children.take(np.flatnonzero(fresh)))
         children = children.take(np.arange(min(rows, children.count)))
@@ -51,9 +51,13 @@ def evolve(
     return archive
 
 
-def _breed(
+def breed(
     parents: Scored, rng: np.random.Generator, rows: int, mutation_probability: float
 ) -> Population:
+    """At most ``rows`` different children; the better a parent's rank, the more of them it has.
+
+    They are valid but need not be feasible, nor differ from their parents.
+    """
     ranked = parents.best(len(parents.scores)).population
     odds = np.exp(-np.arange(ranked.count) / max(1.0, _PRESSURE * ranked.count))
     odds /= odds.sum()

@@ -18,6 +18,7 @@ from sketch.target import Target
 
 if TYPE_CHECKING:
     from autosched.task import Variant
+    from sketch.rules.rule import SketchRule
 
 SAMPLE_ROWS: Final = 512
 KEEP_WITHIN: Final = 2.0
@@ -48,15 +49,19 @@ class Space:
         return Candidate(self.sketches[0], self.samples[0].row(0))
 
 
-def build_space(variants: Sequence[Variant], target: Target) -> Space:
+def build_space(
+    variants: Sequence[Variant], target: Target, rules: tuple[SketchRule, ...] | None = None
+) -> Space:
     """Generate sketches of all variants, score random rows of each, and drop the hopeless ones.
+
+    ``rules``: see ``sketch.rules.generate``; None: the target's default rules.
 
     Raises:
         TaskError: no sketch has a single feasible row.
     """
     from sketch.rules.generate import generate
 
-    sketches = [s for v in variants for s in generate(v.dag, target, variant=v.name)]
+    sketches = [s for v in variants for s in generate(v.dag, target, rules, v.name)]
     scored = [_draft(sketch) for sketch in sketches]
     usable = [(p, d) for p, d in scored if p.count]
     if not usable:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -15,7 +16,7 @@ from costmodel.errors import CostModelError
 from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX
 from costmodel.features import Features
 from costmodel.gbdt import GbdtOptions, GradientBoostedModel
-from costmodel.model import CostModel, RandomModel
+from costmodel.model import CostModel, DraftModel, RandomModel
 from costmodel.sklearn_model import SklearnModel
 
 
@@ -107,9 +108,23 @@ class TestRandomModel(CostModelConformance):
         return RandomModel(np.random.default_rng(1))
 
 
+class TestDraftModel(CostModelConformance):
+    def make(self) -> CostModel:
+        return DraftModel()
+
+    def test_predicts_what_the_draft_says(self) -> None:
+        features, _ = synthetic(9, 2, 1)
+        np.testing.assert_array_equal(self.make().predict(features), features.draft_seconds())
+
+
 class TestGradientBoostedModel(CostModelConformance):
     def make(self) -> CostModel:
         return GradientBoostedModel(GbdtOptions(trees=20))
+
+
+class TestRandomForest(CostModelConformance):
+    def make(self) -> CostModel:
+        return SklearnModel(RandomForestRegressor(10, random_state=0))
 
 
 class TestSklearnModel(CostModelConformance):

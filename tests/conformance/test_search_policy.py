@@ -12,6 +12,8 @@ from autosched.measure.result import Failure, Timing
 from autosched.options import SearchOptions
 from autosched.search.evolutionary import EvolutionaryPolicy
 from autosched.search.finish import FinishPolicy
+from autosched.search.genetic import GeneticPolicy
+from autosched.search.grid import GridPolicy, enumerate_rows
 from autosched.search.measured import Measured
 from autosched.search.policy import SearchPolicy
 from autosched.search.random_search import RandomPolicy
@@ -119,6 +121,53 @@ class TestEvolutionary(PolicyConformance):
         batch = policy.ask(4)
         assert batch[0].key == seed.key
         assert [c.key for c in batch].count(seed.key) == 1
+
+
+class TestGenetic(PolicyConformance):
+    def make(self, space: Space, seed: int) -> SearchPolicy:
+        return GeneticPolicy(space, np.random.default_rng(seed), OPTIONS)
+
+    def test_children_follow_what_was_measured(self) -> None:
+        """After some random rows, a batch is faster than random rows are."""
+        policy, rng = self.make(TASK.space, 1), np.random.default_rng(7)
+        for _ in range(8):
+            batch = policy.ask(24)
+            policy.tell(batch, [Timing((landscape(c),)) for c in batch])
+        random = RandomPolicy(TASK.space, rng).ask(24)
+        bred = np.median([landscape(c) for c in policy.ask(24)])
+        assert bred < 0.5 * np.median([landscape(c) for c in random])
+
+    def test_without_a_success_it_goes_on_at_random(self) -> None:
+        policy = self.make(TASK.space, 0)
+        batch = policy.ask(40)
+        policy.tell(batch, [Failure("run", "SIGSEGV", "crash")] * len(batch))
+        assert len(policy.ask(5)) == 5
+
+
+class TestGrid(PolicyConformance):
+    def make(self, space: Space, seed: int) -> SearchPolicy:
+        return GridPolicy(space)
+
+    def test_a_small_space_is_covered_exhaustively(self) -> None:
+        found = {c.key for c in GridPolicy(TINY.space).ask(100_000)}
+        drawn = {c.key for c in RandomPolicy(TINY.space, np.random.default_rng(0)).ask(100_000)}
+        assert found >= drawn and len(found) >= len(TINY.sketches)
+
+    def test_every_row_comes_once(self) -> None:
+        sketch = TINY.sketches[0]
+        rows = np.concatenate([block.values for block in enumerate_rows(sketch)])
+        assert len(np.unique(rows, axis=0)) == len(rows)
+
+    def test_sketches_take_turns(self) -> None:
+        batch = GridPolicy(TASK.space).ask(2 * len(TASK.sketches))
+        assert [c.sketch for c in batch] == [*TASK.sketches] * 2
+
+    def test_the_beginning_covers_every_decision(self) -> None:
+        """No decision keeps one value for long, as the outermost of nested loops would."""
+        sketch = max(TASK.sketches, key=lambda s: len(s.decisions))
+        rows = next(block for block in enumerate_rows(sketch) if block.count >= 16).values
+        free = [n for n, d in enumerate(sketch.decisions) if len(d.choices) > 3]
+        assert all(len(np.unique(rows[:, n])) > 1 for n in free)
 
 
 class TestFinish(PolicyConformance):

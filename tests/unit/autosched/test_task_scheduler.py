@@ -5,15 +5,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from autosched.objectives import Latencies, Objective, Usage, weighted_sum
 from autosched.options import SearchOptions, TuneOptions
-from autosched.task_scheduler import (
-    Objective,
-    TaskInfo,
-    TaskScheduler,
-    Turn,
-    geometric_mean,
-    weighted_sum,
-)
+from autosched.task_progress import TaskInfo, Turn
+from autosched.task_scheduler import TaskScheduler
 
 Curve = Callable[[int], float]
 
@@ -35,6 +30,7 @@ class Simulation:
         kinds: Sequence[object] | None = None,
         flops: Sequence[float] | None = None,
         objective: Objective = weighted_sum,
+        usage: Usage | None = None,
     ) -> None:
         count = len(curves)
         self.curves, self.now = curves, 0.0
@@ -46,7 +42,7 @@ class Simulation:
             )
             for n in range(count)
         ]  # fmt: skip
-        self.scheduler = TaskScheduler(infos, options, objective, lambda: self.now)
+        self.scheduler = TaskScheduler(infos, options, objective, lambda: self.now, usage=usage)
         self.turns: list[Turn] = []
 
     def run(self, limit: int = 10_000) -> list[int]:
@@ -220,12 +216,10 @@ def test_restored_tasks_need_no_warm_up() -> None:
     assert run.scheduler.tasks[0].failed == 2
 
 
-def test_objectives() -> None:
-    def worst(weights: Sequence[float], seconds: Sequence[float]) -> float:
-        return max(seconds)
+def test_an_objective_of_the_user() -> None:
+    def worst(found: Latencies) -> float:
+        return max(found.tasks)
 
-    assert weighted_sum([2, 1], [1.0, 3.0]) == 5.0
-    assert geometric_mean([1, 1], [1.0, 4.0]) == pytest.approx(2.0)
     curves = [falling(1.0, 0.9), falling(0.5, 0.1)]
     trials = Simulation(curves, TuneOptions(trials=200), objective=worst).run()
     assert trials[0] > 3 * trials[1]

@@ -19,7 +19,8 @@ from autosched.records.log import RecordLog
 from autosched.report.events import View
 from autosched.search.recall import recall, recall_best
 from autosched.task import Task
-from autosched.tuner import TuneResult, tune_tasks
+from autosched.tune_result import TuneResult
+from autosched.tuner import tune_tasks
 from costmodel.gbdt import GbdtOptions, GradientBoostedModel
 from tests.fake_runner import FakeRunner, digest, landscape, ticking
 from tests.targets import AVX512, SMALL

@@ -1,0 +1,75 @@
+"""What all runners share that compile nothing and time nothing."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from autosched.measure.errors import MeasureError
+from autosched.measure.protocol import Candidate, MeasuredTask, Ticket
+from autosched.measure.result import Failure, MeasureResult
+
+
+class OfflineRunner(ABC):
+    """The runner protocol on two functions: ``answer`` and ``verify``.
+
+    No process is started and nothing is compiled.  Every candidate gets its full answer; none is
+    dropped for being slow.
+    """
+
+    def __init__(self) -> None:
+        self._tickets = 0
+        self._waiting: set[int] = set()
+
+    @abstractmethod
+    def answer(self, task: MeasuredTask, candidates: Sequence[Candidate]) -> list[MeasureResult]:
+        """One result a candidate, the same whenever and in whatever company it is asked for."""
+
+    @abstractmethod
+    def verify(self, task: MeasuredTask, candidate: Candidate) -> float | Failure:
+        """Relative error against the oracle; see ``Runner``."""
+
+    def submit(self, task: MeasuredTask, candidates: Sequence[Candidate]) -> Ticket:
+        """Keep a batch; see ``Runner``."""
+        self._tickets += 1
+        self._waiting.add(self._tickets)
+        return Ticket(self._tickets, task, tuple(candidates))
+
+    def collect(self, ticket: Ticket, best_s: float = math.inf) -> list[MeasureResult]:
+        """Answers of a batch; raises MeasureError when they were collected before."""
+        if ticket.number not in self._waiting:
+            raise MeasureError(
+                f"batch {ticket.number} is not waiting", hint="collect each ticket once"
+            )
+        self._waiting.remove(ticket.number)
+        return self.answer(ticket.task, ticket.candidates)
+
+    def measure(
+        self, task: MeasuredTask, candidates: Sequence[Candidate], best_s: float = math.inf
+    ) -> list[MeasureResult]:
+        """``collect(submit(task, candidates), best_s)``."""
+        return self.collect(self.submit(task, candidates), best_s)
+
+    def remeasure(
+        self, task: MeasuredTask, candidates: Sequence[Candidate], rounds: int = 5
+    ) -> list[MeasureResult]:
+        """The same answers again."""
+        return self.answer(task, candidates)
+
+    def close(self) -> None:
+        """Forget the batches that wait; a second call does nothing."""
+        self._waiting.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,84 @@
+"""Evolution without a model: the fitness of a candidate is what was measured of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from autosched.measure.protocol import Candidate
+from autosched.measure.result import MeasureResult
+from autosched.options import SearchOptions
+from autosched.search.evolution import breed
+from autosched.search.measured import Measured
+from autosched.search.random_search import draw_unseen
+from autosched.search.sampling import keep_feasible
+from autosched.search.selection import Scored
+from autosched.search.space import Space
+
+# Random rows that have to run before anything is bred from them.
+_FOUNDERS: Final = 16
+# The fastest candidates over all sketches are the parents of the next batch.
+_PARENTS: Final = 32
+# A sketch's part of a batch falls with the ranks of its parents: exp(-rank / _DECAY).
+_DECAY: Final = 8.0
+# Children bred for each one wanted: many are known or not feasible.
+_SPARE: Final = 8
+
+
+class GeneticPolicy:
+    """The fastest measured rows are mutated and crossed; some rows of each batch are random.
+
+    Args:
+        space: sketches of the task.
+        rng: source of everything random.
+        options: ``mutation_probability`` and ``epsilon`` (the random part) are used.
+        measured: memory to share with other policies of the task; None: an own one.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        rng: np.random.Generator,
+        options: SearchOptions | None = None,
+        measured: Measured | None = None,
+    ) -> None:
+        self._rng = rng
+        self._options = options or SearchOptions()
+        self._measured = measured or Measured(space.sketches)
+        self._sketches = len(space.sketches)
+
+    def ask(self, count: int) -> list[Candidate]:
+        """Children of the fastest; random rows as long as there are few; see ``SearchPolicy``."""
+        batch: list[Candidate] = []
+        if self._measured.successes >= _FOUNDERS:
+            at_random = int(self._rng.binomial(count, self._options.epsilon))
+            batch = self._children(count - at_random)
+        shares = np.zeros(len(self._measured.sketches))
+        shares[: self._sketches] = 1.0 / self._sketches
+        return batch + draw_unseen(self._measured, count - len(batch), shares, self._rng)
+
+    def tell(self, candidates: Sequence[Candidate], results: Sequence[MeasureResult]) -> None:
+        """See ``SearchPolicy``."""
+        self._measured.tell(candidates, results)
+
+    def _children(self, count: int) -> list[Candidate]:
+        parents = [candidate for _, candidate in self._measured.leaders(_PARENTS)]
+        odds = np.exp(-np.arange(len(parents)) / _DECAY)
+        keys = [parent.sketch.key for parent in parents]
+        sketches = {parent.sketch.key: parent.sketch for parent in parents}
+        shares = [sum(o for o, k in zip(odds, keys, strict=True) if k == key) for key in sketches]
+        wanted = self._rng.multinomial(count, np.array(shares) / odds.sum())
+        batch: list[Candidate] = []
+        for sketch, number in zip(sketches.values(), wanted.tolist(), strict=True):
+            if not number:
+                continue
+            fittest = self._measured.best_rows(sketch, keys.count(sketch.key))
+            ranks = Scored(fittest, np.arange(1.0, fittest.count + 1.0))
+            mutation = self._options.mutation_probability
+            bred = keep_feasible(breed(ranks, self._rng, _SPARE * number, mutation))
+            fresh = np.flatnonzero(self._measured.unseen(bred))[:number]
+            batch += [Candidate(sketch, bred.row(n)) for n in fresh.tolist()]
+        self._measured.note_asked(batch)
+        return batch

@@ -1,0 +1,44 @@
+"""Cost models by name, for the command line; any other is an argument of ``tune``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, assert_never, get_args
+
+if TYPE_CHECKING:
+    from costmodel.model import CostModel
+
+ModelName = Literal["gbdt", "forest", "ridge", "draft", "random"]
+
+MODELS: Final[tuple[ModelName, ...]] = get_args(ModelName)
+
+
+def make_model(name: ModelName, seed: int = 0) -> CostModel:
+    """A fresh model: gradient-boosted trees, two of scikit-learn's, and two that never learn.
+
+    The libraries are imported only here: they start threads that a forking process must not have.
+    """
+    match name:
+        case "gbdt":
+            from costmodel.gbdt import GbdtOptions, GradientBoostedModel
+
+            return GradientBoostedModel(GbdtOptions(seed=seed))
+        case "forest":
+            from costmodel.sklearn_model import random_forest
+
+            return random_forest(seed)
+        case "ridge":
+            from costmodel.sklearn_model import ridge_regression
+
+            return ridge_regression()
+        case "draft":
+            from costmodel.model import DraftModel
+
+            return DraftModel()
+        case "random":
+            import numpy as np
+
+            from costmodel.model import RandomModel
+
+            return RandomModel(np.random.default_rng(seed))
+        case _ as unknown:
+            assert_never(unknown)

@@ -1,0 +1,46 @@
+"""Studies of policies and models on what was measured before: no compiler, no hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autosched.measure.replay import ReplayRunner
+from autosched.measure.result import CacheState
+from autosched.options import TuneOptions
+from autosched.records.record import Record
+from autosched.search.recall import recall
+from autosched.task import Task
+from autosched.tune_result import TuneResult
+from autosched.tuner import tune_tasks
+
+
+def replay_study(
+    tasks: Sequence[Task],
+    records: Sequence[Record],
+    options: TuneOptions | None = None,
+    *,
+    cache_state: CacheState | None = None,
+    **more: Any,
+) -> TuneResult:
+    """A tuning run in which only recorded candidates are proposed, and answered from the records.
+
+    A policy's proposals become the nearest recorded candidates that it has not had yet (see
+    ``search.restricted``), so any policy and any cost model can be compared on one table; a record
+    of random candidates is a fair one.  Equal arguments give equal sequences of trials.
+
+    Args:
+        tasks: distinct ones; those without a record are given up at once.
+        records: of a log, of these tasks and their target.
+        options: budget, policy and the rest.
+        cache_state: only timings taken in that state; None: all.
+        more: further fields of ``tuner.Session``: ``model``, ``objective``, ``callbacks``, ...
+    """
+    memories = {task.key: recall(task, records, cache_state) for task in tasks}
+    table = {
+        key: {c.key: result for c, result in zip(m.candidates, m.results, strict=True)}
+        for key, m in memories.items()
+    }
+    pools = {key: memory.candidates for key, memory in memories.items()}
+    runner = ReplayRunner(table)
+    return tune_tasks(tasks, runner, None, options, pools=pools, cache_state=cache_state, **more)

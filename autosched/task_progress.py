@@ -1,0 +1,79 @@
+"""What the task scheduler keeps of each task, and what it hands out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Final
+
+# Batches that `TaskProgress.recent_gain` looks back.
+_WINDOW: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInfo:
+    """What the scheduler knows of a task beforehand.
+
+    Attributes:
+        weight: occurrences.
+        flops: per execution.
+        estimate_s: guess of its time, before there is a measurement.
+        kind: tasks of equal kind are expected to reach similar FLOP/s.
+    """
+
+    weight: float
+    flops: float
+    estimate_s: float
+    kind: Hashable = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Measure at most ``trials`` candidates of task number ``task``.
+
+    ``finish``: by coordinate descent from the best, not by searching widely.
+    """
+
+    task: int
+    trials: int
+    finish: bool = False
+
+
+@dataclass(slots=True)
+class TaskProgress:
+    """How far a task is.
+
+    Attributes:
+        best_s: best seconds; infinite without a success.
+        trials, failed, batches: results so far.
+        seconds: wall-clock time spent on it in this run, for ``timed_trials`` trials.
+        history: (trials, best seconds) after each batch that left a success.
+        improved_at: trials at the last real improvement.
+        stopped: why it gets no more trials; empty while it does.
+    """
+
+    info: TaskInfo
+    best_s: float = math.inf
+    trials: int = 0
+    failed: int = 0
+    batches: int = 0
+    seconds: float = 0.0
+    timed_trials: int = 0
+    history: list[tuple[int, float]] = field(default_factory=list)
+    improved_at: int = 0
+    stopped: str = ""
+
+    @property
+    def known_s(self) -> float:
+        """Best seconds, or the estimate where there are none."""
+        return self.best_s if math.isfinite(self.best_s) else self.info.estimate_s
+
+    @property
+    def recent_gain(self) -> float:
+        """Seconds gained per trial over the last batches."""
+        recent = self.history[-_WINDOW - 1 :]
+        if len(recent) < 2:
+            return 0.0
+        (first, slow), (last, fast) = recent[0], recent[-1]
+        return (slow - fast) / max(1, last - first)

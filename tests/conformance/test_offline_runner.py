@@ -1,0 +1,105 @@
+"""What every runner must do that compiles nothing; the local runner has tests of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosched.errors import OptionError
+from autosched.measure.errors import MeasureError
+from autosched.measure.protocol import Candidate, Runner
+from autosched.measure.replay import NOT_RECORDED, ReplayRunner
+from autosched.measure.result import Failure, Timing
+from autosched.measure.simulated import SimulatedRunner
+from autosched.search.random_search import RandomPolicy
+from autosched.task import Task
+from tests.targets import SMALL
+from tests.workloads import conv2d_relu
+
+TASK = Task(conv2d_relu(), SMALL)
+BATCH = RandomPolicy(TASK.space, np.random.default_rng(0)).ask(12)
+
+
+class RunnerConformance:
+    """Subclasses make a fresh runner that can answer for ``BATCH``."""
+
+    def make(self) -> Runner:
+        raise AssertionError("a subclass makes the runner")
+
+    def test_one_result_a_candidate_in_order(self) -> None:
+        runner = self.make()
+        results = runner.measure(TASK, BATCH)
+        assert len(results) == len(BATCH)
+        assert [runner.measure(TASK, [c])[0] for c in reversed(BATCH)] == results[::-1]
+
+    def test_answers_do_not_depend_on_the_runner_or_the_best(self) -> None:
+        one, other = self.make(), self.make()
+        assert one.measure(TASK, BATCH) == other.measure(TASK, BATCH, best_s=1e-12)
+        assert one.remeasure(TASK, BATCH, rounds=3) == one.measure(TASK, BATCH)
+
+    def test_batches_may_be_collected_in_any_order_but_once(self) -> None:
+        runner = self.make()
+        first, second = runner.submit(TASK, BATCH[:4]), runner.submit(TASK, BATCH[4:])
+        late, early = runner.collect(second), runner.collect(first)
+        assert early + late == runner.measure(TASK, BATCH)
+        with pytest.raises(MeasureError, match="once"):
+            runner.collect(first)
+
+    def test_checks_are_errors_or_failures(self) -> None:
+        runner = self.make()
+        for candidate, result in zip(BATCH, runner.measure(TASK, BATCH), strict=True):
+            error = runner.verify(TASK, candidate)
+            assert isinstance(error, Failure) if isinstance(result, Failure) else error < 1e-4
+
+    def test_closing_twice_does_nothing(self) -> None:
+        with self.make() as runner:
+            runner.close()
+
+
+class TestSimulated(RunnerConformance):
+    def make(self) -> Runner:
+        return SimulatedRunner(seed=3)
+
+    def test_seeds_and_noise_change_times(self) -> None:
+        times = [
+            [r.median for r in SimulatedRunner(**k).measure(TASK, BATCH)]
+            for k in ({"seed": 0}, {"seed": 1}, {"noise": 0.3}, {"bias": 0.0, "noise": 0.0})
+        ]
+        assert len({tuple(t) for t in times}) == 4
+
+    def test_without_bias_and_noise_it_is_the_draft_model(self) -> None:
+        best = Candidate(TASK.sketches[0], TASK.space.samples[0].row(0))
+        (result,) = SimulatedRunner(bias=0, noise=0).measure(TASK, [best])
+        assert result.median == pytest.approx(TASK.space.draft_s)
+
+    def test_some_fail(self) -> None:
+        results = SimulatedRunner(failure_share=0.5).measure(TASK, BATCH)
+        assert 0 < sum(isinstance(r, Failure) for r in results) < len(BATCH)
+
+    @pytest.mark.parametrize("wrong", [{"bias": -1}, {"noise": -0.1}, {"failure_share": 2}])
+    def test_machines_that_make_no_sense(self, wrong: dict[str, float]) -> None:
+        with pytest.raises(OptionError, match="no machine"):
+            SimulatedRunner(**wrong)
+
+
+class TestReplay(RunnerConformance):
+    def make(self) -> Runner:
+        table = {c.key: Timing((1e-3 * (n + 1),), error=1e-7) for n, c in enumerate(BATCH)}
+        table[BATCH[2].key] = Failure("run", "SIGSEGV", "crash")
+        table[BATCH[3].key] = Timing((1.0,))
+        return ReplayRunner({TASK.key: table})
+
+    def test_answers_with_the_record(self) -> None:
+        results = self.make().measure(TASK, BATCH)
+        assert results[0] == Timing((1e-3,), error=1e-7)
+        assert results[2] == Failure("run", "SIGSEGV", "crash")
+        assert self.make().verify(TASK, BATCH[0]) == 1e-7
+        assert self.make().verify(TASK, BATCH[3]) == 0.0
+
+    def test_what_was_not_recorded_is_a_failure(self) -> None:
+        (other,) = RandomPolicy(TASK.space, np.random.default_rng(9)).ask(1)
+        (result,) = self.make().measure(TASK, [other])
+        assert isinstance(result, Failure) and result.kind == NOT_RECORDED
+        assert other.sketch.key in result.message
+        (foreign,) = ReplayRunner({}).measure(TASK, BATCH[:1])
+        assert isinstance(foreign, Failure) and TASK.key in foreign.message
