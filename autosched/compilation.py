@@ -19,16 +19,19 @@ from autosched.runtime.module import Module
 from autosched.runtime.program import Program, StepInfo, TensorSpec
 from autosched.search.recall import best_of
 from autosched.task import Candidate, Task
+from sketch.dtypes import size_of
 from sketch.packing import packings
 from sketch.target import Target
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network, Value
+    from autosched.graph.passes.concat import Part
     from autosched.records.record import Record
     from codegen.kernel import Kernel
 
 Source = Literal["record", "model"]
 _DRIVER: Final = "autosched_driver"
+_KernelKey = tuple[int, tuple[int, ...] | None]  # a scheduled task, the strides of its output
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,16 +107,20 @@ def build_module(
     name: str, extraction: Extraction, scheduled: Sequence[Scheduled], target: Target
 ) -> Module:
     """Machine code for every task, wired as ``extraction`` says."""
-    kernels = [_build(number, item) for number, item in enumerate(scheduled)]
-    by_dag = {
-        id(item.task.dag): (item, kernel) for item, kernel in zip(scheduled, kernels, strict=True)
-    }
+    by_dag = {id(item.task.dag): item for item in scheduled}
+    kernels: dict[_KernelKey, Kernel] = {}
     constants: dict[str, NDArray[Any]] = {}
     labels = {id(array): label for label, array in extraction.graph.constants.items()}
     calls = tuple(
         _host_binding(call)
         if isinstance(call, HostCall)
-        else _call(call, *by_dag[id(call.dag)], labels, constants)
+        else _call(
+            call,
+            by_dag[id(call.dag)],
+            _kernel(by_dag[id(call.dag)], call, extraction.parts, kernels),
+            labels,
+            constants,
+        )
         for call in extraction.calls
     )
     types = extraction.graph.types
@@ -129,9 +136,13 @@ def build_module(
         calls=calls,
         constants=constants,
         sizes={name: kind.size_bytes for name, kind in types.items() if kind.native},
+        parts={
+            name: (part.whole, part.offset * size_of(types[name].dtype))
+            for name, part in extraction.parts.items()
+        },
     )
     program, packed = assemble(wiring)
-    objects = {kernel.symbol: kernel.object_code for kernel in kernels}
+    objects = {kernel.symbol: kernel.object_code for kernel in kernels.values()}
     payloads = {call.name: call.function.payload for call in extraction.host_calls}
     return link(program, packed, objects | {_DRIVER: _driver(target)}, payloads)
 
@@ -172,12 +183,29 @@ def _driver(target: Target) -> bytes:
     return build_driver(target).object_code
 
 
-def _build(number: int, item: Scheduled) -> Kernel:
+def _kernel(
+    item: Scheduled,
+    subgraph: Subgraph,
+    parts: Mapping[str, Part],
+    kernels: dict[_KernelKey, Kernel],
+) -> Kernel:
+    """The task's kernel, one for each way in which its output lies in memory."""
+    part = parts.get(subgraph.output)
+    key = (id(item), None if part is None else part.strides)
+    if key not in kernels:
+        kernels[key] = _build(len(kernels), item, subgraph.output_name, key[1])
+    return kernels[key]
+
+
+def _build(number: int, item: Scheduled, output: str, strides: tuple[int, ...] | None) -> Kernel:
     from codegen.build import build
+    from codegen.passes.restride import restride
     from sketch.lower import lower
 
     label = re.sub(r"\W", "_", item.task.name)
     nest = lower(item.candidate.sketch, dict(item.candidate.values))
+    if strides is not None:
+        nest = restride(nest, output, strides)
     return build(nest, item.task.target, f"k{number}_{label}")
 
 

@@ -12,8 +12,10 @@ from autosched.graph.host_call import CallKey, HostCall, call_key, host_calls
 from autosched.graph.ir import Graph, Network, Value
 from autosched.graph.ops.shape import Reshape
 from autosched.graph.optimize import optimize
+from autosched.graph.passes.concat import Part, parts, split_concats
 from autosched.graph.subgraph import LoweredGroup, Subgraph, lower_group
 from sketch.dag import ComputeDAG
+from sketch.tensor import Compute
 
 
 class WeightedTask(NamedTuple):
@@ -35,12 +37,14 @@ class Extraction:
         results: public output name -> name of the value in whose buffer it lies: the output of
             a call, an input of the graph, or a constant.  The shape may differ from the
             buffer's (views), the row-major elements are the same.
+        parts: where values lie that are computed inside a concatenation.
     """
 
     graph: Graph
     calls: tuple[Subgraph | HostCall, ...]
     tasks: tuple[WeightedTask, ...]
     results: Mapping[str, str]
+    parts: Mapping[str, Part]
 
     @property
     def subgraphs(self) -> tuple[Subgraph, ...]:
@@ -67,7 +71,11 @@ def extract(model: Network | Graph) -> Extraction:
     Programs of one key may name their placeholders differently (operands commuted); a subgraph's
     values are bound to the shared program's placeholders by their canonical order.
     """
-    graph = optimize(model.graph if isinstance(model, Network) else model)
+    optimised = optimize(model.graph if isinstance(model, Network) else model)
+    graph = split_concats(optimised)
+    scattered = _written_in_parts(graph)
+    if scattered:
+        graph = split_concats(optimised, scattered)
     views = _views(graph)
     on_host = host_calls(graph, views)
     calls: dict[CallKey | str, Subgraph | HostCall] = {}
@@ -85,7 +93,23 @@ def extract(model: Network | Graph) -> Extraction:
     uses = Counter(id(call.dag) for call in calls.values() if isinstance(call, Subgraph))
     tasks = tuple(WeightedTask(dag, uses[id(dag)]) for dag in programs.values())
     results = {result.name: views.get(result.value, result.value) for result in graph.results}
-    return Extraction(graph, tuple(calls.values()), tasks, results)
+    return Extraction(graph, tuple(calls.values()), tasks, results, parts(graph))
+
+
+def _written_in_parts(graph: Graph) -> frozenset[str]:
+    """Operands of concatenations whose own kernels write them through several stages' store maps.
+
+    Such a kernel knows its output as one flat buffer and cannot write it elsewhere.
+    """
+    joined = parts(graph)
+    groups = (group for group in fuse(graph) if group.root.output in joined)
+    return frozenset(
+        group.root.output for group in groups if _has_store_map(lower_group(graph, group).dag)
+    )
+
+
+def _has_store_map(dag: ComputeDAG) -> bool:
+    return any(t.op.store is not None for t in dag.outputs if isinstance(t.op, Compute))
 
 
 def _subgraph(

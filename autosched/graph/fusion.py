@@ -8,7 +8,7 @@
 2. What is left of element-wise, broadcast and injective nodes forms chains in the same way.
 3. Such a chain moves into the reduction that is its only reader.
 
-Nodes that are views (reshape) or opaque stay outside, or alone.
+Nodes that are views (reshape), joined in memory (concatenation) or opaque stay outside, or alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final
 
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.base import Pattern
-from autosched.graph.ops.shape import Reshape
+from autosched.graph.ops.shape import Concat, Reshape
 
 _EXIT: Final = -1  # the virtual node that reads all outputs
 
@@ -36,7 +36,10 @@ class FusedGroup:
 
 
 def fuse(graph: Graph) -> tuple[FusedGroup, ...]:
-    """Partition the nodes of ``graph``, except views, into groups in execution order."""
+    """Partition the nodes of ``graph`` into groups in execution order.
+
+    Views and concatenations compute nothing and are in no group.
+    """
     return _Fusion(graph).groups()
 
 
@@ -66,7 +69,7 @@ class _Fusion:
         for index in anchors:
             self._take_prologue(index)
         for index, node in enumerate(self._nodes):
-            if index not in self._group and not isinstance(node.op, Reshape):
+            if index not in self._group and not isinstance(node.op, Reshape | Concat):
                 self._group[index] = [index]
         # a group runs when the last of its nodes may run; that order is topological
         distinct = {id(members): members for members in self._group.values()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,6 +71,8 @@ class Wiring:
         constants: packed arrays by name.
         sizes: bytes of every value in memory that is no constant; a value without a size is an
             array that only host evaluations write and read.
+        parts: values that are written inside a larger value, with its name and their offset in
+            bytes; only the larger value is ever read.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Wiring:
     calls: tuple[Call | HostBinding, ...]
     constants: Arrays
     sizes: Mapping[str, int]
+    parts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
 
 def assemble(wiring: Wiring) -> tuple[Program, NDArray[np.uint8]]:
@@ -100,6 +103,8 @@ def assemble(wiring: Wiring) -> tuple[Program, NDArray[np.uint8]]:
     others = (name for name in lifetimes if name not in wiring.sizes)
     places |= {name: Place("host", number) for number, name in enumerate(others)}
     places |= {spec.name: Place("input", n) for n, spec in enumerate(wiring.inputs)}
+    for name, (whole, offset) in wiring.parts.items():
+        places[name] = replace(places[whole], offset=places[whole].offset + offset)
     steps = tuple(_step(number, call, places) for number, call in enumerate(wiring.calls))
     program = Program(
         name=wiring.name,
@@ -131,7 +136,12 @@ def _check_sizes(call: Call, wiring: Wiring) -> None:
         wanted = math.prod(argument.shape) * np.dtype(argument.dtype).itemsize
         constant = wiring.constants.get(name)
         found = wiring.sizes.get(name) if constant is None else constant.nbytes
-        if found is not None and found != wanted:
+        if name in wiring.parts:
+            whole, offset = wiring.parts[name]
+            fits = offset + wanted <= wiring.sizes[whole]
+        else:
+            fits = found is None or found == wanted
+        if not fits:
             raise AssemblyError(
                 f"{name!r} has {found} bytes, the kernel's argument {argument.name!r} {wanted}",
                 call.info.name,
@@ -160,6 +170,7 @@ def _lifetimes(wiring: Wiring) -> dict[str, tuple[int, int]]:
     """First and last step of every value; inputs and constants live elsewhere."""
     outside = {spec.name for spec in wiring.inputs} | set(wiring.constants)
     found: dict[str, tuple[int, int]] = {}
+    written: set[str] = set()
 
     def read(name: str, step: int, where: str) -> None:
         if name in outside:
@@ -172,9 +183,11 @@ def _lifetimes(wiring: Wiring) -> dict[str, tuple[int, int]]:
         for name in _read(call):
             read(name, number, call.info.name)
         for name in _written(call):
-            if name in found or name in outside:
+            if name in written or name in outside:
                 raise AssemblyError(f"value {name!r} is written twice", call.info.name)
-            found[name] = (number, number)
+            written.add(name)
+            home = wiring.parts[name][0] if name in wiring.parts else name
+            found[home] = (found[home][0] if home in found else number, number)
     for spec, name in wiring.outputs:
         read(name, len(wiring.calls), f"output {spec.name!r}")
     return found

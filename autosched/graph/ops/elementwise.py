@@ -155,7 +155,7 @@ def lower_cast(op: Cast, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, .
     return (elementwise.cast(inputs[0], op.dtype, name),)
 
 
-def lower_identity(op: Identity, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
+def lower_identity(op: Op, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
     """A copy; the passes remove it."""
     return (elementwise.map_elements(inputs[0], lambda value: value, name),)
 

@@ -48,6 +48,7 @@ from autosched.graph.ops.reduce import (
 from autosched.graph.ops.resample import Resample, Take, lower_resample, lower_take
 from autosched.graph.ops.shape import (
     Concat,
+    Copy,
     Pad,
     Reshape,
     Transpose,
@@ -88,6 +89,7 @@ LOWERINGS: Final[Mapping[type[Op], Lowering]] = {
     Reshape: lower_reshape,
     Transpose: lower_transpose,
     Concat: lower_concat,
+    Copy: lower_identity,
     Pad: lower_pad,
 }
 

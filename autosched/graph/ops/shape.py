@@ -58,7 +58,7 @@ class Transpose(Op):
 class Concat(Op):
     """Concatenation of one or more inputs along ``axis`` (non-negative).
 
-    Its kernel has a stage per input, all writing one buffer, so nothing can be fused after it.
+    In a network it needs no kernel: the inputs are computed in place.
     """
 
     pattern: ClassVar[Pattern] = Pattern.OPAQUE
@@ -76,6 +76,17 @@ class Concat(Op):
                 raise GraphError(f"cannot concatenate {first} and {value} along axis {axis}")
         total = sum(value.shape[axis] for value in inputs)
         return TensorType((*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Copy(Op):
+    """The input once more, elsewhere in memory; a kernel of its own."""
+
+    pattern: ClassVar[Pattern] = Pattern.OPAQUE
+
+    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
+        expect_inputs(self, inputs, 1)
+        return inputs[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,33 +11,17 @@ from autosched.graph.ir import Graph, Network, Value
 from autosched.graph.ops.conv import Conv2d
 from autosched.graph.ops.elementwise import Binary, Unary
 from autosched.graph.ops.matmul import Dense
-from autosched.graph.ops.shape import Concat, Reshape, Transpose
+from autosched.graph.ops.shape import Reshape, Transpose
 from autosched.graph.summary import summarize
-from sketch.interpret import interpret
 from sketch.tensor import Placeholder
-
-
-def _run(extraction: Extraction, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Execute the kernel calls one after another on flat buffers, as a runtime would."""
-    buffers = {**inputs, **extraction.graph.constants}
-    for call in extraction.subgraphs:
-        shapes = {tensor.name: tensor.shape for tensor in call.dag.inputs}
-        arrays = {
-            **{name: buffers[value].reshape(shapes[name]) for name, value in call.inputs.items()},
-            **call.constants,
-        }
-        buffers[call.output] = interpret(call.dag, arrays)[call.output_name]
-    return {
-        value.name: buffers[extraction.results[value.name]].reshape(value.shape)
-        for value in extraction.outputs
-    }
+from tests.extractions import run_kernels
 
 
 def _assert_same(model: Graph) -> Extraction:
     rng = np.random.default_rng(3)
     inputs = {v.name: rng.standard_normal(v.shape, dtype=np.float32) for v in model.inputs}
     extraction = extract(model)
-    values, expected = _run(extraction, inputs), evaluate(model, inputs)
+    values, expected = run_kernels(extraction, inputs), evaluate(model, inputs)
     assert values.keys() == expected.keys()
     for name, array in expected.items():
         assert values[name].shape == array.shape
@@ -112,15 +96,6 @@ def test_constant_outputs_need_no_kernel() -> None:
     extraction = _assert_same(builder.finish({"y": total}))
     assert extraction.subgraphs == ()
     assert extraction.results == {"y": "two"}
-
-
-def test_concat_writes_one_buffer_from_several_stages() -> None:
-    builder = GraphBuilder("concat")
-    x = builder.input(Value("x", (2, 3)))
-    y = builder.input(Value("y", (2, 5)))
-    total = builder.add(Concat(1), [builder.add(Unary("relu"), [x]), y], "joined")
-    extraction = _assert_same(builder.finish({"z": total}))
-    assert extraction.subgraphs[-1].output_name == "concat"
 
 
 def test_vgg_head_needs_no_transpose_of_maps() -> None:
