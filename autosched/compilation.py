@@ -199,14 +199,12 @@ def _kernel(
 
 def _build(number: int, item: Scheduled, output: str, strides: tuple[int, ...] | None) -> Kernel:
     from codegen.build import build
-    from codegen.passes.restride import restride
     from sketch.lower import lower
 
     label = re.sub(r"\W", "_", item.task.name)
     nest = lower(item.candidate.sketch, dict(item.candidate.values))
-    if strides is not None:
-        nest = restride(nest, output, strides)
-    return build(nest, item.task.target, f"k{number}_{label}")
+    apart = None if strides is None else {output: strides}
+    return build(nest, item.task.target, f"k{number}_{label}", apart)
 
 
 def _call(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from codegen.kernel import Kernel, argument_of
 from codegen.llvm.machine import emit_object, triple_of
@@ -11,6 +12,7 @@ from codegen.passes.clip import clip
 from codegen.passes.fuse import fuse
 from codegen.passes.legalize import legalize
 from codegen.passes.promote import promote
+from codegen.passes.restride import restride
 from codegen.passes.simplify import simplify
 from codegen.passes.specialize import specialize
 from sketch.loopnest import LoopNest
@@ -35,14 +37,21 @@ def symbol_of(name: str) -> str:
     return "k_" + re.sub(r"\W", "_", name)
 
 
-def build(nest: LoopNest, target: Target, symbol: str | None = None) -> Kernel:
-    """Compile an int nest for a CPU.
+def build(
+    nest: LoopNest,
+    target: Target,
+    symbol: str | None = None,
+    strides: Mapping[str, tuple[int, ...]] | None = None,
+) -> Kernel:
+    """Compile an int nest for a CPU; ``strides`` (in elements) of arguments that are not dense.
 
     Raises:
         CodegenError: the nest has no machine code on this target.
         TargetError: LLVM does not know the target.
     """
     label = symbol or symbol_of(nest.name)
+    for argument, steps in (strides or {}).items():
+        nest = restride(nest, argument, steps)
     module = emit(nest, target, label)
     return Kernel(
         name=nest.name,

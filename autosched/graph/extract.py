@@ -71,11 +71,8 @@ def extract(model: Network | Graph) -> Extraction:
     Programs of one key may name their placeholders differently (operands commuted); a subgraph's
     values are bound to the shared program's placeholders by their canonical order.
     """
-    optimised = optimize(model.graph if isinstance(model, Network) else model)
-    graph = split_concats(optimised)
-    scattered = _written_in_parts(graph)
-    if scattered:
-        graph = split_concats(optimised, scattered)
+    graph = optimize(model.graph if isinstance(model, Network) else model)
+    graph = split_concats(graph, _written_in_parts(graph))
     views = _views(graph)
     on_host = host_calls(graph, views)
     calls: dict[CallKey | str, Subgraph | HostCall] = {}

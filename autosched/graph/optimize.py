@@ -7,6 +7,7 @@ from autosched.graph.ir import Graph
 from autosched.graph.passes.batch_norm import fold_batch_norm
 from autosched.graph.passes.bias import fold_bias
 from autosched.graph.passes.clean_up import clean_up
+from autosched.graph.passes.concat import split_concats
 from autosched.graph.passes.constant_folding import fold_constants
 from autosched.graph.passes.dead_code import remove_dead_code
 from autosched.graph.passes.layout import to_channels_last
@@ -26,6 +27,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     clean_up,  # transposes that turned out to be views; operands of now equal shape
     fold_constants,
     remove_dead_code,
+    split_concats,
 )
 
 
