@@ -14,7 +14,7 @@ from autosched.graph.extract import extract
 from autosched.graph.ir import Graph, Network, Value
 from autosched.graph.ops.conv import Conv2d
 from autosched.graph.ops.elementwise import Binary, Unary
-from autosched.graph.ops.pooling import Pool2d
+from autosched.graph.ops.pooling import Pool
 from autosched.graph.ops.shape import Concat, Reshape
 from tests.extractions import run_kernels
 
@@ -49,7 +49,7 @@ def _every_kind_of_operand() -> Graph:
     net = _Net()
     constant = net.constant("c", net.rng.standard_normal((2, 2, 7, 7), dtype=np.float32))
     shared = net.relu(net.x)
-    pooled = net.add(Pool2d("max", (3, 3), (1, 1), (1,) * 4), [shared])
+    pooled = net.add(Pool("max", (3, 3), (1, 1), (1,) * 4), [shared])
     view = net.add(Reshape((2, 6, 7, 7)), [net.relu(net.add(Reshape((2, 294)), [net.x]))])
     operands = [net.x, constant, shared, pooled, view, pooled]
     joined = net.add(Concat(1), operands)
