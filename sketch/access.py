@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from sketch.dtypes import is_integer
 from sketch.expr import FLOAT_CALLS, Axis, Binary, Cast, Const, Expr, Load, Select, Unary, children
+from sketch.loopnest import UNBOUNDED
 from sketch.tensor import Compute, Operation, Placeholder, Tensor
 
 if TYPE_CHECKING:
@@ -152,14 +153,17 @@ def _affine_binary(op: str, lhs: AffineForm | None, rhs: AffineForm | None) -> A
 
 
 def index_interval(expr: Expr, box: Box | None = None) -> Interval | None:
-    """Inclusive bounds of an integer expression, exact where it is affine; None if unbounded.
+    """Inclusive bounds of an integer expression, exact where it is affine; None if unknown.
 
-    ``box``: inclusive bounds of axes that are narrower than their extents.
+    ``box``: inclusive bounds of axes that are narrower than their extents.  Data may be any number,
+    so an index made of them is bounded by what clamps it.
     """
     form = affine_index(expr)
     if form is not None:
         return interval_of(form, box)
     match expr:
+        case Load():
+            return -UNBOUNDED, UNBOUNDED
         case Cast(operand, dtype) if is_integer(dtype) and is_integer(operand.dtype):
             return index_interval(operand, box)
         case Unary("neg", operand, _):

@@ -1,6 +1,8 @@
-"""Proof that every affine read of a stage stays inside its tensor.
+"""Proof that every read of a stage at an affine index, or at one made of data, stays inside its
+tensor.
 
-A read may leave the tensor only under a select whose condition excludes exactly those points:
+Data must be clamped: ``table[maximum(minimum(index[i], n - 1), 0)]``.  A read at an affine index
+may leave the tensor only under a select whose condition excludes exactly those points:
 ``select(all_of(h - 1 >= 0, h - 1 < H), data[h - 1], 0)``.
 """
 
@@ -8,7 +10,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from sketch.access import AffineForm, Interval, add_forms, affine_index, axis_bounds, interval_of
+from sketch.access import (
+    AffineForm,
+    Interval,
+    add_forms,
+    affine_index,
+    axis_bounds,
+    index_interval,
+    interval_of,
+    walk,
+)
 from sketch.errors import ExpressionError
 from sketch.expr import Binary, Expr, Load, Select, Unary, children
 from sketch.tensor import Compute
@@ -118,6 +129,7 @@ class _Checker:
         ):
             form = affine_index(index)
             if form is None:
+                self._check_data(index, dimension, load)
                 continue
             low, high = _narrow(form, facts, interval_of(form, box))
             if low <= high and (low < 0 or high >= extent):
@@ -127,3 +139,15 @@ class _Checker:
                     f"stage {self._op.name}",
                     "guard the read: select(condition on the index, read, 0)",
                 )
+
+    def _check_data(self, index: Expr, dimension: int, load: Load) -> None:
+        """An index that is made of data must be clamped; what else is not affine is left alone."""
+        bounds = index_interval(index)
+        last = load.tensor.shape[dimension] - 1
+        clamped = bounds is not None and bounds[0] >= 0 and bounds[1] <= last
+        if not clamped and any(isinstance(node, Load) for node in walk(index)):
+            raise ExpressionError(
+                f"index {dimension} of {load.tensor.name} is data and may be any number",
+                f"stage {self._op.name}",
+                f"clamp it: maximum(minimum(index, {last}), 0)",
+            )

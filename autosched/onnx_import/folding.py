@@ -41,6 +41,9 @@ def fold_node(
         return None
     if node.op_type in ("Shape", "Size") and node.input[0] in types:
         return {node.output[0]: _shape_of(node, types[node.input[0]])}
+    if node.op_type == "EyeLike" and node.input[0] in types:
+        kind = types[node.input[0]]
+        arrays = {node.input[0]: np.zeros(kind.shape, kind.dtype)}
     given = [name for name in node.input if name]
     nested = any(attribute.type == onnx.AttributeProto.GRAPH for attribute in node.attribute)
     constant = node.op_type == "Constant"

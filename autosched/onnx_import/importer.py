@@ -102,12 +102,12 @@ class _Conversion:
             return
         if not known:
             raise UnsupportedError("")
-        extra = [name for name in node.output[1:] if name in self._read]
-        if extra:
-            raise UnsupportedError(f"its output {extra[0]!r} is used")
         IMPORTERS[node.op_type](
             Site(node, label, self._opset, _attributes(node), self._arrays, self.builder)
         )
+        for name in node.output[1:]:
+            if name in self._read and name not in self.builder.types:
+                raise UnsupportedError(f"its output {name!r} is used")
 
     def _reject(self, node: onnx.NodeProto, label: str, reason: str) -> None:
         operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type

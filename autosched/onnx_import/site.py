@@ -107,9 +107,10 @@ class Site:
         name = self.builder.unique(f"{self.label}.{op.kind}")
         return self.builder.add(op, inputs, name, name, (self.label,))
 
-    def emit(self, op: Op, inputs: Sequence[str]) -> None:
-        """Add the node that computes the ONNX node's first output."""
-        self.builder.add(op, inputs, self.node.output[0], self.label, (self.label,))
+    def emit(self, op: Op, inputs: Sequence[str], index: int = 0) -> None:
+        """Add the node that computes output ``index`` of the ONNX node."""
+        name = f"{self.label}.{index}" if index else self.label
+        self.builder.add(op, inputs, self.node.output[index], name, (self.label,))
 
 
 def checked_constant(name: str, array: NDArray[Any]) -> NDArray[Any]:

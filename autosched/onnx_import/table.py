@@ -11,7 +11,9 @@ from autosched.onnx_import.elementwise import (
     import_identity,
     import_leaky_relu,
 )
+from autosched.onnx_import.gather import IMPORT_GATHER
 from autosched.onnx_import.matmul import import_gemm, import_matmul
+from autosched.onnx_import.movement import IMPORT_MOVEMENT
 from autosched.onnx_import.norm import IMPORT_REDUCE, import_batch_norm, import_softmax
 from autosched.onnx_import.shape import (
     import_concat,
@@ -35,6 +37,8 @@ IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     **IMPORT_UNARY,
     **IMPORT_BINARY,
     **IMPORT_REDUCE,
+    **IMPORT_MOVEMENT,
+    **IMPORT_GATHER,
     "AveragePool": import_average_pool,
     "BatchNormalization": import_batch_norm,
     "Cast": import_cast,

@@ -62,9 +62,9 @@ def _converter(
         form = index_affine(expr, stage)
         if form is not None:
             return form
-        # An index that is data is only known to stay inside the tensor.
-        low, high = index_interval(expr) or (0, extent - 1)
-        return Quasi(rewrite(expr, leaf), low, high)
+        # Bounds matter as far as they say whether the index stays inside the tensor.
+        low, high = index_interval(expr) or (-1, extent)
+        return Quasi(rewrite(expr, leaf), max(low, -1), min(high, extent))
 
     return lambda expr: rewrite(expr, leaf)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sketch.dtypes import is_float
+from sketch.dtypes import BOOL, is_float
 from sketch.errors import ExpressionError
 from sketch.expr import Axis, Const, Expr, select
 from sketch.loopnest import row_major
@@ -116,19 +116,53 @@ def strided_slice(
     data: Tensor, start: Sequence[int], stop: Sequence[int], step: Sequence[int],
     name: str = "slice",
 ) -> Tensor:  # fmt: skip
-    """``data[start:stop:step]`` in every dimension, with 0 <= start < stop <= extent, step > 0."""
+    """``data[start:stop:step]`` in every dimension, not empty.
+
+    Either ``0 <= start < stop <= extent`` and ``step > 0``, or ``-1 <= stop < start < extent`` and
+    ``step < 0``.
+    """
     limits = list(zip(start, stop, step, data.shape, strict=True))
-    if any(not (0 <= a < b <= extent and s > 0) for a, b, s, extent in limits):
+    shape = [slice_extent(a, b, s) for a, b, s, _ in limits]
+    inner = all(0 <= a < extent and 0 <= a + (n - 1) * s < extent
+                for (a, _, s, extent), n in zip(limits, shape, strict=True))  # fmt: skip
+    if min(shape, default=1) < 1 or not inner:
         raise ExpressionError(
             f"slice {tuple(start)}:{tuple(stop)}:{tuple(step)} does not fit shape {data.shape}",
             f"stage {name}",
         )
-    shape = [-(-(b - a) // s) for a, b, s, _ in limits]
 
     def element(axes: tuple[Axis, ...]) -> Expr:
         return data[tuple(axis * s + a for axis, a, s in zip(axes, start, step, strict=True))]
 
     return stage(shape, element, name)
+
+
+def slice_extent(start: int, stop: int, step: int) -> int:
+    """How many indices ``start, start + step, ...`` lie before ``stop``."""
+    return -((start - stop) // step) if step else 0
+
+
+def triangle(data: Tensor, upper: bool, diagonal: int = 0, name: str = "triangle") -> Tensor:
+    """The upper (or lower) triangle of every matrix of ``data [..., n, m]``, zero elsewhere.
+
+    Element (i, j) is kept where ``j - i >= diagonal`` (``<=`` for the lower one).
+    """
+    if data.ndim < 2:
+        raise ExpressionError(f"needs a matrix, got shape {data.shape}", f"stage {name}")
+    zero = Const(_zero(data.dtype), data.dtype)
+
+    def element(axes: tuple[Axis, ...]) -> Expr:
+        column = axes[-1] - diagonal
+        keep = column >= axes[-2] if upper else column <= axes[-2]
+        return select(keep, data[axes], zero)
+
+    return stage(data.shape, element, name)
+
+
+def _zero(dtype: str) -> float | int | bool:
+    if dtype == BOOL:
+        return False
+    return 0.0 if is_float(dtype) else 0
 
 
 def concat(parts: Sequence[Tensor], axis: int, name: str = "concat") -> tuple[Tensor, ...]:

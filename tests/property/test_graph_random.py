@@ -10,7 +10,9 @@ from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.base import Op
 from autosched.graph.ops.conv import Conv2d
 from autosched.graph.ops.elementwise import Binary, Unary
+from autosched.graph.ops.gather import Gather, GatherElements
 from autosched.graph.ops.matmul import Dense
+from autosched.graph.ops.movement import Expand, Slice, Triangle
 from autosched.graph.ops.norm import BatchNorm
 from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import Reduce
@@ -50,6 +52,10 @@ class _Generator:
     def weight(self, *shape: int) -> str:
         array = self.rng.uniform(-1, 1, shape).astype(np.float32)
         return self.builder.constant(self.builder.unique("w"), array)
+
+    def indices(self, *shape: int) -> str:
+        array = self.rng.integers(-7, 7, tuple(int(n) for n in shape))
+        return self.builder.constant(self.builder.unique("indices"), np.asarray(array))
 
     def add(self, op: Op, *inputs: str) -> None:
         self.values.append(self.builder.add(op, inputs))
@@ -141,10 +147,70 @@ def _move(g: _Generator) -> None:
             g.add(Reshape(tuple(reversed(g.shape(data)))), data)
 
 
-_MAKERS = (_conv, _conv, _norm, _pool, _unary, _unary, _binary, _binary, _dense, _reduce, _move)
+def _pick_elements(g: _Generator) -> None:
+    """Slices, repetitions, triangles and gathers at indices that may be out of range."""
+    data = g.pick()
+    shape = g.shape(data)
+    rank = len(shape)
+    axis = int(g.rng.integers(rank)) if rank else 0
+    match int(g.rng.integers(5)):
+        case 0 if rank:
+            bounds = [_random_bounds(g, extent) for extent in shape]
+            g.add(Slice(*(tuple(part) for part in zip(*bounds, strict=True))), data)
+        case 1:
+            g.add(Expand((int(g.rng.integers(1, 3)), *shape)), data)
+        case 2 if rank >= 2:
+            g.add(Triangle(bool(g.rng.random() < 0.5), int(g.rng.integers(-2, 3))), data)
+        case 3 if rank:
+            g.add(Gather(axis), data, g.indices(*g.rng.integers(1, 4, g.rng.integers(0, 3))))
+        case 4 if rank:
+            g.add(GatherElements(axis), data, g.indices(*shape))
 
 
-@pytest.mark.parametrize("seed", range(40))
+def _random_bounds(g: _Generator, extent: int) -> tuple[int, int, int]:
+    first, last = sorted(int(n) for n in g.rng.integers(0, extent, 2))
+    step = int(g.rng.integers(1, 3))
+    return (first, last + 1, step) if g.rng.random() < 0.7 else (last, first - 1, -step)
+
+
+def _channels(g: _Generator) -> None:
+    """Channel shuffles, and the halves of a split joined the other way round."""
+    data = g.pick(4)
+    shape = g.shape(data)
+    if len(shape) == 4 and shape[1] % 2 == 0:
+        batch, channels, height, width = shape
+        if g.rng.random() < 0.5:
+            halves = g.builder.add(Reshape((batch, 2, channels // 2, height, width)), [data])
+            swapped = g.builder.add(Transpose((0, 2, 1, 3, 4)), [halves])
+            g.add(Reshape(shape), swapped)
+        else:
+            low, high = (
+                g.builder.add(
+                    Slice((0, c, 0, 0), (batch, c + channels // 2, height, width), (1,) * 4), [data]
+                )
+                for c in (0, channels // 2)
+            )
+            g.add(Concat(1), high, low)
+
+
+_MAKERS = (
+    _conv,
+    _conv,
+    _norm,
+    _pool,
+    _unary,
+    _unary,
+    _binary,
+    _binary,
+    _dense,
+    _reduce,
+    _move,
+    _pick_elements,
+    _channels,
+)
+
+
+@pytest.mark.parametrize("seed", range(60))
 def test_kernels_compute_the_graph(seed: int) -> None:
     graph = _Generator(seed).graph()
     rng = np.random.default_rng(seed)

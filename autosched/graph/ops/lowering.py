@@ -22,7 +22,27 @@ from autosched.graph.ops.elementwise import (
     lower_leaky_relu,
     lower_unary,
 )
+from autosched.graph.ops.gather import (
+    Gather,
+    GatherElements,
+    GatherPoints,
+    OneHot,
+    ReverseSequence,
+    lower_gather,
+    lower_gather_elements,
+    lower_gather_points,
+    lower_one_hot,
+    lower_reverse_sequence,
+)
 from autosched.graph.ops.matmul import Dense, MatMul, lower_dense, lower_matmul
+from autosched.graph.ops.movement import (
+    Expand,
+    Slice,
+    Triangle,
+    lower_expand,
+    lower_slice,
+    lower_triangle,
+)
 from autosched.graph.ops.norm import (
     BatchNorm,
     LocalResponseNorm,
@@ -91,6 +111,14 @@ LOWERINGS: Final[Mapping[type[Op], Lowering]] = {
     Concat: lower_concat,
     Copy: lower_identity,
     Pad: lower_pad,
+    Slice: lower_slice,
+    Expand: lower_expand,
+    Triangle: lower_triangle,
+    Gather: lower_gather,
+    GatherElements: lower_gather_elements,
+    GatherPoints: lower_gather_points,
+    OneHot: lower_one_hot,
+    ReverseSequence: lower_reverse_sequence,
 }
 
 

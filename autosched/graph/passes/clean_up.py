@@ -13,6 +13,7 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Result
 from autosched.graph.ops.base import Op, TensorType
 from autosched.graph.ops.elementwise import Cast, Clip, Identity, Unary
+from autosched.graph.ops.movement import Expand, Slice
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 
 
@@ -49,7 +50,7 @@ def is_no_op(op: Op, source: TensorType, target: TensorType) -> bool:
     match op:
         case Identity():
             return True
-        case Cast() | Reshape():
+        case Cast() | Reshape() | Expand():
             return source == target
         case Transpose(permutation):
             return permutation == tuple(range(len(permutation)))
@@ -57,6 +58,8 @@ def is_no_op(op: Op, source: TensorType, target: TensorType) -> bool:
             return not any((*low, *high))
         case Clip(low, high):
             return (low is None or low == -inf) and (high is None or high == inf)
+        case Slice(_, _, step):
+            return source == target and min(step, default=1) > 0
         case Concat():
             return source == target  # extents are positive, so there is one operand
         case _:

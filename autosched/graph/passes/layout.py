@@ -19,9 +19,8 @@ import numpy as np
 
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Node, Result
-from autosched.graph.ops.base import Op, Shape
+from autosched.graph.ops.base import Op, Pattern, Shape
 from autosched.graph.ops.conv import Conv2d
-from autosched.graph.ops.elementwise import Binary, Cast, Clip, Identity, LeakyRelu, Unary
 from autosched.graph.ops.host import HostOp
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.norm import BatchNorm
@@ -30,6 +29,7 @@ from autosched.graph.ops.reduce import ArgReduce, Reduce
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
 from autosched.graph.passes.clean_up import keeps_memory_order
 from autosched.graph.passes.permuted import on_permuted
+from autosched.graph.passes.regroup import regroup
 
 Permutation = tuple[int, ...]
 
@@ -84,15 +84,14 @@ class _Sweep:
                 self._channels_last(node, [])
             case BatchNorm(layout="NCHW") if self._rank(node.inputs[0]) >= 3:
                 self._channels_last(node, [self._plain(name) for name in node.inputs[1:]])
-            case Unary() | Clip() | LeakyRelu() | Cast() | Identity():
-                stored = self._of(node.inputs[0])
-                self._emit(node, [stored.value], stored.permutation)
-            case Binary() | Concat():
+            case Concat():
                 self._several(node)
             case Transpose(permutation):
                 stored = self._of(node.inputs[0])
                 owed = tuple(stored.permutation[axis] for axis in permutation)
                 self._stored[node.output] = Stored(stored.value, owed)
+            case op if op.pattern <= Pattern.BROADCAST:
+                self._several(node)
             case _:
                 self._one_input(node)
 
@@ -121,7 +120,7 @@ class _Sweep:
         self._emit(node, [data, *others], owed, replace(op, layout="NHWC"))
 
     def _several(self, node: Node) -> None:
-        """Binary operators and concatenations: all operands adopt the cheapest common debt."""
+        """Element by element, and concatenations: all operands adopt the cheapest common debt."""
         rank = self._rank(node.output)
         plain = tuple(range(rank))
         debts = {self._of(name).permutation: None for name in node.inputs}
@@ -173,7 +172,12 @@ class _Sweep:
             self._flattened[node.output] = self._graph.types[node.inputs[0]].shape[1:]
             self._emit(node, [stored.value])
         else:
-            self._emit(node, [self._plain(node.inputs[0])])
+            before = self._graph.types[node.inputs[0]].shape
+            plan = regroup(stored.permutation, before, shape)
+            value = stored.value
+            if not keeps_memory_order(plan.order, source):
+                value = self._transposed_value(value, plan.order)
+            self._emit(node, [value], plan.owed, Reshape(plan.shape))
 
     def _is_flatten_before_dense(self, node: Node, stored: Stored) -> bool:
         """Whether only dense layers of constant weight see the order of the flattened elements."""

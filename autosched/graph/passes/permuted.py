@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from autosched.graph.ops.base import Op
+from autosched.graph.ops.movement import Expand, Slice
 from autosched.graph.ops.norm import LocalResponseNorm, Normalize
 from autosched.graph.ops.reduce import Cumulative
 from autosched.graph.ops.resample import Resample, Take
@@ -28,5 +29,10 @@ def on_permuted(op: Op, owed: Sequence[int]) -> Op | None:
         case Pad(low, high, value):
             back = np.argsort(owed).tolist()
             return Pad(tuple(low[d] for d in back), tuple(high[d] for d in back), value)
+        case Slice(start, stop, step):
+            back = np.argsort(owed).tolist()
+            return Slice(*(tuple(bound[d] for d in back) for bound in (start, stop, step)))
+        case Expand(shape) if len(shape) == len(owed):
+            return Expand(tuple(shape[d] for d in np.argsort(owed).tolist()))
         case _:
             return None

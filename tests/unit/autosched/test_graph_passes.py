@@ -12,6 +12,7 @@ from autosched.graph.ops.base import Op, Shape
 from autosched.graph.ops.conv import Conv2d
 from autosched.graph.ops.elementwise import Binary, Cast, Clip, Identity, Unary
 from autosched.graph.ops.matmul import Dense, MatMul
+from autosched.graph.ops.movement import Expand, Slice
 from autosched.graph.ops.norm import BatchNorm
 from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import Reduce
@@ -26,6 +27,7 @@ from autosched.graph.passes.dead_code import remove_dead_code
 from autosched.graph.passes.layout import to_channels_last
 from autosched.graph.passes.matmul import matmul_to_dense
 from autosched.graph.passes.padding import fold_padding
+from autosched.graph.passes.regroup import regroup
 
 NCHW_TO_NHWC, NHWC_TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 
@@ -305,3 +307,89 @@ def test_layout_shares_a_transpose_between_readers() -> None:
     net = _Net((2, 4, 6, 5))
     graph = net.finish({"a": net.conv(net.x, 4), "b": net.conv(net.x, 3)})
     assert _kinds(to_channels_last(graph)).count("transpose") == 3  # x once, both outputs
+
+
+def _layer_after(net: _Net, value: str) -> Graph:
+    """A convolution on ``value``, so that leaving channels-last would show."""
+    return net.finish({"y": net.conv(value, 3)})
+
+
+def _channel_shuffle(net: _Net) -> str:
+    split = net.add(Reshape((2, 2, 3, 6, 5)), [net.conv(net.x, 6)])
+    return net.add(Reshape((2, 6, 6, 5)), [net.add(Transpose((0, 2, 1, 3, 4)), [split])])
+
+
+def _depth_to_space(net: _Net) -> str:
+    split = net.add(Reshape((2, 2, 2, 3, 6, 5)), [net.conv(net.x, 12)])
+    return net.add(Reshape((2, 3, 12, 10)), [net.add(Transpose((0, 3, 4, 1, 5, 2)), [split])])
+
+
+def _split_and_join(net: _Net) -> str:
+    data = net.conv(net.x, 6)
+    halves = [
+        net.add(Slice((0, first, 0, 0), (2, first + 3, 6, 5), (1, 1, 1, 1)), [data])
+        for first in (0, 3)
+    ]
+    return net.add(Concat(1), [net.unary(halves[1]), halves[0]])
+
+
+def _flip_columns(net: _Net) -> str:
+    return net.add(Slice((0, 5, 0, 4), (2, -1, 6, -1), (1, -2, 1, -1)), [net.conv(net.x, 6)])
+
+
+def _expand_maps(net: _Net) -> str:
+    pooled = net.add(GlobalPool("avg"), [net.conv(net.x, 6)])
+    return net.add(Expand((2, 6, 4, 5)), [pooled])
+
+
+@pytest.mark.parametrize(
+    ("build", "moves"),
+    [
+        (_channel_shuffle, 1),
+        (_depth_to_space, 1),
+        (_split_and_join, 0),
+        (_flip_columns, 0),
+        (_expand_maps, 0),
+    ],
+)
+def test_moved_elements_stay_channels_last(build: Callable[[_Net], str], moves: int) -> None:
+    """Between two convolutions no more is transposed than the operator itself asks for."""
+    net = _Net((2, 4, 6, 5))
+    graph = _layer_after(net, build(net))
+    edges = 2  # the model's own input and output are NCHW
+    assert _kinds(optimize(graph)).count("transpose") == edges + moves
+    _assert_close(_values(optimize(graph)), _values(graph), "optimized")
+
+
+def test_spatial_positions_become_a_sequence_without_moving() -> None:
+    net = _Net((2, 4, 6, 5))
+    flat = net.add(Reshape((2, 6, 30)), [net.conv(net.x, 6)])
+    tokens = net.add(Transpose((0, 2, 1)), [flat])
+    graph = net.finish({"y": net.add(MatMul(), [tokens, net.random(6, 3)])})
+    assert _kinds(optimize(graph)).count("transpose") == 1  # of the input
+    _assert_close(_values(optimize(graph)), _values(graph), "optimized")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_regrouping_reshapes_any_stored_order(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    after = tuple(int(n) for n in rng.choice([1, 1, 2, 3, 4], rng.integers(1, 6)))
+    before = _merged(after, rng)
+    value = rng.standard_normal(before)
+    for source, target in ((value, after), (value.reshape(after), before)):
+        order = tuple(int(d) for d in rng.permutation(source.ndim))
+        kept = source.transpose(np.argsort(order)) if source.ndim else source
+        plan = regroup(order, source.shape, target)
+        result = kept.transpose(plan.order).reshape(plan.shape).transpose(plan.owed)
+        np.testing.assert_array_equal(result, source.reshape(target))
+
+
+def _merged(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[int, ...]:
+    """``shape`` with some neighbours merged."""
+    result = [1]
+    for extent in shape:
+        if rng.random() < 0.5:
+            result[-1] *= extent
+        else:
+            result.append(extent)
+    return tuple(result)

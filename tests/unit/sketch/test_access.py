@@ -4,6 +4,7 @@ import pytest
 
 from sketch import access, reducers
 from sketch.expr import Axis, all_of, as_expr, cast, maximum, minimum, select, unary
+from sketch.loopnest import UNBOUNDED
 from sketch.operators import broadcast, elementwise, pooling
 from sketch.operators.conv import conv2d
 from sketch.operators.layout import reshape, transpose
@@ -71,7 +72,8 @@ def test_index_interval(build, bounds):
 def test_index_interval_in_a_box_and_of_a_load():
     assert access.index_interval(2 * I + J, {I: (3, 4)}) == (6, 11)
     table = placeholder((8,), "int64", "table")
-    assert access.index_interval(table[I]) is None
+    assert access.index_interval(table[I]) == (-UNBOUNDED, UNBOUNDED)
+    assert access.index_interval(maximum(minimum(table[I] + 3, 7), 0)) == (0, 7)
     assert access.index_interval(table[I] % 6) == (0, 5)
 
 

@@ -9,7 +9,7 @@ import pytest
 from sketch import reducers, stage_values
 from sketch.dag import ComputeDAG
 from sketch.errors import ExpressionError
-from sketch.expr import Const, Reducer, Var, cast, equal, maximum, select, unary
+from sketch.expr import Const, Reducer, Var, cast, equal, maximum, minimum, select, unary
 from sketch.interpret import interpret
 from sketch.operators import reduction
 from sketch.operators.conv import conv2d
@@ -143,9 +143,16 @@ def test_select_does_not_read_out_of_bounds():
 
 def test_gather_through_a_table():
     a, table = placeholder((5,), name="a"), placeholder((3,), "int64", "table")
-    dag = ComputeDAG([compute((3,), lambda i: a[table[i]] * 2.0, name="s")])
-    result = one(dag, {"a": np.arange(5.0), "table": np.array([4, 0, 2])})
+    dag = ComputeDAG([compute((3,), lambda i: a[maximum(minimum(table[i], 4), 0)] * 2.0, name="s")])
+    result = one(dag, {"a": np.arange(5.0), "table": np.array([4, -7, 2])})
     assert result.tolist() == [8, 0, 4]
+
+
+@pytest.mark.parametrize("index", [lambda x: x, lambda x: minimum(x, 4), lambda x: x % 6])
+def test_an_index_that_is_data_must_be_clamped(index):
+    a, table = placeholder((5,), name="a"), placeholder((3,), "int64", "table")
+    with pytest.raises(ExpressionError, match=r"is data .*clamp it: maximum\(minimum"):
+        ComputeDAG([compute((3,), lambda i: a[index(table[i])], name="s")])
 
 
 def test_padded_tap_is_not_multiplied(rng):

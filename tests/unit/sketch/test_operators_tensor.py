@@ -162,8 +162,11 @@ def test_strided_slice(rng):
     data = placeholder((7, 8), name="data")
     (result,), inputs = run(layout.strided_slice(data, (1, 0), (7, 8), (2, 3)), rng)
     assert np.array_equal(result, inputs["data"][1:7:2, 0:8:3])
-    with pytest.raises(ExpressionError, match="does not fit"):
-        layout.strided_slice(data, (0, 0), (8, 8), (1, 1))
+    (result,), inputs = run(layout.strided_slice(data, (6, 5), (-1, 1), (-1, -3)), rng)
+    assert np.array_equal(result, inputs["data"][::-1, 5:1:-3])
+    for bad in [((0, 0), (8, 8), (1, 1)), ((0, 0), (7, 0), (1, 1)), ((0, 0), (7, 8), (1, -1))]:
+        with pytest.raises(ExpressionError, match="does not fit"):
+            layout.strided_slice(data, *bad)
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])

@@ -1,0 +1,72 @@
+"""Reshaping a value that is stored in another order, with as little movement as possible.
+
+A reshape splits dimensions and merges neighbours.  A dimension that is only split can be split
+where it lies; dimensions that are merged must lie next to each other, in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autosched.graph.ops.base import Shape
+
+Permutation = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Regrouping:
+    """``reshape(transpose(stored, order), shape)`` is the reshaped value, still owing ``owed``."""
+
+    order: Permutation
+    shape: Shape
+    owed: Permutation
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A shortest run of dimensions before and after, with one product of extents."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+def regroup(owed: Permutation, before: Shape, after: Shape) -> Regrouping:
+    """How to reshape a value from ``before`` to ``after`` that is ``transpose(stored, owed)``.
+
+    Groups of dimensions stay in the order in which their first dimension is stored.
+    """
+
+    def place(group: _Group) -> tuple[bool, int]:
+        wide = [owed[d] for d in group.before if before[d] > 1] or [owed[d] for d in group.before]
+        return not wide, min(wide, default=0)
+
+    groups = sorted(_groups(before, after), key=place)
+    order = tuple(owed[d] for group in groups for d in group.before)
+    targets = [d for group in groups for d in group.after]
+    position = {d: index for index, d in enumerate(targets)}
+    return Regrouping(
+        order,
+        tuple(after[d] for d in targets),
+        tuple(position[d] for d in range(len(after))),
+    )
+
+
+def _groups(before: Sequence[int], after: Sequence[int]) -> list[_Group]:
+    groups: list[_Group] = []
+    start, end = 0, 0
+    while start < len(before):
+        taken, stop = start + 1, end
+        old, new = before[start], 1
+        while old != new:
+            if new < old:
+                new *= after[stop]
+                stop += 1
+            else:
+                old *= before[taken]
+                taken += 1
+        groups.append(_Group(tuple(range(start, taken)), tuple(range(end, stop))))
+        start, end = taken, stop
+    if end < len(after):  # extents of 1 at the end
+        groups.append(_Group((), tuple(range(end, len(after)))))
+    return groups
