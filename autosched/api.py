@@ -72,18 +72,16 @@ def compile(
         net: from ``from_onnx`` or ``zoo.build``.
         target: a name that ``Target`` knows, or a target.
         log: records of tuning.  A task without a record for this target gets the schedule that
-            the draft model predicts to be fastest; ``Module.summary`` says which.  A log that does
-            not exist is empty.
+            the draft model predicts to be fastest: ``Module.untuned`` and a warning say which, and
+            others which records could not be used.  A log that does not exist is empty.
         threads: worker threads, instead of the target's.
 
     Raises:
         AutoschedError: NaN weights, an unreadable log, an unknown target.
     """
-    from autosched.compilation import compile_network
-    from autosched.records.log import RecordLog
+    from autosched.compilation import contents_from_log, link
 
-    records = RecordLog(log).read().records if log is not None else ()
-    return compile_network(net, resolve_target(target, threads), records)
+    return link(*contents_from_log(net, resolve_target(target, threads), log))
 
 
 def load(path: PathText) -> Module:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -14,9 +15,14 @@ from autosched.graph.extract import Extraction, extract
 from autosched.graph.host_call import HostCall
 from autosched.graph.subgraph import Subgraph
 from autosched.measure.result import CacheState
+from autosched.notices import notify
+from autosched.records.best import target_warnings
+from autosched.records.log import RecordLog
+from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import Call, HostBinding, Wiring, assemble, check_no_nan
 from autosched.runtime.module import Module
 from autosched.runtime.program import Program, StepInfo, TensorSpec
+from autosched.runtime.untuned import untuned_notice
 from autosched.search.recall import best_of
 from autosched.task import Candidate, Task
 from sketch.dtypes import size_of
@@ -97,15 +103,39 @@ def extract_checked(network: Network) -> Extraction:
 
 def compile_network(network: Network, target: Target, records: Sequence[Record] = ()) -> Module:
     """Compile ``network`` for ``target`` with the best of ``records``, where they have any."""
+    return link(*network_contents(network, target, records))
+
+
+def contents_from_log(
+    network: Network, target: Target, log: str | PathLike[str] | None
+) -> Contents:
+    """``network_contents`` with the records of a log, if one is given.
+
+    Warns of lines that cannot be read, of records of other targets, of records that do not replay,
+    and of tasks that are left without a record.
+    """
+    if log is None:
+        return network_contents(network, target)
+    found = RecordLog(log).read()
+    notify(found.warnings)
+    contents = network_contents(network, target, found.records)
+    untuned = untuned_notice(contents[0])
+    if untuned:
+        notify((*target_warnings(found.records, target), untuned))
+    return contents
+
+
+def network_contents(network: Network, target: Target, records: Sequence[Record] = ()) -> Contents:
+    """All that a compiled network consists of, for any CPU; nothing is loaded."""
     extraction = extract_checked(network)
     state = cache_state_of(extraction, target)
     scheduled = schedule(network_tasks(extraction, target), records, state)
-    return build_module(network.name, extraction, scheduled, target)
+    return build_contents(network.name, extraction, scheduled, target)
 
 
-def build_module(
+def build_contents(
     name: str, extraction: Extraction, scheduled: Sequence[Scheduled], target: Target
-) -> Module:
+) -> Contents:
     """Machine code for every task, wired as ``extraction`` says."""
     by_dag = {id(item.task.dag): item for item in scheduled}
     kernels: dict[_KernelKey, Kernel] = {}
@@ -144,7 +174,7 @@ def build_module(
     program, packed = assemble(wiring)
     objects = {kernel.symbol: kernel.object_code for kernel in kernels.values()}
     payloads = {call.name: call.function.payload for call in extraction.host_calls}
-    return link(program, packed, objects | {_DRIVER: _driver(target)}, payloads)
+    return program, packed, objects | {_DRIVER: _driver(target)}, payloads
 
 
 def link(

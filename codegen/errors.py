@@ -5,3 +5,7 @@ from sketch.errors import AutoschedError
 
 class CodegenError(AutoschedError):
     """A loop nest cannot be turned into code."""
+
+
+class ObjectFileError(AutoschedError):
+    """Machine code is not in the form of object files that this release reads."""

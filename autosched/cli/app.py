@@ -1,6 +1,7 @@
 """Parsing, dispatch, and what becomes of errors.
 
 Exit codes: 0 done, 1 an error of ours (one line on stderr), 2 wrong usage, 130 interrupted.
+Warnings are lines on stderr, too; what a command was asked for goes to stdout.
 """
 
 from __future__ import annotations
@@ -8,12 +9,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
-from typing import Final
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
 
 import autosched
 from autosched.cli import bench, compile, profile, records, summary, tune
 from autosched.cli.command import Command, add_command
+from autosched.notices import AutoschedWarning
 from sketch.errors import AutoschedError
 
 COMMANDS: Final[tuple[Command, ...]] = (
@@ -33,6 +37,9 @@ a first session:
   autosched tune model.onnx --budget 1h                          your own model
 
 `autosched COMMAND --help` explains a command, with examples.
+
+exit codes:
+  0 done    1 an error, told in one line on stderr    2 wrong usage    130 interrupted (Ctrl-C)
 """
 
 OK: Final = 0
@@ -55,11 +62,32 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+@contextmanager
+def _plain_warnings(quiet: bool) -> Iterator[None]:
+    """Our own warnings as lines on stderr, each text once; none of them when ``quiet``."""
+    others, seen = warnings.showwarning, set()
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if not issubclass(category, AutoschedWarning):
+            others(message, category, *place, **more)
+            return
+        text = " ".join(str(message).split())
+        if not quiet and text not in seen:
+            print(f"autosched: warning: {text}", file=sys.stderr)
+        seen.add(text)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", AutoschedWarning)
+        warnings.showwarning = show
+        yield
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code (wrong usage exits with 2 by itself)."""
     args = make_parser().parse_args(argv)
     try:
-        args.run(args)
+        with _plain_warnings(args.quiet):
+            args.run(args)
         sys.stdout.flush()
     except AutoschedError as error:
         print(f"autosched: {' '.join(str(error).split())}", file=sys.stderr)

@@ -12,6 +12,7 @@ from autosched.cli.command import (
     add_model,
     open_module,
     positive_int,
+    say,
     write_json,
 )
 
@@ -36,8 +37,7 @@ def _run(args: argparse.Namespace) -> None:
     if args.pin:
         module.pin_threads()
     result = module.benchmark(repeats=args.repeats)
-    if args.json != "-":
-        print(result)
+    say(args, result)
     write_json(args.json, result.to_json())
 
 

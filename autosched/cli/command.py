@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,11 +55,12 @@ def add_command(commands: Any, command: Command) -> None:
     )
     command.arguments(parser)
     if command.run is not None:
+        parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
         parser.set_defaults(run=command.run)
 
 
 def add_model(parser: Parser, compiled: bool = True) -> None:
-    """MODEL, --target, --threads."""
+    """MODEL, --target, --threads, --shape."""
     kinds = "a network of the zoo (resnet-18, ...) or the path of an .onnx file"
     extra = ", or of an .asd file that `autosched compile` wrote" if compiled else ""
     parser.add_argument("model", metavar="MODEL", help=kinds + extra)
@@ -70,6 +71,10 @@ def add_model(parser: Parser, compiled: bool = True) -> None:
     parser.add_argument(
         "--threads", type=positive_int, metavar="N",
         help="worker threads (default: one for each CPU)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--shape", dest="shapes", type=named_shape, action="append", metavar="INPUT=1,3,224,224",
+        help="shape of an input that an .onnx file leaves open; once for each such input",
     )  # fmt: skip
 
 
@@ -94,14 +99,32 @@ def positive_int(text: str) -> int:
     return value
 
 
-def open_network(model: str) -> Network:
-    """The network that MODEL names."""
+def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """An argparse type: ``data=1,3,224,224`` or ``data=1x3x224x224``."""
+    name, _, extents = text.rpartition("=")
+    if not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form INPUT=1,3,224,224")
+    return name, tuple(positive_int(extent) for extent in extents.replace("x", ",").split(","))
+
+
+def say(args: argparse.Namespace, text: object) -> None:
+    """Print a result for people: not with --quiet, nor into JSON on stdout."""
+    if not args.quiet and getattr(args, "json", None) != "-":
+        print(text)
+
+
+def open_network(
+    model: str, shapes: Sequence[tuple[str, tuple[int, ...]]] | None = None
+) -> Network:
+    """The network that MODEL and --shape name."""
     if model.endswith(".onnx") or Path(model).is_file():
         from autosched.api import from_onnx
 
-        return from_onnx(model)
+        return from_onnx(model, dict(shapes) if shapes else None)
     from autosched.zoo import build
 
+    if shapes:
+        raise UsageError("--shape is for .onnx files", model, "leave it out")
     return build(model)
 
 
@@ -109,15 +132,28 @@ def open_module(args: argparse.Namespace) -> Module:
     """The compiled module that MODEL, --target, --threads and --log name."""
     from autosched import api
 
-    if args.log is not None and not Path(args.log).is_file():
-        raise UsageError("the log does not exist", args.log, "leave --log out, or tune first")
-    if not args.model.endswith(".asd"):
-        return api.compile(open_network(args.model), args.target, args.log, args.threads)
-    if args.log is not None or args.threads is not None:
+    if args.model.endswith(".asd"):
+        check_compiled(args)
+        return api.load(args.model)
+    check_log(args.log)
+    network = open_network(args.model, args.shapes)
+    return api.compile(network, args.target, args.log, args.threads)
+
+
+def check_log(log: str | None) -> None:
+    """Raise UsageError when a log is named that does not exist."""
+    if log is not None and not Path(log).is_file():
+        raise UsageError("the log does not exist", log, "leave --log out, or tune first")
+
+
+def check_compiled(args: argparse.Namespace) -> None:
+    """Raise UsageError when options are given that a compiled module has fixed already."""
+    if args.log is not None or args.threads is not None or args.shapes:
         raise UsageError(
-            "--log and --threads are fixed in a compiled module", args.model, "leave them out"
+            "--log, --threads and --shape are fixed in a compiled module",
+            args.model,
+            "leave them out",
         )
-    return api.load(args.model)
 
 
 def write_json(path: str | None, value: Any) -> None:

@@ -13,6 +13,7 @@ from autosched.cli.command import (
     add_model,
     open_module,
     positive_int,
+    say,
     write_json,
 )
 
@@ -33,8 +34,7 @@ def _arguments(parser: Parser) -> None:
 
 def _run(args: argparse.Namespace) -> None:
     profile = open_module(args).profile(repeats=args.repeats)
-    if args.json != "-":
-        print(profile)
+    say(args, profile)
     if args.csv is not None:
         try:
             profile.to_csv(args.csv)

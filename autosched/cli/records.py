@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autosched.cli.command import Command, Parser, add_command, positive_int
+from autosched.cli.command import Command, Parser, add_command, positive_int, say
+from autosched.notices import notify
 
 if TYPE_CHECKING:
     from autosched.records.log import RecordSet
@@ -28,13 +28,8 @@ def _read(paths: Sequence[str]) -> RecordSet:
     from autosched.records.merge import read_all
 
     found = read_all(paths)
-    _warn(found.warnings)
+    notify(found.warnings)
     return found
-
-
-def _warn(warnings: Iterable[str]) -> None:
-    for line in warnings:
-        print(f"autosched: warning: {line}", file=sys.stderr)
 
 
 def _log_argument(parser: Parser) -> None:
@@ -57,7 +52,7 @@ def _stats(args: argparse.Namespace) -> None:
         for item in stats(_read(args.logs).records)
     ]
     header = ("task", "target/threads", "trials", "best us", "variant", "failures")
-    print(render_table(header, rows, left=(0, 1, 4, 5)))
+    say(args, render_table(header, rows, left=(0, 1, 4, 5)))
 
 
 def _best(args: argparse.Namespace) -> None:
@@ -70,11 +65,11 @@ def _best(args: argparse.Namespace) -> None:
     for (task, arch, threads), group in groups.items():
         ranked = rank(group)
         if not ranked:
-            print(f"{task} on {arch}/{threads}: no success in {len(group)} trials")
+            say(args, f"{task} on {arch}/{threads}: no success in {len(group)} trials")
             continue
         seconds, record = ranked[0]
-        print(f"{task} on {arch}/{threads}: {seconds * 1e6:.1f} us, {record.variant}")
-        print("  " + ", ".join(f"{name}={value}" for name, value in record.decisions.items()))
+        say(args, f"{task} on {arch}/{threads}: {seconds * 1e6:.1f} us, {record.variant}")
+        say(args, "  " + ", ".join(f"{name}={value}" for name, value in record.decisions.items()))
 
 
 def _merge_arguments(parser: Parser) -> None:
@@ -85,7 +80,7 @@ def _merge_arguments(parser: Parser) -> None:
 def _merge(args: argparse.Namespace) -> None:
     from autosched.records.merge import merge
 
-    _report_written(merge(args.logs, args.output), args.output)
+    _report_written(args, merge(args.logs, args.output), args.output)
 
 
 def _prune_arguments(parser: Parser) -> None:
@@ -99,7 +94,7 @@ def _prune(args: argparse.Namespace) -> None:
     from autosched.records.merge import merge
 
     output = args.output or args.log
-    _report_written(merge([args.log], output, keep=args.keep), output)
+    _report_written(args, merge([args.log], output, keep=args.keep), output)
 
 
 def _distill_arguments(parser: Parser) -> None:
@@ -113,12 +108,13 @@ def _distill(args: argparse.Namespace) -> None:
 
     for log in args.logs:
         output = Path(args.output) / Path(log).name
-        _report_written(merge([log], output, keep=1), str(output))
+        _report_written(args, merge([log], output, keep=1), str(output))
 
 
-def _report_written(written: RecordSet, output: str) -> None:
-    _warn(written.warnings)
-    print(f"{output}: {len(written.records)} records")
+def _report_written(args: argparse.Namespace, written: RecordSet, output: str) -> None:
+    notify(written.warnings)
+    size = Path(output).stat().st_size
+    say(args, f"{output}: {len(written.records)} records, {size / 1e3:.1f} kB")
 
 
 def _csv_arguments(parser: Parser) -> None:

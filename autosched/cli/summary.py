@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from autosched.cli.command import Command, Parser, add_log, add_model, open_module
+from autosched.cli.command import Command, Parser, add_log, add_model, open_module, say
 
 _EXAMPLES = """\
   autosched summary resnet-18                              what there is to tune
@@ -18,7 +18,7 @@ def _arguments(parser: Parser) -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
-    print(open_module(args).summary())
+    say(args, open_module(args).summary())
 
 
 COMMAND = Command(

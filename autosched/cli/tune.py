@@ -14,6 +14,7 @@ from autosched.cli.command import (
     add_model,
     open_network,
     positive_int,
+    say,
     write_json,
 )
 from autosched.options import POLICIES, PRESETS, TuneOptions
@@ -52,7 +53,6 @@ def _arguments(parser: Parser) -> None:
         "--policy", choices=POLICIES, metavar="NAME",
         help="how candidates are chosen: evolutionary (default), genetic, random, grid",
     )  # fmt: skip
-    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     add_json(parser)
 
 
@@ -67,7 +67,7 @@ def tune_options(args: argparse.Namespace) -> TuneOptions:
 def _run(args: argparse.Namespace) -> None:
     from autosched import api
 
-    network = open_network(args.model)
+    network = open_network(args.model, args.shapes)
     log = args.log or f"{Path(args.model).name.removesuffix('.onnx')}.jsonl"
     tuning = api.tune(
         network,
@@ -87,9 +87,8 @@ def _run(args: argparse.Namespace) -> None:
     if args.quiet and args.json is None:
         return
     comparison = tuning.compare()
-    if not args.quiet and args.json != "-":
-        print(comparison)
-        print(f"next: autosched bench {args.model} --log {log}")
+    say(args, comparison)
+    say(args, f"next: autosched bench {args.model} --log {log}")
     write_json(args.json, tuning.to_json() | comparison.to_json())
 
 

@@ -13,3 +13,7 @@ class ModuleFileError(AutoschedError):
 
 class AssemblyError(AutoschedError):
     """Kernels and values do not fit together, or a weight is NaN."""
+
+
+class ExportError(AutoschedError):
+    """A module cannot be written as a native library."""

@@ -19,8 +19,10 @@ from autosched.runtime.profiler import Profile, make_profile
 from autosched.runtime.program import Program, TensorSpec
 from autosched.runtime.runner import available_cores, shared_runner
 from autosched.runtime.summary import program_table
+from autosched.runtime.untuned import Untuned, untuned_tasks
 
 if TYPE_CHECKING:
+    from autosched.runtime.export import ExportedLibrary
     from sketch.target import Target
 
 _WARMUP_SECONDS = 0.05
@@ -68,6 +70,11 @@ class Module:
     def outputs(self) -> tuple[TensorSpec, ...]:
         """The model's outputs: name, shape, dtype."""
         return tuple(spec for spec, _ in self.program.outputs)
+
+    @property
+    def untuned(self) -> tuple[Untuned, ...]:
+        """Tasks without a record, which use what the draft model predicts to be fastest."""
+        return untuned_tasks(self.program)
 
     @property
     def constants(self) -> NDArray[np.uint8]:
@@ -155,6 +162,25 @@ class Module:
         from autosched.runtime.archive import write_archive
 
         write_archive(Path(path), self.program, self.constants, self.objects, self.payloads)
+
+    def export_library(self, path: str | Path, name: str | None = None) -> ExportedLibrary:
+        """Write a native library that runs without Python: ``path.o``, ``path.h``, ``path.so``.
+
+        The object holds machine code and packed constants.  The header documents the C functions
+        ``NAME_init``, ``NAME_run``, ``NAME_call`` and ``NAME_free``.  The shared library is only
+        written where a linker is found; the result says so otherwise.
+
+        Args:
+            path: of the files, without suffix.
+            name: prefix of the C functions; default: the last part of ``path``.
+
+        Raises:
+            ExportError: operators run on the host, the constants exceed 2 GB, or a file cannot be
+                written.
+        """
+        from autosched.runtime.export import export_program
+
+        return export_program(self.program, self.constants, self.objects, Path(path), name)
 
     def summary(self) -> str:
         """A table: layers, operator, shapes, task and where each schedule comes from."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autosched.runtime.program import SCHEDULE_LABELS, Program
 from autosched.runtime.table import render_table, shorten
+from autosched.runtime.untuned import untuned_notice
 
 
 def program_table(program: Program) -> str:
@@ -28,7 +29,7 @@ def program_table(program: Program) -> str:
 def _totals(program: Program) -> list[str]:
     infos = [step.info for step in program.kernel_steps]
     tasks = {info.task for info in infos}
-    untuned = {info.task for info in infos if info.schedule != "record"}
+    untuned = untuned_notice(program)
     flops = sum(info.flops for info in infos)
     lines = [
         f"{len(infos)} kernels, {len(tasks)} tasks, {flops / 1e9:.3f} GFLOP, constants "
@@ -38,10 +39,4 @@ def _totals(program: Program) -> list[str]:
     for step in program.host_steps:
         names = ", ".join(step.info.layers) or step.info.name
         lines.append(f"{step.info.op} ({names}) runs on the host, in onnx's reference evaluator")
-    if untuned:
-        which = "" if untuned == tasks else f": {', '.join(sorted(t[:8] for t in untuned))}"
-        lines.append(
-            f"{len(untuned)} of {len(tasks)} tasks have no record and use the schedule that the "
-            f"draft model predicts to be fastest{which}"
-        )
-    return lines
+    return [*lines, untuned] if untuned else lines

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import WRONG_RESULT, CacheState, Failure, MeasureResult
+from autosched.notices import notify
 from autosched.records.best import rank, seeds, select
 from autosched.records.log import RecordLog
 from autosched.records.record import Record
@@ -119,19 +120,27 @@ def recall_best(
     task: Task, log: str | PathLike[str], cache_state: CacheState | None = None
 ) -> Recalled | None:
     """The fastest candidate of a log that still replays, or None."""
-    return best_of(task, RecordLog(log).read().records, cache_state)
+    found = RecordLog(log).read()
+    notify(found.warnings)
+    return best_of(task, found.records, cache_state)
 
 
 def best_of(
     task: Task, records: Iterable[Record], cache_state: CacheState | None = None
 ) -> Recalled | None:
-    """The fastest candidate among records that still replays, or None."""
+    """The fastest candidate among records that still replays, or None.
+
+    Warns of faster ones that do not.
+    """
     replayer = Replayer(task)
+    best: Recalled | None = None
     for seconds, record in rank(select(records, task.key, task.target, cache_state)):
         candidate = replayer.replay(record)
         if candidate is not None:
-            return Recalled(candidate, seconds, record)
-    return None
+            best = Recalled(candidate, seconds, record)
+            break
+    notify(replayer.report())
+    return best
 
 
 def _is_wrong(result: MeasureResult) -> bool:

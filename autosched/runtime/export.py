@@ -1,0 +1,170 @@
+"""A program as a native library: an object file, a C header, and a shared library.
+
+The object is written by us, so that it needs no assembler and no linker: kernels, entry and
+constants are merged into one relocatable ELF file whose only visible symbols are the C functions.
+The constants are a section of that file, written straight from memory, whatever their size.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.element_types import element_bytes
+from autosched.runtime.c_header import C_TYPES, header_text, identifier
+from autosched.runtime.errors import ExportError
+from autosched.runtime.linker import link_shared
+from autosched.runtime.program import Place, Program
+
+if TYPE_CHECKING:
+    from codegen.elf.merge import Merged
+    from codegen.entry import Operand
+
+# Kernels address their constants relative to themselves, in 32 bits with sign.
+_MOST_CONSTANTS: Final = (1 << 31) - (1 << 26)
+_SUFFIXES: Final = (".o", ".h", ".so")
+_OPENMP: Final = ("GOMP_", "omp_")
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedLibrary:
+    """Files of an exported library.
+
+    Attributes:
+        name: prefix of the C functions.
+        object_file, header: always there.
+        shared_library: None where no linker was found, or it failed.
+        note: what linked the shared library, or why there is none.
+    """
+
+    name: str
+    object_file: Path
+    header: Path
+    shared_library: Path | None
+    note: str
+
+    def __str__(self) -> str:
+        files = [self.object_file, self.header]
+        files += [self.shared_library] if self.shared_library is not None else []
+        lines = [f"{path}: {_size(path.stat().st_size)}" for path in files]
+        return "\n".join([*lines, self.note])
+
+
+def export_program(
+    program: Program,
+    constants: NDArray[np.uint8],
+    objects: Mapping[str, bytes],
+    path: Path,
+    name: str | None = None,
+) -> ExportedLibrary:
+    """Write ``path.o``, ``path.h`` and, where a linker is found, ``path.so``.
+
+    Args:
+        program: what to run; none of its steps may run on the host.
+        constants: the packed constants, uint8 ``[constants_bytes]``.
+        objects: machine code by symbol.
+        path: of the files without suffix; folders are made.
+        name: prefix of the C functions; default: the last part of ``path``.
+
+    Raises:
+        ExportError: operators run on the host, the constants are too large for an object file, or
+            a file cannot be written.
+    """
+    from autosched import __version__
+
+    check_exportable(program)
+    base = path.with_suffix("") if path.suffix in _SUFFIXES else path
+    prefix = identifier(name or base.name)
+    merged = _merge(program, constants, objects, prefix)
+    object_file, header, shared = (_with_suffix(base, suffix) for suffix in _SUFFIXES)
+    try:
+        base.parent.mkdir(parents=True, exist_ok=True)
+        _write(merged, object_file)
+        header.write_text(header_text(program, prefix, __version__), encoding="utf-8")
+        shared.unlink(missing_ok=True)  # one of an earlier export would no longer fit the header
+    except OSError as error:
+        raise ExportError(f"cannot write the library: {error.strerror}", str(base)) from error
+    needs_openmp = any(symbol.startswith(_OPENMP) for symbol in merged.undefined)
+    result = link_shared(object_file, shared, needs_openmp)
+    return ExportedLibrary(
+        prefix, object_file, header, shared if result.written else None, result.note
+    )
+
+
+def check_exportable(program: Program) -> None:
+    """Raise ExportError, naming all obstacles, unless a program can run without Python."""
+    if program.host_steps:
+        names = [f"{s.info.op} ({', '.join(s.info.layers) or s.info.name})"
+                 for s in program.host_steps]  # fmt: skip
+        raise ExportError(
+            f"{len(names)} operators run on the host, in Python: {'; '.join(names)}",
+            program.name,
+            "use Module.save, or take these operators out of the model",
+        )
+    specs = (*program.inputs, *(spec for spec, _ in program.outputs))
+    foreign = [str(spec) for spec in specs if spec.dtype not in C_TYPES]
+    if foreign:
+        raise ExportError(f"C has no type for {'; '.join(foreign)}", program.name)
+    if program.constants_bytes > _MOST_CONSTANTS:
+        raise ExportError(
+            f"the packed constants have {program.constants_bytes / 1e9:.2f} GB, an object file "
+            f"takes {_MOST_CONSTANTS / 1e9:.2f} GB",
+            program.name,
+            "use Module.save, or cut the model in two",
+        )
+
+
+def _merge(
+    program: Program, constants: NDArray[np.uint8], objects: Mapping[str, bytes], prefix: str
+) -> Merged:
+    from codegen.elf.merge import merge_objects
+    from codegen.elf.read import data_object, read_object
+    from codegen.entry import CONSTANTS_SYMBOL, Entry, build_entry, entry_symbols
+
+    entry = Entry(
+        prefix,
+        [(step.symbol, [_operand(place) for place in step.arguments])
+         for step in program.kernel_steps],
+        len(program.inputs),
+        [(_operand(place), int(np.prod(spec.shape)) * element_bytes(spec.dtype))
+         for spec, place in program.outputs],
+        program.arena_bytes,
+    )  # fmt: skip
+    start = read_object(build_entry(entry, program.target), "entry")
+    used = dict.fromkeys(step.symbol for step in program.kernel_steps)
+    kernels = [read_object(objects[symbol], symbol) for symbol in used]
+    data = data_object(CONSTANTS_SYMBOL, constants, like=start)
+    return merge_objects([start, *kernels, data], entry_symbols(prefix))
+
+
+def _operand(place: Place) -> Operand:
+    from codegen.entry import Operand
+
+    assert place.segment != "host"  # check_exportable
+    return Operand(place.segment, place.offset)
+
+
+def _write(merged: Merged, path: Path) -> None:
+    from codegen.elf.write import write_object
+
+    partial = path.with_name(f"{path.name}.part{os.getpid()}")
+    try:
+        with partial.open("wb") as stream:
+            write_object(merged, stream)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _with_suffix(base: Path, suffix: str) -> Path:
+    return base.with_name(base.name + suffix)
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / 1e6:.1f} MB" if size_bytes >= 1e5 else f"{size_bytes / 1e3:.1f} kB"

@@ -1,0 +1,72 @@
+"""Finding a linker, and making a shared library with it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+# Tried in this order; compilers know where the libraries are, bare linkers are told.
+_COMPILERS: Final = ("cc", "gcc", "clang")
+_LINKERS: Final = ("ld", "ld.lld")
+_LIBRARY_FOLDERS: Final = (
+    "/lib64", "/usr/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu",
+    "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib",
+)  # fmt: skip
+_TIMEOUT_S: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class LinkResult:
+    """Whether a shared library was written, and with what, or why not."""
+
+    written: bool
+    note: str
+
+
+def link_shared(source: Path, output: Path, needs_openmp: bool) -> LinkResult:
+    """Link one object to a shared library, with the first tool that succeeds.
+
+    ``needs_openmp``: the library shall load libgomp by itself.
+    """
+    found = [tool for tool in (*_COMPILERS, *_LINKERS) if shutil.which(tool) is not None]
+    if not found:
+        names = ", ".join((*_COMPILERS, *_LINKERS))
+        return LinkResult(False, f"no shared library: none of {names} is installed")
+    failures = []
+    for tool in found:
+        command = link_command(tool, source, output, needs_openmp)
+        message = _run(command)
+        if message is None:
+            return LinkResult(True, f"linked by {tool}")
+        output.unlink(missing_ok=True)
+        failures.append(f"{tool}: {message}")
+    return LinkResult(False, f"no shared library: {'; '.join(failures)}")
+
+
+def link_command(tool: str, source: Path, output: Path, needs_openmp: bool) -> list[str]:
+    """The command line of a compiler or linker."""
+    command = [tool, "-shared", "-o", str(output), str(source)]
+    if tool in _COMPILERS:
+        # Undefined symbols are an error now rather than when the library is loaded.
+        return [*command, "-Wl,-z,defs", *(["-lgomp"] if needs_openmp else []), "-lm"]
+    folders = [f"-L{folder}" for folder in _LIBRARY_FOLDERS]
+    libraries = (["-l:libgomp.so.1"] if needs_openmp else []) + ["-l:libc.so.6"]
+    return [*command, *folders, *libraries]
+
+
+def _run(command: Sequence[str]) -> str | None:
+    """None when the command succeeded, else why not, on one line."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.returncode == 0:
+        return None
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    return lines[0] if lines else f"exit code {done.returncode}"

@@ -1,0 +1,52 @@
+"""Which tasks of a program no record of tuning was used for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autosched.runtime.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Untuned:
+    """A task that uses the schedule which the draft model predicts to be fastest.
+
+    Attributes:
+        task: key of the task.
+        op: what it computes.
+        layers: the model's layers that it computes, over all its kernels.
+    """
+
+    task: str
+    op: str
+    layers: tuple[str, ...]
+
+    def __str__(self) -> str:
+        more = f" and {len(self.layers) - 1} more" if len(self.layers) > 1 else ""
+        return f"{self.task[:8]} {self.op} ({self.layers[0] if self.layers else ''}{more})"
+
+
+def untuned_tasks(program: Program) -> tuple[Untuned, ...]:
+    """The tasks without a record, in execution order."""
+    found: dict[str, Untuned] = {}
+    for step in program.kernel_steps:
+        info = step.info
+        if info.schedule == "record":
+            continue
+        layers = found[info.task].layers if info.task in found else ()
+        names = info.layers or (info.name,)
+        found[info.task] = Untuned(info.task, info.op or info.name, layers + names)
+    return tuple(found.values())
+
+
+def untuned_notice(program: Program) -> str:
+    """One line that names them and what they use instead; empty when every task has a record."""
+    untuned = untuned_tasks(program)
+    if not untuned:
+        return ""
+    count = len({step.info.task for step in program.kernel_steps})
+    which = "" if len(untuned) == count else f": {', '.join(map(str, untuned))}"
+    return (
+        f"{len(untuned)} of {count} tasks have no record and use the schedule that the draft model "
+        f"predicts to be fastest{which}"
+    )

@@ -1,0 +1,1 @@
+"""Relocatable ELF objects as values: read, merged into one, written; no linker needed."""

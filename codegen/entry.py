@@ -1,0 +1,204 @@
+"""The entry of a library without Python: initialise, run all kernels, free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from codegen.llvm.machine import emit_object, triple_of
+from sketch.target import Target
+
+Base = Literal["arena", "constants", "input"]
+
+# What the functions return; the C header spells them out.
+OK: Final = 0
+NOT_INITIALIZED: Final = 1
+OUT_OF_MEMORY: Final = 2
+BUSY: Final = 3
+NULL_POINTER: Final = 4
+
+CONSTANTS_SYMBOL: Final = "constants"  # where the entry expects the packed constants
+
+_HUGE_PAGE_BYTES: Final = 2 * 1024 * 1024
+_ADVISE_HUGE_PAGES: Final = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """``offset`` bytes into the arena or the constants, or the array of input number ``offset``."""
+
+    base: Base
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the entry does.
+
+    Attributes:
+        prefix: of the C functions' names.
+        calls: kernels by symbol, with their arguments.
+        inputs: number of inputs.
+        outputs: where each output lies after the last call, and its bytes.
+        arena_bytes: memory that ``PREFIX_init`` takes.
+    """
+
+    prefix: str
+    calls: Sequence[tuple[str, Sequence[Operand]]]
+    inputs: int
+    outputs: Sequence[tuple[Operand, int]]
+    arena_bytes: int
+
+
+def entry_symbols(prefix: str) -> tuple[str, ...]:
+    """The names of the C functions."""
+    return (f"{prefix}_init", f"{prefix}_run", f"{prefix}_free")
+
+
+def build_entry(entry: Entry, target: Target) -> bytes:
+    """Object code of the entry.
+
+    Symbols of the object:
+
+        int PREFIX_init(void)
+        int PREFIX_run(const void *const *inputs, void *const *outputs)
+        void PREFIX_free(void)
+
+    It needs the kernels, ``constants``, and of the C library posix_memalign, madvise, free, memset
+    and memcpy.
+    """
+    return emit_object(f'target triple = "{triple_of(target)}"\n{entry_text(entry)}', target)
+
+
+def entry_text(entry: Entry) -> str:
+    """The entry's LLVM IR."""
+    constants = f"@{CONSTANTS_SYMBOL} = external hidden constant i8, align 64"
+    kernels = dict.fromkeys(symbol for symbol, _ in entry.calls)
+    return "\n".join([
+        constants,
+        *(f"declare hidden void @{symbol}(ptr)" for symbol in kernels),
+        _memory_functions(entry.prefix, max(entry.arena_bytes, 64)),
+        *_run(entry),
+    ])  # fmt: skip
+
+
+def _memory_functions(prefix: str, arena_bytes: int) -> str:
+    return f"""\
+@arena = internal global ptr null, align 8
+@running = internal global i32 0, align 4
+declare i32 @posix_memalign(ptr, i64, i64)
+declare i32 @madvise(ptr, i64, i32)
+declare void @free(ptr)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+define i32 @{prefix}_init() nounwind {{
+entry:
+  %slot = alloca ptr, align 8
+  %old = load ptr, ptr @arena, align 8
+  %fresh = icmp eq ptr %old, null
+  br i1 %fresh, label %allocate, label %ready
+allocate:
+  %status = call i32 @posix_memalign(ptr %slot, i64 {_HUGE_PAGE_BYTES}, i64 {arena_bytes})
+  %failed = icmp ne i32 %status, 0
+  br i1 %failed, label %full, label %fill
+fill:
+  %memory = load ptr, ptr %slot, align 8
+  %advised = call i32 @madvise(ptr %memory, i64 {arena_bytes}, i32 {_ADVISE_HUGE_PAGES})
+  call void @llvm.memset.p0.i64(ptr align 64 %memory, i8 0, i64 {arena_bytes}, i1 false)
+  store ptr %memory, ptr @arena, align 8
+  br label %ready
+ready:
+  ret i32 {OK}
+full:
+  ret i32 {OUT_OF_MEMORY}
+}}
+
+define void @{prefix}_free() nounwind {{
+  %memory = load ptr, ptr @arena, align 8
+  call void @free(ptr %memory)
+  store ptr null, ptr @arena, align 8
+  ret void
+}}
+"""
+
+
+def _run(entry: Entry) -> list[str]:
+    width = max((len(arguments) for _, arguments in entry.calls), default=1)
+    lines = [
+        f"define i32 @{entry.prefix}_run(ptr %inputs, ptr %outputs) nounwind {{",
+        f"  %table = alloca [{max(width, 1)} x ptr], align 16",
+        "  %memory = load ptr, ptr @arena, align 8",
+        "  %fresh = icmp eq ptr %memory, null",
+        "  br i1 %fresh, label %uninitialized, label %tables",
+        "tables:",
+        *_null_check({"inputs": entry.inputs > 0, "outputs": len(entry.outputs) > 0}, "load"),
+        "load:",
+        *_loads("input", entry.inputs),
+        *_loads("output", len(entry.outputs)),
+        *_null_check(
+            {f"input{n}": True for n in range(entry.inputs)}
+            | {f"output{n}": True for n in range(len(entry.outputs))},
+            "claim",
+        ),
+        "claim:",
+        "  %pair = cmpxchg ptr @running, i32 0, i32 1 acquire monotonic",
+        "  %claimed = extractvalue { i32, i1 } %pair, 1",
+        "  br i1 %claimed, label %work, label %busy",
+        "work:",
+    ]
+    for call, (symbol, arguments) in enumerate(entry.calls):
+        for number, operand in enumerate(arguments):
+            slot, address = f"%slot{call}.{number}", f"%address{call}.{number}"
+            lines += [
+                _address(operand, address),
+                f"  {slot} = getelementptr ptr, ptr %table, i64 {number}",
+                f"  store ptr {address}, ptr {slot}, align 8",
+            ]
+        lines.append(f"  call void @{symbol}(ptr %table)")
+    for number, (operand, size) in enumerate(entry.outputs):
+        lines += [
+            _address(operand, f"%result{number}"),
+            f"  call void @llvm.memcpy.p0.p0.i64(ptr %output{number}, ptr %result{number}, "
+            f"i64 {size}, i1 false)",
+        ]
+    return [
+        *lines,
+        "  store atomic i32 0, ptr @running release, align 4",
+        f"  ret i32 {OK}",
+        f"uninitialized:\n  ret i32 {NOT_INITIALIZED}",
+        f"busy:\n  ret i32 {BUSY}",
+        f"missing:\n  ret i32 {NULL_POINTER}",
+        "}",
+    ]
+
+
+def _address(operand: Operand, name: str) -> str:
+    if operand.base == "input":
+        return f"  {name} = getelementptr i8, ptr %input{operand.offset}, i64 0"
+    base = "%memory" if operand.base == "arena" else "@constants"
+    return f"  {name} = getelementptr i8, ptr {base}, i64 {operand.offset}"
+
+
+def _loads(kind: str, count: int) -> list[str]:
+    return [
+        line
+        for number in range(count)
+        for line in (
+            f"  %{kind}{number}.at = getelementptr ptr, ptr %{kind}s, i64 {number}",
+            f"  %{kind}{number} = load ptr, ptr %{kind}{number}.at, align 8",
+        )
+    ]
+
+
+def _null_check(pointers: Mapping[str, bool], following: str) -> list[str]:
+    """To ``missing`` if a pointer is null that is marked as needed, else to ``following``."""
+    lines, condition = [], "false"
+    for name in (name for name, needed in pointers.items() if needed):
+        lines += [
+            f"  %{name}.null = icmp eq ptr %{name}, null",
+            f"  %{name}.any = or i1 {condition}, %{name}.null",
+        ]
+        condition = f"%{name}.any"
+    return [*lines, f"  br i1 {condition}, label %missing, label %{following}"]

@@ -1,0 +1,125 @@
+"""``autosched compile``: what it writes, and what it says of records."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import autosched as asd
+from autosched.cli import main
+from autosched.cli.command import named_shape
+from autosched.compilation import extract_checked, network_tasks
+from autosched.measure.result import Timing
+from autosched.notices import AutoschedWarning
+from autosched.onnx_export import to_onnx
+from autosched.records.log import RecordLog
+from autosched.records.record import Record, record_of
+from autosched.zoo import build
+from sketch.target import Target
+
+TARGET = asd.Target("cpu", threads=1)
+
+
+def make_record(number: int, seconds: float, target: Target = TARGET) -> Record:
+    task = network_tasks(extract_checked(build("mlp")), TARGET)[number]
+    return record_of(task.key, task.space.draft_candidate(), target, Timing((seconds,)))
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    return [make_record(number, 1e-3) for number in range(3)]
+
+
+def write_log(path: Path, records: list[Record]) -> Path:
+    RecordLog(path).append(records)
+    return path
+
+
+def test_a_library_or_a_file_or_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = tmp_path / "mlp.asd"
+    assert main(["compile", "mlp", "--threads", "1", "-o", str(saved)]) == 0
+    text = capsys.readouterr().out
+    assert "3 of 3 tasks have no record and use the schedule" in text and "mlp.asd: " in text
+    out = tmp_path / "out"
+    line = f"compile {saved} -o {out} --name net --save {tmp_path}/again.asd --quiet"
+    assert main(line.split()) == 0
+    assert capsys.readouterr().out == ""
+    assert out.with_suffix(".o").stat().st_size > 3e6
+    assert "int net_run(" in out.with_suffix(".h").read_text()
+    assert asd.load(tmp_path / "again.asd").name == "mlp"
+
+
+def test_outputs_that_make_no_sense(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", "mlp", "-o", "a.asd", "--save", "b.asd"]) == 1
+    assert "both name an .asd file" in capsys.readouterr().err
+    assert main(["compile", "mlp", "--name", "net"]) == 1
+    assert main(["compile", "mlp.asd"]) == 1
+    assert "would be overwritten" in capsys.readouterr().err
+    assert main(["compile", "mlp.asd", "--threads", "2", "-o", "x"]) == 1
+    assert main(["compile", "mlp", "--shape", "data=1,784"]) == 1
+    assert "--shape is for .onnx files" in capsys.readouterr().err
+
+
+def test_code_for_another_processor(tmp_path: Path) -> None:
+    line = f"compile mlp --target cpu-neon --threads 1 -o {tmp_path}/mlp"
+    assert main(line.split()) == 0
+    assert "neon" in (tmp_path / "mlp.h").read_text()
+
+
+def test_open_shapes_are_given(tmp_path: Path) -> None:
+    model = to_onnx(build("mlp").graph)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    path = tmp_path / "open.onnx"
+    path.write_bytes(model.SerializeToString())
+    name = model.graph.input[0].name
+    assert main(["compile", str(path), "--shape", f"{name}=3x784", "-o", f"{tmp_path}/x.asd"]) == 0
+    assert asd.load(tmp_path / "x.asd").inputs[0].shape == (3, 784)
+
+
+@pytest.mark.parametrize("text", ["1,2,3", "=1,2", "x=1,0", "x=1,-1", "x=a"])
+def test_malformed_shapes(text: str) -> None:
+    with pytest.raises((argparse.ArgumentTypeError, ValueError)):
+        named_shape(text)
+
+
+def test_a_full_log_is_used_in_silence(
+    tmp_path: Path, records: list[Record], capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = write_log(tmp_path / "log.jsonl", records)
+    line = f"compile mlp --threads 1 --log {log} -o {tmp_path}/mlp.asd"
+    assert main(line.split()) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "" and "no record" not in captured.out
+    assert asd.load(tmp_path / "mlp.asd").untuned == ()
+
+
+def test_tasks_without_a_record_are_named(tmp_path: Path, records: list[Record]) -> None:
+    log = write_log(tmp_path / "log.jsonl", records[:2])
+    with pytest.warns(AutoschedWarning, match=r"1 of 3 tasks have no record .* \(fc3\)"):
+        module = asd.compile(build("mlp"), threads=1, log=log)
+    assert [item.layers for item in module.untuned] == [("fc3",)]
+    assert "1 of 3 tasks have no record" in module.summary()
+
+
+def test_records_that_do_not_replay_are_reported(
+    tmp_path: Path, records: list[Record], capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = replace(records[0], steps=({"kind": "unheard-of"},), result=Timing((1e-9,)))
+    foreign = replace(records[2], target=replace(TARGET, threads=64))
+    log = write_log(tmp_path / "log.jsonl", [broken, *records[:2], foreign])
+    with log.open("a") as stream:
+        stream.write("garbage\n")
+    line = f"summary mlp --threads 1 --log {log}"
+    assert main(line.split()) == 0
+    warnings = capsys.readouterr().err.splitlines()
+    assert all(text.startswith("autosched: warning: ") for text in warnings)
+    assert "log.jsonl:5: skipped" in warnings[0]
+    assert "1 records of dense_bias_relu.1 do not replay" in warnings[1]
+    assert "1 records are of another target" in warnings[2]
+    assert "1 of 3 tasks have no record" in warnings[3] and len(warnings) == 4
+    assert main([*line.split(), "--quiet"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err == ""

@@ -1,0 +1,201 @@
+"""Native libraries: object, header and shared library, run from C and through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autosched as asd
+from autosched.compilation import network_contents
+from autosched.runtime import linker
+from autosched.runtime.c_header import header_text, identifier
+from autosched.runtime.errors import ExportError
+from autosched.runtime.export import check_exportable, export_program
+from autosched.runtime.linker import link_command, link_shared
+from autosched.runtime.module import Module
+from autosched.runtime.program import HostStep, Place, Program, StepInfo, TensorSpec
+from autosched.zoo import build
+from codegen.elf.read import read_object
+from codegen.host import cpu_target
+from sketch.target import Target
+
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler (cc, gcc)")
+
+ROWS, COLUMNS = 192, 160
+MAIN = """\
+#include <stdio.h>
+#include <string.h>
+#include "LIB.h"
+
+static float a[LIB_INPUT_0_ELEMENTS];
+static float c[LIB_OUTPUT_0_ELEMENTS];
+
+int main(int argc, char **argv) {
+    FILE *file;
+    if (argc != 3 || strcmp(LIB_INPUT_TABLE[0].name, "A") || LIB_INPUT_TABLE[0].shape[0] != 192)
+        return 10;
+    if (LIB_OUTPUT_TABLE[0].bytes != sizeof c || LIB_OUTPUT_0_RANK != 2) return 11;
+    if (LIB_call(a, c) != LIB_NOT_INITIALIZED) return 12;
+    if (LIB_init() != LIB_OK || LIB_init() != LIB_OK) return 13;
+    if (LIB_call(NULL, c) != LIB_NULL_POINTER || LIB_run(NULL, NULL) != LIB_NULL_POINTER) return 14;
+    file = fopen(argv[1], "rb");
+    if (!file || fread(a, 1, sizeof a, file) != sizeof a) return 15;
+    fclose(file);
+    for (int n = 0; n < 3; ++n) {
+        memset(c, 0, sizeof c);
+        if (LIB_call(a, c) != LIB_OK) return 16;
+    }
+    LIB_free();
+    if (LIB_call(a, c) != LIB_NOT_INITIALIZED) return 17;
+    file = fopen(argv[2], "wb");
+    if (!file || fwrite(c, 1, sizeof c, file) != sizeof c) return 18;
+    return fclose(file);
+}
+"""
+
+
+def matmul(threads: int) -> Module:
+    a = asd.placeholder((ROWS, 64), name="A")
+    b = asd.placeholder((64, COLUMNS), name="B", constant=True)
+    k = asd.reduce_axis(64)
+    c = asd.compute((ROWS, COLUMNS), lambda i, j: asd.sum(a[i, k] * b[k, j], axis=k), name="C")
+    task = asd.Task(asd.ComputeDAG([c]), target=asd.Target("cpu", threads=threads))
+    weights = np.random.default_rng(0).standard_normal((64, COLUMNS), dtype=np.float32)
+    return task.module({"B": weights})
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def module(request: pytest.FixtureRequest) -> Module:
+    return matmul(request.param)
+
+
+A = np.random.default_rng(1).standard_normal((ROWS, 64), dtype=np.float32)
+
+
+def uses_openmp(path: Path) -> bool:
+    return any(name.startswith(("GOMP_", "omp_")) for name in read_object(path.read_bytes()).names)
+
+
+@needs_compiler
+def test_a_c_program_computes_what_run_does(module: Module, tmp_path: Path) -> None:
+    exported = module.export_library(tmp_path / "lib" / "product")
+    assert exported.name == "product" and exported.object_file.name == "product.o"
+    threaded = module.target.threads > 1
+    assert uses_openmp(exported.object_file) == threaded
+    text = MAIN.replace("LIB_run", "product_run").replace("LIB.h", "product.h")
+    for function in ("call", "init", "free"):
+        text = text.replace(f"LIB_{function}(", f"product_{function}(")
+    main = tmp_path / "main.c"
+    main.write_text(text.replace("LIB", "PRODUCT"))
+    assert COMPILER is not None
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", f"-I{exported.header.parent}"]
+    libraries = ["-lgomp"] if threaded else []
+    command = [COMPILER, *flags, str(main), str(exported.object_file), "-o", str(tmp_path / "main")]
+    subprocess.run([*command, *libraries], check=True)
+    A.tofile(tmp_path / "a.bin")
+    done = subprocess.run([tmp_path / "main", tmp_path / "a.bin", tmp_path / "c.bin"], env={})
+    assert done.returncode == 0
+    found = np.fromfile(tmp_path / "c.bin", np.float32).reshape(ROWS, COLUMNS)
+    np.testing.assert_array_equal(found, module.run({"A": A})["C"])
+
+
+@needs_compiler
+def test_the_shared_library_computes_what_run_does(module: Module, tmp_path: Path) -> None:
+    exported = module.export_library(tmp_path / "net.v2.so", name="my net")
+    assert exported.shared_library == tmp_path / "net.v2.so", exported.note
+    assert "net.v2.h: " in str(exported) and "linked by" in str(exported)
+    library = ctypes.CDLL(str(exported.shared_library))
+    found = np.zeros((ROWS, COLUMNS), np.float32)
+    inputs, outputs = (ctypes.c_void_p * 1)(A.ctypes.data), (ctypes.c_void_p * 1)(found.ctypes.data)
+    assert library.my_net_run(inputs, outputs) == 1
+    assert library.my_net_init() == 0
+    assert library.my_net_run(inputs, outputs) == 0
+    np.testing.assert_array_equal(found, module.run({"A": A})["C"])
+    library.my_net_free()
+
+
+@needs_compiler
+def test_two_libraries_fit_in_one_program(tmp_path: Path) -> None:
+    module = matmul(1)
+    files = [module.export_library(tmp_path / name).object_file for name in ("one", "two")]
+    main = tmp_path / "main.c"
+    main.write_text('#include "one.h"\n#include "two.h"\n'
+                    "int main(void) { return one_init() + two_init(); }\n")  # fmt: skip
+    assert COMPILER is not None
+    command = [COMPILER, main, *files, "-o", tmp_path / "main"]
+    subprocess.run(command, check=True)
+    assert subprocess.run([tmp_path / "main"]).returncode == 0
+
+
+def test_without_a_linker_object_and_header_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linker.shutil, "which", lambda _: None)
+    stale = tmp_path / "product.so"
+    stale.touch()
+    exported = matmul(1).export_library(tmp_path / "product")
+    assert exported.shared_library is None and not stale.exists()
+    assert exported.object_file.stat().st_size > 64 * COLUMNS * 4
+    assert "none of cc, gcc, clang" in str(exported)
+
+
+def test_a_linker_that_fails_is_quoted(tmp_path: Path) -> None:
+    (tmp_path / "x.o").write_text("no object")
+    result = link_shared(tmp_path / "x.o", tmp_path / "x.so", needs_openmp=False)
+    assert not result.written and result.note.startswith("no shared library: ")
+    assert "-l:libgomp.so.1" in link_command("ld", tmp_path, tmp_path, needs_openmp=True)
+
+
+def test_code_for_another_machine_is_written(tmp_path: Path) -> None:
+    target = cpu_target("cpu-neon", 2)
+    program, constants, objects, _ = network_contents(build("mlp"), target)
+    exported = export_program(program, constants, objects, tmp_path / "mlp")
+    merged = read_object(exported.object_file.read_bytes())
+    assert merged.machine == 183
+    assert any(s.content.nbytes == program.constants_bytes for s in merged.sections)
+    assert "neon" in exported.header.read_text()
+
+
+def make_program(**changes: Any) -> Program:
+    x = TensorSpec('da"ta', (1, 3), "float32")
+    y = TensorSpec("y", (), "bfloat16")
+    values: dict[str, Any] = {
+        "name": "net */", "target": Target("cpu", "generic", features="+sse3,+avx", threads=3),
+        "inputs": (x, replace(x, name="da_ta")), "outputs": ((y, Place("arena", 0)),),
+        "steps": (), "arena_bytes": 64, "constants_bytes": 0,
+    }  # fmt: skip
+    return Program(**(values | changes))
+
+
+def test_the_header_documents_names_shapes_and_types() -> None:
+    text = header_text(make_program(), "net", "1.2")
+    assert "net * /, compiled by autosched 1.2" in text and "sse3 avx" in text
+    assert '#define NET_INPUT_0_NAME "da\\042ta"' in text
+    assert "const float *in_da_ta_0,\n    const float *in_da_ta_1,\n    uint16_t *out_y" in text
+    assert "#define NET_OUTPUT_0_RANK 0" in text and "#define NET_OUTPUT_0_BYTES 2" in text
+    assert "#define NET_THREADS 3" in text and "-lgomp" in text
+    assert identifier("3-net.v2") == "_3_net_v2" and identifier("") == "_"
+
+
+def test_what_cannot_run_without_python_is_refused_by_name() -> None:
+    info = StepInfo("top_k.1", ("sort",), "TopK", schedule="host")
+    with pytest.raises(ExportError, match=r"1 operators run on the host.*TopK \(sort\)"):
+        check_exportable(make_program(steps=(HostStep("p", (), (), info),)))
+    with pytest.raises(ExportError, match=r"constants have 3\.00 GB"):
+        check_exportable(make_program(constants_bytes=3 * 10**9))
+    with pytest.raises(ExportError, match=r"no type for s: object\[1\]"):
+        check_exportable(make_program(inputs=(TensorSpec("s", (1,), "object"),)))
+
+
+def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ExportError, match="cannot write the library"):
+        matmul(1).export_library(tmp_path / "file" / "net")
