@@ -16,7 +16,8 @@ from onnx import helper, numpy_helper
 from autosched.graph.errors import GraphError
 from autosched.graph.ir import Array, Graph, Node, Value
 from autosched.graph.ops.base import Op
-from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.conv_transpose import ConvTranspose
 from autosched.graph.ops.elementwise import Binary, Clip, Identity, LeakyRelu, Unary
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.norm import BatchNorm
@@ -106,7 +107,7 @@ def _form(node: Node) -> _OnnxNode:
     return convert(node.op)
 
 
-def _conv(op: Conv2d) -> _OnnxNode:
+def _conv(op: Conv) -> _OnnxNode:
     return _OnnxNode(
         "Conv",
         {
@@ -116,6 +117,10 @@ def _conv(op: Conv2d) -> _OnnxNode:
             "group": op.groups,
         },
     )
+
+
+def _conv_transpose(op: ConvTranspose) -> _OnnxNode:
+    return _OnnxNode("ConvTranspose", {**_conv(op).attributes, "output_padding": op.output_padding})
 
 
 def _pool(op: Pool) -> _OnnxNode:
@@ -169,7 +174,8 @@ _FORMS: Final[Mapping[type[Op], Callable[[Any], _OnnxNode]]] = {
     Binary: lambda op: _OnnxNode(op.function.capitalize()),
     Clip: _clip,
     Concat: lambda op: _OnnxNode("Concat", {"axis": op.axis}),
-    Conv2d: _conv,
+    Conv: _conv,
+    ConvTranspose: _conv_transpose,
     Dense: lambda op: _OnnxNode("Gemm"),
     GlobalPool: lambda op: _OnnxNode("GlobalAveragePool" if op.mode == "avg" else "GlobalMaxPool"),
     Identity: lambda op: _OnnxNode("Identity"),

@@ -106,13 +106,15 @@ def sample(sketch: Sketch, count: int, rng: np.random.Generator) -> Population:
     for n, decision in enumerate(sketch.decisions):
         choices = np.array(decision.choices, dtype=np.int64)
         values[:, n] = choices[rng.integers(0, len(choices), count)]
-    members, table = register_tiles(sketch)
-    values[:, members] = table[rng.integers(0, len(table), count)]
+    drawn: set[int] = set()
+    for members, table in register_tiles(sketch):
+        values[:, members] = table[rng.integers(0, len(table), count)]
+        drawn.update(members)
     for chain in sketch.chains:
         room = np.full(count, -(-chain.extent // chain.fixed), dtype=np.int64)
         for name in chain.names:
             n = names.index(name)
-            if n not in members:
+            if n not in drawn:
                 choices = np.array(sketch.decisions[n].choices, dtype=np.int64)
                 fitting = np.maximum(np.searchsorted(choices, room, side="right"), 1)
                 values[:, n] = choices[(rng.random(count) * fitting).astype(np.int64)]
@@ -121,13 +123,33 @@ def sample(sketch: Sketch, count: int, rng: np.random.Generator) -> Population:
 
 
 @lru_cache(maxsize=256)
-def register_tiles(sketch: Sketch) -> tuple[tuple[int, ...], Ints]:
-    """(columns of the decisions of unrolled loops, their feasible combinations ``[T, C]``).
+def register_tiles(sketch: Sketch) -> tuple[tuple[tuple[int, ...], Ints], ...]:
+    """For every nest: (columns of the decisions of unrolled loops, their feasible combinations
+    ``[T, C]``), other nests having tiles of one element.
 
     A random part of the combinations where there are more than 16,384.
     """
+    nests: dict[str, list[int]] = {}
+    for n, decision in enumerate(sketch.decisions):
+        if decision.name in sketch.unrolled:
+            nests.setdefault(_nest_of(sketch, decision.name), []).append(n)
+    return tuple((tuple(members), _feasible_tiles(sketch, members)) for members in nests.values())
+
+
+def _stage_of(decision: str) -> str:
+    return decision.rsplit("@", 1)[0].rsplit(".", 1)[0]
+
+
+def _nest_of(sketch: Sketch, decision: str) -> str:
+    """The root stage in whose nest a decision counts."""
+    plan = sketch.program.stage(_stage_of(decision))
+    while plan.attach is not None:
+        plan = sketch.program.stage(plan.attach[0])
+    return plan.op.name
+
+
+def _feasible_tiles(sketch: Sketch, members: Sequence[int]) -> Ints:
     names = [d.name for d in sketch.decisions]
-    members = tuple(n for n, name in enumerate(names) if name in sketch.unrolled)
     table = _tile_table(sketch, members)
     if len(table) > _MAX_TILES:
         chosen = np.random.default_rng(0).choice(len(table), _MAX_TILES, replace=False)
@@ -137,10 +159,10 @@ def register_tiles(sketch: Sketch) -> tuple[tuple[int, ...], Ints]:
     fitting = (clamp(sketch, rows) == rows).all(axis=1)
     table, rows = table[fitting], rows[fitting]
     fits = feasible(sketch, Population(sketch, rows).columns(), sketch.target)
-    return members, table[fits] if fits.any() else table[:1]
+    return table[fits] if fits.any() else table[:1]
 
 
-def _tile_table(sketch: Sketch, members: tuple[int, ...]) -> Ints:
+def _tile_table(sketch: Sketch, members: Sequence[int]) -> Ints:
     """All combinations of the decisions ``members``, but for those whose copies of a stage alone
     need more registers than there are.
     """
@@ -154,7 +176,7 @@ def _tile_table(sketch: Sketch, members: tuple[int, ...]) -> Ints:
         copies = {k: np.repeat(v, len(choices)) for k, v in copies.items()}
         if decision.name in sketch.unrolled_reductions:
             continue
-        stage = decision.name.rsplit("@", 1)[0].rsplit(".", 1)[0]
+        stage = _stage_of(decision.name)
         copies[stage] = copies.get(stage, np.ones(len(table), np.int64)) * table[:, -1]
         keep = copies[stage] <= sketch.target.registers
         table, copies = table[keep], {k: v[keep] for k, v in copies.items()}

@@ -210,13 +210,20 @@ def _cache_write(program: Program, step: CacheWrite) -> Program:
     return replace(program, stages=tuple(_relink(plans, _keep)))
 
 
+def cache_name(program: Program, tensor: str, consumer: str) -> str:
+    """Name of the stage that a ``CacheRead`` adds: ``<tensor>.cache`` for the first consumer."""
+    first = f"{tensor}.cache"
+    return first if program.find(first) is None else f"{tensor}.{consumer}.cache"
+
+
 def _cache_read(program: Program, step: CacheRead) -> Program:
     consumer = program.stage(step.consumer)
     tensor = next((t for t in tensors_read(consumer.op) if t.name == step.tensor), None)
     if tensor is None:
         raise ScheduleError(f"stage {step.consumer} does not read {step.tensor!r}")
     axes = tuple(Axis(f"d{n}", e, "spatial") for n, e in enumerate(tensor.shape))
-    cache = Compute(f"{step.tensor}.cache", axes, (Load(tensor, axes),))
+    name = cache_name(program, step.tensor, step.consumer)
+    cache = Compute(name, axes, (Load(tensor, axes),))
 
     def edit(stage: str, load: Load) -> Expr | None:
         same = load.tensor.op.name == tensor.op.name and load.tensor.output == tensor.output

@@ -41,7 +41,8 @@ class CacheWrite:
 
 @dataclass(frozen=True, slots=True)
 class CacheRead:
-    """Copy ``tensor`` into a stage ``<tensor>.cache`` and let ``consumer`` read the copy.
+    """Copy ``tensor`` into a stage of its own, which ``cache_name`` names, and let ``consumer``
+    read the copy.
 
     ``scope``: "workspace", or "shared" for memory that a GPU block's threads fill together.
     """

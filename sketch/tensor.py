@@ -168,21 +168,21 @@ def compute(
     fn: Callable[..., Any],
     name: str = "compute",
     store: StoreMap | None = None,
+    axis_names: Sequence[str] | None = None,
 ) -> Any:
     """A stage whose element at ``(i, j, ...)`` is ``fn(i, j, ...)``.
 
     ``fn`` returns an expression, a tuple of expressions (several outputs), or a reduction.
-    Returns a Tensor, or a tuple of Tensors when there are several outputs.
+    Returns a Tensor, or a tuple of Tensors when there are several outputs.  Axes are called as
+    the arguments of ``fn``, or as ``axis_names``.
 
     Raises:
         ExpressionError: wrong arity, nested reduction, unknown or repeated axes, bad store map.
     """
     where = f"stage {name}"
     dims = check_shape(shape, where)
-    axes = tuple(
-        Axis(label, extent, "spatial")
-        for label, extent in zip(_argument_names(fn, len(dims), where), dims, strict=True)
-    )
+    labels = _argument_names(fn, len(dims), where) if axis_names is None else axis_names
+    axes = tuple(Axis(label, extent, "spatial") for label, extent in zip(labels, dims, strict=True))
     value = fn(*axes)
     bodies = tuple(as_expr(v) for v in value) if isinstance(value, tuple) else (as_expr(value),)
     op = Compute(name, axes, bodies, store)

@@ -165,12 +165,44 @@ def _check_disjoint(store: Store, scope: _Scope, where: str) -> None:
     for loop in scope.loops:
         if loop.kind not in _DISTRIBUTED or int(loop.extent) == 1:
             continue
-        if not any(_separates(loop, index, scope.loops) for index in store.indices):
+        if not any(_keeps_apart(loop, index, scope, store) for index in store.indices):
             raise LoweringError(
                 f"iterations of {loop.kind.value} loop {loop.var.name} write the same elements of "
                 f"{store.targets[0].name}",
                 where,
             )
+
+
+def _keeps_apart(loop: Loop, index: Index, scope: _Scope, store: Store) -> bool:
+    if _separates(loop, index, scope.loops):
+        return True
+    digit = _digit(loop.var, index, scope.reaches(), store.predicates)
+    return digit is not None and _separates(loop, digit, scope.loops)
+
+
+def _digit(
+    var: LoopVar,
+    index: Index,
+    reaches: Mapping[LoopVar, int],
+    predicates: tuple[Predicate, ...],
+) -> Affine | None:
+    """The part of a flat index that shares the coefficient of ``var``, if the parts are digits:
+    given the predicates, each coefficient exceeds all that the parts below it reach.
+
+    Different values of one digit then are different places, whatever the other digits are.
+    """
+    if not isinstance(index, Affine) or any(c < 0 for _, c in index.terms):
+        return None
+    parts: dict[int, list[tuple[LoopVar, int]]] = {}
+    for other, coefficient in index.terms:
+        parts.setdefault(coefficient, []).append((other, 1))
+    reach = 0
+    for coefficient in sorted(parts):
+        low, high = bounds(Affine(tuple(parts[coefficient])), reaches, predicates)
+        if coefficient <= reach:
+            return None
+        reach += coefficient * (high - low)
+    return Affine(tuple(parts[index.coefficient(var)])) if index.coefficient(var) else None
 
 
 def _separates(loop: Loop, index: Index, loops: tuple[Loop, ...]) -> bool:

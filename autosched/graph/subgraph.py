@@ -8,14 +8,15 @@ from typing import Final
 
 from autosched.graph.fusion import FusedGroup
 from autosched.graph.ir import Array, Graph, Node
-from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import COMMUTATIVE, Binary
 from autosched.graph.ops.lowering import lower
 from autosched.graph.ops.matmul import Dense
 from sketch.dag import ComputeDAG
-from sketch.tensor import Tensor, placeholder
+from sketch.operators.shared_buffer import apply_to_parts
+from sketch.tensor import Compute, Tensor, placeholder
 
-_BIAS_ROLE: Final = 2  # position of the bias among the inputs of Conv2d and Dense
+_BIAS_ROLE: Final = 2  # position of the bias among the inputs of convolutions and Dense
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,8 +65,17 @@ def lower_group(graph: Graph, group: FusedGroup) -> LoweredGroup:
     lowering = _GroupLowering(graph)
     for node in group.nodes:
         lowering.add(node)
-    dag = ComputeDAG(lowering.results[group.root.output])
+    dag = ComputeDAG(lowering.outputs(group.root))
     return LoweredGroup("_".join(lowering.kinds), dag, lowering.operands)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _SplitValue:
+    """A graph value that several stages compute; what follows is written as if of ``whole``."""
+
+    value: str
+    parts: tuple[Tensor, ...]
+    whole: Tensor
 
 
 class _GroupLowering:
@@ -74,6 +84,7 @@ class _GroupLowering:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._names: set[str] = set()
+        self._split: _SplitValue | None = None
         self.results: dict[str, tuple[Tensor, ...]] = {}
         self.operands: dict[str, str] = {}
         self.kinds: list[str] = []
@@ -85,9 +96,24 @@ class _GroupLowering:
         ]
         name = self._unique(node.op.kind)
         self.kinds.append(node.op.kind)
-        if isinstance(node.op, Conv2d | Dense) and len(tensors) > _BIAS_ROLE:
+        if isinstance(node.op, Conv | Dense) and len(tensors) > _BIAS_ROLE:
             self.kinds.append("bias")
-        self.results[node.output] = lower(node.op, tensors, name)
+        results = lower(node.op, tensors, name)
+        if any(isinstance(t.op, Compute) and t.op.store is not None for t in results):
+            kind = self._graph.types[node.output]
+            whole = placeholder(kind.shape, kind.dtype, f"{name}.whole")
+            self._split = _SplitValue(node.output, results, whole)
+            results = (whole,)
+        self.results[node.output] = results
+
+    def outputs(self, root: Node) -> tuple[Tensor, ...]:
+        """The tensors that together are the output of ``root``, the last node of the group."""
+        results, split = self.results[root.output], self._split
+        if split is None:
+            return results
+        if split.value == root.output:
+            return split.parts
+        return apply_to_parts(split.parts, split.whole, results[0], results[0].name)
 
     def _ordered(self, node: Node) -> tuple[str, ...]:
         """The operands; those of commutative operators in an order that follows from structure.

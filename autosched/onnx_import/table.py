@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from autosched.onnx_import.convolution import IMPORT_CONVOLUTION
 from autosched.onnx_import.elementwise import (
     IMPORT_BINARY,
     IMPORT_UNARY,
@@ -27,7 +28,6 @@ from autosched.onnx_import.shape import (
 from autosched.onnx_import.site import Site
 from autosched.onnx_import.windows import (
     import_average_pool,
-    import_conv,
     import_global_average_pool,
     import_global_max_pool,
     import_max_pool,
@@ -39,12 +39,12 @@ IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     **IMPORT_REDUCE,
     **IMPORT_MOVEMENT,
     **IMPORT_GATHER,
+    **IMPORT_CONVOLUTION,
     "AveragePool": import_average_pool,
     "BatchNormalization": import_batch_norm,
     "Cast": import_cast,
     "Clip": import_clip,
     "Concat": import_concat,
-    "Conv": import_conv,
     "Dropout": import_identity,
     "Flatten": import_flatten,
     "Gemm": import_gemm,

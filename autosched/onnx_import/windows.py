@@ -1,27 +1,13 @@
-"""Importers of convolution and pooling."""
+"""Importers of pooling."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autosched.graph.ops.conv import Conv2d
 from autosched.graph.ops.pooling import GlobalPool, Pool, PoolMode
 from autosched.onnx_import.site import Site, UnsupportedError
 
 _Padding = tuple[int, int, int, int]
-
-
-def import_conv(site: Site) -> None:
-    """Conv on 4-D data."""
-    _expect_images(site)
-    kernel = site.type(1).shape[2:]
-    op = Conv2d(
-        strides=_pair(site, "strides"),
-        padding=_padding(site, kernel),
-        dilation=_pair(site, "dilations"),
-        groups=site.attributes.get("group", 1),
-    )
-    site.emit(op, site.inputs())
 
 
 def import_max_pool(site: Site) -> None:

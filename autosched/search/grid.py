@@ -64,24 +64,27 @@ def _unseen_rows(sketch: Sketch, measured: Measured) -> Iterator[Candidate]:
 def enumerate_rows(sketch: Sketch) -> Iterator[Population]:
     """Blocks of all feasible rows of a sketch, each row once.
 
-    The grid is the product of the feasible register tiles (of at most 16,384 combinations, see
+    The grid is the product of the feasible register tiles of every nest (at most 16,384 each, see
     ``sketch.population.register_tiles``) and the choices of every other decision.  It is visited
     in steps of a golden section, so that any beginning of the order covers all of it evenly.
     """
     if not sketch.decisions:
         yield keep_feasible(Population(sketch, np.empty((1, 0), dtype=np.int64)))
         return
-    members, tiles = register_tiles(sketch)
-    others = [n for n in range(len(sketch.decisions)) if n not in members]
-    sizes = [len(tiles), *(len(sketch.decisions[n].choices) for n in others)]
+    nests = register_tiles(sketch)
+    tiled = {n for members, _ in nests for n in members}
+    others = [n for n in range(len(sketch.decisions)) if n not in tiled]
+    sizes = [len(tiles) for _, tiles in nests]
+    sizes += [len(sketch.decisions[n].choices) for n in others]
     total = math.prod(sizes)
     step = _coprime_step(total)
     for start in range(0, total, _BLOCK):
         places = [number * step % total for number in range(start, min(start + _BLOCK, total))]
         digits = _digits(places, sizes)
         values = np.empty((len(places), len(sketch.decisions)), dtype=np.int64)
-        values[:, list(members)] = tiles[digits[0]]
-        for n, digit in zip(others, digits[1:], strict=True):
+        for (members, tiles), digit in zip(nests, digits, strict=False):
+            values[:, list(members)] = tiles[digit]
+        for n, digit in zip(others, digits[len(nests) :], strict=True):
             values[:, n] = np.array(sketch.decisions[n].choices, dtype=np.int64)[digit]
         valid = (clamp(sketch, values) == values).all(axis=1)
         yield keep_feasible(Population(sketch, values[valid]))

@@ -16,7 +16,7 @@ import numpy as np
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Network, Value
 from autosched.graph.ops.base import Pair, Shape
-from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import Binary, Clip, Unary
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.norm import BatchNorm
@@ -67,7 +67,7 @@ class LayerBuilder:
         """Convolution without bias, then batch-norm."""
         weight = self._conv_weight(data, channels, kernel, groups)
         strides, pads = _sizes(weight.shape[2:], stride, padding)
-        op = Conv2d(strides=_pair(strides), padding=_both_sides(pads), groups=groups)
+        op = Conv(strides=_pair(strides), padding=_both_sides(pads), groups=groups)
         constant = self._constant(f"{name}.weight", weight)
         conv = self._builder.add(op, (data, constant), f"{name}.conv", f"{name}.conv")
         sample = calibration.conv(self._samples[data], weight, strides, pads, groups)
@@ -92,7 +92,7 @@ class LayerBuilder:
             self._constant(f"{name}.weight", weight * scale),
             self._constant(f"{name}.bias", bias),
         )
-        op = Conv2d(strides=_pair(strides), padding=_both_sides(pads))
+        op = Conv(strides=_pair(strides), padding=_both_sides(pads))
         output = self._builder.add(op, (data, *constants), name, name)
         spatial = (1,) * (sample.ndim - 2)
         return self._sampled(output, sample * scale + bias.reshape(-1, *spatial))

@@ -1,76 +1,92 @@
-"""Direct convolutions: data NHWC, weights HWIO."""
+"""Direct convolutions over any number of spatial dimensions: channels last, padding a predicate."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from sketch import reducers
 from sketch.errors import ExpressionError
 from sketch.expr import Axis, Const, Expr, select
+from sketch.operators.channels import (
+    Channels,
+    dense_channels,
+    depthwise_channels,
+    grouped_channels,
+)
 from sketch.operators.layout import reshape
-from sketch.operators.window import Pair, Window, as_padding, as_pair, inside
+from sketch.operators.window import Pair, Window, as_sides, as_tuple, inside
 from sketch.tensor import Tensor, compute, reduce_axis
+
+_SPATIAL: Final = ("d", "h", "w")
+
+
+def spatial_names(rank: int) -> tuple[str, ...]:
+    """Names of ``rank`` spatial axes: w; h, w; d, h, w; numbered beyond three."""
+    return _SPATIAL[-rank:] if rank <= len(_SPATIAL) else tuple(f"x{d}" for d in range(rank))
 
 
 @dataclass(frozen=True, slots=True)
-class _Taps:
-    """The reduction of a convolution: kernel row, kernel column, input channel of the group.
+class Taps:
+    """The reduction of a convolution: kernel position, then input channel of the group.
 
     An axis of extent 1 is the constant 0 and no loop, unless nothing else is left to reduce.
     """
 
-    row: Expr
-    column: Expr
+    kernel: tuple[Expr, ...]
     channel: Expr
 
     @staticmethod
-    def of(kernel: tuple[int, int], channels: int) -> _Taps:
-        def tap(extent: int, label: str) -> Expr:
-            return reduce_axis(extent, label) if extent > 1 else Const(0, "int64")
-
-        taps = _Taps(tap(kernel[0], "rh"), tap(kernel[1], "rw"), tap(channels, "rc"))
-        return taps if taps.axes else _Taps(taps.row, taps.column, reduce_axis(1, "rc"))
+    def of(kernel: Sequence[int], channels: int) -> Taps:
+        """Axes for a kernel of these extents."""
+        names = (*(f"r{name}" for name in spatial_names(len(kernel))), "rc")
+        parts = [
+            reduce_axis(extent, name) if extent > 1 else Const(0, "int64")
+            for extent, name in zip((*kernel, channels), names, strict=True)
+        ]
+        if not any(isinstance(part, Axis) for part in parts):
+            parts[-1] = reduce_axis(1, "rc")
+        return Taps(tuple(parts[:-1]), parts[-1])
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        return tuple(p for p in (self.row, self.column, self.channel) if isinstance(p, Axis))
+        return tuple(part for part in (*self.kernel, self.channel) if isinstance(part, Axis))
+
+    def sum(self, product: Expr, positions: Sequence[tuple[Expr, int]]) -> Expr:
+        """The sum of ``product`` over the taps whose (index, extent) are all in range."""
+        condition = inside(*positions)
+        term = product if condition is None else select(condition, product, 0)
+        return reducers.sum(term, axis=self.axes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Geometry:
-    height: Window
-    width: Window
-    groups: int
-    group_inputs: int
-    group_outputs: int
+def conv(
+    data: Tensor,
+    weight: Tensor,
+    stride: Pair = 1,
+    padding: Pair = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+    name: str = "conv",
+) -> Tensor:
+    """``[N, *spatial, C]`` with ``[*kernel, C / groups, O]`` -> ``[N, *positions, O]``.
 
+    Padding is a predicate: a padded tap is not multiplied.  ``padding`` is p, one for each
+    dimension, or all low sides and then all high sides, such as (top, left, bottom, right).  With
+    groups that are not single channels the result is a reshape of ``grouped_conv``.
 
-def _geometry(
-    data: Tensor, weight: Tensor, stride: Pair, padding: Pair, dilation: Pair, groups: int,
-    where: str,
-) -> _Geometry:  # fmt: skip
-    if data.ndim != 4 or weight.ndim != 4:
-        raise ExpressionError(
-            f"needs data NHWC and weight HWIO, got shapes {data.shape} and {weight.shape}", where
-        )
-    _, height, width, channels = data.shape
-    kh, kw, group_inputs, outputs = weight.shape
-    if groups < 1 or channels != group_inputs * groups or outputs % groups:
-        raise ExpressionError(
-            f"{channels} input and {outputs} output channels do not fit a weight of "
-            f"{group_inputs} inputs in {groups} groups",
-            where,
-            "weight has shape [kh, kw, input channels / groups, output channels]",
-        )
-    (sh, sw), (dh, dw) = as_pair(stride, "stride"), as_pair(dilation, "dilation")
-    top, left, bottom, right = as_padding(padding)
-    return _Geometry(
-        Window(height, kh, sh, dh, top, bottom),
-        Window(width, kw, sw, dw, left, right),
-        groups,
-        group_inputs,
-        outputs // groups,
-    )
+    Raises:
+        ExpressionError: shapes do not fit each other, or the windows the data.
+    """
+    where = f"stage {name}"
+    if groups == 1:
+        channels = dense_channels(data, weight, where)
+    elif groups == data.shape[-1] == weight.shape[-1]:
+        channels = depthwise_channels(data, weight, where)
+    else:
+        split = grouped_conv(data, weight, stride, padding, dilation, groups, name=f"{name}.groups")
+        return reshape(split, (*split.shape[:-2], split.shape[-2] * split.shape[-1]), name)
+    return _convolve(data, weight, channels, stride, padding, dilation, name)
 
 
 def conv2d(
@@ -82,70 +98,96 @@ def conv2d(
     groups: int = 1,
     name: str = "conv2d",
 ) -> Tensor:
-    """2-D convolution, ``[N, H, W, C]`` with ``[kh, kw, C / groups, O]`` -> ``[N, OH, OW, O]``.
-
-    Padding is a predicate: a padded tap is not multiplied.  ``padding`` is p, (h, w) or (top,
-    left, bottom, right).  With 1 < groups < channels the result is a reshape of
-    ``grouped_conv2d``.
-    """
-    where = f"stage {name}"
-    geometry = _geometry(data, weight, stride, padding, dilation, groups, where)
-    depthwise = geometry.group_inputs == 1 and geometry.group_outputs == 1
-    if groups > 1 and not depthwise:
-        split = grouped_conv2d(data, weight, stride, padding, dilation, groups, f"{name}.groups")
-        n, oh, ow, g, per_group = split.shape
-        return reshape(split, (n, oh, ow, g * per_group), name)
-    taps = _Taps.of((geometry.height.kernel, geometry.width.kernel), geometry.group_inputs)
-    oh, ow = geometry.height.positions(where), geometry.width.positions(where)
-
-    def element(n: Axis, h: Axis, w: Axis, c: Axis) -> Expr:
-        channel = c if depthwise and groups > 1 else taps.channel
-        factor = weight[taps.row, taps.column, taps.channel, c]
-        return _sum_of_taps(data, geometry, taps, (n, h, w, channel), factor)
-
-    result: Tensor = compute((data.shape[0], oh, ow, weight.shape[3]), element, name=name)
-    return result
+    """``conv`` over two dimensions: ``[N, H, W, C]`` with ``[kh, kw, C / groups, O]``."""
+    if data.ndim != 4 or weight.ndim != 4:
+        raise ExpressionError(
+            f"needs data NHWC and weight HWIO, got shapes {data.shape} and {weight.shape}",
+            f"stage {name}",
+        )
+    return conv(data, weight, stride, padding, dilation, groups, name)
 
 
-def grouped_conv2d(
+def grouped_conv(
     data: Tensor,
     weight: Tensor,
     stride: Pair = 1,
     padding: Pair = 0,
     dilation: Pair = 1,
     groups: int = 1,
-    name: str = "conv2d",
+    name: str = "conv",
 ) -> Tensor:
-    """``conv2d`` with the groups as an axis of their own: ``-> [N, OH, OW, groups, O / groups]``.
+    """``conv`` with the groups as an axis of their own: ``-> [N, *positions, groups, O / groups]``.
 
-    Memory order is that of ``[N, OH, OW, O]``; no index needs a division.
+    Weight ``[groups, *kernel, C / groups, O / groups]``, each group's part in one piece, or as in
+    ``conv``.  Memory order is that of ``[N, *positions, O]``; no index needs a division.
     """
+    channels = grouped_channels(data, weight, groups, f"stage {name}")
+    return _convolve(data, weight, channels, stride, padding, dilation, name)
+
+
+def depthwise_conv(
+    data: Tensor,
+    weight: Tensor,
+    stride: Pair = 1,
+    padding: Pair = 0,
+    dilation: Pair = 1,
+    name: str = "depthwise",
+) -> Tensor:
+    """Each channel by itself, weight ``[*kernel, M, C]`` -> ``[N, *positions, C]``.
+
+    With M > 1 the result is ``[N, *positions, M, C]``: output m of every channel side by side, so
+    that vectors run over channels.
+    """
+    channels = depthwise_channels(data, weight, f"stage {name}")
+    return _convolve(data, weight, channels, stride, padding, dilation, name)
+
+
+def _convolve(
+    data: Tensor,
+    weight: Tensor,
+    channels: Channels,
+    stride: Pair,
+    padding: Pair,
+    dilation: Pair,
+    name: str,
+) -> Tensor:
     where = f"stage {name}"
-    geometry = _geometry(data, weight, stride, padding, dilation, groups, where)
-    taps = _Taps.of((geometry.height.kernel, geometry.width.kernel), geometry.group_inputs)
-    oh, ow = geometry.height.positions(where), geometry.width.positions(where)
+    windows = _windows(data, kernel_of(weight, channels), stride, padding, dilation)
+    rank = len(windows)
+    taps = Taps.of([window.kernel for window in windows], channels.reduced)
 
-    def element(n: Axis, h: Axis, w: Axis, g: Axis, c: Axis) -> Expr:
-        channel = g * geometry.group_inputs + taps.channel
-        output = g * geometry.group_outputs + c
-        factor = weight[taps.row, taps.column, taps.channel, output]
-        return _sum_of_taps(data, geometry, taps, (n, h, w, channel), factor)
+    def element(*axes: Axis) -> Expr:
+        positions, mine = axes[1 : 1 + rank], axes[1 + rank :]
+        indices = [
+            window.index(position, tap)
+            for window, position, tap in zip(windows, positions, taps.kernel, strict=True)
+        ]
+        source = channels.source(mine, taps.channel)
+        factor = channels.factor(weight, taps.kernel, mine, taps.channel)
+        product = data[(axes[0], *indices, source)] * factor
+        extents = [window.extent for window in windows]
+        return taps.sum(product, list(zip(indices, extents, strict=True)))
 
-    shape = (data.shape[0], oh, ow, groups, geometry.group_outputs)
-    result: Tensor = compute(shape, element, name=name)
+    labels, extents = zip(*channels.axes, strict=True)
+    shape = (data.shape[0], *(window.positions(where) for window in windows), *extents)
+    result: Tensor = compute(
+        shape, element, name=name, axis_names=("n", *spatial_names(rank), *labels)
+    )
     return result
 
 
-def _sum_of_taps(
-    data: Tensor,
-    geometry: _Geometry,
-    taps: _Taps,
-    point: tuple[Expr, Expr, Expr, Expr],
-    factor: Expr,
-) -> Expr:
-    n, h, w, channel = point
-    row, column = geometry.height.index(h, taps.row), geometry.width.index(w, taps.column)
-    product = data[n, row, column, channel] * factor
-    condition = inside((row, geometry.height.extent), (column, geometry.width.extent))
-    term = product if condition is None else select(condition, product, 0)
-    return reducers.sum(term, axis=taps.axes)
+def kernel_of(weight: Tensor, channels: Channels) -> tuple[int, ...]:
+    """Extents of the kernel of a weight in the form that ``channels`` names."""
+    return weight.shape[1:-2] if channels.form == "grouped" else weight.shape[:-2]
+
+
+def _windows(
+    data: Tensor, kernel: tuple[int, ...], stride: Pair, padding: Pair, dilation: Pair
+) -> tuple[Window, ...]:
+    rank = len(kernel)
+    low, high = as_sides(padding, rank)
+    parts = (
+        data.shape[1:-1], kernel, as_tuple(stride, rank, "stride"),
+        as_tuple(dilation, rank, "dilation"), low, high,
+    )  # fmt: skip
+    return tuple(Window(*values) for values in zip(*parts, strict=True))

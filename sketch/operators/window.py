@@ -1,4 +1,4 @@
-"""Sliding windows over the height and width of NHWC tensors: sizes and bounds tests."""
+"""Sliding windows over the spatial dimensions of a tensor: sizes and bounds tests."""
 
 from __future__ import annotations
 
@@ -10,26 +10,45 @@ from sketch.errors import ExpressionError
 from sketch.expr import Expr, all_of
 
 Pair = int | Sequence[int]
+Sides = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def as_tuple(value: Pair, rank: int, what: str) -> tuple[int, ...]:
+    """``v`` -> ``(v, v, ...)``; raises ExpressionError unless 1 or ``rank`` positive integers
+    are given.
+    """
+    parts = (value,) * rank if isinstance(value, int) else tuple(value)
+    if len(parts) != rank or any(part < 1 for part in parts):
+        raise ExpressionError(
+            f"{what} must be a positive integer, or one for each of {rank} dimensions, "
+            f"got {value!r}"
+        )
+    return parts
+
+
+def as_sides(value: Pair, rank: int) -> Sides:
+    """``p``, one for each dimension, or all low sides and then all high sides -> (low, high)."""
+    parts = (value,) * (2 * rank) if isinstance(value, int) else tuple(value)
+    if len(parts) == rank:
+        parts = (*parts, *parts)
+    if len(parts) != 2 * rank or any(part < 0 for part in parts):
+        raise ExpressionError(
+            f"padding must be p, one for each of {rank} dimensions, or all low sides and then all "
+            f"high sides, all >= 0, got {value!r}"
+        )
+    return parts[:rank], parts[rank:]
 
 
 def as_pair(value: Pair, what: str) -> tuple[int, int]:
-    """``v`` -> ``(v, v)``; raises ExpressionError unless one or two positive integers are given."""
-    parts = (value, value) if isinstance(value, int) else tuple(value)
-    if len(parts) != 2 or any(part < 1 for part in parts):
-        raise ExpressionError(f"{what} must be one or two positive integers, got {value!r}")
-    return parts[0], parts[1]
+    """``as_tuple`` of two dimensions."""
+    height, width = as_tuple(value, 2, what)
+    return height, width
 
 
 def as_padding(value: Pair) -> tuple[int, int, int, int]:
     """``p``, ``(h, w)`` or ``(top, left, bottom, right)`` -> (top, left, bottom, right)."""
-    parts = (value,) * 4 if isinstance(value, int) else tuple(value)
-    if len(parts) == 2:
-        parts = (*parts, *parts)
-    if len(parts) != 4 or any(part < 0 for part in parts):
-        raise ExpressionError(
-            f"padding must be p, (h, w) or (top, left, bottom, right), all >= 0, got {value!r}"
-        )
-    return parts[0], parts[1], parts[2], parts[3]
+    (top, left), (bottom, right) = as_sides(value, 2)
+    return top, left, bottom, right
 
 
 @dataclass(frozen=True, slots=True)

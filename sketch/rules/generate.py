@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from sketch.dag import ComputeDAG
 from sketch.errors import ScheduleError
-from sketch.program import initial_program
+from sketch.program import StagePlan, initial_program
 from sketch.rules.cache_write import AddCacheWrite
 from sketch.rules.compute_location import ComputeLocation
 from sketch.rules.gpu_simple import ScheduleOnThreads
@@ -78,8 +79,23 @@ def generate(
                 f"no rule applies to stage {stage.op.name}",
                 hint="end the rules with one that always applies",
             )
-        pending += successors
+        pending += _alike(state, stage, successors)
     return tuple(sketches)
+
+
+def _alike(state: State, stage: StagePlan, successors: list[State]) -> list[State]:
+    """Stages that share a buffer do alike work (the phases of a transposed convolution): what is
+    chosen for the first of them is chosen for all, else their choices would multiply.
+    """
+    if stage.op.store is None or len(successors) < 2:
+        return successors
+    key = (stage.op.store.buffer, len(successors))
+    if key in state.choices:
+        return [successors[state.choices[key]]]
+    return [
+        replace(successor, choices={**state.choices, key: number})
+        for number, successor in enumerate(successors)
+    ]
 
 
 def _apply_eagerly(state: State, rules: tuple[SketchRule, ...]) -> State:

@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 
 from sketch.access import needs_tiling, stage_loads
 from sketch.loopnest import LoopKind, Scope
-from sketch.program import StagePlan
+from sketch.program import StagePlan, cache_name
 from sketch.rules.patterns import longest
 from sketch.rules.rule import State, Verdict
 from sketch.rules.tiling import tiled_producer
@@ -47,7 +47,7 @@ class GpuTilingWithFusion:
         tensors = {load.tensor.name: load.tensor for load in stage_loads(inner.op)}
         caches = []
         for name, tensor in tensors.items():
-            cache = f"{name}.cache"
+            cache = cache_name(state.program, name, inner.op.name)
             dims = [f"d{d}.0" for d in range(tensor.ndim)]
             caches.append(cache)
             state = state.then(

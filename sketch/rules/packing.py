@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sketch.access import stage_loads
 from sketch.expr import Axis, Load
 from sketch.loopnest import LoopKind
-from sketch.program import StagePlan
+from sketch.program import StagePlan, cache_name
 from sketch.rules.patterns import coefficient_of
 from sketch.rules.rule import State
 from sketch.steps import Annotate, CacheRead, Factor, Pack, Reorder, Split
@@ -36,14 +36,17 @@ def packing_choices(state: State, name: str, panel: Panel) -> tuple[State, ...]:
     """States with the operands of stage ``name`` packed along the axis of ``panel``.
 
     Constants are always packed: it costs nothing at run time.  An operand that is no constant is
-    packed by a stage of its own in one state and read in place in another.
+    packed by a stage of its own in one state and read in place in another.  A constant that
+    several stages read stays as it is, in the one layout that serves all of them.
     """
     stage = state.program.stage(name)
     states: tuple[State, ...] = (state,)
     for load, dim in packable(stage, stage.axis(panel.axis)):
         source = load.tensor.op
         constant = isinstance(source, Placeholder) and source.constant
-        if constant and len(state.program.consumers(source.name)) == 1:
+        if constant and len(state.program.consumers(source.name)) > 1:
+            continue
+        if constant:
             ahead = f"{name}.{panel.axis}@prefetch"
             pack = Pack(load.tensor.name, dim, name, panel.loops, prefetch=ahead)
             states = tuple(s.then(pack) for s in states)
@@ -77,7 +80,7 @@ def _is_reused(stage: StagePlan, load: Load) -> bool:
 
 def _cache_packed(state: State, name: str, load: Load, dim: int, panel: Panel) -> State:
     """The operand copied into panels by a stage of its own, before the reduction runs."""
-    tensor, cache = load.tensor.name, f"{load.tensor.name}.cache"
+    tensor, cache = load.tensor.name, cache_name(state.program, load.tensor.name, name)
     blocked = f"d{dim}"
     others = [f"d{n}" for n in range(len(load.indices)) if n != dim]
     within = tuple(f"{blocked}.{level}" for level in range(1, len(panel.factors) + 1))

@@ -6,8 +6,8 @@ and returns the states that follow from applying it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import ClassVar, Protocol
 
@@ -30,12 +30,15 @@ class State:
 
     Attributes:
         scheduled: names of the stages that need no further rule.
+        choices: which alternative was taken for the stages of a shared buffer, by the buffer and
+            the number of alternatives.
     """
 
     target: Target
     program: Program
     steps: tuple[Step, ...] = ()
     scheduled: frozenset[str] = frozenset()
+    choices: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
     def then(self, *steps: Step) -> State:
         """The state after more steps."""

@@ -8,7 +8,7 @@ from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.base import Op
-from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import Binary, Unary
 from autosched.graph.ops.gather import Gather, GatherElements
 from autosched.graph.ops.matmul import Dense
@@ -71,7 +71,7 @@ def _conv(g: _Generator) -> None:
         out = int(g.rng.integers(1, 5))
         inputs = [data, g.weight(out, channels, kernel, kernel)]
         inputs += [g.weight(out)] if g.rng.random() < 0.3 else []
-        g.add(Conv2d((stride, stride), (top, 0, 1, right)), *inputs)
+        g.add(Conv((stride, stride), (top, 0, 1, right)), *inputs)
 
 
 def _norm(g: _Generator) -> None:

@@ -1,4 +1,4 @@
-"""Two-dimensional convolution."""
+"""Convolution over any number of spatial dimensions."""
 
 from __future__ import annotations
 
@@ -17,54 +17,90 @@ from autosched.graph.ops.base import (
     expect_inputs,
     expect_rank,
     expect_shape,
-    join_nchw,
-    split_nchw,
 )
+from autosched.graph.ops.conv_weight import ConvWeight, conv_weight
 from sketch.operators import broadcast, conv, layout
-from sketch.tensor import Tensor
+from sketch.operators.shared_buffer import apply_to_parts, merged_channels
+from sketch.tensor import Compute, Tensor, placeholder
 
 
 @dataclass(frozen=True, slots=True)
-class Conv2d(Op):
+class Conv(Op):
     """Grouped, dilated convolution of ``data`` with ``weight``, plus ``bias`` if given.
 
-    ``layout`` NCHW: data ``[n, c, h, w]``, weight ``[oc, ic/groups, kh, kw]`` (OIHW);
-    NHWC: data ``[n, h, w, c]``, weight ``[kh, kw, ic/groups, oc]`` (HWIO).  bias: ``[oc]``.
-    ``padding`` is (top, left, bottom, right) in elements.
+    One stride and one dilation for each spatial dimension; ``padding`` is all low sides, then all
+    high sides, such as (top, left, bottom, right), in elements.
+
+    ``layout`` NCHW: data ``[n, c, *spatial]``, weight ``[oc, ic/groups, *kernel]``; NHWC: data
+    ``[n, *spatial, c]``, weight in the forms of ``ConvWeight``.  bias: ``[oc]``.
     """
 
     pattern: ClassVar[Pattern] = Pattern.COMPLEX
     roles: ClassVar[tuple[str, ...]] = ("data", "weight", "bias")
+    transposed: ClassVar[bool] = False
 
-    strides: Pair = (1, 1)
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
-    dilation: Pair = (1, 1)
+    strides: Shape = (1, 1)
+    padding: Shape = (0, 0, 0, 0)
+    dilation: Shape = (1, 1)
     groups: int = 1
     layout: Layout = "NCHW"
 
-    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
-        expect_inputs(self, inputs, 2, 3)
-        data, weight = inputs[:2]
-        expect_rank(self, data, 4)
-        expect_rank(self, weight, 4, "weight")
-        batch, channels, height, width = split_nchw(data.shape, self.layout)
-        out_channels, in_channels, kernel = self.split_weight(weight.shape)
-        if in_channels * self.groups != channels or out_channels % self.groups:
-            raise GraphError(
-                f"weight {weight} in {self.groups} groups does not fit data {data} in {self.layout}"
-            )
-        if len(inputs) == 3:
-            expect_shape(inputs[2], (out_channels,), "bias")
-        top, left, bottom, right = self.padding
-        rows = window_count(height, kernel[0], self.strides[0], self.dilation[0], (top, bottom))
-        columns = window_count(width, kernel[1], self.strides[1], self.dilation[1], (left, right))
-        return TensorType(join_nchw(batch, out_channels, rows, columns, self.layout), data.dtype)
+    @property
+    def kind(self) -> str:
+        return f"conv{len(self.strides)}d"
 
-    def split_weight(self, shape: Shape) -> tuple[int, int, Pair]:
-        """Output channels, input channels per group, kernel (height, width) of a weight shape."""
-        if self.layout == "NCHW":
-            return shape[0], shape[1], (shape[2], shape[3])
-        return shape[3], shape[2], (shape[0], shape[1])
+    @property
+    def spatial(self) -> int:
+        """Number of spatial dimensions."""
+        return len(self.strides)
+
+    def weight(self, shape: Shape) -> ConvWeight:
+        """What the dimensions of a weight of ``shape`` are.  Raises GraphError if it fits not."""
+        return conv_weight(shape, self.spatial, self.groups, self.layout, self.transposed)
+
+    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
+        form, extents = checked_inputs(self, inputs)
+        rank = self.spatial
+        sides = zip(self.padding[:rank], self.padding[rank:], strict=True)
+        parts = zip(extents, form.kernel, self.strides, self.dilation, sides, strict=True)
+        outputs = tuple(window_count(*values) for values in parts)
+        return output_type(self, inputs[0], form, outputs)
+
+
+def checked_inputs(op: Conv, inputs: Sequence[TensorType]) -> tuple[ConvWeight, Shape]:
+    """Sizes of the weight, and spatial extents of the data.
+
+    Raises:
+        GraphError: ranks, channels or attributes do not fit each other.
+    """
+    expect_inputs(op, inputs, 2, 3)
+    data, weight = inputs[:2]
+    rank = op.spatial
+    if len(op.padding) != 2 * rank or len(op.dilation) != rank:
+        raise GraphError(
+            f"strides {op.strides}, dilation {op.dilation} and padding {op.padding} are not made "
+            f"for the same number of dimensions"
+        )
+    expect_rank(op, data, rank + 2)
+    if op.layout == "NCHW":
+        expect_rank(op, weight, rank + 2, "weight")
+    form = op.weight(weight.shape)
+    channels = data.shape[1] if op.layout == "NCHW" else data.shape[-1]
+    if form.inputs * op.groups != channels:
+        raise GraphError(
+            f"weight {weight} in {op.groups} groups does not fit data {data} in {op.layout}"
+        )
+    if len(inputs) == 3:
+        expect_shape(inputs[2], (form.outputs * op.groups,), "bias")
+    return form, data.shape[2:] if op.layout == "NCHW" else data.shape[1:-1]
+
+
+def output_type(op: Conv, data: TensorType, form: ConvWeight, spatial: Shape) -> TensorType:
+    """Type of the output, whose spatial extents are ``spatial``."""
+    outputs = form.outputs * op.groups
+    if op.layout == "NCHW":
+        return TensorType((data.shape[0], outputs, *spatial), data.dtype)
+    return TensorType((data.shape[0], *spatial, outputs), data.dtype)
 
 
 def window_count(
@@ -86,17 +122,61 @@ def window_count(
     return count
 
 
-def lower_conv2d(op: Conv2d, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
-    """NHWC directly; NCHW between transposes, for graphs that have not been through the passes."""
-    data, weight = inputs[:2]
-    label = name
-    if op.layout == "NCHW":
-        data = layout.transpose(data, (0, 2, 3, 1), f"{name}.nhwc")
-        weight = layout.transpose(weight, (2, 3, 1, 0), f"{name}.hwio")
-        label = f"{name}.channels_last"
-    result = conv.conv2d(data, weight, op.strides, op.padding, op.dilation, op.groups, name=label)
+def lower_conv(op: Conv, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
+    """Channels last directly; channels first between transposes, for graphs that have not been
+    through the passes.  Several channel axes (groups) share the buffer ``name``.
+    """
+    form = op.weight(inputs[1].shape)
+    data, weight = channels_last_operands(op, inputs, form, name)
+    windows = (op.strides, op.padding, op.dilation)
+    if not form.is_plain:
+        if form.is_depthwise:
+            split = conv.depthwise_conv(data, weight, *windows, name=f"{name}.split")
+            strides: tuple[int, ...] = (1, form.outputs)
+        else:
+            split = conv.grouped_conv(data, weight, *windows, op.groups, name=f"{name}.split")
+            strides = (form.outputs, 1)
+        parts = (merged_channels(split, strides, name, buffer_order(op)),)
+        return with_bias(op, parts, inputs[2:], name)
+    label = f"{name}.channels_last" if op.layout == "NCHW" else name
+    result = conv.conv(data, weight, *windows, op.groups, label)
     if len(inputs) == 3:
         result = broadcast.add(result, inputs[2], f"{label}.bias_add")
     if op.layout == "NCHW":
-        result = layout.transpose(result, (0, 3, 1, 2), name)
+        result = layout.transpose(result, buffer_order(op), name)
     return (result,)
+
+
+def buffer_order(op: Conv) -> tuple[int, ...]:
+    """Dimensions of the channels-last result in the order of the layout."""
+    rank = op.spatial
+    return (0, rank + 1, *range(1, rank + 1)) if op.layout == "NCHW" else tuple(range(rank + 2))
+
+
+def channels_last_operands(
+    op: Conv, inputs: Sequence[Tensor], form: ConvWeight, name: str
+) -> tuple[Tensor, Tensor]:
+    """Data and weight channels last."""
+    data, weight = inputs[:2]
+    if op.layout == "NHWC":
+        return data, weight
+    data = layout.transpose(data, (0, *range(2, data.ndim), 1), f"{name}.nhwc")
+    shape = form.split_shape(op.transposed)
+    if weight.shape != shape:
+        weight = layout.reshape(weight, shape, f"{name}.split_weight")
+    return data, layout.transpose(weight, form.permutation(op.transposed), f"{name}.hwio")
+
+
+def with_bias(
+    op: Conv, parts: tuple[Tensor, ...], bias: Sequence[Tensor], name: str
+) -> tuple[Tensor, ...]:
+    """``parts``, which share the buffer ``name``, with ``bias`` added if there is one."""
+    if not bias:
+        return parts
+    first = parts[0].op
+    assert isinstance(first, Compute) and first.store is not None
+    shape = first.store.shape
+    channel = 1 if op.layout == "NCHW" else len(shape) - 1
+    whole = placeholder(shape, parts[0].dtype, f"{name}.whole")
+    total = layout.stage(shape, lambda axes: whole[axes] + bias[0][axes[channel]], name)
+    return apply_to_parts(parts, whole, total, name)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from autosched.graph.ops.base import Op
-from autosched.graph.ops.conv import Conv2d, lower_conv2d
+from autosched.graph.ops.conv import Conv, lower_conv
+from autosched.graph.ops.conv_transpose import ConvTranspose, lower_conv_transpose
 from autosched.graph.ops.einsum import Einsum, lower_einsum
 from autosched.graph.ops.elementwise import (
     Binary,
@@ -84,7 +85,8 @@ Lowering = Callable[[Any, Sequence[Tensor], str], tuple[Tensor, ...]]
 """(operator, inputs, stage name) -> tensors; several where the stages share one buffer."""
 
 LOWERINGS: Final[Mapping[type[Op], Lowering]] = {
-    Conv2d: lower_conv2d,
+    Conv: lower_conv,
+    ConvTranspose: lower_conv_transpose,
     Dense: lower_dense,
     MatMul: lower_matmul,
     Einsum: lower_einsum,

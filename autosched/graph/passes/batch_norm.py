@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Array, Graph, Node
-from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import Binary
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.norm import BatchNorm
@@ -55,7 +55,7 @@ def _foldable_producer(graph: Graph, norm: Node) -> bool:
     producer = graph.producers.get(data)
     return (
         producer is not None
-        and isinstance(producer.op, Conv2d | Dense)
+        and isinstance(producer.op, Conv | Dense)
         and all(name in graph.constants for name in producer.inputs[1:])
         and graph.consumers[data] == (norm,)
         and data not in graph.result_values
@@ -66,7 +66,7 @@ def _foldable_producer(graph: Graph, norm: Node) -> bool:
 
 def _same_channels(producer: Node, norm: Node) -> bool:
     assert isinstance(norm.op, BatchNorm)
-    return not isinstance(producer.op, Conv2d) or producer.op.layout == norm.op.layout
+    return not isinstance(producer.op, Conv) or producer.op.layout == norm.op.layout
 
 
 def _affine(graph: Graph, norm: Node) -> _Affine | None:
@@ -98,8 +98,9 @@ def _emit_folded(builder: GraphBuilder, graph: Graph, layer: Node, norm: Node) -
 
 def _scaled_weight(layer: Node, constants: Mapping[str, Array], scale: Float64) -> Array:
     weight = constants[layer.inputs[1]].astype(np.float64)
-    if isinstance(layer.op, Conv2d) and layer.op.layout == "NCHW":
-        scale = scale.reshape(-1, 1, 1, 1)  # OIHW: output channels come first
+    if isinstance(layer.op, Conv):
+        op, form = layer.op, layer.op.weight(weight.shape)
+        return form.scaled(weight, scale, op.layout, op.transposed).astype(np.float32)
     return (weight * scale).astype(np.float32)
 
 

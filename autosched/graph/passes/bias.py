@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Node
-from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import Binary
 from autosched.graph.ops.matmul import Dense
 
@@ -39,7 +39,7 @@ def _layer_and_bias(graph: Graph, node: Node) -> list[tuple[Node, str]]:
         for data, constant in (node.inputs, node.inputs[::-1])
         if (layer := graph.producers.get(data)) is not None
         and constant in graph.constants
-        and isinstance(layer.op, Conv2d | Dense)
+        and isinstance(layer.op, Conv | Dense)
         and len(layer.inputs) == 2
         and graph.consumers[data] == (node,)
         and data not in graph.result_values
@@ -50,7 +50,7 @@ def _layer_and_bias(graph: Graph, node: Node) -> list[tuple[Node, str]]:
 def _is_per_channel(graph: Graph, layer: Node, constant: str) -> bool:
     """Whether the constant has one element per output channel and broadcasts along the others."""
     shape = graph.types[layer.output].shape
-    first = isinstance(layer.op, Conv2d) and layer.op.layout == "NCHW"
+    first = isinstance(layer.op, Conv) and layer.op.layout == "NCHW"
     channel = 1 if first else len(shape) - 1
     wanted = tuple(extent if d == channel else 1 for d, extent in enumerate(shape))
     given = graph.types[constant].shape

@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Final
 
 import numpy as np
 
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Node, Result
 from autosched.graph.ops.base import Op, Pattern, Shape
-from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.host import HostOp
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.norm import BatchNorm
@@ -32,9 +31,6 @@ from autosched.graph.passes.permuted import on_permuted
 from autosched.graph.passes.regroup import regroup
 
 Permutation = tuple[int, ...]
-
-# value == transpose(stored, permutation), for a weight in OIHW stored in HWIO
-_FROM_HWIO: Final = (3, 2, 0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +46,7 @@ class Stored:
 
 
 def to_channels_last(graph: Graph) -> Graph:
-    """``graph`` with 4-D convolutions, pools and batch-norms in NHWC."""
+    """``graph`` with convolutions, pools and batch-norms channels last."""
     sweep = _Sweep(graph)
     for node in graph.nodes:
         sweep.convert(node)
@@ -76,10 +72,9 @@ class _Sweep:
         match node.op:
             case HostOp():
                 self._emit(node, [self._plain(name) for name in node.inputs])
-            case Conv2d(layout="NCHW"):
-                weight = self._owing(node.inputs[1], _FROM_HWIO)
+            case Conv(layout="NCHW"):
                 bias = [self._plain(name) for name in node.inputs[2:]]
-                self._channels_last(node, [weight, *bias])
+                self._channels_last(node, [self._conv_weight(node.op, node.inputs[1]), *bias])
             case Pool(layout="NCHW") | GlobalPool(layout="NCHW"):
                 self._channels_last(node, [])
             case BatchNorm(layout="NCHW") if self._rank(node.inputs[0]) >= 3:
@@ -114,10 +109,21 @@ class _Sweep:
 
     def _channels_last(self, node: Node, others: Sequence[str]) -> None:
         op = node.op
-        assert isinstance(op, Conv2d | Pool | GlobalPool | BatchNorm)
+        assert isinstance(op, Conv | Pool | GlobalPool | BatchNorm)
         owed = channels_first(self._rank(node.output))
         data = self._owing(node.inputs[0], owed)
         self._emit(node, [data, *others], owed, replace(op, layout="NHWC"))
+
+    def _conv_weight(self, op: Conv, name: str) -> str:
+        """A weight in our form: a view of the model's, transposed."""
+        shape = self._graph.types[name].shape
+        form = op.weight(shape)
+        permutation = form.permutation(op.transposed)
+        split = form.split_shape(op.transposed)
+        if split == shape:
+            return self._owing(name, tuple(np.argsort(permutation).tolist()))
+        view = self._reshaped_value(self._plain(name), split)
+        return self._transposed_value(view, permutation)
 
     def _several(self, node: Node) -> None:
         """Element by element, and concatenations: all operands adopt the cheapest common debt."""
@@ -197,7 +203,7 @@ class _Sweep:
         )
 
     def _dense(self, node: Node) -> None:
-        """A dense layer on elements flattened as (h, w, c): permute the rows of its weight."""
+        """A dense layer on elements flattened channels last: permute the rows of its weight."""
         shape = self._flattened[node.inputs[0]]
         weight = self._graph.constants[node.inputs[1]]
         order = (*range(1, len(shape)), 0, len(shape))

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Node
-from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.shape import Pad
 
 
 def fold_padding(graph: Graph) -> Graph:
-    """Convolutions read what a zero padding of height and width reads; the pad may stay for others.
+    """Convolutions read what a zero padding reads; the pad may stay for other readers.
 
     Only convolutions: a maximum over padding differs from one over zeros.
     """
@@ -28,16 +28,15 @@ def fold_padding(graph: Graph) -> Graph:
     return builder.finish(graph.results)
 
 
-def _padded(node: Node, pad: Node) -> Conv2d | None:
+def _padded(node: Node, pad: Node) -> Conv | None:
     """The convolution ``node`` with the padding of ``pad`` added; None if that is not possible."""
-    if not isinstance(node.op, Conv2d) or not isinstance(pad.op, Pad) or pad.op.value != 0:
+    if not isinstance(node.op, Conv) or node.op.transposed or not isinstance(pad.op, Pad):
         return None
-    height, width = (2, 3) if node.op.layout == "NCHW" else (1, 2)
-    others = [d for d in range(4) if d not in (height, width)]
-    if any(pad.op.low[d] or pad.op.high[d] for d in others):
+    rank, low, high = node.op.spatial, pad.op.low, pad.op.high
+    first = 2 if node.op.layout == "NCHW" else 1
+    spatial = slice(first, first + rank)
+    others = [d for d in range(rank + 2) if d not in range(first, first + rank)]
+    if pad.op.value != 0 or any(low[d] or high[d] for d in others):
         return None
-    low, high = pad.op.low, pad.op.high
-    extra = (low[height], low[width], high[height], high[width])
-    sides = zip(node.op.padding, extra, strict=True)
-    top, left, bottom, right = (own + more for own, more in sides)
-    return replace(node.op, padding=(top, left, bottom, right))
+    sides = zip(node.op.padding, (*low[spatial], *high[spatial]), strict=True)
+    return replace(node.op, padding=tuple(own + more for own, more in sides))

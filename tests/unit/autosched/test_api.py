@@ -17,7 +17,7 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.ir import Network, Value
-from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import Unary
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.pooling import GlobalPool
@@ -40,7 +40,7 @@ def make_network() -> Network:
     value = builder.input(Value("image", (1, 8, 10, 10)))
     weight = builder.constant("weight", (rng.standard_normal((8, 8, 3, 3)) / 8).astype("float32"))
     for name in ("first", "second"):
-        value = builder.add(Conv2d((1, 1), (1, 1, 1, 1)), [value, weight], name=name)
+        value = builder.add(Conv((1, 1), (1, 1, 1, 1)), [value, weight], name=name)
         value = builder.add(Unary("relu"), [value], name=f"{name}.relu")
     value = builder.add(GlobalPool("avg"), [value], name="pool")
     value = builder.add(Reshape((1, 8)), [value], name="flat")

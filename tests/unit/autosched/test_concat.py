@@ -12,7 +12,7 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.ir import Graph, Network, Value
-from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import Binary, Unary
 from autosched.graph.ops.pooling import Pool
 from autosched.graph.ops.shape import Concat, Reshape
@@ -31,7 +31,7 @@ class _Net(GraphBuilder):
         name = self.unique("w")
         shape = (channels, self.types[data].shape[1], kernel, kernel)
         weight = self.constant(name, self.rng.standard_normal(shape, dtype=np.float32))
-        return self.add(Conv2d(padding=(kernel // 2,) * 4), [data, weight])
+        return self.add(Conv(padding=(kernel // 2,) * 4), [data, weight])
 
     def relu(self, data: str) -> str:
         return self.add(Unary("relu"), [data])

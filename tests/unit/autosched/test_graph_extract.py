@@ -8,7 +8,7 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import Extraction, extract
 from autosched.graph.ir import Graph, Network, Value
-from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import Binary, Unary
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.shape import Reshape, Transpose
@@ -103,7 +103,7 @@ def test_vgg_head_needs_no_transpose_of_maps() -> None:
     builder = GraphBuilder("vgg")
     x = builder.input(Value("data", (1, 3, 8, 8)))
     weight = builder.constant("w", rng.standard_normal((4, 3, 3, 3), dtype=np.float32))
-    maps = builder.add(Conv2d(padding=(1,) * 4), [x, weight])
+    maps = builder.add(Conv(padding=(1,) * 4), [x, weight])
     flat = builder.add(Reshape((1, 256)), [builder.add(Unary("relu"), [maps])])
     head = builder.constant("fc", rng.standard_normal((256, 10), dtype=np.float32))
     extraction = _assert_same(builder.finish({"y": builder.add(Dense(), [flat, head])}))

@@ -9,7 +9,7 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.fusion import fuse
 from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.base import Shape
-from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import Binary, Unary
 from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import Reduce
@@ -28,7 +28,7 @@ class _Net(GraphBuilder):
 
     def conv(self, name: str, data: str) -> str:
         weight = self.constant(f"{name}.w", np.ones((1, 1, 4, 4), np.float32))
-        return self.add(Conv2d(layout="NHWC"), [data, weight], name)
+        return self.add(Conv(layout="NHWC"), [data, weight], name)
 
     def relu(self, name: str, data: str) -> str:
         return self.add(Unary("relu"), [data], name)

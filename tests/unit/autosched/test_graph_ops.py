@@ -11,7 +11,7 @@ from autosched.graph.errors import GraphError
 from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.base import Op, Shape, TensorType
-from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import Binary, Cast, Clip, Identity, LeakyRelu, Unary
 from autosched.graph.ops.lowering import LOWERINGS
 from autosched.graph.ops.matmul import Dense, MatMul
@@ -25,13 +25,13 @@ from autosched.onnx_export import to_onnx
 MAP = (2, 6, 9, 7)
 
 CASES: list[tuple[Op, list[Shape], Shape]] = [
-    (Conv2d(), [MAP, (4, 6, 3, 3)], (2, 4, 7, 5)),
-    (Conv2d(padding=(1, 2, 3, 0)), [MAP, (4, 6, 3, 3), (4,)], (2, 4, 11, 7)),
-    (Conv2d(strides=(2, 3), padding=(1,) * 4), [MAP, (4, 6, 3, 3)], (2, 4, 5, 3)),
-    (Conv2d(dilation=(2, 1)), [MAP, (4, 6, 3, 3)], (2, 4, 5, 5)),
-    (Conv2d(groups=2, padding=(1,) * 4), [MAP, (4, 3, 3, 3), (4,)], (2, 4, 9, 7)),
-    (Conv2d(groups=6), [MAP, (6, 1, 3, 3)], (2, 6, 7, 5)),
-    (Conv2d(strides=(2, 2)), [MAP, (5, 6, 1, 1)], (2, 5, 5, 4)),
+    (Conv(), [MAP, (4, 6, 3, 3)], (2, 4, 7, 5)),
+    (Conv(padding=(1, 2, 3, 0)), [MAP, (4, 6, 3, 3), (4,)], (2, 4, 11, 7)),
+    (Conv(strides=(2, 3), padding=(1,) * 4), [MAP, (4, 6, 3, 3)], (2, 4, 5, 3)),
+    (Conv(dilation=(2, 1)), [MAP, (4, 6, 3, 3)], (2, 4, 5, 5)),
+    (Conv(groups=2, padding=(1,) * 4), [MAP, (4, 3, 3, 3), (4,)], (2, 4, 9, 7)),
+    (Conv(groups=6), [MAP, (6, 1, 3, 3)], (2, 6, 7, 5)),
+    (Conv(strides=(2, 2)), [MAP, (5, 6, 1, 1)], (2, 5, 5, 4)),
     (Pool("max", (3, 3), (2, 2), (1,) * 4), [MAP], (2, 6, 5, 4)),
     (Pool("max", (2, 3), (2, 2), ceil_mode=True), [MAP], (2, 6, 5, 3)),
     (Pool("avg", (3, 3), (2, 2), (1, 0, 1, 2)), [MAP], (2, 6, 5, 4)),
@@ -102,8 +102,12 @@ def test_shape_and_values_agree_with_onnxruntime(
 
 def test_every_operator_has_a_lowering() -> None:
     # by name: a dataclass with slots replaces the class it decorates
-    native = {op.__name__ for op in Op.__subclasses__() if not op.on_host}
-    assert {op.__name__ for op in LOWERINGS} == native
+    def below(kind: type[Op]) -> set[str]:
+        subclasses = kind.__subclasses__()
+        native = {op.__name__ for op in subclasses if not op.on_host}
+        return native.union(*map(below, subclasses))
+
+    assert {op.__name__ for op in LOWERINGS} == below(Op)
 
 
 @pytest.mark.parametrize("function", ["log", "sqrt", "rsqrt"])
@@ -128,11 +132,11 @@ def _types(*shapes: Shape) -> list[TensorType]:
 @pytest.mark.parametrize(
     ("op", "shapes", "message"),
     [
-        (Conv2d(), [MAP, (4, 5, 3, 3)], "does not fit data"),
-        (Conv2d(groups=4), [MAP, (4, 1, 3, 3)], "in 4 groups"),
-        (Conv2d(), [MAP, (4, 6, 11, 3)], "no window of 11"),
-        (Conv2d(), [MAP, (4, 6, 3, 3), (5,)], r"bias must have shape \(4,\)"),
-        (Conv2d(), [(6, 9, 7), (4, 6, 3, 3)], "data must have 4 dimensions"),
+        (Conv(), [MAP, (4, 5, 3, 3)], "does not fit data"),
+        (Conv(groups=4), [MAP, (4, 1, 3, 3)], "in 4 groups"),
+        (Conv(), [MAP, (4, 6, 11, 3)], "no window of 11"),
+        (Conv(), [MAP, (4, 6, 3, 3), (5,)], r"bias must have shape \(4,\)"),
+        (Conv(), [(6, 9, 7), (4, 6, 3, 3)], "data must have 4 dimensions"),
         (Pool("max", (2, 2), (2, 2), (2, 0, 0, 0)), [MAP], "not smaller than the window"),
         (Dense(), [(3, 5), (4, 5)], "inner extents"),
         (MatMul(), [(3, 5), (5,)], "at least 2 dimensions"),

@@ -9,7 +9,7 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.base import Op, Shape
-from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import Binary, Cast, Clip, Identity, Unary
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.movement import Expand, Slice
@@ -49,7 +49,7 @@ class _Net(GraphBuilder):
         return self.constant(self.unique("variance"), array)
 
     def conv(self, data: str, channels: int, kernel: int = 3, **attributes: object) -> str:
-        op = Conv2d(padding=(kernel // 2,) * 4, **attributes)  # type: ignore[arg-type]
+        op = Conv(padding=(kernel // 2,) * 4, **attributes)  # type: ignore[arg-type]
         inputs = self.types[data].shape[1] // op.groups
         return self.add(op, [data, self.random(channels, inputs, kernel, kernel)])
 
@@ -134,7 +134,7 @@ def _split_reshape() -> Graph:
 def _computed_weight() -> Graph:
     net = _Net((4, 3, 3, 3))
     weight = net.unary(net.x, "tanh")
-    return net.finish({"y": net.then(Conv2d(), net.random(1, 3, 8, 8), weight)})
+    return net.finish({"y": net.then(Conv(), net.random(1, 3, 8, 8), weight)})
 
 
 def _norms_alone() -> Graph:
@@ -300,7 +300,7 @@ def test_bias_is_recognised_on_either_side() -> None:
 def test_only_zero_padding_of_maps_folds() -> None:
     graph = remove_dead_code(fold_padding(_padded()))
     assert _kinds(graph).count("pad") == 3  # one is still read by the sum
-    assert graph.producers["conv2d"].op == Conv2d(padding=(2, 3, 1, 2))
+    assert graph.producers["conv2d"].op == Conv(padding=(2, 3, 1, 2))
 
 
 def test_layout_shares_a_transpose_between_readers() -> None:

@@ -10,7 +10,7 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.errors import GraphError
 from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Value
-from autosched.graph.ops.conv import Conv2d
+from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import Binary, Clip, LeakyRelu, Unary
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.pooling import Pool
@@ -90,6 +90,6 @@ def test_channels_last_has_no_onnx_form():
     builder = GraphBuilder("nhwc")
     data = builder.input(Value("data", (1, 6, 6, 4)))
     weight = builder.constant("w", np.ones((3, 3, 4, 8), np.float32))
-    graph = builder.finish({"y": builder.add(Conv2d(layout="NHWC"), (data, weight))})
+    graph = builder.finish({"y": builder.add(Conv(layout="NHWC"), (data, weight))})
     with pytest.raises(GraphError, match="no ONNX form"):
         to_onnx(graph)

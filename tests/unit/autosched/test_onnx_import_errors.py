@@ -113,7 +113,6 @@ def test_all_unsupported_nodes_are_listed() -> None:
 @pytest.mark.parametrize(
     ("node", "shape", "reason"),
     [
-        (helper.make_node("Conv", ["x", "w"], ["y"]), (1, 3, 8), "3 dimensions, not 4"),
         (helper.make_node("MatMul", ["x", "v"], ["y"]), (2, 3), "fewer than 2 dimensions"),
         (helper.make_node("ReduceMean", ["x"], ["y"], keepdims=0), (2, 3), "without dimensions"),
         (

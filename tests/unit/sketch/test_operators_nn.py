@@ -9,7 +9,7 @@ from sketch.dag import ComputeDAG
 from sketch.errors import ExpressionError
 from sketch.interpret import interpret
 from sketch.operators import matmul, pooling, softmax
-from sketch.operators.conv import conv2d, grouped_conv2d
+from sketch.operators.conv import conv2d, grouped_conv
 from sketch.operators.window import Window, as_padding
 from sketch.tensor import placeholder
 from tests.workloads import random_inputs
@@ -77,10 +77,10 @@ def test_conv2d(case, rng):
     np.testing.assert_allclose(result, wanted, rtol=1e-10, atol=1e-10)
 
 
-def test_grouped_conv2d_keeps_groups_as_an_axis(rng):
+def test_grouped_conv_keeps_groups_as_an_axis(rng):
     data = placeholder((1, 5, 5, 6), name="data")
     weight = placeholder((3, 3, 2, 9), name="weight")
-    result, inputs = run(grouped_conv2d(data, weight, 1, 1, 1, 3), rng)
+    result, inputs = run(grouped_conv(data, weight, 1, 1, 1, 3), rng)
     assert result.shape == (1, 5, 5, 3, 3)
     wanted = conv_by_loops(inputs["data"], inputs["weight"], (1, 1), (1, 1, 1, 1), (1, 1), 3)
     np.testing.assert_allclose(result.reshape(wanted.shape), wanted, rtol=1e-10, atol=1e-10)
