@@ -42,7 +42,7 @@ for _name in COMPANIONS:
 
 if TYPE_CHECKING:
     from autosched import zoo
-    from autosched.api import Target, compile, from_onnx, load, tune
+    from autosched.api import Target, compile, from_onnx, from_torch, load, tune
     from autosched.runtime.module import Module
     from autosched.task import Task
     from sketch.dag import ComputeDAG
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from sketch.tensor import compute, placeholder, reduce_axis
 
 _HOMES = {
-    "autosched.api": ("Target", "compile", "from_onnx", "load", "tune"),
+    "autosched.api": ("Target", "compile", "from_onnx", "from_torch", "load", "tune"),
     "autosched.runtime.module": ("Module",),
     "autosched.task": ("Task",),
     "sketch.dag": ("ComputeDAG",),
@@ -70,9 +70,9 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __version__ = "0.1.0"
 __all__ = [
     "AutoschedError", "ComputeDAG", "Module", "Target", "Task", "abs", "all_of", "any_of", "argmax",
-    "cast", "ceil", "compile", "compute", "equal", "erf", "exp", "floor", "from_onnx", "load",
-    "log", "max", "maximum", "min", "minimum", "placeholder", "prod", "reduce_axis", "rsqrt",
-    "select", "sigmoid", "sqrt", "sum", "tanh", "tune", "zoo",
+    "cast", "ceil", "compile", "compute", "equal", "erf", "exp", "floor", "from_onnx",
+    "from_torch", "load", "log", "max", "maximum", "min", "minimum", "placeholder", "prod",
+    "reduce_axis", "rsqrt", "select", "sigmoid", "sqrt", "sum", "tanh", "tune", "zoo",
 ]  # fmt: skip
 
 

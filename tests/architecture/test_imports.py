@@ -31,7 +31,7 @@ HEAVY = {
     "scipy": (),
     "sklearn": ("costmodel/",),
     "sympy": ("sketch/",),
-    "torch": (),
+    "torch": ("autosched/torch_frontend/",),
 }
 
 

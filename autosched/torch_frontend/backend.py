@@ -1,0 +1,256 @@
+"""``torch.compile(model, backend="autosched")``.
+
+torch hands over graphs without side effects (through its AOT autograd), one for each part between
+graph breaks.  A graph is compiled when it first runs, once for each set of input shapes, with the
+model's parameters as constants.  What cannot be compiled runs as torch would run it: graphs with
+operators that are not supported, training, tensors that are not dense arrays on the CPU.
+
+Options (``torch.compile(..., options={...})``): ``target``, ``log`` (a tuning log to take schedules
+from), ``budget`` (tunes each graph for so long, e.g. "2m", when it is compiled; needs ``log``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.graph.errors import ModelImportError
+from autosched.torch_frontend.export import export_onnx, import_torch
+from sketch.errors import AutoschedError
+
+if TYPE_CHECKING:
+    from autosched.runtime.module import Module
+
+LOG: Final = logging.getLogger("autosched.torch")
+_OPTIONS: Final = ("target", "log", "budget")
+
+
+def backend(
+    graph_module: Any, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """The entry point that torch finds under the name ``autosched``.
+
+    Raises:
+        ModelImportError: an option that does not exist, or torch's exporter is missing.
+    """
+    import_torch()
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
+    chosen = dict(options or {})
+    unknown = sorted(set(chosen) - set(_OPTIONS))
+    if unknown:
+        raise ModelImportError(
+            f"unknown option {unknown[0]!r}", "torch.compile", f"options are {', '.join(_OPTIONS)}"
+        )
+
+    def inference(graph: Any, _: Sequence[Any]) -> Callable[..., Any]:
+        compiled = CompiledGraph(graph, _static_inputs(), chosen)
+        return make_boxed_func(compiled)  # type: ignore[no-any-return]
+
+    def training(graph: Any, _: Sequence[Any]) -> Callable[..., Any]:
+        return make_boxed_func(graph.forward)  # type: ignore[no-any-return]
+
+    compiler = aot_autograd(fw_compiler=training, inference_compiler=inference)
+    return compiler(graph_module, example_inputs)  # type: ignore[no-any-return]
+
+
+def _static_inputs() -> frozenset[int]:
+    """Positions of the inputs that are the model's parameters and buffers."""
+    from torch._guards import TracingContext
+
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return frozenset(() if metadata is None else metadata.static_input_indices)
+
+
+@dataclass(frozen=True, slots=True)
+class _Specialised:
+    """A graph compiled for certain shapes.
+
+    Attributes:
+        module: None: torch runs it.
+        versions: state of the constants that were compiled in.
+        inputs: name and position of each input of the module.
+    """
+
+    module: Module | None
+    versions: tuple[Any, ...]
+    inputs: tuple[tuple[str, int], ...] = ()
+
+
+class CompiledGraph:
+    """A graph of ATen operators that compiles itself for the shapes it meets.
+
+    ``static`` are the positions of the inputs that are constants, as long as nobody changes them.
+    """
+
+    def __init__(self, graph: Any, static: frozenset[int], options: Mapping[str, Any]) -> None:
+        self._graph = graph
+        self._options = options
+        self._static = static
+        nodes = list(graph.graph.nodes)
+        self._placeholders = [node for node in nodes if node.op == "placeholder"]
+        self._outputs: tuple[Any, ...] = tuple(nodes[-1].args[0])
+        self._known: dict[tuple[Any, ...], _Specialised] = {}
+
+    def __call__(self, *args: Any) -> tuple[Any, ...]:
+        """The graph's results, as torch would compute them."""
+        if not all(_is_plain(value) for value in args):
+            return self._with_torch(args)
+        key = tuple(
+            None if index in self._static else _signature(value) for index, value in enumerate(args)
+        )
+        versions = tuple(_version(args[index]) for index in sorted(self._static))
+        known = self._known.get(key)
+        if known is None or known.versions != versions:
+            known = self._known[key] = self._specialise(args, versions)
+        if known.module is None:
+            return self._with_torch(args)
+        return self._run(known.module, known.inputs, args)
+
+    def _with_torch(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(self._graph(*args))
+
+    def _specialise(self, args: Sequence[Any], versions: tuple[Any, ...]) -> _Specialised:
+        try:
+            return self._compile(args, versions)
+        except AutoschedError as error:
+            LOG.warning("a graph of %d operators stays with torch: %s", self._operators, error)
+            return _Specialised(None, versions)
+
+    @property
+    def _operators(self) -> int:
+        return sum(node.op == "call_function" for node in self._graph.graph.nodes)
+
+    @property
+    def _computed(self) -> list[int]:
+        """Positions of the outputs that the graph computes: not constants, not inputs."""
+        return [
+            index
+            for index, value in enumerate(self._outputs)
+            if hasattr(value, "op") and value.op != "placeholder"
+        ]
+
+    def _compile(self, args: Sequence[Any], versions: tuple[Any, ...]) -> _Specialised:
+        import torch
+
+        import autosched
+
+        if not self._computed:
+            raise ModelImportError("it computes nothing")
+        variable = [
+            index
+            for index, value in enumerate(args)
+            if isinstance(value, torch.Tensor) and index not in self._static
+        ]
+        bound = _bind(self._graph, args, variable, self._computed)
+        model = _exported(bound, [args[index].detach() for index in variable])
+        network = autosched.from_onnx(model)
+        options = dict(self._options)
+        target, log = options.get("target", "cpu"), options.get("log")
+        if "budget" in options:
+            autosched.tune(network, target=target, budget=options["budget"], log=log, quiet=True)
+        module = autosched.compile(network, target=target, log=log)
+        names = [value.name for value in network.inputs]
+        return _Specialised(module, versions, tuple(zip(names, variable, strict=True)))
+
+    def _run(
+        self, module: Module, inputs: Sequence[tuple[str, int]], args: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        results = module.run({name: to_numpy(args[index]) for name, index in inputs})
+        computed = dict(zip(self._computed, results.values(), strict=True))
+        positions = {node.name: index for index, node in enumerate(self._placeholders)}
+        return tuple(
+            to_torch(computed[index])
+            if index in computed
+            else (args[positions[value.name]] if hasattr(value, "op") else value)
+            for index, value in enumerate(self._outputs)
+        )
+
+
+def _exported(module: Any, args: Sequence[Any]) -> Any:
+    """The ONNX model, exported in a thread of its own.
+
+    This thread is inside a compiled function of torch: dispatch modes are set that the exporter
+    cannot work under.
+    """
+    import torch
+
+    def export() -> Any:
+        with torch.no_grad():
+            return export_onnx(module, args)
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(export).result()
+
+
+def _bind(graph: Any, args: Sequence[Any], variable: Sequence[int], computed: Sequence[int]) -> Any:
+    """A module of the variable inputs alone, that returns the computed outputs alone."""
+    import torch
+
+    fixed = {index: value for index, value in enumerate(args) if index not in variable}
+
+    class Bound(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.graph = graph
+            for index, value in fixed.items():
+                if isinstance(value, torch.Tensor):
+                    self.register_buffer(f"constant{index}", value.detach())
+
+        def forward(self, *inputs: Any) -> Any:
+            values = iter(inputs)
+            given = [
+                getattr(self, f"constant{index}", fixed[index]) if index in fixed else next(values)
+                for index in range(len(args))
+            ]
+            results = self.graph(*given)
+            return tuple(results[index] for index in computed)
+
+    return Bound().eval()
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a NumPy array can stand for the value (numbers stand for themselves)."""
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return isinstance(value, int | float | bool)
+    return value.device.type == "cpu" and value.layout == torch.strided and not value.is_inference()
+
+
+def _signature(value: Any) -> Any:
+    return (tuple(value.shape), value.dtype) if hasattr(value, "dtype") else value
+
+
+def _version(value: Any) -> Any:
+    """Changes whenever the tensor's elements are written or replaced."""
+    return (value.data_ptr(), value._version) if hasattr(value, "_version") else value
+
+
+def to_numpy(tensor: Any) -> NDArray[Any]:
+    """A tensor's elements, without a copy where it is contiguous."""
+    import torch
+
+    dense = tensor.detach().contiguous()
+    if dense.dtype == torch.bfloat16:
+        import ml_dtypes
+
+        return dense.view(torch.int16).numpy().view(ml_dtypes.bfloat16)  # type: ignore[no-any-return]
+    return dense.numpy()  # type: ignore[no-any-return]
+
+
+def to_torch(array: NDArray[Any]) -> Any:
+    """A tensor of the array's own memory."""
+    import torch
+
+    if str(array.dtype) == "bfloat16":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)

@@ -1,0 +1,122 @@
+"""A PyTorch module as a network, through torch's own exporters: module -> graph -> ONNX."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from autosched.graph.errors import ModelImportError
+from autosched.graph.ir import Network
+
+_INSTALL = "install them: pip install 'autosched[torch]'"
+
+
+def from_torch(module: Any, example_inputs: Any, name: str | None = None) -> Network:
+    """Import a ``torch.nn.Module`` as a network.
+
+    The module is exported in evaluation mode (dropout off, batch-norm with its statistics); its own
+    mode is as before afterwards.  The network's inputs are called like the parameters of
+    ``forward``; its outputs come in the order in which the module's result is flattened.
+
+    Args:
+        module: the module; its weights are copied.
+        example_inputs: a tensor, a sequence of arguments, or a mapping of keyword arguments for
+            ``forward``; they fix shapes and dtypes.
+        name: name of the network; default: the module's class, in lower case.
+
+    Raises:
+        ModelImportError: torch or its ONNX exporter is missing, the module cannot be exported (what
+            torch says is part of the message), or it contains operators that are not supported.
+    """
+    torch = import_torch()
+    if not isinstance(module, torch.nn.Module):
+        raise ModelImportError(f"from_torch takes a torch.nn.Module, got {type(module).__name__}")
+    args, kwargs = _arguments(torch, example_inputs)
+    modes = {child: child.training for child in module.modules()}
+    module.eval()
+    try:
+        with torch.no_grad():
+            model = export_onnx(module, args, kwargs)
+    finally:
+        for child, training in modes.items():
+            child.training = training
+    from autosched.onnx_import import from_onnx
+
+    network = from_onnx(model)
+    return Network(name or type(module).__name__.lower(), network.graph)
+
+
+def export_onnx(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Any:
+    """The ``onnx.ModelProto`` of a module, for arguments of exactly these shapes.
+
+    Raises:
+        ModelImportError: torch cannot export the module, or the module changes its inputs or
+            buffers.
+    """
+    torch = import_torch()
+    where = f"module {type(module).__name__}"
+    try:
+        with _quiet():
+            program = torch.export.export(module, tuple(args), dict(kwargs or {}))
+            program = program.run_decompositions({})  # makes side effects part of the signature
+            signature = program.graph_signature
+            changed = [*signature.buffers_to_mutate.values(),
+                       *signature.user_inputs_to_mutate.values()]  # fmt: skip
+            if not changed:
+                return torch.onnx.export(program, dynamo=True, verbose=False).model_proto
+    except Exception as error:  # torch raises whatever it meets on the way
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelImportError(
+            f"torch cannot export the module: {type(error).__name__}: {reason}",
+            where,
+            "see torch.export's documentation on what can be exported, or use "
+            "torch.compile(module, backend='autosched'), which leaves such parts to torch",
+        ) from error
+    raise ModelImportError(
+        f"the module changes {', '.join(map(str, changed))}",
+        where,
+        "a network's outputs must be all that it computes",
+    )
+
+
+def import_torch() -> Any:
+    """The torch package.  Raises ModelImportError unless its ONNX exporter is there, too."""
+    try:
+        import onnxscript  # noqa: F401
+        import torch
+    except ImportError as error:
+        raise ModelImportError(
+            f"PyTorch modules need torch and onnxscript: {error}", hint=_INSTALL
+        ) from error
+    return torch
+
+
+def _arguments(torch: Any, example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(example, Mapping):
+        return (), dict(example)
+    if isinstance(example, torch.Tensor):
+        return (example,), {}
+    if isinstance(example, Sequence):
+        return tuple(example), {}
+    raise ModelImportError(
+        f"example inputs are of type {type(example).__name__}",
+        "from_torch",
+        "give a tensor, a tuple of arguments, or a dict of keyword arguments",
+    )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the exporters' remarks on packages that have nothing to do with the module."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)

@@ -1,0 +1,178 @@
+"""PyTorch modules as networks, and ``torch.compile`` with autosched as its backend."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autosched
+from autosched.graph.errors import ModelImportError
+
+torch = pytest.importorskip("torch", reason="needs torch")
+pytest.importorskip("onnxscript", reason="torch's exporter needs onnxscript")
+nn = torch.nn
+
+from autosched.torch_frontend import backend as backend_module  # noqa: E402
+
+COMPILED: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No compiled graphs of other tests; what is compiled natively is noted."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    COMPILED.clear()
+    original = backend_module.CompiledGraph._run
+
+    def noted(self: Any, *args: Any) -> Any:
+        COMPILED.append(self)
+        return original(self, *args)
+
+    monkeypatch.setattr(backend_module.CompiledGraph, "_run", noted)
+    yield
+    torch._dynamo.reset()
+
+
+class _Small(nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.head = nn.Linear(8, 5)
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, image: Any, scale: Any) -> Any:
+        maps = torch.relu(self.norm(self.conv(image))) * scale
+        return {"logits": self.head(self.drop(maps.mean(dim=(2, 3)))), "maps": maps}
+
+
+def _inputs() -> tuple[Any, Any]:
+    return torch.randn(2, 3, 10, 10), torch.randn(8, 1, 1)
+
+
+def _assert_close(ours: Any, expected: Any) -> None:
+    torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("as_mapping", [False, True])
+def test_a_module_becomes_a_network(as_mapping: bool) -> None:
+    module = _Small().train()
+    image, scale = _inputs()
+    example = {"image": image, "scale": scale} if as_mapping else (image, scale)
+    network = autosched.from_torch(module, example)
+    assert module.training and module.drop.training
+    assert [value.name for value in network.inputs] == ["image", "scale"]
+    compiled = autosched.compile(network)
+    results = list(compiled.run({"image": image.numpy(), "scale": scale.numpy()}).values())
+    with torch.no_grad():
+        expected = module.eval()(image, scale)
+    for ours, name in zip(results, ("logits", "maps"), strict=True):
+        np.testing.assert_allclose(ours, expected[name].numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_modules_that_cannot_be_exported_give_one_error() -> None:
+    class Branching(nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return x + 1 if x.sum() > 0 else x - 1
+
+    with pytest.raises(ModelImportError, match="torch cannot export the module"):
+        autosched.from_torch(Branching(), torch.ones(2))
+    with pytest.raises(ModelImportError, match=r"takes a torch\.nn\.Module, got int"):
+        autosched.from_torch(3, torch.ones(2))
+    with pytest.raises(ModelImportError, match="example inputs are of type int"):
+        autosched.from_torch(_Small(), 3)
+
+
+def test_a_module_that_changes_a_buffer_is_refused() -> None:
+    class Counting(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, x: Any) -> Any:
+            self.calls += 1
+            return x * self.calls
+
+    with pytest.raises(ModelImportError, match="the module changes calls"):
+        autosched.from_torch(Counting(), torch.ones(2))
+
+
+def test_compiled_modules_equal_eager_ones_and_follow_their_weights() -> None:
+    module = _Small().eval()
+    compiled = torch.compile(module, backend=backend_module.backend)
+    image, scale = _inputs()
+    with torch.no_grad():
+        _assert_close(compiled(image, scale), module(image, scale))
+        _assert_close(compiled(image * 2, scale), module(image * 2, scale))
+        assert len(COMPILED) == 2
+        module.head.weight.mul_(3)
+        module.load_state_dict({**module.state_dict(), "conv.bias": torch.ones(8)})
+        _assert_close(compiled(image, scale), module(image, scale))
+        other = torch.randn(1, 3, 7, 9)
+        _assert_close(compiled(other, scale), module(other, scale))
+    assert len(COMPILED) == 4
+
+
+def test_graph_breaks_side_effects_and_constants_are_as_in_eager_mode() -> None:
+    def function(x: Any, count: int) -> Any:
+        x.add_(1)
+        y = torch.tanh(x) * count
+        print("a graph break")
+        return y.view(-1), 3, None, x.shape[0], y + x
+
+    compiled = torch.compile(function, backend=backend_module.backend, dynamic=True)
+    for size, count in ((4, 2), (6, 5)):
+        ours, theirs = torch.randn(size, 3), torch.empty(size, 3)
+        theirs.copy_(ours)
+        with torch.no_grad():
+            _assert_close(compiled(ours, count), function(theirs, count))
+        _assert_close(ours, theirs)
+    assert COMPILED
+
+
+def test_training_and_unsupported_parts_are_left_to_torch(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    module = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    compiled = torch.compile(module, backend=backend_module.backend)
+    x = torch.randn(3, 4)
+    compiled(x).sum().backward()
+    ours = module[0].weight.grad.clone()
+    module.zero_grad()
+    module(x).sum().backward()
+    _assert_close(ours, module[0].weight.grad)
+
+    def spectrum(x: Any) -> Any:
+        return torch.linalg.eigvalsh(x @ x.T)
+
+    with torch.no_grad(), caplog.at_level(logging.WARNING, "autosched.torch"):
+        eigenvalues = torch.compile(spectrum, backend=backend_module.backend)(x)
+        _assert_close(eigenvalues, spectrum(x))
+        other = torch.compile(lambda t: t.to(torch.complex64) * 2, backend=backend_module.backend)
+        _assert_close(other(x), x.to(torch.complex64) * 2)
+    assert "stays with torch" in caplog.text
+    assert not COMPILED
+
+
+def test_options_are_checked() -> None:
+    compiled = torch.compile(
+        nn.ReLU(), backend=backend_module.backend, options={"targets": "cpu-avx2"}
+    )
+    with pytest.raises(Exception, match="unknown option 'targets'"):
+        compiled(torch.ones(2))
+
+
+def test_torch_knows_the_backend_by_name() -> None:
+    from importlib.metadata import entry_points
+
+    found = entry_points(group="torch_dynamo_backends", name="autosched")
+    assert [entry.value for entry in found] == ["autosched.torch_frontend.backend:backend"]
+    with torch.no_grad():
+        module = nn.Linear(3, 2)
+        x = torch.randn(4, 3)
+        _assert_close(torch.compile(module, backend="autosched")(x), module(x))
