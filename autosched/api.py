@@ -8,16 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import sketch.target
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network
+    from autosched.measure.protocol import Runner
+    from autosched.objectives import Objective
     from autosched.options import TuneOptions
+    from autosched.report.callbacks import Callback
     from autosched.report.events import Progress
     from autosched.runtime.module import Module
-    from autosched.tuning import NetworkTuning
+    from autosched.tuning import NetworkTuning, SessionTuning
+    from costmodel.model import CostModel
 
 PathText = str | PathLike[str]
 AnyTarget = str | sketch.target.Target
@@ -114,8 +118,16 @@ def load(path: PathText) -> Module:
     return link(*read_archive(Path(path)))
 
 
+@overload
+def tune(net: Network, *args: Any, **options: Any) -> NetworkTuning: ...
+
+
+@overload
+def tune(net: Sequence[Network], *args: Any, **options: Any) -> SessionTuning: ...
+
+
 def tune(
-    net: Network,
+    net: Network | Sequence[Network],
     target: AnyTarget = "cpu",
     budget: str | float | None = None,
     trials: int | None = None,
@@ -126,11 +138,16 @@ def tune(
     progress: Progress | None = None,
     quiet: bool = False,
     skip_tuned: bool = False,
-) -> NetworkTuning:
+    objective: Objective | None = None,
+    cost_model: CostModel | None = None,
+    callbacks: Sequence[Callback] = (),
+    runner: Runner | None = None,
+) -> NetworkTuning | SessionTuning:
     """Search for fast schedules of all tasks of a network, measuring on this machine.
 
     Args:
-        net: from ``from_onnx`` or ``zoo.build``.
+        net: from ``from_onnx`` or ``zoo.build``; or several networks, which then are tuned together
+            and share the trials of equal tasks.
         target: a name that ``Target`` knows, or a target.
         budget: wall-clock time: ``"10m"``, ``"1h30m"``, or seconds.  Without budget and trials:
             10 minutes.
@@ -138,18 +155,31 @@ def tune(
         log: file that every trial is appended to.  If it exists, tuning resumes from it.
         seed: of everything random.
         threads: worker threads, instead of the target's.
-        options: all the rest; ``budget``, ``trials`` and ``seed`` override its fields.
-        progress: who is told what happens; None: a table on the terminal.
-        quiet: tell nobody.
+        options: all the rest (search policy, early stopping, sketch rules, ...); ``budget``,
+            ``trials`` and ``seed`` override its fields.
+        progress: who is shown how far it is; None: a table on the terminal.
+        quiet: show nobody.
         skip_tuned: only tune tasks that have no record for this target in the log.
+        objective: what to minimise, a function of ``autosched.objectives.Latencies``; None: the
+            sum of the networks' latencies.
+        cost_model: ranks candidates before they are measured, and learns from them: any
+            ``costmodel.model.CostModel``, such as ``SklearnModel(regressor)``; None:
+            gradient-boosted trees.
+        callbacks: told of every batch, see ``autosched.report.callbacks``.
+        runner: measures instead of this machine, see ``autosched.measure.protocol``.
 
     Raises:
         AutoschedError: a malformed option, an unwritable log, or a machine on which nothing runs.
     """
-    from autosched.tuning import tune_network
+    from autosched.objectives import weighted_sum
+    from autosched.options import TuneOptions
+    from autosched.tune_request import TuneRequest
+    from autosched.tuning import tune_networks
 
-    limits: dict[str, Any] = {"budget": budget, "trials": trials, "seed": seed}
-    resolved = resolve_target(target, threads)
-    return tune_network(
-        net, resolved, log, options, progress, quiet=quiet, skip_tuned=skip_tuned, **limits
-    )
+    request = TuneRequest(
+        log, trials, budget, seed, options or TuneOptions(), progress, quiet, skip_tuned,
+        objective or weighted_sum, cost_model, callbacks, runner,
+    )  # fmt: skip
+    networks = list(net) if isinstance(net, Sequence) else [net]
+    session = tune_networks(networks, resolve_target(target, threads), request)
+    return session if isinstance(net, Sequence) else session.networks[0]

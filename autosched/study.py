@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from autosched.measure.replay import ReplayRunner
 from autosched.measure.result import CacheState
 from autosched.options import TuneOptions
 from autosched.records.record import Record
+from autosched.search.learner import training_data
 from autosched.search.recall import recall
 from autosched.task import Task
 from autosched.tune_result import TuneResult
 from autosched.tuner import tune_tasks
+from costmodel.dataset import Dataset
+
+if TYPE_CHECKING:
+    from costmodel.evaluation import Evaluation, Split
+    from costmodel.model import CostModel
 
 
 def replay_study(
@@ -44,3 +50,39 @@ def replay_study(
     pools = {key: memory.candidates for key, memory in memories.items()}
     runner = ReplayRunner(table)
     return tune_tasks(tasks, runner, None, options, pools=pools, cache_state=cache_state, **more)
+
+
+def recorded_dataset(
+    tasks: Sequence[Task], records: Sequence[Record], cache_state: CacheState | None = None
+) -> Dataset:
+    """Features and times of all recorded programs of the tasks, failures included."""
+    dataset = Dataset()
+    for task in tasks:
+        memory = recall(task, records, cache_state)
+        for features, seconds in training_data(memory.candidates, memory.results):
+            dataset.append(task.key, features, seconds)
+    return dataset
+
+
+def evaluate_model(
+    tasks: Sequence[Task],
+    records: Sequence[Record],
+    make: Callable[[], CostModel],
+    split: Split = "within-task",
+    seed: int = 0,
+) -> Evaluation:
+    """Ranking metrics of a model on recorded programs that it has not learned from.
+
+    Args:
+        tasks: whose records count.
+        records: of a log.
+        make: an untrained model, called several times.
+        split: held-out programs of known tasks, or whole tasks ("by-task").
+        seed: of what is held out.
+
+    Raises:
+        CostModelError: too few programs or tasks.
+    """
+    from costmodel.evaluation import evaluate
+
+    return evaluate(recorded_dataset(tasks, records), make, split, seed)

@@ -18,12 +18,15 @@ from sketch.dag import ComputeDAG
 from sketch.target import Target
 
 if TYPE_CHECKING:
+    from autosched.measure.protocol import Runner
     from autosched.options import TuneOptions
+    from autosched.report.callbacks import Callback
     from autosched.report.events import Progress
     from autosched.runtime.module import Module
     from autosched.search.space import Space
     from autosched.tune_result import TuneResult
     from codegen.kernel import Kernel
+    from costmodel.model import CostModel
     from sketch.rules.rule import SketchRule
     from sketch.sketch import Sketch
 
@@ -152,14 +155,23 @@ class Task:
         budget: str | float | None = None,
         options: TuneOptions | None = None,
         progress: Progress | None = None,
+        cost_model: CostModel | None = None,
+        callbacks: Sequence[Callback] = (),
+        runner: Runner | None = None,
     ) -> TuneResult:
         """Search and measure on this machine; every trial goes to ``log``, which may exist.
 
-        Without any limit, 256 trials.
+        Without any limit, 256 trials.  All arguments are explained at ``autosched.tune``.
         """
         from autosched.local_tuning import tune_locally
+        from autosched.options import TuneOptions
+        from autosched.tune_request import TuneRequest
 
-        return tune_locally([self], log, trials, budget, options, progress)
+        request = TuneRequest(
+            log, trials, budget, None, options or TuneOptions(), progress,
+            cost_model=cost_model, callbacks=callbacks, runner=runner,
+        )  # fmt: skip
+        return tune_locally([self], request)
 
     def compile(self, log: Path | None = None) -> Kernel:
         """Machine code of ``candidate(log)``."""

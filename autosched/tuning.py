@@ -1,27 +1,31 @@
-"""Tuning of a whole network: its tasks, one search over all of them, what came of it."""
+"""Tuning of whole networks: their tasks, one search over all of them, what came of it."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
 from autosched.compilation import cache_state_of, compile_network, extract_checked, network_tasks
+from autosched.errors import OptionError
 from autosched.graph.ir import Network
 from autosched.local_tuning import tune_locally
 from autosched.measure.options import MeasureOptions
-from autosched.options import TuneOptions
-from autosched.records.log import RecordLog, RecordSet
+from autosched.measure.result import CACHE_STATES
+from autosched.objectives import weighted_sum
+from autosched.records.log import RecordLog
 from autosched.report.comparison import Comparison, compare
 from autosched.runtime.module import Module
 from autosched.search.recall import best_of
+from autosched.tune_request import TuneRequest
+from autosched.tune_result import TuneResult
 from sketch.target import Target
 
 if TYPE_CHECKING:
+    from autosched.graph.extract import Extraction
     from autosched.records.record import Record
-    from autosched.report.events import Progress
-    from autosched.tune_result import TuneResult
+    from autosched.task import Task
 
 DEFAULT_BUDGET: Final = "10m"
 SKIPPED: Final = "every task has a record"
@@ -81,42 +85,122 @@ class NetworkTuning:
         return f"{self.network.name}\n{self.result}"
 
 
-def tune_network(
-    network: Network,
+@dataclass(frozen=True, slots=True, eq=False)
+class SessionTuning:
+    """What tuning several networks together gave.
+
+    Attributes:
+        networks: one of each network, in the order given; tasks that several of them share are in
+            the result of each, with the number of times that they occur in it.
+        result: of all tasks together.
+    """
+
+    networks: tuple[NetworkTuning, ...]
+    result: TuneResult
+
+    @property
+    def latencies_s(self) -> tuple[float, ...]:
+        """Sum of the tasks' times of each network; infinite where a task has none."""
+        return tuple(item.result.total_s for item in self.networks)
+
+    def __str__(self) -> str:
+        return "\n".join(str(item) for item in self.networks)
+
+
+def tune_networks(
+    networks: Sequence[Network], target: Target, request: TuneRequest
+) -> SessionTuning:
+    """Tune the tasks of all networks together; see ``autosched.tune``.
+
+    Raises:
+        OptionError: no network, or an objective of its own in a run that leaves out tasks.
+    """
+    if not networks:
+        raise OptionError("there is no network to tune", hint="give at least one")
+    extractions = [extract_checked(network) for network in networks]
+    tasks = shared_tasks(extractions, target)
+    if request.skip_tuned and request.log is not None:
+        _check_objective(request)
+        known = RecordLog(request.log).read()
+        tasks = tuple(task for task in tasks if best_of(task, known.records) is None)
+        if not tasks:
+            nothing = TuneResult((), known.records, 0, 0.0, SKIPPED, known.warnings)
+            return _session(networks, target, (), nothing, ())
+    usage = usage_of(extractions, target, tasks)
+    # Weights that more than one network needs stay cold for the coldest of them.
+    states = [cache_state_of(extraction, target) for extraction in extractions]
+    measure = MeasureOptions(cache_state=max(states, key=CACHE_STATES.index))
+    request = replace(
+        request,
+        options=request.limited(budget=DEFAULT_BUDGET),
+        trials=None, budget=None, progress=request.progress or _progress(request.quiet, target),
+    )  # fmt: skip
+    result = tune_locally(tasks, request, measure, usage)
+    return _session(networks, target, tasks, result, usage)
+
+
+def shared_tasks(extractions: Sequence[Extraction], target: Target) -> tuple[Task, ...]:
+    """The distinct tasks of all networks; equal ones become one, of the sum of their weights."""
+    found: dict[str, Task] = {}
+    for extraction in extractions:
+        for task in network_tasks(extraction, target):
+            known = found.get(task.key)
+            found[task.key] = (
+                task if known is None else known.with_weight(known.weight + task.weight)
+            )
+    return tuple(found.values())
+
+
+def usage_of(
+    extractions: Sequence[Extraction], target: Target, tasks: Sequence[Task]
+) -> tuple[tuple[float, ...], ...]:
+    """[networks][tasks]: how often each task occurs in each network."""
+    rows = []
+    for extraction in extractions:
+        weights: dict[str, float] = {}
+        for task in network_tasks(extraction, target):
+            weights[task.key] = weights.get(task.key, 0.0) + task.weight
+        rows.append(tuple(weights.get(task.key, 0.0) for task in tasks))
+    return tuple(rows)
+
+
+def _session(
+    networks: Sequence[Network],
     target: Target,
-    log: str | PathLike[str] | None,
-    options: TuneOptions | None,
-    progress: Progress | None,
-    *,
-    quiet: bool,
-    skip_tuned: bool,
-    budget: str | float | None,
-    trials: int | None,
-    seed: int | None,
-) -> NetworkTuning:
-    """Tune the tasks of a network together; see ``autosched.tune``."""
+    tasks: Sequence[Task],
+    result: TuneResult,
+    usage: Sequence[Sequence[float]],
+) -> SessionTuning:
+    rows = usage or [()] * len(networks)
+    return SessionTuning(
+        tuple(
+            NetworkTuning(network, target, _part(result, row))
+            for network, row in zip(networks, rows, strict=True)
+        ),
+        result,
+    )
+
+
+def _part(result: TuneResult, row: Sequence[float]) -> TuneResult:
+    """The result of one network; ``row``: how often each task occurs in it."""
+    items = tuple(
+        replace(item, task=item.task.with_weight(weight))
+        for item, weight in zip(result.tasks, row, strict=True)
+        if weight
+    )
+    return replace(result, tasks=items)
+
+
+def _check_objective(request: TuneRequest) -> None:
+    if request.objective is not weighted_sum:
+        raise OptionError(
+            "an objective needs the times of all tasks, those with a record are to be skipped",
+            hint="leave out either skip_tuned or objective",
+        )
+
+
+def _progress(quiet: bool, target: Target) -> Any:
     from autosched.report.peak import measured_peak
     from autosched.report.progress import choose_progress
 
-    extraction = extract_checked(network)
-    tasks = network_tasks(extraction, target)
-    if skip_tuned and log is not None:
-        known = RecordLog(log).read()
-        tasks = tuple(task for task in tasks if best_of(task, known.records) is None)
-        if not tasks:
-            return NetworkTuning(network, target, _nothing_to_tune(known))
-    measure = MeasureOptions(cache_state=cache_state_of(extraction, target))
-    chosen = options or TuneOptions()
-    if seed is not None:
-        chosen = replace(chosen, seed=seed)
-    if budget is None and trials is None and chosen.trials is None and chosen.budget_s is None:
-        budget = DEFAULT_BUDGET
-    shown = progress or choose_progress(quiet, None if quiet else measured_peak(target))
-    result = tune_locally(tasks, log, trials, budget, chosen, shown, measure)
-    return NetworkTuning(network, target, result)
-
-
-def _nothing_to_tune(known: RecordSet) -> TuneResult:
-    from autosched.tune_result import TuneResult
-
-    return TuneResult((), known.records, 0, 0.0, SKIPPED, known.warnings)
+    return choose_progress(quiet, None if quiet else measured_peak(target))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from autosched.local_tuning import tune_locally
 from autosched.records.log import RecordLog
+from autosched.tune_request import TuneRequest
 from benchmarks.resnet_tasks import convolution_tasks
 from benchmarks.rows import Row, write_json
 
@@ -21,7 +22,7 @@ def measure(threads: int, trials: int) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.jsonl"
         start = time.perf_counter()
-        tune_locally(tasks, log, trials)
+        tune_locally(tasks, TuneRequest(log, trials))
         seconds = time.perf_counter() - start
         records = RecordLog(log).read().records
     done = sum(record.phase == "trial" for record in records)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import autosched
-from autosched.cli import bench, compile, profile, records, summary, tune
+from autosched.cli import bench, compile, costmodel, profile, records, summary, tune
 from autosched.cli.command import Command, add_command
 from autosched.notices import AutoschedWarning
 from sketch.errors import AutoschedError
@@ -27,6 +27,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     summary.COMMAND,
     compile.COMMAND,
     records.COMMAND,
+    costmodel.COMMAND,
 )
 
 _EXAMPLES: Final = """\

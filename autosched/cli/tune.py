@@ -18,6 +18,7 @@ from autosched.cli.command import (
     write_json,
 )
 from autosched.options import POLICIES, PRESETS, TuneOptions
+from autosched.search.models import MODELS, make_model
 
 _EXAMPLES = """\
   autosched tune resnet-18 --budget 10m                    ten minutes; the log is resnet-18.jsonl
@@ -53,6 +54,10 @@ def _arguments(parser: Parser) -> None:
         "--policy", choices=POLICIES, metavar="NAME",
         help="how candidates are chosen: evolutionary (default), genetic, random, grid",
     )  # fmt: skip
+    parser.add_argument(
+        "--cost-model", choices=MODELS, metavar="NAME", default="gbdt",
+        help="what ranks candidates: gbdt (default), forest, ridge, draft, random",
+    )  # fmt: skip
     add_json(parser)
 
 
@@ -79,6 +84,7 @@ def _run(args: argparse.Namespace) -> None:
         threads=args.threads,
         options=tune_options(args),
         skip_tuned=args.skip_tuned,
+        cost_model=make_model(args.cost_model, args.seed or 0),
         quiet=args.quiet or args.json == "-",
     )
     if tuning.result.interrupted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from autosched.measure.protocol import Candidate
@@ -12,6 +12,7 @@ from costmodel.dataset import Dataset
 from sketch.population import from_rows
 
 if TYPE_CHECKING:
+    from costmodel.features import Features
     from costmodel.model import CostModel
 
 # A measurement of another task teaches this much of what one of the task itself does.
@@ -50,13 +51,7 @@ class Learner:
         self, task_key: str, candidates: Sequence[Candidate], results: Sequence[MeasureResult]
     ) -> None:
         """Add results of one task to the data; the model learns in ``learn``."""
-        groups: dict[str, list[int]] = {}
-        for n, candidate in enumerate(candidates):
-            groups.setdefault(candidate.sketch.key, []).append(n)
-        for members in groups.values():
-            rows = [candidates[n].values for n in members]
-            features = features_of(from_rows(candidates[members[0]].sketch, rows))
-            seconds = [_seconds(results[n]) for n in members]
+        for features, seconds in training_data(candidates, results):
             self._dataset.append(task_key, features, seconds)
         good = sum(not isinstance(result, Failure) for result in results)
         self._successes[task_key] = self._successes.get(task_key, 0) + good
@@ -78,6 +73,19 @@ class Learner:
         foreign = sum(self._successes.values()) - own
         known = own + _FOREIGN * foreign
         return known / max(1e-9, known + self._model_trials)
+
+
+def training_data(
+    candidates: Sequence[Candidate], results: Sequence[MeasureResult]
+) -> Iterator[tuple[Features, list[float | None]]]:
+    """Features and seconds (None: failed) of candidates of one task, sketch by sketch."""
+    groups: dict[str, list[int]] = {}
+    for n, candidate in enumerate(candidates):
+        groups.setdefault(candidate.sketch.key, []).append(n)
+    for members in groups.values():
+        rows = [candidates[n].values for n in members]
+        features = features_of(from_rows(candidates[members[0]].sketch, rows))
+        yield features, [_seconds(results[n]) for n in members]
 
 
 def _seconds(result: MeasureResult) -> float | None:

@@ -1,0 +1,98 @@
+"""``autosched costmodel``: how well cost models rank what was measured."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from autosched.cli.command import (
+    Command,
+    Parser,
+    UsageError,
+    add_json,
+    add_model,
+    open_network,
+    say,
+    write_json,
+)
+from autosched.search.models import MODELS, make_model
+
+if TYPE_CHECKING:
+    from costmodel.evaluation import Evaluation
+
+_EXAMPLES = """\
+  autosched costmodel resnet-18 --log resnet-18.jsonl
+  autosched costmodel resnet-18 --log resnet-18.jsonl --cost-model gbdt --cost-model forest
+"""
+_METRICS: Final = ("top_1", "top_5", "pairwise", "peak_1", "peak_5", "best_1")
+
+
+def _arguments(parser: Parser) -> None:
+    add_model(parser, compiled=False)
+    parser.add_argument("--log", metavar="FILE", required=True, help="records of tuning MODEL")
+    parser.add_argument(
+        "--cost-model", choices=MODELS, metavar="NAME", action="append",
+        help="gbdt, forest, ridge, draft, random; may be repeated (default: all of them)",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, metavar="N",
+                        help="of the models and of what is held out (default: 0)")  # fmt: skip
+    add_json(parser)
+
+
+def _run(args: argparse.Namespace) -> None:
+    from autosched.api import resolve_target
+    from autosched.compilation import extract_checked, network_tasks
+    from autosched.records.log import RecordLog
+    from autosched.study import recorded_dataset
+    from costmodel.evaluation import SPLITS, evaluate
+
+    extraction = extract_checked(open_network(args.model, args.shapes))
+    tasks = network_tasks(extraction, resolve_target(args.target, args.threads))
+    dataset = recorded_dataset(tasks, RecordLog(args.log).read().records)
+    if not len(dataset):
+        raise UsageError(
+            f"no record of {args.model} for this target", args.log, "tune first, or see --threads"
+        )
+    splits = [split for split in SPLITS if split != "by-task" or len(dataset.tasks) > 1]
+    found = [
+        (name, evaluate(dataset, partial(make_model, name, args.seed), split, args.seed))
+        for split in splits
+        for name in args.cost_model or MODELS
+    ]
+    say(args, _table(found))
+    rows = [{"cost_model": name, **asdict(item)} for name, item in found]
+    write_json(args.json, {"network": args.model, "log": args.log, "rows": rows})
+
+
+def _table(found: list[tuple[str, Evaluation]]) -> str:
+    from autosched.runtime.table import render_table
+
+    rows = [
+        (item.split, name, *(f"{getattr(item, metric):.3f}" for metric in _METRICS),
+         str(item.programs), str(item.tasks))
+        for name, item in found
+    ]  # fmt: skip
+    header = (
+        "held out",
+        "cost model",
+        *(m.replace("_", "-") for m in _METRICS),
+        "programs",
+        "tasks",
+    )
+    return render_table(header, rows, left=(0, 1))
+
+
+COMMAND = Command(
+    "costmodel",
+    "show how well cost models rank what was measured",
+    "Trains cost models on a part of a log and judges how they rank the rest: programs of tasks\n"
+    "they know (within-task), and whole tasks they do not (by-task).  1 is perfect.  top-k: total\n"
+    "time of the best programs over that of the best among the first k; pairwise: pairs in the\n"
+    "right order; peak-k: speed of the best among the first j, mean over j <= k; best-1: speed of\n"
+    "the best among the first tenth.",
+    _EXAMPLES,
+    _arguments,
+    _run,
+)
