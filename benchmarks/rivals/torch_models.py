@@ -38,7 +38,7 @@ def configure(threads: int) -> None:
 
 
 def torch_model(workload: Workload) -> TorchModel:
-    """Build the module; four-dimensional data and weights are channels_last."""
+    """Build the module; data and weights of images and videos are channels_last."""
     arrays = {name: torch.from_numpy(a) for name, a in workload.arrays().items()}
     match workload:
         case Network():
@@ -72,9 +72,16 @@ def torch_model(workload: Workload) -> TorchModel:
 def _channels_last(
     module: Any, inputs: list[Any], outputs: tuple[str, ...], nhwc: bool
 ) -> TorchModel:
-    layout = torch.channels_last
-    bound = tuple(t.to(memory_format=layout) if t.dim() == 4 else t for t in inputs)
-    return TorchModel(module.eval().to(memory_format=layout), bound, outputs, nhwc)
+    bound = tuple(_in_channels_last(tensor) for tensor in inputs)
+    for parameter in module.parameters():
+        parameter.data = _in_channels_last(parameter.data)
+    return TorchModel(module.eval(), bound, outputs, nhwc)
+
+
+def _in_channels_last(tensor: Any) -> Any:
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    layout = formats.get(tensor.dim())
+    return tensor if layout is None else tensor.to(memory_format=layout)
 
 
 class _MatMul(torch.nn.Module):

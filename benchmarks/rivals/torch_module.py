@@ -1,6 +1,6 @@
 """A PyTorch module from an ONNX model: the same graph and weights, as straight-line code.
 
-Only what image classifiers and perceptrons need; torch.fx writes the ``forward`` function, so
+Only what the networks of the zoo need, in the forms that PyTorch is fastest with; torch.fx writes the ``forward`` function, so
 nothing is interpreted at run time.
 """
 
@@ -32,11 +32,11 @@ def module_from_onnx(model: bytes) -> tuple[Any, list[str], list[str]]:
     for index, name in enumerate(inputs):
         values[name] = fx.placeholder(f"input_{index}")
     for index, (name, tensor) in enumerate(weights.items()):
-        if tensor.dtype == torch.float32:
+        if tensor.dtype == torch.float32 and tensor.dim():
             attribute = f"weight_{index}"
             root.register_parameter(attribute, torch.nn.Parameter(tensor, requires_grad=False))
             values[name] = fx.get_attr(attribute)
-        else:
+        else:  # a shape, an index, a bound: numbers in the code
             values[name] = tensor.tolist()
     for node in graph.node:
         convert = _CONVERTERS.get(node.op_type)
@@ -51,18 +51,48 @@ def module_from_onnx(model: bytes) -> tuple[Any, list[str], list[str]]:
     return torch.fx.GraphModule(root, fx).eval(), inputs, outputs
 
 
+_CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+_TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+
+
+def _per_dimension(attributes: Attributes, name: str, rank: int, default: int) -> list[int]:
+    return list(attributes.get(name, [default] * rank))
+
+
+def _symmetric_padding(attributes: Attributes, rank: int) -> tuple[list[int], list[int]]:
+    """Padding that both sides have, and what is left in the order of ``F.pad`` (last first)."""
+    pads = _per_dimension(attributes, "pads", 2 * rank, 0)
+    low, high = pads[:rank], pads[rank:]
+    if low == high:
+        return low, []
+    return [0] * rank, [pad for sides in zip(low[::-1], high[::-1], strict=True) for pad in sides]
+
+
 def _conv(fx: Any, args: list[Any], attributes: Attributes) -> Any:
-    top, left, bottom, right = attributes.get("pads", [0, 0, 0, 0])
-    data = args[0]
-    if (top, left) != (bottom, right):
-        data = fx.call_function(F.pad, (data, [left, right, top, bottom]))
-        top = left = 0
+    rank = len(attributes["strides"])
+    padding, rest = _symmetric_padding(attributes, rank)
+    data = fx.call_function(F.pad, (args[0], rest)) if rest else args[0]
     bias = args[2] if len(args) > 2 else None
-    stride = list(attributes.get("strides", [1, 1]))
-    dilation = list(attributes.get("dilations", [1, 1]))
+    stride = _per_dimension(attributes, "strides", rank, 1)
+    dilation = _per_dimension(attributes, "dilations", rank, 1)
     return fx.call_function(
-        F.conv2d,
-        (data, args[1], bias, stride, [top, left], dilation, attributes.get("group", 1)),
+        _CONVOLUTIONS[rank],
+        (data, args[1], bias, stride, padding, dilation, attributes.get("group", 1)),
+    )
+
+
+def _conv_transpose(fx: Any, args: list[Any], attributes: Attributes) -> Any:
+    rank = len(attributes["strides"])
+    padding, rest = _symmetric_padding(attributes, rank)
+    if rest:
+        raise ValueError(f"a transposed convolution with pads {attributes['pads']} has no form")
+    bias = args[2] if len(args) > 2 else None
+    stride = _per_dimension(attributes, "strides", rank, 1)
+    output = _per_dimension(attributes, "output_padding", rank, 0)
+    dilation = _per_dimension(attributes, "dilations", rank, 1)
+    return fx.call_function(
+        _TRANSPOSED[rank],
+        (args[0], args[1], bias, stride, padding, output, attributes.get("group", 1), dilation),
     )
 
 
@@ -104,6 +134,16 @@ def _average_pool(fx: Any, args: list[Any], attributes: Attributes) -> Any:
     )
 
 
+def _global_average_pool(fx: Any, args: list[Any], attributes: Attributes) -> Any:
+    return fx.call_function(_channel_means, (args[0],))
+
+
+def _channel_means(data: Any) -> Any:
+    if data.dim() == 4:
+        return F.adaptive_avg_pool2d(data, 1)
+    return F.adaptive_avg_pool3d(data, 1)
+
+
 def _gemm(fx: Any, args: list[Any], attributes: Attributes) -> Any:
     if attributes.get("transA", 0) or attributes.get("alpha", 1.0) != 1.0:
         raise ValueError("a Gemm with transA or alpha has no form as a linear layer")
@@ -111,6 +151,26 @@ def _gemm(fx: Any, args: list[Any], attributes: Attributes) -> Any:
     if not attributes.get("transB", 0):
         weight = fx.call_function(torch.t, (weight,))
     return fx.call_function(F.linear, (args[0], weight, *args[2:]))
+
+
+def _gather(fx: Any, args: list[Any], attributes: Attributes) -> Any:
+    data, indices = args
+    axis = attributes.get("axis", 0)
+    if isinstance(indices, int):
+        return fx.call_function(torch.select, (data, axis, indices))
+    if axis or isinstance(indices, list):
+        raise ValueError("only a gather of rows, or of one index, has a form")
+    return fx.call_function(F.embedding, (indices, data))
+
+
+def _layer_norm(fx: Any, args: list[Any], attributes: Attributes) -> Any:
+    if attributes.get("axis", -1) != -1:
+        raise ValueError("only a layer norm over the last dimension has a form")
+    data, weight, bias = args
+    shape = fx.call_function(getattr, (weight, "shape"))
+    return fx.call_function(
+        F.layer_norm, (data, shape, weight, bias, attributes.get("epsilon", 1e-5))
+    )
 
 
 def _clip(fx: Any, args: list[Any], attributes: Attributes) -> Any:
@@ -129,10 +189,16 @@ _CONVERTERS: dict[str, Callable[[Any, list[Any], Attributes], Any]] = {
     "Clip": _clip,
     "Concat": lambda fx, args, a: fx.call_function(torch.cat, (args, a["axis"])),
     "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+    "Div": _function(torch.div),
+    "Erf": _function(torch.erf),
     "Flatten": lambda fx, args, a: fx.call_function(torch.flatten, (args[0], a.get("axis", 1))),
+    "Gather": _gather,
+    "Gelu": _function(F.gelu),
     "Gemm": _gemm,
-    "GlobalAveragePool": lambda fx, args, a: fx.call_function(F.adaptive_avg_pool2d, (args[0], 1)),
+    "GlobalAveragePool": _global_average_pool,
     "Identity": lambda fx, args, attributes: args[0],
+    "LayerNormalization": _layer_norm,
     "MatMul": _function(torch.matmul),
     "MaxPool": _max_pool,
     "Mul": _function(torch.mul),
@@ -140,6 +206,7 @@ _CONVERTERS: dict[str, Callable[[Any, list[Any], Attributes], Any]] = {
     "Reshape": _function(torch.reshape),
     "Sigmoid": _function(torch.sigmoid),
     "Softmax": lambda fx, args, a: fx.call_function(torch.softmax, (args[0], a.get("axis", -1))),
+    "Sub": _function(torch.sub),
     "Tanh": _function(torch.tanh),
     "Transpose": lambda fx, args, a: fx.call_function(torch.permute, (args[0], list(a["perm"]))),
 }
