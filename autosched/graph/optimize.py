@@ -13,6 +13,7 @@ from autosched.graph.passes.dead_code import remove_dead_code
 from autosched.graph.passes.layout import to_channels_last
 from autosched.graph.passes.matmul import matmul_to_dense
 from autosched.graph.passes.padding import fold_padding
+from autosched.graph.passes.transposed_products import fold_transposes
 
 Pass = Callable[[Graph], Graph]
 
@@ -25,6 +26,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     fold_batch_norm,
     to_channels_last,
     clean_up,  # transposes that turned out to be views; operands of now equal shape
+    fold_transposes,
     fold_constants,
     remove_dead_code,
     split_concats,

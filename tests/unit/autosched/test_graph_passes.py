@@ -10,6 +10,7 @@ from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.base import Op, Shape
 from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.elementwise import Binary, Cast, Clip, Identity, Unary
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.movement import Expand, Slice
@@ -175,10 +176,24 @@ def _padded() -> Graph:
     return net.finish({f"y{index}": value for index, value in enumerate(outputs)})
 
 
+def _attention() -> Graph:
+    net = _Net((6, 24))
+    heads = net.then(Reshape((1, 6, 3, 8)), net.x)
+    query, value = (net.then(Transpose((0, 2, 1, 3)), heads) for _ in range(2))
+    scores = net.then(MatMul(), query, net.then(Transpose((0, 2, 3, 1)), heads))
+    mixed = net.then(MatMul(), net.then(Softmax(-1), scores), value)
+    back = net.then(Transpose((0, 2, 1, 3)), mixed)
+    # a product that reads the transposed result of another, on either side
+    rows = net.then(MatMul(), net.then(Transpose((0, 2, 1, 3)), heads), net.random(8, 5))
+    turned = net.then(Transpose((0, 1, 3, 2)), net.then(MatMul(), query, net.random(1, 3, 8, 5)))
+    chain = net.then(MatMul(), turned, rows)
+    return net.finish({"back": back, "value": value, "mixed": mixed, "chain": chain})
+
+
 GRAPHS: tuple[Callable[[], Graph], ...] = (
     _residual, _flatten_before_dense, _flatten_as_output, _channels_last_model,
     _dimension_operators, _broadcasts, _split_reshape, _computed_weight, _norms_alone, _redundant,
-    _matrices, _padded,
+    _matrices, _padded, _attention,
 )  # fmt: skip
 
 
@@ -301,6 +316,20 @@ def test_only_zero_padding_of_maps_folds() -> None:
     graph = remove_dead_code(fold_padding(_padded()))
     assert _kinds(graph).count("pad") == 3  # one is still read by the sum
     assert graph.producers["conv2d"].op == Conv(padding=(2, 3, 1, 2))
+
+
+def test_attention_needs_no_transpose() -> None:
+    net = _Net((6, 24))
+    heads = net.then(Reshape((1, 6, 3, 8)), net.x)
+    rows = net.then(Transpose((0, 2, 1, 3)), heads)
+    scores = net.then(MatMul(), rows, net.then(Transpose((0, 2, 3, 1)), heads))
+    mixed = net.then(MatMul(), net.then(Softmax(-1), scores), rows)
+    back = net.then(Reshape((6, 24)), net.then(Transpose((0, 2, 1, 3)), mixed))
+    graph = optimize(net.finish({"y": back}))
+    assert _kinds(graph) == ["reshape", "einsum", "softmax", "einsum", "reshape"]
+    products = [node.op for node in graph.nodes if isinstance(node.op, Einsum)]
+    assert [op.labels for op in products] == [("AiBk", "AjBk"), ("ABik", "AkBj")]
+    assert [op.output for op in products] == ["ABij", "AiBj"]
 
 
 def test_layout_shares_a_transpose_between_readers() -> None:
