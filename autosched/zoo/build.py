@@ -6,11 +6,14 @@ from typing import Final
 
 from autosched.graph.errors import GraphError
 from autosched.graph.ir import Network
+from autosched.zoo.dcgan import add_dcgan
+from autosched.zoo.dla import add_dla34
 from autosched.zoo.inception import add_inception_v3
 from autosched.zoo.layers import LayerBuilder
 from autosched.zoo.mlp import add_mlp
 from autosched.zoo.mobilenet import add_mobilenet_v1, add_mobilenet_v2
 from autosched.zoo.resnet import RESNET_18, RESNET_34, RESNET_50, add_resnet
+from autosched.zoo.resnet3d import add_resnet3d18
 from autosched.zoo.squeezenet import add_squeezenet
 from autosched.zoo.vgg import add_vgg16
 
@@ -23,6 +26,9 @@ _FAMILIES: Final[Mapping[str, Callable[[LayerBuilder, int, int | None], None]]] 
     "mobilenet-v1": add_mobilenet_v1,
     "mobilenet-v2": add_mobilenet_v2,
     "squeezenet-1.1": add_squeezenet,
+    "resnet3d-18": add_resnet3d18,
+    "dcgan": add_dcgan,
+    "dla-34": add_dla34,
     "mlp": add_mlp,
 }
 NAMES: Final = tuple(_FAMILIES)

@@ -48,6 +48,24 @@ def conv(
     return np.ascontiguousarray(channels_first.reshape(batch, -1, *outputs))
 
 
+def conv_transpose(
+    data: Float32, weight: Float32, strides: Extents, padding: Extents, groups: int = 1
+) -> Float32:
+    """Transposed convolution of ``[n, c, ...]`` with ``[c, oc / groups, *kernel]``.
+
+    A convolution of the data, spread out with zeros between them, with the mirrored kernel.
+    """
+    kernel = weight.shape[2:]
+    extents = [(e - 1) * s + 1 for e, s in zip(data.shape[2:], strides, strict=True)]
+    spread = np.zeros((*data.shape[:2], *extents), np.float32)
+    spread[(..., *(slice(None, None, stride) for stride in strides))] = data
+    grouped = weight.reshape(groups, -1, *weight.shape[1:]).swapaxes(1, 2)
+    mirrored = np.flip(grouped, axis=tuple(range(3, grouped.ndim)))
+    margins = tuple(k - 1 - pad for k, pad in zip(kernel, padding, strict=True))
+    per_output = mirrored.reshape(-1, *mirrored.shape[2:])
+    return conv(spread, per_output, (1,) * len(kernel), margins, groups)
+
+
 def max_pool(data: Float32, kernel: Extents, strides: Extents, padding: Extents) -> Float32:
     """Maximum over the windows that fit."""
     windows = _windows(data, kernel, strides, padding, -np.inf)

@@ -7,7 +7,7 @@ by it, so that activations stay O(1) at any depth: denormals and infinities woul
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Final
 
@@ -15,8 +15,9 @@ import numpy as np
 
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Network, Value
-from autosched.graph.ops.base import Pair, Shape
+from autosched.graph.ops.base import Shape
 from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.conv_transpose import ConvTranspose
 from autosched.graph.ops.elementwise import Binary, Clip, Unary
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.norm import BatchNorm
@@ -42,6 +43,7 @@ class LayerBuilder:
         self._samples: dict[str, Float32] = {}
         self._weights = np.random.default_rng((seed, 0))
         self._images = np.random.default_rng((seed, 1))
+        self._outputs: dict[str, str] = {}
         self._last = ""
 
     def input(self, shape: Shape, sample: Shape, name: str = "data") -> str:
@@ -67,11 +69,49 @@ class LayerBuilder:
         """Convolution without bias, then batch-norm."""
         weight = self._conv_weight(data, channels, kernel, groups)
         strides, pads = _sizes(weight.shape[2:], stride, padding)
-        op = Conv(strides=_pair(strides), padding=_both_sides(pads), groups=groups)
+        op = _conv_op(strides, pads, groups)
         constant = self._constant(f"{name}.weight", weight)
         conv = self._builder.add(op, (data, constant), f"{name}.conv", f"{name}.conv")
         sample = calibration.conv(self._samples[data], weight, strides, pads, groups)
         return self._batch_norm(conv, name, sample, epsilon)
+
+    def conv_transpose_bn(
+        self, data: str, name: str, channels: int, kernel: int, stride: int, padding: int
+    ) -> str:
+        """Transposed convolution without bias, then batch-norm."""
+        weight = self._conv_transpose_weight(data, channels, kernel, stride, 1)
+        sizes = _sizes(weight.shape[2:], stride, padding)
+        constant = self._constant(f"{name}.weight", weight)
+        op = _conv_transpose_op(*sizes, 1)
+        conv = self._builder.add(op, (data, constant), f"{name}.conv", f"{name}.conv")
+        sample = calibration.conv_transpose(self._samples[data], weight, *sizes, 1)
+        return self._batch_norm(conv, name, sample, BATCH_NORM_EPSILON)
+
+    def conv_transpose(
+        self,
+        data: str,
+        name: str,
+        channels: int,
+        kernel: int,
+        stride: int,
+        padding: int,
+        groups: int = 1,
+    ) -> str:
+        """Transposed convolution without bias, scaled as ``conv`` is."""
+        weight = self._conv_transpose_weight(data, channels, kernel, stride, groups)
+        sizes = _sizes(weight.shape[2:], stride, padding)
+        sample = calibration.conv_transpose(self._samples[data], weight, *sizes, groups)
+        scale = calibration.normalizing_scale(sample)
+        constant = self._constant(f"{name}.weight", weight * scale)
+        output = self._builder.add(_conv_transpose_op(*sizes, groups), (data, constant), name, name)
+        return self._sampled(output, sample * scale)
+
+    def upsample(self, data: str, name: str, factor: int) -> str:
+        """Learnt interpolation: a transposed convolution of every map by itself."""
+        channels = self.shape(data)[1]
+        return self.conv_transpose(
+            data, name, channels, 2 * factor, factor, factor // 2, groups=channels
+        )
 
     def conv(
         self,
@@ -92,7 +132,7 @@ class LayerBuilder:
             self._constant(f"{name}.weight", weight * scale),
             self._constant(f"{name}.bias", bias),
         )
-        op = Conv(strides=_pair(strides), padding=_both_sides(pads))
+        op = _conv_op(strides, pads, 1)
         output = self._builder.add(op, (data, *constants), name, name)
         spatial = (1,) * (sample.ndim - 2)
         return self._sampled(output, sample * scale + bias.reshape(-1, *spatial))
@@ -106,6 +146,11 @@ class LayerBuilder:
         """Rectified linear unit, cut off at 6."""
         output = self._builder.add(Clip(0.0, 6.0), (data,), name, name)
         return self._sampled(output, np.clip(self._samples[data], 0, 6))
+
+    def tanh(self, data: str, name: str) -> str:
+        """Hyperbolic tangent."""
+        output = self._builder.add(Unary("tanh"), (data,), name, name)
+        return self._sampled(output, np.tanh(self._samples[data]))
 
     def add(self, lhs: str, rhs: str, name: str) -> str:
         """Sum of two values of one shape."""
@@ -130,7 +175,7 @@ class LayerBuilder:
         sample = self._samples[data]
         kernels = (kernel,) * (sample.ndim - 2)
         strides, pads = _sizes(kernels, stride, padding)
-        op = Pool("max", _pair(kernels), _pair(strides), _both_sides(pads), ceil_mode=ceil_mode)
+        op = Pool("max", kernels, strides, (*pads, *pads), ceil_mode=ceil_mode)
         output = self._builder.add(op, (data,), name, name)
         return self._sampled(output, calibration.max_pool(sample, kernels, strides, pads))
 
@@ -139,7 +184,7 @@ class LayerBuilder:
         sample = self._samples[data]
         kernels = (kernel,) * (sample.ndim - 2)
         strides, pads = _sizes(kernels, stride, None)
-        op = Pool("avg", _pair(kernels), _pair(strides), _both_sides(pads), count_include_pad=True)
+        op = Pool("avg", kernels, strides, (*pads, *pads), count_include_pad=True)
         output = self._builder.add(op, (data,), name, name)
         return self._sampled(output, calibration.average_pool(sample, kernels, strides, pads))
 
@@ -172,16 +217,30 @@ class LayerBuilder:
         output = self._builder.add(Dense(), (data, *constants), name, name)
         return self._sampled(output, sample @ weight + bias)
 
-    def finish(self, outputs: Mapping[str, str] | None = None) -> Network:
-        """The network; its one output is the layer added last, called ``logits``, if none given."""
-        results = {OUTPUT: self._last} if outputs is None else outputs
-        return Network(self._builder.name, self._builder.finish(results))
+    def output(self, name: str, data: str) -> None:
+        """Make a value an output of the network."""
+        self._outputs[name] = data
+
+    def finish(self) -> Network:
+        """The network; without any output, that is the layer added last, under ``logits``."""
+        outputs = self._outputs or {OUTPUT: self._last}
+        return Network(self._builder.name, self._builder.finish(outputs))
 
     def _conv_weight(self, data: str, channels: int, kernel: int | Extents, groups: int) -> Float32:
         sample = self._samples[data]
         inputs = sample.shape[1] // groups
         kernels = (kernel,) * (sample.ndim - 2) if isinstance(kernel, int) else kernel
         return self._he((channels, inputs, *kernels), inputs * prod(kernels))
+
+    def _conv_transpose_weight(
+        self, data: str, channels: int, kernel: int, stride: int, groups: int
+    ) -> Float32:
+        sample = self._samples[data]
+        rank = sample.ndim - 2
+        inputs = sample.shape[1]
+        # of the kernel's taps, every stride-th reaches a given output
+        fan_in = inputs // groups * max(1, kernel // stride) ** rank
+        return self._he((inputs, channels // groups, *(kernel,) * rank), fan_in)
 
     def _batch_norm(self, data: str, name: str, sample: Float32, epsilon: float) -> str:
         mean, variance = calibration.channel_statistics(sample)
@@ -226,11 +285,13 @@ def _sizes(
     return strides, (padding,) * len(kernel) if isinstance(padding, int) else padding
 
 
-def _pair(extents: Extents) -> Pair:
-    height, width = extents
-    return height, width
+def _conv_op(strides: Extents, padding: Extents, groups: int) -> Conv:
+    dilation = (1,) * len(strides)
+    return Conv(strides, (*padding, *padding), dilation, groups)
 
 
-def _both_sides(padding: Extents) -> tuple[int, int, int, int]:
-    height, width = padding
-    return height, width, height, width
+def _conv_transpose_op(strides: Extents, padding: Extents, groups: int) -> ConvTranspose:
+    rank = len(strides)
+    return ConvTranspose(
+        strides, (*padding, *padding), (1,) * rank, groups, output_padding=(0,) * rank
+    )
