@@ -57,8 +57,3 @@ def build(name: str, batch: int = 1, image: int | None = None, seed: int = 0) ->
     layers = LayerBuilder(name, seed)
     _FAMILIES[name](layers, batch, image)
     return layers.finish()
-
-
-def resnet18(batch: int = 1, image: int = 224, seed: int = 0) -> Network:
-    """ResNet-18; see ``build``."""
-    return build("resnet-18", batch, image, seed)

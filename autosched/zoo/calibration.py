@@ -58,7 +58,8 @@ def conv_transpose(
     kernel = weight.shape[2:]
     extents = [(e - 1) * s + 1 for e, s in zip(data.shape[2:], strides, strict=True)]
     spread = np.zeros((*data.shape[:2], *extents), np.float32)
-    spread[(..., *(slice(None, None, stride) for stride in strides))] = data
+    everything = slice(None)
+    spread[(everything, everything, *(slice(None, None, s) for s in strides))] = data
     grouped = weight.reshape(groups, -1, *weight.shape[1:]).swapaxes(1, 2)
     mirrored = np.flip(grouped, axis=tuple(range(3, grouped.ndim)))
     margins = tuple(k - 1 - pad for k, pad in zip(kernel, padding, strict=True))

@@ -1,7 +1,7 @@
 """A PyTorch module from an ONNX model: the same graph and weights, as straight-line code.
 
-Only what the networks of the zoo need, in the forms that PyTorch is fastest with; torch.fx writes the ``forward`` function, so
-nothing is interpreted at run time.
+Only what the networks of the zoo need, in the forms that PyTorch is fastest with; torch.fx writes
+the ``forward`` function, so nothing is interpreted at run time.
 """
 
 from __future__ import annotations

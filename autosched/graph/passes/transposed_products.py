@@ -1,4 +1,4 @@
-"""Products read and write their matrices in any order of dimensions: no kernel only to transpose."""
+"""Products read and write their operands in any order of dimensions, without transposes."""
 
 from __future__ import annotations
 

@@ -28,20 +28,45 @@ def _inputs(network: Network) -> dict[str, np.ndarray]:
         ("mobilenet-v1", (2, 3, 33, 33), 1000),
         ("mobilenet-v2", (2, 3, 33, 33), 1000),
         ("squeezenet-1.1", (2, 3, 34, 34), 1000),
+        ("resnet3d-18", (1, 3, 16, 18, 18), 400),
         ("mlp", (3, 256), 10),
     ],
 )
-def test_networks_agree_with_onnxruntime(name: str, shape: tuple[int, ...], classes: int) -> None:
-    network = zoo.build(name, shape[0], image=16 if name == "mlp" else shape[2])
+def test_classifiers_agree_with_onnxruntime(
+    name: str, shape: tuple[int, ...], classes: int
+) -> None:
+    network = zoo.build(name, shape[0], image=16 if name == "mlp" else shape[-1])
     assert [(v.name, v.shape) for v in network.inputs] == [("data", shape)]
     assert [(v.name, v.shape) for v in network.outputs] == [("logits", (shape[0], classes))]
+    _assert_agrees_with_onnxruntime(network)
+
+
+def _assert_agrees_with_onnxruntime(network: Network) -> None:
     session = onnxruntime.InferenceSession(
         to_onnx(network.graph).SerializeToString(), providers=["CPUExecutionProvider"]
     )
     inputs = _inputs(network)
-    reference = session.run(None, inputs)[0]
-    value = evaluate(optimize(network.graph), inputs)["logits"]
-    assert np.abs(value - reference).max() <= 1e-4 * np.abs(reference).max()
+    values = evaluate(optimize(network.graph), inputs)
+    for output, reference in zip(network.outputs, session.run(None, inputs), strict=True):
+        error = np.abs(values[output.name] - reference).max() / np.abs(reference).max()
+        assert error <= 1e-4, output.name
+
+
+def test_dcgan() -> None:
+    network = zoo.build("dcgan", batch=2)
+    assert [(v.name, v.shape) for v in network.inputs] == [("latent", (2, 100, 1, 1))]
+    assert [(v.name, v.shape) for v in network.outputs] == [("image", (2, 3, 64, 64))]
+    _assert_agrees_with_onnxruntime(network)
+    with pytest.raises(GraphError, match="64 pixels, not 128"):
+        zoo.build("dcgan", image=128)
+
+
+def test_dla() -> None:
+    network = zoo.build("dla-34", image=64)
+    shapes = {v.name: v.shape for v in network.outputs}
+    assert shapes == {"hm": (1, 80, 16, 16), "wh": (1, 2, 16, 16), "reg": (1, 2, 16, 16)}
+    assert zoo.build("dla-34", image=608).outputs[0].shape == (1, 80, 152, 152)
+    _assert_agrees_with_onnxruntime(network)
 
 
 # Published numbers of parameters; all but vgg-16's are quick to draw.
@@ -54,6 +79,10 @@ def test_networks_agree_with_onnxruntime(name: str, shape: tuple[int, ...], clas
         ("mobilenet-v1", 4_231_976),
         ("mobilenet-v2", 3_504_872),
         ("squeezenet-1.1", 1_235_496),
+        ("resnet3d-18", 33_371_472),
+        ("dcgan", 3_576_704),
+        # the published backbone's 15,742,104 less its classifier, the upward path, the heads
+        ("dla-34", 15_742_104 - 513_000 + 2_225_920 + 464_724),
         pytest.param("vgg-16", 138_357_544, marks=pytest.mark.slow),
     ],
 )
@@ -73,6 +102,9 @@ def test_number_of_parameters(name: str, parameters: int) -> None:
         ("mobilenet-v1", 64),
         ("mobilenet-v2", 64),
         ("squeezenet-1.1", 64),
+        pytest.param("resnet3d-18", 32, marks=pytest.mark.slow),
+        ("dcgan", 64),
+        ("dla-34", 64),
     ],
 )
 def test_activations_stay_of_order_one(name: str, image: int) -> None:
@@ -107,6 +139,14 @@ def test_weights_follow_from_the_seed_alone() -> None:
 def test_default_sizes() -> None:
     assert zoo.resnet18().inputs[0].shape == (1, 3, 224, 224)
     assert zoo.build("mlp").inputs[0].shape == (1, 784)
+
+
+def test_every_network_has_a_function() -> None:
+    functions = [getattr(zoo, name) for name in zoo.__all__ if name not in ("NAMES", "build")]
+    assert len(functions) == len(zoo.NAMES)
+    assert zoo.mobilenet_v2(batch=2, image=32).name == "mobilenet-v2"
+    assert zoo.mobilenet_v2(batch=2, image=32).inputs[0].shape == (2, 3, 32, 32)
+    assert zoo.dcgan(seed=1).name == "dcgan"
 
 
 @pytest.mark.parametrize(
