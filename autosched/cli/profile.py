@@ -19,21 +19,29 @@ from autosched.cli.command import (
 
 _EXAMPLES = """\
   autosched profile resnet-18 --log resnet-18.jsonl
-  autosched profile model.onnx --csv profile.csv
+  autosched profile resnet-18 --log resnet-18.jsonl --counters      cycles, cache misses, stalls
+  autosched profile model.onnx --csv profile.csv                    the table for a spreadsheet
+  autosched profile resnet-18.asd --json - | python -m json.tool    the table for a program
 """
 
 
 def _arguments(parser: Parser) -> None:
     add_model(parser)
     add_log(parser)
-    parser.add_argument("--repeats", type=positive_int, default=50, metavar="N",
-                        help="runs that the medians are over (default: %(default)s)")  # fmt: skip
+    parser.add_argument(
+        "--repeats", type=positive_int, default=50, metavar="N",
+        help="timed runs; the half that is nearest the median counts (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--counters", action="store_true",
+        help="also count cycles, instructions, cache misses and stalls, where the system lets us",
+    )  # fmt: skip
     parser.add_argument("--csv", metavar="FILE", help="also write the table as CSV")
     add_json(parser)
 
 
 def _run(args: argparse.Namespace) -> None:
-    profile = open_module(args).profile(repeats=args.repeats)
+    profile = open_module(args).profile(repeats=args.repeats, counters=args.counters)
     say(args, profile)
     if args.csv is not None:
         try:
@@ -47,7 +55,9 @@ COMMAND = Command(
     "profile",
     "show the time of every operator of a network",
     "Times every operator inside ordinary runs on random inputs: microseconds, share, GFLOPS,\n"
-    "share of the machine's peak, tuned or not.  The rows sum to the end-to-end time.",
+    "share of the machine's peak, tuned or not.  The rows sum to the end-to-end time.\n"
+    "Counters are those of the processor, in user mode, over all threads, from further runs; a\n"
+    "thread that waits for another spins and counts, too.",
     _EXAMPLES,
     _arguments,
     _run,

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.host_evaluation import HostEvaluator
+from autosched.runtime.counters.reader import Reader
 from autosched.runtime.memory import allocate, view
 from autosched.runtime.program import HostStep, Place, Program, Step, TensorSpec
 
@@ -139,6 +140,19 @@ class Executor:
                 self._evaluate(segment)
                 self._nanoseconds[segment.number] = time.perf_counter_ns() - start
         return self._nanoseconds
+
+    def run_counted(self, reader: Reader) -> NDArray[np.int64]:
+        """Execute all steps; by how much each changed the counters, int64 ``[steps, files, 3]``."""
+        differences = []
+        for segment in self._segments:
+            if isinstance(segment, _Kernels):
+                plan = self._plan_address + segment.row * _PLAN_ROW_BYTES
+                differences.append(np.diff(reader.run_plan(plan, segment.count), axis=0))
+            else:
+                before = reader.read()
+                self._evaluate(segment)
+                differences.append((reader.read() - before)[np.newaxis])
+        return np.concatenate(differences) if differences else np.zeros((0, 0, 3), np.int64)
 
     def _evaluate(self, segment: _Evaluation) -> None:
         step, evaluator = segment.step, segment.evaluator

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from autosched.element_types import element_type
 from autosched.runtime.benchmark import Benchmark
+from autosched.runtime.counters.counts import StepCounts
+from autosched.runtime.counters.reader import Reader
 from autosched.runtime.errors import AssemblyError, InputError
 from autosched.runtime.executor import Executor, NativeLibrary
 from autosched.runtime.profiler import Profile, make_profile
@@ -120,19 +122,35 @@ class Module:
         return Benchmark(self.name, tuple(seconds), self.target.threads)
 
     def profile(
-        self, inputs: Mapping[str, Any] | None = None, repeats: int = _PROFILE_RUNS
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        repeats: int = _PROFILE_RUNS,
+        counters: bool = False,
     ) -> Profile:
         """Time every step inside ``repeats`` ordinary runs: a table of operators.
 
         The path is that of ``run``; a clock is read between steps.  What the steps do not account
         for (copying the outputs, the clock) is the row "rest".
+
+        Args:
+            inputs: as for ``run``; random values when None.
+            repeats: runs that are timed, at least 1.
+            counters: also count cycles, instructions, cache misses and stalls of every step, in
+                user mode and over all threads, in as many runs more.  A worker that waits for
+                another one counts: it spins.  Where the system offers no counters, ``note`` of the
+                profile says why.
         """
         from autosched.report.peak import measured_peak
 
         arrays = check_inputs(self.inputs, self._default(inputs))
+        if repeats < 1:
+            raise InputError(f"repeats must be at least 1, got {repeats}")
+        counts = None
         with self._lock:
             seconds, steps = shared_runner().call(lambda: self._time_steps(arrays, repeats))
-        return make_profile(self.program, seconds, steps, measured_peak(self.target))
+            if counters:
+                counts = shared_runner().call(lambda: self._count_steps(arrays, repeats))
+        return make_profile(self.program, seconds, steps, measured_peak(self.target), counts)
 
     def pin_threads(self, cores: Sequence[int] | None = None) -> None:
         """Bind the worker threads of this process to cores (default: the first ones lent to us).
@@ -233,6 +251,18 @@ class Module:
             total[row] = time.perf_counter() - start
             steps[row] = nanoseconds * 1e-9
         return total, steps
+
+    def _count_steps(self, arrays: Mapping[str, NDArray[Any]], repeats: int) -> StepCounts:
+        from autosched.runtime.counters.measure import count_steps
+
+        def once(reader: Reader) -> NDArray[np.int64]:
+            self._executor.bind(arrays)
+            differences = self._executor.run_counted(reader)
+            self._executor.results()
+            return differences
+
+        self._warm(arrays, 1)
+        return count_steps(once, self.target, repeats)
 
 
 def _random(spec: TensorSpec, rng: np.random.Generator) -> NDArray[Any]:

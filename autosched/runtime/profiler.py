@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.runtime.counters.counts import (
+    INSTRUCTIONS_PER_CYCLE,
+    Counts,
+    StepCounts,
+    instructions_per_cycle,
+)
+from autosched.runtime.counters.events import CYCLES, INSTRUCTIONS
 from autosched.runtime.program import SCHEDULE_LABELS, Program, StepInfo
 from autosched.runtime.table import render_table, shorten
+
+_HEADER: Final = (
+    "layers", "operator", "shapes", "us", "%", "GFLOPS", "% peak", "task", "schedule",
+)  # fmt: skip
+_RATE_OF: Final = (CYCLES.name, INSTRUCTIONS.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +38,8 @@ class ProfileRow:
         percent: share of the end-to-end time.
         gflops: 1e9 floating-point operations a second; 0 where it has none.
         peak_percent: share of the machine's measured arithmetic peak.
-        task: key of its tuning task; schedule: "record" or "model".
+        task: key of its tuning task; schedule: "record", "model" or "host".
+        counts: hardware counters in one run by event, all threads together; see ``Profile``.
     """
 
     layers: str
@@ -37,6 +51,14 @@ class ProfileRow:
     peak_percent: float
     task: str
     schedule: str
+    counts: Counts = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The row by column; counts follow, an event a column, and instructions per cycle."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        counts = values.pop("counts")
+        rate = instructions_per_cycle(counts)
+        return values | dict(counts) | ({} if rate is None else {INSTRUCTIONS_PER_CYCLE: rate})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +68,12 @@ class Profile:
     Attributes:
         rows: one an operator.
         rest: what the operators do not account for: copying the outputs, the clock.
-        total: end to end; equals the sum of all others.
+        total: end to end; equals the sum of all others.  Its counts are those of the operators.
         runs: number of runs that the times are means of.
+        threads: worker threads.
+        peak_gflops: the machine's measured arithmetic peak, 1e9 operations a second.
+        events: names of what was counted; empty unless counters were asked for.
+        note: why counters are missing, on one line.
     """
 
     name: str
@@ -55,33 +81,63 @@ class Profile:
     rest: ProfileRow
     total: ProfileRow
     runs: int
+    threads: int
+    peak_gflops: float
+    events: tuple[str, ...] = ()
+    note: str = ""
 
     def to_csv(self, path: str | Path) -> None:
         """Write all rows, the rest and the total as CSV with a header."""
-        names = [item.name for item in fields(ProfileRow)]
+        rows = self.to_rows()
+        names = list(dict.fromkeys(name for row in rows for name in row))
         with Path(path).open("w", newline="", encoding="utf-8") as stream:
             writer = csv.DictWriter(stream, names)
             writer.writeheader()
-            writer.writerows(self.to_json())
+            writer.writerows(rows)
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame of the rows, the rest and the total (needs pandas)."""
         import pandas
 
-        return pandas.DataFrame(self.to_json())
+        return pandas.DataFrame(self.to_rows())
 
-    def to_json(self) -> list[dict[str, Any]]:
+    def to_rows(self) -> list[dict[str, Any]]:
         """All rows, the rest and the total, as dictionaries by column."""
-        return [asdict(row) for row in (*self.rows, self.rest, self.total)]
+        return [row.to_json() for row in (*self.rows, self.rest, self.total)]
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as JSON values; ``rows``, ``rest`` and ``total`` are dictionaries by column."""
+        return {
+            "name": self.name,
+            "threads": self.threads,
+            "runs": self.runs,
+            "peak_gflops": self.peak_gflops,
+            "events": list(self.events),
+            "note": self.note,
+            "rows": [row.to_json() for row in self.rows],
+            "rest": self.rest.to_json(),
+            "total": self.total.to_json(),
+        }
 
     def __str__(self) -> str:
-        header = ("layers", "operator", "shapes", "us", "%", "GFLOPS", "% peak", "task", "schedule")
-        body = [_cells(row) for row in (*self.rows, self.rest, self.total)]
+        header = [*_HEADER, *(f"k {event}" for event in self.events)]
+        if set(_RATE_OF) <= set(self.events):
+            header.append("per cycle")
+        body = [_cells(row, header) for row in (*self.rows, self.rest, self.total)]
         table = render_table(header, body, left=(0, 1, 2, 7, 8))
-        return f"{self.name}, mean of {self.runs} typical runs\n{table}"
+        note = f"\n{self.note}" if self.note else ""
+        return f"{self.name}, mean of {self.runs} typical runs\n{table}{note}"
 
 
-def _cells(row: ProfileRow) -> tuple[str, ...]:
+def _cells(row: ProfileRow, header: Sequence[str]) -> list[str]:
+    rate = instructions_per_cycle(row.counts)
+    counted = {f"k {event}": f"{count / 1e3:.1f}" for event, count in row.counts.items()}
+    counted["per cycle"] = "" if rate is None else f"{rate:.2f}"
+    cells = _time_cells(row)
+    return [*cells, *(counted.get(column, "") for column in header[len(cells) :])]
+
+
+def _time_cells(row: ProfileRow) -> tuple[str, ...]:
     return (
         shorten(row.layers, 40),
         shorten(row.op, 28),
@@ -100,6 +156,7 @@ def make_profile(
     seconds: NDArray[np.float64],
     steps: NDArray[np.float64],
     peak_flops: float,
+    counts: StepCounts | None = None,
 ) -> Profile:
     """A profile from timed runs: means over the typical ones.
 
@@ -108,22 +165,29 @@ def make_profile(
         seconds: end to end, float64 ``[runs]``.
         steps: of each step, float64 ``[runs, steps]``.
         peak_flops: the machine's peak, in floating-point operations a second.
+        counts: of hardware counters, for each step; None when they were not asked for.
     """
+    counted = counts or StepCounts((), ())
+    by_step = counted.steps or tuple({} for _ in program.steps)
     typical = typical_runs(seconds)
     total = float(seconds[typical].mean())
     means = steps[typical].mean(axis=0)
     rows = tuple(
-        _row(step.info, float(time), total, peak_flops)
-        for step, time in zip(program.steps, means, strict=True)
+        _row(step.info, float(time), total, peak_flops, found)
+        for step, time, found in zip(program.steps, means, by_step, strict=True)
     )
     rest = StepInfo("rest", ("(rest)",))
     everything = StepInfo("total", ("(total)",), flops=sum(s.info.flops for s in program.steps))
     return Profile(
         program.name,
         rows,
-        _row(rest, total - float(means.sum()), total, peak_flops),
-        _row(everything, total, total, peak_flops),
+        _row(rest, total - float(means.sum()), total, peak_flops, {}),
+        _row(everything, total, total, peak_flops, counted.total),
         len(typical),
+        program.target.threads,
+        peak_flops / 1e9,
+        counted.events,
+        counted.note,
     )
 
 
@@ -137,7 +201,9 @@ def typical_runs(seconds: NDArray[np.float64]) -> NDArray[np.intp]:
     return np.argsort(distance, kind="stable")[: max(1, len(seconds) // 2)]
 
 
-def _row(info: StepInfo, seconds: float, total: float, peak_flops: float) -> ProfileRow:
+def _row(
+    info: StepInfo, seconds: float, total: float, peak_flops: float, counts: Counts
+) -> ProfileRow:
     rate = info.flops / seconds if seconds > 0 else 0.0
     return ProfileRow(
         layers=", ".join(info.layers) or info.name,
@@ -149,4 +215,5 @@ def _row(info: StepInfo, seconds: float, total: float, peak_flops: float) -> Pro
         peak_percent=100.0 * rate / peak_flops,
         task=info.task,
         schedule=info.schedule,
+        counts=counts,
     )

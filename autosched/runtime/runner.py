@@ -95,13 +95,27 @@ def available_cores() -> set[int]:
 
 
 def _pin_team(cores: tuple[int, ...]) -> None:
+    _in_team(len(cores), lambda worker: os.sched_setaffinity(0, {cores[worker]}))
+
+
+def team_thread_ids(threads: int) -> tuple[int, ...]:
+    """The system's ids of the calling thread and of the workers it would open a region with now."""
+    if threads == 1:
+        return (threading.get_native_id(),)
+    found: dict[int, int] = {}
+    _in_team(threads, lambda worker: found.setdefault(worker, threading.get_native_id()))
+    return tuple(found[worker] for worker in sorted(found))
+
+
+def _in_team(threads: int, work: Callable[[int], object]) -> None:
+    """``work(k)`` on worker k of the calling thread's team, all k."""
     gomp = ctypes.CDLL("libgomp.so.1", mode=ctypes.RTLD_GLOBAL)
 
     @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-    def pin_worker(_: int) -> None:
-        os.sched_setaffinity(0, {cores[gomp.omp_get_thread_num()]})
+    def run_worker(_: int) -> None:
+        work(gomp.omp_get_thread_num())
 
-    gomp.GOMP_parallel(pin_worker, None, len(cores), 0)
+    gomp.GOMP_parallel(run_worker, None, threads, 0)
 
 
 _shared: list[Runner] = []

@@ -1,0 +1,1 @@
+"""Hardware counters of the operators of a module, through the kernel's perf_event_open."""

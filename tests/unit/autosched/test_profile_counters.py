@@ -1,0 +1,225 @@
+"""Hardware counters: which are opened, what becomes of readings, and that all threads count."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import struct
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autosched as asd
+from autosched.cli import main
+from autosched.runtime.counters.counts import StepCounts, instructions_per_cycle, step_counts
+from autosched.runtime.counters.events import CYCLES, INSTRUCTIONS, Event
+from autosched.runtime.counters.measure import count_steps
+from autosched.runtime.counters.perf import counting, open_event
+from autosched.runtime.counters.reader import Reader
+from autosched.runtime.executor import _Kernels
+from autosched.runtime.profiler import make_profile
+from autosched.runtime.program import Program, Step, StepInfo
+from autosched.runtime.runner import Runner, _in_team, shared_runner, team_thread_ids
+from sketch.target import Target
+
+# The kernel's own clock of a thread: there on every machine, also on virtual ones without counters.
+TASK_CLOCK = Event("task clock", 1, 1)
+
+
+def refuse(error: int) -> Any:
+    return lambda event, thread: -error
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (errno.ENOENT, "has no such counters"),
+        (errno.EACCES, "not permitted: perf_event_paranoid is"),
+        (errno.ENOSYS, "does not offer perf_event_open"),
+        (errno.EMFILE, "Too many open files"),
+    ],
+)
+def test_one_line_says_why_there_is_nothing(error: int, reason: str) -> None:
+    counts = count_steps(lambda _: pytest.fail("not run"), Target("cpu", "generic", threads=1), 1,
+                         opener=refuse(error))  # fmt: skip
+    assert counts.events == () and counts.steps == ()
+    assert counts.note.startswith("no hardware counters here: ") and reason in counts.note
+    assert "\n" not in counts.note
+
+
+def test_events_that_one_thread_lacks_are_left_out_and_closed() -> None:
+    opened: list[int] = []
+
+    def opener(event: Event, thread: int) -> int:
+        if event is INSTRUCTIONS and thread == 8:
+            return -errno.ENOENT
+        opened.append(os.open(os.devnull, os.O_RDONLY))
+        return opened[-1]
+
+    with counting([CYCLES, INSTRUCTIONS], [7, 8], opener) as counters:
+        assert counters.events == (CYCLES,) and counters.threads == 2
+        assert counters.files == tuple(opened[:2])
+        assert counters.note.startswith("not counted here: instructions (")
+    for file in opened:
+        with pytest.raises(OSError):
+            os.fstat(file)
+
+
+def test_the_attribute_asks_for_user_mode_and_children() -> None:
+    fields = struct.unpack("<IIQQQQQIIQ", INSTRUCTIONS.attribute())
+    assert fields[:3] == (0, 64, 1)
+    assert fields[5] == 3  # both times
+    assert fields[6] == 0b1100010  # exclude hypervisor, exclude kernel, inherit
+
+
+def test_counts_are_scaled_summed_over_threads_and_per_run() -> None:
+    #                          thread 0        thread 1 (counted half of its time)
+    cycles = [[400, 100, 100], [100, 100, 50]]
+    instructions = [[1200, 100, 100], [0, 0, 0]]  # thread 1 slept
+    never = [[5, 10, 10], [0, 10, 0]]
+    differences = np.array([[cycles, instructions], [never, instructions]], np.int64)
+    counts = step_counts([CYCLES, INSTRUCTIONS], differences, runs=2, note="n")
+    assert counts.steps[0] == {"cycles": 300.0, "instructions": 600.0}
+    assert counts.steps[1] == {"instructions": 600.0}  # cycles were never really counted
+    assert counts.total == {"instructions": 1200.0}
+    assert instructions_per_cycle(counts.steps[0]) == 2.0
+    assert instructions_per_cycle(counts.steps[1]) is None
+
+
+def make_profile_of(counts: StepCounts | None) -> Any:
+    steps = tuple(Step("k", (), StepInfo(name, flops=1e3)) for name in ("a", "b"))
+    program = Program("net", Target("cpu", "generic", threads=3), (), (), steps, 0, 0)
+    times = np.array([[1e-6, 2e-6]])
+    return make_profile(program, np.array([4e-6]), times, 1e9, counts)
+
+
+def test_the_profile_shows_them(tmp_path: Path) -> None:
+    values = ({"cycles": 2000.0, "instructions": 3000.0}, {"instructions": 500.0})
+    profile = make_profile_of(StepCounts(("cycles", "instructions"), values, "not counted here: x"))
+    lines = str(profile).splitlines()
+    assert lines[1].split()[-6:] == ["k", "cycles", "k", "instructions", "per", "cycle"]
+    assert lines[3].split()[-3:] == ["2.0", "3.0", "1.50"]
+    assert lines[-1] == "not counted here: x"
+    data = json.loads(json.dumps(profile.to_json()))
+    assert data["rows"][0]["cycles"] == 2000 and data["rows"][0]["instructions per cycle"] == 1.5
+    assert "cycles" not in data["rows"][1] and data["total"]["instructions"] == 3500
+    assert data["events"] == ["cycles", "instructions"] and data["threads"] == 3
+    profile.to_csv(tmp_path / "p.csv")
+    table = (tmp_path / "p.csv").read_text().splitlines()
+    assert table[0].endswith("schedule,cycles,instructions,instructions per cycle")
+    assert len(table) == 5
+
+
+def test_without_counters_nothing_changes() -> None:
+    profile = make_profile_of(None)
+    assert str(profile).splitlines()[1].split()[-1] == "schedule"
+    assert profile.events == () and profile.note == ""
+
+
+def test_the_team_is_known_thread_by_thread() -> None:
+    runner = Runner()
+    first = runner.call(lambda: team_thread_ids(2))
+    assert len(set(first)) == 2 and first[0] != threading.get_native_id()
+    assert runner.call(lambda: team_thread_ids(2)) == first  # the same workers again
+    assert runner.call(lambda: team_thread_ids(1)) == first[:1]
+
+
+class FakeReader:
+    """Two files whose values grow by 1, 2, 4, ... from reading to reading."""
+
+    def __init__(self) -> None:
+        self.value, self.plans = 1, list[tuple[int, int]]()
+
+    def read(self) -> np.ndarray[Any, Any]:
+        self.value *= 2
+        return np.full((2, 3), self.value, np.int64)
+
+    def run_plan(self, plan: int, count: int) -> np.ndarray[Any, Any]:
+        self.plans.append((plan, count))
+        return np.array([self.read() for _ in range(count + 1)])
+
+
+def test_differences_of_readings_belong_to_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor, evaluated = small_module(1)._executor, []
+    on_host: Any = object()
+    executor._segments = (_Kernels(0, 2, 0), on_host, _Kernels(2, 1, 3))
+    monkeypatch.setattr(executor, "_evaluate", evaluated.append)
+    reader = FakeReader()
+    differences = executor.run_counted(reader)
+    assert differences.shape == (4, 2, 3)
+    assert differences[:, 0, 0].tolist() == [2, 4, 16, 64]  # readings 2 4 8 | 16 32 | 64 128
+    assert evaluated == [on_host]
+    assert [count for _, count in reader.plans] == [2, 1]
+    assert reader.plans[1][0] - reader.plans[0][0] == 32  # two rows of the plan
+
+
+def small_module(threads: int) -> Any:
+    a = asd.placeholder((256, 64), name="A")
+    b = asd.placeholder((64, 256), name="B")
+    k = asd.reduce_axis(64)
+    c = asd.compute((256, 256), lambda i, j: asd.sum(a[i, k] * b[k, j], axis=k), name="C")
+    return asd.Task(asd.ComputeDAG([c]), target=asd.Target("cpu", threads=threads)).module()
+
+
+def can_open(event: Event) -> bool:
+    file = open_event(event, 0)
+    if file >= 0:
+        os.close(file)
+    return file >= 0
+
+
+@pytest.mark.skipif(not can_open(TASK_CLOCK), reason="the kernel forbids perf_event_open")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_clock_of_every_thread_runs(threads: int) -> None:
+    module = small_module(threads)
+    arrays = module.random_inputs()
+    module.run(arrays)  # the workers exist before the counters
+
+    def once(reader: Reader) -> Any:
+        module._executor.bind(arrays)
+        return module._executor.run_counted(reader)
+
+    def count() -> StepCounts:
+        return count_steps(once, module.target, 200, [TASK_CLOCK])
+
+    counts = shared_runner().call(count)
+    assert counts.events == ("task clock",) and counts.note == ""
+    assert len(counts.steps) == 1 and counts.steps[0]["task clock"] > 0
+
+
+@pytest.mark.skipif(not can_open(TASK_CLOCK), reason="the kernel forbids perf_event_open")
+def test_workers_that_existed_before_are_counted() -> None:
+    runner = Runner()
+    runner.call(lambda: team_thread_ids(2))
+
+    def count() -> Any:
+        with counting([TASK_CLOCK], team_thread_ids(2)) as counters:
+            _in_team(2, lambda worker: sum(range(200_000)))
+            return [struct.unpack("<QQQ", os.read(file, 24))[0] for file in counters.files]
+
+    assert all(clock > 0 for clock in runner.call(count))
+
+
+@pytest.mark.skipif(not can_open(CYCLES), reason="no hardware counters on this machine")
+def test_cycles_and_instructions_of_a_kernel() -> None:
+    profile = small_module(1).profile(repeats=5, counters=True)
+    assert {"cycles", "instructions"} <= set(profile.events)
+    # 256 * 256 * 64 multiply-adds in vectors of at most 16.
+    assert profile.rows[0].counts["instructions"] > 256 * 256 * 64 / 16
+
+
+def test_the_command_line_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("autosched.runtime.counters.measure.open_event", refuse(errno.ENOSYS))
+    line = ["profile", "mlp", "--threads", "1", "--repeats", "2"]
+    assert main([*line, "--counters"]) == 0
+    text = capsys.readouterr().out
+    assert text.splitlines()[-1].startswith("no hardware counters here: the kernel or a sandbox")
+    assert main([*line, "--json", "-"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["name"] == "mlp" and len(data["rows"]) == 3 and data["total"]["percent"] == 100
