@@ -25,9 +25,12 @@ from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import Reduce
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 from autosched.graph.ops.softmax import Softmax
+from autosched.onnx_import.elementwise import BINARY_OPERATORS, UNARY_OPERATORS
 
 _OPSET: Final = 17
 _IR_VERSION: Final = 8
+_UNARY_NAMES: Final = {function: name for name, function in UNARY_OPERATORS.items()}
+_BINARY_NAMES: Final = {function: name for name, function in BINARY_OPERATORS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,7 @@ def _pool(op: Pool) -> _OnnxNode:
 def _unary(op: Unary) -> _OnnxNode:
     if op.function == "rsqrt":
         raise GraphError("rsqrt has no ONNX form", hint="write it as 1 / sqrt")
-    return _OnnxNode(op.function.capitalize())
+    return _OnnxNode(_UNARY_NAMES[op.function])
 
 
 def _clip(op: Clip) -> _OnnxNode:
@@ -171,7 +174,7 @@ def _reshape(op: Reshape) -> _OnnxNode:
 
 _FORMS: Final[Mapping[type[Op], Callable[[Any], _OnnxNode]]] = {
     BatchNorm: lambda op: _OnnxNode("BatchNormalization", {"epsilon": op.epsilon}),
-    Binary: lambda op: _OnnxNode(op.function.capitalize()),
+    Binary: lambda op: _OnnxNode(_BINARY_NAMES[op.function]),
     Clip: _clip,
     Concat: lambda op: _OnnxNode("Concat", {"axis": op.axis}),
     Conv: _conv,

@@ -165,9 +165,10 @@ def _infer_types(graph: Graph) -> dict[str, TensorType]:
     _check_unique("node", [node.name for node in graph.nodes], where)
     for node in graph.nodes:
         operands = [_lookup(types, name, node.where) for name in node.inputs]
+        _check_native(node, node.inputs, operands)
         computed = _infer(node, operands)
         _define(types, node.output, computed, node.where)
-        _check_native(node, (*node.inputs, node.output), (*operands, computed))
+        _check_native(node, (node.output,), (computed,))
     _check_unique("output", [result.name for result in graph.results], where)
     for result in graph.results:
         _lookup(types, result.value, f"output {result.name}")

@@ -3,15 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from autosched.onnx_import.activation import IMPORT_ACTIVATION
 from autosched.onnx_import.convolution import IMPORT_CONVOLUTION
-from autosched.onnx_import.elementwise import (
-    IMPORT_BINARY,
-    IMPORT_UNARY,
-    import_cast,
-    import_clip,
-    import_identity,
-    import_leaky_relu,
-)
+from autosched.onnx_import.elementwise import IMPORT_ELEMENTWISE
 from autosched.onnx_import.gather import IMPORT_GATHER
 from autosched.onnx_import.matmul import import_gemm, import_matmul
 from autosched.onnx_import.movement import IMPORT_MOVEMENT
@@ -34,24 +28,19 @@ from autosched.onnx_import.windows import (
 )
 
 IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
-    **IMPORT_UNARY,
-    **IMPORT_BINARY,
+    **IMPORT_ELEMENTWISE,
+    **IMPORT_ACTIVATION,
     **IMPORT_REDUCE,
     **IMPORT_MOVEMENT,
     **IMPORT_GATHER,
     **IMPORT_CONVOLUTION,
     "AveragePool": import_average_pool,
     "BatchNormalization": import_batch_norm,
-    "Cast": import_cast,
-    "Clip": import_clip,
     "Concat": import_concat,
-    "Dropout": import_identity,
     "Flatten": import_flatten,
     "Gemm": import_gemm,
     "GlobalAveragePool": import_global_average_pool,
     "GlobalMaxPool": import_global_max_pool,
-    "Identity": import_identity,
-    "LeakyRelu": import_leaky_relu,
     "MatMul": import_matmul,
     "MaxPool": import_max_pool,
     "Pad": import_pad,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 from sketch import expr
 from sketch.errors import ExpressionError
-from sketch.expr import Expr, maximum, minimum, select, unary
+from sketch.expr import Expr, maximum, minimum, unary
+from sketch.operators import activations
 from sketch.operators.layout import stage
 from sketch.tensor import Tensor
 
@@ -20,12 +20,12 @@ def map_elements(data: Tensor, function: Callable[[Expr], Any], name: str) -> Te
 
 def relu(data: Tensor, name: str = "relu") -> Tensor:
     """``max(x, 0)``."""
-    return map_elements(data, lambda x: maximum(x, 0), name)
+    return map_elements(data, activations.relu, name)
 
 
 def leaky_relu(data: Tensor, slope: float, name: str = "leaky_relu") -> Tensor:
     """``x`` where positive, else ``slope * x``."""
-    return map_elements(data, lambda x: select(x > 0, x, x * slope), name)
+    return map_elements(data, lambda x: activations.leaky_relu(x, slope), name)
 
 
 def clip(data: Tensor, low: float, high: float, name: str = "clip") -> Tensor:
@@ -67,24 +67,24 @@ def exp(data: Tensor, name: str = "exp") -> Tensor:
 
 def silu(data: Tensor, name: str = "silu") -> Tensor:
     """``x * sigmoid(x)``, also called swish."""
-    return map_elements(data, lambda x: x * unary("sigmoid", x), name)
+    return map_elements(data, activations.swish, name)
 
 
 def hard_sigmoid(
     data: Tensor, alpha: float = 0.2, beta: float = 0.5, name: str = "hard_sigmoid"
 ) -> Tensor:
     """``min(max(alpha * x + beta, 0), 1)``."""
-    return map_elements(data, lambda x: minimum(maximum(x * alpha + beta, 0), 1), name)
+    return map_elements(data, lambda x: activations.hard_sigmoid(x, alpha, beta), name)
 
 
 def hard_swish(data: Tensor, name: str = "hard_swish") -> Tensor:
     """``x * min(max(x + 3, 0), 6) / 6``."""
-    return map_elements(data, lambda x: x * minimum(maximum(x + 3, 0), 6) * (1 / 6), name)
+    return map_elements(data, activations.hard_swish, name)
 
 
 def gelu(data: Tensor, name: str = "gelu") -> Tensor:
     """``x / 2 * (1 + erf(x / sqrt(2)))``."""
-    return map_elements(data, lambda x: x * 0.5 * (unary("erf", x * math.sqrt(0.5)) + 1), name)
+    return map_elements(data, activations.gelu, name)
 
 
 def cast(data: Tensor, dtype: str, name: str = "cast") -> Tensor:

@@ -7,9 +7,10 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.ir import Graph, Value
+from autosched.graph.ops.activation import Activation
 from autosched.graph.ops.base import Op
 from autosched.graph.ops.conv import Conv
-from autosched.graph.ops.elementwise import Binary, Unary
+from autosched.graph.ops.elementwise import Binary, Unary, Where
 from autosched.graph.ops.gather import Gather, GatherElements
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.movement import Expand, Slice, Triangle
@@ -96,6 +97,22 @@ def _pool(g: _Generator) -> None:
 
 def _unary(g: _Generator) -> None:
     g.add(Unary(("relu", "tanh", "sigmoid", "neg")[g.rng.integers(4)]), g.pick())
+
+
+def _activation(g: _Generator) -> None:
+    match int(g.rng.integers(4)):
+        case 0:
+            g.add(Activation("elu", (0.7,)), g.pick())
+        case 1:
+            g.add(Activation(("softplus", "gelu_tanh", "mish")[g.rng.integers(3)]), g.pick())
+        case 2:
+            data = g.pick()
+            g.add(Binary("prelu"), data, g.weight(*g.shape(data)[1:]))
+        case _:
+            data = g.pick()
+            limit = g.weight(*g.shape(data)[-1:])
+            test = g.builder.add(Binary(("lt", "ge")[g.rng.integers(2)]), [data, limit])
+            g.add(Where(), test, data, g.weight(1))
 
 
 def _binary(g: _Generator) -> None:
@@ -199,7 +216,7 @@ _MAKERS = (
     _norm,
     _pool,
     _unary,
-    _unary,
+    _activation,
     _binary,
     _binary,
     _dense,

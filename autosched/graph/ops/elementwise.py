@@ -1,10 +1,11 @@
-"""Element-wise and broadcast operators."""
+"""Element-wise and broadcast operators, each defined by one scalar expression."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from autosched.graph.errors import GraphError
 from autosched.graph.ops.base import (
@@ -14,20 +15,53 @@ from autosched.graph.ops.base import (
     broadcast_shape,
     expect_inputs,
 )
-from sketch.expr import Expr, maximum, minimum
-from sketch.operators import broadcast, elementwise
+from sketch.errors import ExpressionError
+from sketch.expr import Expr, Var, as_expr, binary, cast, maximum, minimum, select, unary
+from sketch.operators import activations, broadcast, elementwise
 from sketch.tensor import Tensor
 
 UnaryFunction = Literal[
-    "relu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "erf", "abs", "neg", "floor", "ceil"
-]
-BinaryFunction = Literal["add", "sub", "mul", "div", "max", "min"]
-COMMUTATIVE: Final = ("add", "mul", "max", "min")
-_ANY_NUMBER: Final = ("relu", "abs", "neg")
+    "relu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "erf", "abs", "neg", "floor", "ceil",
+    "reciprocal", "not",
+]  # fmt: skip
+BinaryFunction = Literal[
+    "add", "sub", "mul", "div", "max", "min", "pow", "and", "or", "eq", "ne", "lt", "le", "gt",
+    "ge", "prelu",
+]  # fmt: skip
+COMMUTATIVE: Final = ("add", "mul", "max", "min", "and", "or", "eq", "ne")
+
+# Functions that no scalar operator is called after.
+_UNARY: Final[Mapping[str, Callable[[Expr], Any]]] = {
+    "relu": activations.relu,
+    "reciprocal": lambda x: 1 / x,
+}
+_BINARY: Final[Mapping[str, Callable[[Expr, Expr], Any]]] = {"prelu": activations.prelu}
+
+
+class Elementwise(Op):
+    """Base of operators whose elements are a scalar expression of the operands' elements.
+
+    Operands broadcast as in NumPy.  The dtype of the result is that of the expression.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def scalar(self, *operands: Expr) -> Any:
+        """One element of the result.  Raises ExpressionError for operands of a wrong dtype."""
+
+    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
+        expect_inputs(self, inputs, len(self.roles))
+        shape = broadcast_shape([value.shape for value in inputs])
+        operands = (Var(role, v.dtype) for role, v in zip(self.roles, inputs, strict=True))
+        try:
+            return TensorType(shape, as_expr(self.scalar(*operands)).dtype)
+        except ExpressionError as error:
+            raise GraphError(error.what, hint=error.hint) from None
 
 
 @dataclass(frozen=True, slots=True)
-class Unary(Op):
+class Unary(Elementwise):
     """``function(data)``, element by element."""
 
     pattern: ClassVar[Pattern] = Pattern.ELEMENTWISE
@@ -38,15 +72,13 @@ class Unary(Op):
     def kind(self) -> str:
         return self.function
 
-    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
-        expect_inputs(self, inputs, 1)
-        if inputs[0].dtype != "float32" and self.function not in _ANY_NUMBER:
-            raise GraphError(f"needs float32, got {inputs[0]}")
-        return inputs[0]
+    def scalar(self, *operands: Expr) -> Any:
+        special = _UNARY.get(self.function)
+        return special(*operands) if special is not None else unary(self.function, *operands)
 
 
 @dataclass(frozen=True, slots=True)
-class Clip(Op):
+class Clip(Elementwise):
     """``min(max(data, low), high)``; a bound of ``None`` is absent."""
 
     pattern: ClassVar[Pattern] = Pattern.ELEMENTWISE
@@ -54,13 +86,14 @@ class Clip(Op):
     low: float | None
     high: float | None
 
-    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
-        expect_inputs(self, inputs, 1)
-        return inputs[0]
+    def scalar(self, *operands: Expr) -> Any:
+        (value,) = operands
+        low = value if self.low is None else maximum(value, self.low)
+        return low if self.high is None else minimum(low, self.high)
 
 
 @dataclass(frozen=True, slots=True)
-class LeakyRelu(Op):
+class LeakyRelu(Elementwise):
     """``data`` where positive, ``slope * data`` elsewhere."""
 
     pattern: ClassVar[Pattern] = Pattern.ELEMENTWISE
@@ -71,37 +104,34 @@ class LeakyRelu(Op):
     def kind(self) -> str:
         return "leaky_relu"
 
-    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
-        expect_inputs(self, inputs, 1)
-        return inputs[0]
+    def scalar(self, *operands: Expr) -> Any:
+        return activations.leaky_relu(operands[0], self.slope)
 
 
 @dataclass(frozen=True, slots=True)
-class Cast(Op):
+class Cast(Elementwise):
     """Conversion to ``dtype``; float to integer truncates toward zero."""
 
     pattern: ClassVar[Pattern] = Pattern.ELEMENTWISE
 
     dtype: str
 
-    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
-        expect_inputs(self, inputs, 1)
-        return TensorType(inputs[0].shape, self.dtype)
+    def scalar(self, *operands: Expr) -> Any:
+        return cast(operands[0], self.dtype)
 
 
 @dataclass(frozen=True, slots=True)
-class Identity(Op):
+class Identity(Elementwise):
     """The input itself; also what dropout is at inference."""
 
     pattern: ClassVar[Pattern] = Pattern.ELEMENTWISE
 
-    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
-        expect_inputs(self, inputs, 1)
-        return inputs[0]
+    def scalar(self, *operands: Expr) -> Any:
+        return operands[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Binary(Op):
+class Binary(Elementwise):
     """``function(lhs, rhs)`` with NumPy's broadcasting; both operands have one dtype."""
 
     pattern: ClassVar[Pattern] = Pattern.BROADCAST
@@ -113,53 +143,43 @@ class Binary(Op):
     def kind(self) -> str:
         return self.function
 
+    def scalar(self, *operands: Expr) -> Any:
+        special = _BINARY.get(self.function)
+        return special(*operands) if special is not None else binary(self.function, *operands)
+
     def infer(self, inputs: Sequence[TensorType]) -> TensorType:
         expect_inputs(self, inputs, 2)
-        lhs, rhs = inputs
-        if lhs.dtype != rhs.dtype:
-            raise GraphError(f"operands have different dtypes: {lhs} and {rhs}")
-        if self.function == "div" and lhs.dtype != "float32":
-            raise GraphError(f"needs float32, got {lhs}")
-        return TensorType(broadcast_shape((lhs.shape, rhs.shape)), lhs.dtype)
+        _expect_one_dtype(inputs)
+        # a dataclass with slots replaces the class that a bare super() refers to
+        return Elementwise.infer(self, inputs)
 
 
-def lower_unary(op: Unary, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
-    """One stage."""
-    named = {
-        "relu": elementwise.relu,
-        "abs": elementwise.absolute,
-        "neg": elementwise.negative,
-    }
-    if op.function in named:
-        return (named[op.function](inputs[0], name),)
-    return (elementwise.call(inputs[0], op.function, name),)
+@dataclass(frozen=True, slots=True)
+class Where(Elementwise):
+    """``then`` where ``condition`` (bool) holds, else ``otherwise``; NumPy's broadcasting."""
+
+    pattern: ClassVar[Pattern] = Pattern.BROADCAST
+    roles: ClassVar[tuple[str, ...]] = ("condition", "then", "otherwise")
+
+    def scalar(self, *operands: Expr) -> Any:
+        return select(*operands)
+
+    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
+        expect_inputs(self, inputs, 3)
+        _expect_one_dtype(inputs[1:])
+        return Elementwise.infer(self, inputs)
 
 
-def lower_clip(op: Clip, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
-    """One stage, with the bounds that there are."""
-
-    def bounded(value: Expr) -> Expr:
-        low = value if op.low is None else maximum(value, op.low)
-        return low if op.high is None else minimum(low, op.high)
-
-    return (elementwise.map_elements(inputs[0], bounded, name),)
+def _expect_one_dtype(inputs: Sequence[TensorType]) -> None:
+    if inputs[0].dtype != inputs[1].dtype:
+        raise GraphError(f"operands have different dtypes: {inputs[0]} and {inputs[1]}")
 
 
-def lower_leaky_relu(op: LeakyRelu, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
-    """One stage."""
-    return (elementwise.leaky_relu(inputs[0], op.slope, name),)
-
-
-def lower_cast(op: Cast, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
-    """One stage."""
-    return (elementwise.cast(inputs[0], op.dtype, name),)
+def lower_elementwise(op: Elementwise, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
+    """One stage that broadcasts as it reads."""
+    return (broadcast.zip_elements(inputs, op.scalar, name),)
 
 
 def lower_identity(op: Op, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
-    """A copy; the passes remove it."""
+    """A copy."""
     return (elementwise.map_elements(inputs[0], lambda value: value, name),)
-
-
-def lower_binary(op: Binary, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
-    """One stage that broadcasts as it reads."""
-    return (broadcast.binary(op.function, inputs[0], inputs[1], name),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from autosched.graph.ops.activation import Activation
 from autosched.graph.ops.base import Op
 from autosched.graph.ops.conv import Conv, lower_conv
 from autosched.graph.ops.conv_transpose import ConvTranspose, lower_conv_transpose
@@ -16,12 +17,9 @@ from autosched.graph.ops.elementwise import (
     Identity,
     LeakyRelu,
     Unary,
-    lower_binary,
-    lower_cast,
-    lower_clip,
+    Where,
+    lower_elementwise,
     lower_identity,
-    lower_leaky_relu,
-    lower_unary,
 )
 from autosched.graph.ops.gather import (
     Gather,
@@ -97,12 +95,14 @@ LOWERINGS: Final[Mapping[type[Op], Lowering]] = {
     LocalResponseNorm: lower_local_response_norm,
     Softmax: lower_softmax,
     Hardmax: lower_hardmax,
-    Unary: lower_unary,
-    Clip: lower_clip,
-    LeakyRelu: lower_leaky_relu,
-    Cast: lower_cast,
-    Identity: lower_identity,
-    Binary: lower_binary,
+    Unary: lower_elementwise,
+    Clip: lower_elementwise,
+    LeakyRelu: lower_elementwise,
+    Cast: lower_elementwise,
+    Identity: lower_elementwise,
+    Binary: lower_elementwise,
+    Where: lower_elementwise,
+    Activation: lower_elementwise,
     Reduce: lower_reduce,
     ArgReduce: lower_arg_reduce,
     Cumulative: lower_cumulative,
