@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from sketch.dtypes import is_integer
+from sketch.dtypes import INDEX_DTYPES, is_integer
 from sketch.expr import FLOAT_CALLS, Axis, Binary, Cast, Const, Expr, Load, Select, Unary, children
 from sketch.loopnest import UNBOUNDED
 from sketch.tensor import Compute, Operation, Placeholder, Tensor
@@ -127,12 +127,12 @@ def affine_index(expr: Expr, axes: Collection[Axis] | None = None) -> AffineForm
         case Axis():
             allowed = axes is None or any(axis is expr for axis in axes)
             return ({expr: 1}, 0) if allowed else None
-        case Cast(operand, dtype) if is_integer(dtype) and is_integer(operand.dtype):
+        case Cast(operand, dtype) if dtype in INDEX_DTYPES and is_integer(operand.dtype):
             return affine_index(operand, axes)
-        case Unary("neg", operand, _):
+        case Unary("neg", operand, dtype) if dtype in INDEX_DTYPES:
             form = affine_index(operand, axes)
             return None if form is None else _scale(form, -1)
-        case Binary(op, lhs, rhs, dtype) if is_integer(dtype):
+        case Binary(op, lhs, rhs, dtype) if dtype in INDEX_DTYPES:
             return _affine_binary(op, affine_index(lhs, axes), affine_index(rhs, axes))
         case _:
             return None
@@ -164,14 +164,14 @@ def index_interval(expr: Expr, box: Box | None = None) -> Interval | None:
     match expr:
         case Load():
             return -UNBOUNDED, UNBOUNDED
-        case Cast(operand, dtype) if is_integer(dtype) and is_integer(operand.dtype):
+        case Cast(operand, dtype) if dtype in INDEX_DTYPES and is_integer(operand.dtype):
             return index_interval(operand, box)
-        case Unary("neg", operand, _):
+        case Unary("neg", operand, dtype) if dtype in INDEX_DTYPES:
             inner = index_interval(operand, box)
             return None if inner is None else (-inner[1], -inner[0])
         case Select(_, then, otherwise):
             return _union(index_interval(then, box), index_interval(otherwise, box))
-        case Binary(op, lhs, rhs, _):
+        case Binary(op, lhs, rhs, dtype) if dtype in INDEX_DTYPES:
             left, right = index_interval(lhs, box), index_interval(rhs, box)
             return _interval_binary(op, left, right)
         case _:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sketch.access import AffineForm, Interval, affine_index, interval_of
-from sketch.dtypes import is_float
-from sketch.evaluate import Array, Loader, constant, is_sum
+from sketch.dtypes import is_float, size_of
+from sketch.evaluate import Loader, constant, is_sum
 from sketch.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Unary
 from sketch.read_bounds import Facts, bound_by_fact, facts_of
+from sketch.scalar_functions import Array, oracle_dtype
 from sketch.tensor import Compute, Tensor
 
 Bounds = Mapping[Axis, Interval]
@@ -73,12 +74,12 @@ def sum_of_products(op: Compute) -> tuple[Term, ...] | None:
 def _products(node: Expr) -> list[_Product] | None:
     match node:
         case Load():
-            return [_Product(np.asarray(1), (node,), ())]
+            return [_Product(np.asarray(1, oracle_dtype(node.dtype)), (node,), ())]
         case Const():
             return [_Product(constant(node), (), ())]
         case Unary("neg", operand, _):
             return _scaled(_products(operand), -1)
-        case Cast(operand, dtype) if is_float(dtype) and is_float(operand.dtype):
+        case Cast(operand, dtype) if _widens(operand.dtype, dtype):
             return _products(operand)
         case Binary("mul", lhs, rhs, _):
             return _multiplied(_products(lhs), _products(rhs))
@@ -94,10 +95,17 @@ def _products(node: Expr) -> list[_Product] | None:
             return None
 
 
+def _widens(source: str, target: str) -> bool:
+    """Whether a cast between floats keeps every value."""
+    return is_float(source) and is_float(target) and size_of(source) < size_of(target)
+
+
 def _scaled(products: list[_Product] | None, sign: int) -> list[_Product] | None:
     if products is None:
         return None
-    return [_Product(p.coefficient * sign, p.loads, p.facts) for p in products]
+    if sign > 0:
+        return products
+    return [_Product(np.negative(p.coefficient), p.loads, p.facts) for p in products]
 
 
 def _multiplied(lhs: list[_Product] | None, rhs: list[_Product] | None) -> list[_Product] | None:
@@ -220,7 +228,9 @@ def contract(
         axes, value = _multiply((axes, value), (operand.axes, _window(operand, box, load)), kept)
     missing = math.prod(sizes[axis] for axis in reduce if axis not in _all_axes(term))
     left = tuple(axis for axis in axes if axis in spatial)
-    value = _sum_out(axes, value, left) * (term.coefficient * missing)
+    # repeated terms wrap around as integers of the dtype do
+    repeats = np.asarray(missing).astype(value.dtype)
+    value = _sum_out(axes, value, left) * (term.coefficient * repeats)
     place = [sizes[axis] if axis in left else 1 for axis in spatial]
     ordered = value.transpose([left.index(axis) for axis in spatial if axis in left])
     return np.broadcast_to(ordered.reshape(place), [sizes[axis] for axis in spatial])

@@ -5,60 +5,21 @@ Floats are computed in float64 whatever their dtype; integers and booleans exact
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sketch.access import affine_index, interval_of
-from sketch.dtypes import is_float, is_integer
 from sketch.expr import Axis, Binary, Cast, Const, Expr, Load, Reducer, Select, Unary, Var
+from sketch.scalar_functions import UNARY_FUNCTIONS, Array, binary_function, convert, rounded
 from sketch.tensor import Tensor
 
-Array = NDArray[Any]
 Loader = Callable[[Tensor], Array]
-
-_erf = np.frompyfunc(math.erf, 1, 1)
-
-
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(1.0 / (1.0 + np.exp(-x)))
-
-
-_UNARY: Final[Mapping[str, Callable[[Array], Array]]] = {
-    "neg": np.negative,
-    "abs": np.abs,
-    "not": np.logical_not,
-    "exp": np.exp,
-    "log": np.log,
-    "sqrt": np.sqrt,
-    "rsqrt": lambda x: np.asarray(1.0 / np.sqrt(x)),
-    "tanh": np.tanh,
-    "erf": lambda x: np.asarray(_erf(x)).astype(np.float64),
-    "sigmoid": _sigmoid,
-    "floor": np.floor,
-    "ceil": np.ceil,
-}
-_BINARY: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
-    "floordiv": np.floor_divide, "mod": np.mod, "min": np.minimum, "max": np.maximum,
-    "pow": np.power, "lt": np.less, "le": np.less_equal, "gt": np.greater,
-    "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
-    "and": np.logical_and, "or": np.logical_or,
-}  # fmt: skip
-
-
-def oracle_dtype(dtype: str) -> str:
-    """The NumPy dtype that the oracle computes ``dtype`` in: float64 for every float."""
-    return "float64" if is_float(dtype) else dtype
 
 
 def constant(node: Const) -> Array:
-    """A literal as the program holds it: a float32 constant is rounded to float32 first."""
-    value = np.float32(node.value) if node.dtype == "float32" else node.value
-    return np.asarray(value, dtype=oracle_dtype(node.dtype))
+    """A literal as the program holds it: a float is rounded to its dtype first."""
+    return rounded(node.value, node.dtype)
 
 
 class Evaluator:
@@ -92,9 +53,9 @@ class Evaluator:
             case Load():
                 return self._element(node)
             case Unary(op, operand, _):
-                return _UNARY[op](self(operand))
-            case Binary(op, lhs, rhs, dtype):
-                return _binary(op, self(lhs), self(rhs), dtype)
+                return UNARY_FUNCTIONS[op](self(operand))
+            case Binary(op, lhs, rhs, _):
+                return binary_function(op, lhs.dtype)(self(lhs), self(rhs))
             case Cast(operand, dtype):
                 return convert(self(operand), operand.dtype, dtype)
             case Select(condition, then, otherwise):
@@ -112,22 +73,6 @@ class Evaluator:
             value = self(index)
             parts.append(value if safe else np.clip(value, 0, extent - 1))
         return source[tuple(parts)]
-
-
-def _binary(op: str, lhs: Array, rhs: Array, dtype: str) -> Array:
-    if op in ("floordiv", "mod") and is_integer(dtype):
-        # A branch that is not taken may divide by zero; NumPy would warn and give 0.
-        rhs = np.where(rhs == 0, np.ones_like(rhs), rhs)
-    return _BINARY[op](lhs, rhs)
-
-
-def convert(value: Array, source: str, target: str) -> Array:
-    """Cast; float to integer truncates toward zero, float32 and float64 are one here."""
-    if target == "bool":
-        return value != 0
-    if is_float(source) and is_integer(target):
-        value = np.trunc(value)
-    return value.astype(oracle_dtype(target))
 
 
 def reduce_values(reducer: Reducer, values: tuple[Array, ...], count: int) -> tuple[Array, ...]:

@@ -1,8 +1,13 @@
 """Scalar expressions: immutable nodes over axes, constants and tensor elements.
 
 Nodes compare by identity; structural comparison is the job of ``sketch.dag``'s canonical key.
-Python operators build nodes (``a + b``, ``a < b``, ``-a``, ``a // b``).  ``==`` stays identity, so
-equality is written ``equal(a, b)``.
+Python operators build nodes (``a + b``, ``a < b``, ``-a``, ``a // b``, ``a & b``, ``a << b``).
+``==`` stays identity, so equality is written ``equal(a, b)``.
+
+What every backend and the oracle agree on: integers wrap around; dividing them by zero gives 0 (the
+remainder too); shifting by less than 0 or by the width and more shifts all bits out; float to
+integer truncates toward zero and saturates, NaN gives 0; NaN passes through minima and maxima.
+Arithmetic on 16-bit floats is float32 arithmetic, rounded once, when the value is stored.
 """
 
 from __future__ import annotations
@@ -11,17 +16,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from sketch.dtypes import BOOL, check_dtype, is_float, is_integer, promote
+from sketch.dtypes import (
+    BOOL,
+    arithmetic_dtype,
+    check_dtype,
+    integer_limits,
+    is_float,
+    is_integer,
+    is_storage_float,
+    promote,
+    wrap_integer,
+)
 from sketch.errors import ExpressionError
 
 if TYPE_CHECKING:
     from sketch.tensor import Tensor
 
-ARITHMETIC: Final = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "pow")
+ARITHMETIC: Final = (
+    "add", "sub", "mul", "div", "floordiv", "mod", "trunc_div", "trunc_mod", "min", "max", "pow",
+)  # fmt: skip
+BITWISE: Final = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")
 COMPARISON: Final = ("lt", "le", "gt", "ge", "eq", "ne")
 LOGICAL: Final = ("and", "or")
-FLOAT_CALLS: Final = ("exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "floor", "ceil")
-UNARY: Final = ("neg", "abs", "not", *FLOAT_CALLS)
+FLOAT_CALLS: Final = (
+    "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "erf", "sigmoid",
+    "sin", "cos", "tan", "asin", "acos", "atan",
+    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
+    "floor", "ceil", "round", "trunc",
+)  # fmt: skip
+FLOAT_TESTS: Final = ("is_nan", "is_inf")
+UNARY: Final = ("neg", "abs", "sign", "not", "bit_not", *FLOAT_CALLS, *FLOAT_TESTS)
 
 AxisKind = Literal["spatial", "reduce"]
 ExprLike = "Expr | int | float | bool"
@@ -71,6 +95,24 @@ class Expr:
 
     def __rmod__(self, other: Any) -> Expr:
         return binary("mod", other, self)
+
+    def __and__(self, other: Any) -> Expr:
+        return _bits("and", self, other)
+
+    def __or__(self, other: Any) -> Expr:
+        return _bits("or", self, other)
+
+    def __xor__(self, other: Any) -> Expr:
+        return _bits("xor", self, other)
+
+    def __lshift__(self, other: Any) -> Expr:
+        return binary("shift_left", self, other)
+
+    def __rshift__(self, other: Any) -> Expr:
+        return binary("shift_right", self, other)
+
+    def __invert__(self) -> Expr:
+        return unary("not" if self.dtype == BOOL else "bit_not", self)
 
     def __neg__(self) -> Expr:
         return unary("neg", self)
@@ -137,7 +179,7 @@ class Load(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Binary(Expr):
-    """``op(lhs, rhs)``: arithmetic, comparison or logical."""
+    """``op(lhs, rhs)``: arithmetic, bitwise, comparison or logical."""
 
     op: str
     lhs: Expr
@@ -171,7 +213,9 @@ class Select(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cast(Expr):
-    """Conversion to ``dtype``; float to integer truncates toward zero."""
+    """Conversion to ``dtype``; float to integer truncates toward zero and saturates, NaN is 0;
+    integers wrap; to bool, everything but zero is true.
+    """
 
     operand: Expr
     dtype: str
@@ -214,13 +258,23 @@ def as_expr(value: Any, like: str | None = None) -> Expr:
     if isinstance(item, bool):
         return Const(item, BOOL)
     if isinstance(item, int):
-        return Const(float(item), like) if like and is_float(like) else Const(item, like or "int64")
+        return Const(float(item), like) if like and is_float(like) else _integer(item, like)
     if isinstance(item, float):
         return Const(item, like if like and is_float(like) else "float32")
     raise ExpressionError(
         f"cannot use {value!r} of type {type(value).__name__} in an expression",
         hint="use numbers, axes or tensor elements",
     )
+
+
+def _integer(value: int, like: str | None) -> Const:
+    if like is not None and is_integer(like):
+        low, high = integer_limits(like)
+        if not low <= value <= high:
+            raise ExpressionError(
+                f"{value} does not fit {like} ({low}..{high})", hint="cast the other operand first"
+            )
+    return Const(value, like or "int64")
 
 
 def _is_literal(value: Any) -> bool:
@@ -235,6 +289,22 @@ def _operands(lhs: Any, rhs: Any) -> tuple[Expr, Expr]:
     return left, as_expr(rhs, left.dtype)
 
 
+def widen(node: Expr) -> Expr:
+    """``node`` in the dtype that arithmetic is done in: 16-bit floats become float32.
+
+    The rounding of a 16-bit intermediate result is dropped, and literals keep all their digits.
+    """
+    if not is_storage_float(node.dtype):
+        return node
+    match node:
+        case Cast(operand, _) if operand.dtype == "float32":
+            return operand
+        case Select(condition, then, otherwise):
+            return Select(condition, widen(then), widen(otherwise))
+        case _:
+            return cast(node, arithmetic_dtype(node.dtype))
+
+
 def binary(op: str, lhs: Any, rhs: Any) -> Expr:
     """Build ``op(lhs, rhs)``; operands are promoted, comparisons give bool.
 
@@ -245,21 +315,39 @@ def binary(op: str, lhs: Any, rhs: Any) -> Expr:
         if left.dtype != BOOL or right.dtype != BOOL:
             raise ExpressionError(f"{op!r} needs bool operands, got {left.dtype}, {right.dtype}")
         return Binary(op, left, right, BOOL)
-    if op in ARITHMETIC and BOOL in (left.dtype, right.dtype):
+    if BOOL in (left.dtype, right.dtype) and (op in ARITHMETIC or op in BITWISE):
         raise ExpressionError(
             f"{op!r} needs numbers, got {left.dtype} and {right.dtype}",
             hint="use cast(...) or select(...)",
         )
     dtype = left.dtype if left.dtype == right.dtype else promote(left.dtype, right.dtype)
+    if is_storage_float(left.dtype) or is_storage_float(right.dtype):
+        wide = binary(op, widen(left), widen(right))
+        return wide if op in COMPARISON else cast(wide, dtype)
     left, right = cast(left, dtype), cast(right, dtype)
     if op in COMPARISON:
         return Binary(op, left, right, BOOL)
-    if op not in ARITHMETIC:
+    _check_operator(op, dtype)
+    folded = _fold(op, left, right)
+    return Binary(op, left, right, dtype) if folded is None else folded
+
+
+def _check_operator(op: str, dtype: str) -> None:
+    if op not in ARITHMETIC and op not in BITWISE:
         raise ExpressionError(f"unknown operator {op!r}")
     if op == "div" and not is_float(dtype):
         raise ExpressionError(f"'/' needs floats, got {dtype}", hint="use // for integers")
-    folded = _fold(op, left, right)
-    return Binary(op, left, right, dtype) if folded is None else folded
+    if op in BITWISE and not is_integer(dtype):
+        raise ExpressionError(f"{op!r} needs integers, got {dtype}")
+    if op == "trunc_div" and not is_integer(dtype):
+        raise ExpressionError(f"{op!r} needs integers, got {dtype}", hint="use trunc(a / b)")
+
+
+def _bits(op: str, lhs: Expr, rhs: Any) -> Expr:
+    """``and``, ``or``, ``xor`` of truth values or of the bits of integers."""
+    if lhs.dtype != BOOL:
+        return binary(f"bit_{op}", lhs, rhs)
+    return binary("ne" if op == "xor" else op, lhs, rhs)
 
 
 def _fold(op: str, left: Expr, right: Expr) -> Expr | None:
@@ -270,12 +358,12 @@ def _fold(op: str, left: Expr, right: Expr) -> Expr | None:
     rhs = right.value if isinstance(right, Const) else None
     if lhs is not None and rhs is not None and op in ("add", "sub", "mul"):
         value = {"add": lhs + rhs, "sub": lhs - rhs, "mul": lhs * rhs}[op]
-        return Const(value, left.dtype)
+        return Const(wrap_integer(int(value), left.dtype), left.dtype)
     if rhs == 0 and op in ("add", "sub"):
         return left
     if lhs == 0 and op == "add":
         return right
-    if rhs == 1 and op in ("mul", "floordiv"):
+    if rhs == 1 and op in ("mul", "floordiv", "trunc_div"):
         return left
     if lhs == 1 and op == "mul":
         return right
@@ -293,9 +381,14 @@ def unary(op: str, operand: Any) -> Expr:
         raise ExpressionError(f"unknown function {op!r}", hint=f"known: {', '.join(UNARY)}")
     if (op == "not") != (value.dtype == BOOL):
         raise ExpressionError(f"{op!r} cannot take a {value.dtype}")
-    if op in FLOAT_CALLS and not is_float(value.dtype):
+    if op == "bit_not" and not is_integer(value.dtype):
+        raise ExpressionError(f"{op!r} needs an integer, got {value.dtype}")
+    if (op in FLOAT_CALLS or op in FLOAT_TESTS) and not is_float(value.dtype):
         raise ExpressionError(f"{op!r} needs a float, got {value.dtype}", hint="use cast(...)")
-    return Unary(op, value, value.dtype)
+    wide = widen(value)
+    if op in FLOAT_TESTS:
+        return Unary(op, wide, BOOL)
+    return cast(Unary(op, wide, wide.dtype), value.dtype)
 
 
 def cast(value: Any, dtype: str) -> Expr:
@@ -307,7 +400,7 @@ def cast(value: Any, dtype: str) -> Expr:
     if isinstance(node, Const) and is_float(dtype):
         return Const(float(node.value), dtype)
     if isinstance(node, Const) and is_integer(dtype) and is_integer(node.dtype):
-        return Const(node.value, dtype)
+        return Const(wrap_integer(int(node.value), dtype), dtype)
     return Cast(node, dtype)
 
 

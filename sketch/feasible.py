@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sketch.dtypes import size_of
 from sketch.feasible_gpu import feasible_on_gpu
+from sketch.lanes import store_bytes
 from sketch.loopnest import Allocate, Branch, Loop, LoopKind, LoopNest, Node, Num, Scope, Store
 from sketch.lower import lower
 from sketch.sketch import Sketch
@@ -61,9 +62,9 @@ def statements(nodes: tuple[Node, ...]) -> Iterator[tuple[Store, tuple[Loop, ...
     yield from visit(nodes, ())
 
 
-def register_tile(loops: tuple[Loop, ...], target: Target, dtype: str) -> RegisterTile:
-    """The register tile of a statement inside ``loops``."""
-    lanes = target.lanes(size_of(dtype))
+def register_tile(loops: tuple[Loop, ...], target: Target, lane_bytes: int) -> RegisterTile:
+    """The register tile of a statement inside ``loops`` that computes on ``lane_bytes``."""
+    lanes = target.lanes(lane_bytes)
     vector = next((loop for loop in loops if loop.kind is LoopKind.VECTORIZED), None)
     axis = None if vector is None else vector.var.name.rsplit(".", 1)[0]
     rows: Num = 1
@@ -90,7 +91,7 @@ def feasible_nest(nest: LoopNest, target: Target, count: int) -> NDArray[np.bool
         return feasible_on_gpu(nest, target, count)
     fits = np.ones(count, dtype=np.bool_)
     for store, loops in statements(nest.roots):
-        tile = register_tile(loops, target, store.targets[0].dtype)
+        tile = register_tile(loops, target, store_bytes(store))
         instructions = tile.rows * tile.vectors * tile.copies
         fits &= np.asarray(instructions <= target.instruction_budget)
         if store.reducer is None or not any(loop.axis_kind == "reduce" for loop in loops):

@@ -9,7 +9,7 @@ import numpy as np
 from sketch.access import Interval, index_interval, reads
 from sketch.dag import ComputeDAG, output_name, output_shape
 from sketch.errors import ExpressionError
-from sketch.evaluate import Array, oracle_dtype
+from sketch.scalar_functions import Array, oracle_dtype
 from sketch.stage_values import empty_outputs, evaluate_box
 from sketch.store_cover import store_view
 from sketch.tensor import Compute, Operation, Placeholder, Tensor

@@ -9,6 +9,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sketch.dtypes import (
+    integer_limits,
+    is_float,
+    is_integer,
+    is_storage_float,
+    numpy_dtype,
+    wrap_integer,
+)
 from sketch.errors import LoweringError
 from sketch.expr import Binary, Cast, Const, Expr, Select, Unary, Var
 from sketch.loopnest import (
@@ -26,6 +34,13 @@ from sketch.loopnest import (
     Predicate,
     Store,
 )
+from sketch.scalar_functions import (
+    UNARY_FUNCTIONS,
+    binary_function,
+    convert,
+    oracle_dtype,
+    rounded,
+)
 
 Array = NDArray[Any]
 
@@ -37,21 +52,22 @@ def _nan_or(pick: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return apply
 
 
-def _divide(lhs: float, rhs: float) -> float:
-    with np.errstate(all="ignore"):
-        return float(np.float64(lhs) / np.float64(rhs))
-
-
-_BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
+# Plain Python for the operators of most nests; every other one as NumPy defines it.
+_FLOAT_BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
-    "div": _divide,
-    "floordiv": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
     "min": _nan_or(min),
     "max": _nan_or(max),
-    "pow": lambda a, b: float(np.power(np.float64(a), np.float64(b))),
+}
+_INTEGER_BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "min": min,
+    "max": max,
+}
+_TRUTH: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b,
     "gt": lambda a, b: a > b,
@@ -61,20 +77,22 @@ _BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "and": lambda a, b: a and b,
     "or": lambda a, b: a or b,
 }
-_UNARY: Final[dict[str, Callable[[Any], Any]]] = {
-    "neg": lambda a: -a,
-    "abs": abs,
-    "not": lambda a: not a,
-    "exp": lambda a: float(np.exp(np.float64(a))),
-    "log": lambda a: float(np.log(np.float64(a))),
-    "sqrt": lambda a: float(np.sqrt(np.float64(a))),
-    "rsqrt": lambda a: float(1.0 / np.sqrt(np.float64(a))),
-    "tanh": math.tanh,
-    "erf": math.erf,
-    "sigmoid": lambda a: float(1.0 / (1.0 + np.exp(-np.float64(a)))),
-    "floor": lambda a: float(np.floor(a)),
-    "ceil": lambda a: float(np.ceil(a)),
-}
+
+
+def _binary(op: str, lhs: Any, rhs: Any, dtype: str) -> Any:
+    """``op`` on operands of ``dtype``."""
+    if op in _TRUTH:
+        return _TRUTH[op](lhs, rhs)
+    if is_float(dtype) and op in _FLOAT_BINARY:
+        return _FLOAT_BINARY[op](lhs, rhs)
+    if is_integer(dtype) and op in _INTEGER_BINARY:
+        return wrap_integer(_INTEGER_BINARY[op](lhs, rhs), dtype)
+    kind = oracle_dtype(dtype)
+    return binary_function(op, dtype)(np.asarray(lhs, kind), np.asarray(rhs, kind)).item()
+
+
+def _unary(op: str, value: Any, dtype: str) -> Any:
+    return UNARY_FUNCTIONS[op](np.asarray(value, oracle_dtype(dtype))).item()
 
 
 def run_nest(nest: LoopNest, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -114,11 +132,11 @@ def run_nest(nest: LoopNest, arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _blank(buffer: Buffer) -> Array:
-    flat = np.zeros(int(buffer.size), buffer.dtype)
-    if buffer.dtype == "float32":
+    flat = np.zeros(int(buffer.size), numpy_dtype(buffer.dtype))
+    if is_float(buffer.dtype):
         flat[:] = np.nan
-    elif buffer.dtype != "bool":
-        flat[:] = np.iinfo(buffer.dtype).min
+    elif is_integer(buffer.dtype):
+        flat[:] = integer_limits(buffer.dtype)[0]
     return flat
 
 
@@ -194,8 +212,8 @@ class _Machine:
 
     def _evaluate(self, expr: Expr) -> Any:
         match expr:
-            case Const(value, _):
-                return value
+            case Const(value, dtype):
+                return rounded(value, dtype).item() if is_storage_float(dtype) else value
             case AffineValue(index):
                 return self._affine(index)
             case LoopVar() | Var():
@@ -203,18 +221,16 @@ class _Machine:
             case BufferLoad(buffer, indices):
                 return self.memory[buffer][self._offset(buffer, indices)].item()
             case Binary(op, lhs, rhs, _):
-                return _BINARY[op](self._evaluate(lhs), self._evaluate(rhs))
+                return _binary(op, self._evaluate(lhs), self._evaluate(rhs), lhs.dtype)
             case Unary(op, operand, _):
-                return _UNARY[op](self._evaluate(operand))
+                return _unary(op, self._evaluate(operand), operand.dtype)
             case Select(condition, then, otherwise):
                 return self._evaluate(then if self._evaluate(condition) else otherwise)
             case Cast(operand, dtype):
-                return _cast(self._evaluate(operand), dtype)
+                return _cast(self._evaluate(operand), operand.dtype, dtype)
             case _:
                 raise LoweringError(f"{type(expr).__name__} cannot appear in a loop nest")
 
 
-def _cast(value: Any, dtype: str) -> Any:
-    if dtype == "bool":
-        return bool(value)
-    return float(value) if dtype == "float32" else int(value)
+def _cast(value: Any, source: str, target: str) -> Any:
+    return convert(np.asarray(value, oracle_dtype(source)), source, target).item()

@@ -1,23 +1,24 @@
-"""Reductions: ``sum``, ``max``, ``min``, ``prod``, ``argmax``, all instances of a tuple reducer."""
+"""Reductions: ``sum``, ``max``, ``min``, ``prod``, ``argmax``, all instances of a tuple reducer.
+
+Reductions of 16-bit floats are done, and returned, in float32; integers wrap around.
+"""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
-from sketch.dtypes import check_dtype, is_float
+from sketch.dtypes import integer_limits, is_float
 from sketch.errors import ExpressionError
-from sketch.expr import Axis, Const, Expr, Reduce, Reducer, Var, as_expr, binary, select
-
-_INTEGER_LIMITS: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+from sketch.expr import Axis, Const, Expr, Reduce, Reducer, Var, as_expr, binary, select, widen
 
 
 def lowest(dtype: str) -> float | int:
     """The identity of max: minus infinity, or the smallest integer."""
-    return float("-inf") if is_float(dtype) else _INTEGER_LIMITS[check_dtype(dtype)][0]
+    return float("-inf") if is_float(dtype) else integer_limits(dtype)[0]
 
 
 def highest(dtype: str) -> float | int:
     """The identity of min: infinity, or the largest integer."""
-    return float("inf") if is_float(dtype) else _INTEGER_LIMITS[check_dtype(dtype)][1]
+    return float("inf") if is_float(dtype) else integer_limits(dtype)[1]
 
 
 def _scalar(op: str, dtype: str, identity: float | int) -> Reducer:
@@ -54,7 +55,7 @@ def reduce(reducer: Reducer, sources: Sequence[Any], axis: Axis | Sequence[Axis]
 
 
 def _reduce_scalar(op: str, value: Any, axis: Axis | Sequence[Axis], identity: Any) -> Reduce:
-    node: Expr = as_expr(value)
+    node: Expr = widen(as_expr(value))
     return reduce(_scalar(op, node.dtype, identity(node.dtype)), (node,), axis)
 
 
@@ -94,13 +95,13 @@ def argmin(index: Any, value: Any, axis: Axis | Sequence[Axis], last: bool = Fal
 def _argument(
     name: str, better: str, index: Any, value: Any, axis: Axis | Sequence[Axis], last: bool
 ) -> Reduce:
-    position, node = as_expr(index), as_expr(value)
+    position, node = as_expr(index), widen(as_expr(value))
     lhs = (Var("lhs_index", position.dtype), Var("lhs_value", node.dtype))
     rhs = (Var("rhs_index", position.dtype), Var("rhs_value", node.dtype))
     preferred = rhs[0] > lhs[0] if last else rhs[0] < lhs[0]
     tie = binary("and", binary("eq", lhs[1], rhs[1]), preferred)
     take = binary("or", binary(better, rhs[1], lhs[1]), tie)
-    low, high = _INTEGER_LIMITS[position.dtype]
+    low, high = integer_limits(position.dtype)
     worst = lowest(node.dtype) if better == "gt" else highest(node.dtype)
     reducer = Reducer(
         name,

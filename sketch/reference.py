@@ -13,10 +13,11 @@ import numpy as np
 from sketch.access import reads, walk
 from sketch.dag import ComputeDAG, output_name, output_shape
 from sketch.errors import ExpressionError
-from sketch.evaluate import Array, Evaluator
+from sketch.evaluate import Evaluator
 from sketch.expr import Expr, Load
 from sketch.flops import stage_flops
 from sketch.interpret import Values, full_region, interpret, load_inputs, loader
+from sketch.scalar_functions import Array
 from sketch.stage_values import empty_outputs, evaluate_box, evaluate_points, point_grid
 from sketch.tensor import Compute, Placeholder, Tensor
 
@@ -29,6 +30,7 @@ POINTS_PER_TILE_SIZE: Final = 16
 ENUMERATE_UP_TO: Final = 1 << 24
 # ... and compute all of it when that costs less than this.
 CHEAP_STAGE_FLOPS: Final = 2e8
+_ROUNDING: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,11 +41,14 @@ class Samples:
         shape: shape of the whole array.
         values: [P] (or ``shape``, if ``positions`` is None), float64, or exact integers / bools.
         positions: int64 [P], flat row-major positions of the values; None means all.
+        rounding: relative error that storing the output may add: one unit in the last place of a
+            16-bit float, which rounds the other way when arithmetic differs a little; else 0.
     """
 
     shape: tuple[int, ...]
     values: Array
     positions: Array | None
+    rounding: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +58,8 @@ class Reference:
     outputs: dict[str, Samples]
 
     def check(self, outputs: Mapping[str, Array]) -> float:
-        """The largest relative error of all outputs, ``max|y - ref| / max|ref|``.
+        """The largest relative error of all outputs, ``max|y - ref| / max|ref|``, beyond the
+        rounding of 16-bit outputs.
 
         A NaN or infinity that the reference lacks (or the other way round), and any difference of
         integers or booleans, is an infinite error.
@@ -71,7 +77,7 @@ def _error(name: str, samples: Samples, outputs: Mapping[str, Array]) -> float:
     if array.shape != samples.shape:
         raise ExpressionError(f"output {name!r} has shape {array.shape}, expected {samples.shape}")
     got = array if samples.positions is None else array.reshape(-1)[samples.positions]
-    return relative_error(got, samples.values)
+    return max(0.0, relative_error(got, samples.values) - samples.rounding)
 
 
 def relative_error(got: Array, expected: Array) -> float:
@@ -98,8 +104,14 @@ def reference(dag: ComputeDAG, inputs: Mapping[str, Array], rng: np.random.Gener
     """All outputs, or a sample of them above 1 GFLOP."""
     if dag.flops > SAMPLE_ABOVE_FLOPS:
         return sample_reference(dag, inputs, rng)
-    whole = interpret(dag, inputs)
-    return Reference({name: Samples(v.shape, v, None) for name, v in whole.items()})
+    whole, dtypes = interpret(dag, inputs), _output_dtypes(dag)
+    return Reference(
+        {n: Samples(v.shape, v, None, _ROUNDING.get(dtypes[n], 0.0)) for n, v in whole.items()}
+    )
+
+
+def _output_dtypes(dag: ComputeDAG) -> dict[str, str]:
+    return {output_name(tensor): tensor.dtype for tensor in dag.outputs}
 
 
 def sample_reference(
@@ -212,9 +224,15 @@ def _collect_samples(dag: ComputeDAG, values: Values, points: dict[int, Array]) 
             values[id(tensor.op)][tensor.output][tuple(at.T)].reshape(-1)
         )
         shapes[name] = output_shape(tensor)
+    dtypes = _output_dtypes(dag)
     return Reference(
         {
-            name: Samples(shape, np.concatenate(found[name]), np.concatenate(positions[name]))
+            name: Samples(
+                shape,
+                np.concatenate(found[name]),
+                np.concatenate(positions[name]),
+                _ROUNDING.get(dtypes[name], 0.0),
+            )
             for name, shape in shapes.items()
         }
     )

@@ -18,15 +18,14 @@ from sketch.contraction import (
     sum_of_products,
 )
 from sketch.evaluate import (
-    Array,
     Evaluator,
     Loader,
     combine,
     constant,
-    oracle_dtype,
     reduce_values,
 )
 from sketch.expr import Axis, Reduce
+from sketch.scalar_functions import Array, oracle_dtype
 from sketch.tensor import Compute
 
 Box = dict[Axis, Interval]

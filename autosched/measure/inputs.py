@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sketch.access import reads
 from sketch.dag import ComputeDAG
-from sketch.dtypes import BOOL, is_float
+from sketch.dtypes import BOOL, integer_limits, is_float, is_unsigned
 from sketch.expr import Expr, Load, children
 from sketch.tensor import Compute, Placeholder, Tensor
 
@@ -43,7 +43,11 @@ def _draw(
         return values.astype(dtype)
     if dtype == BOOL:
         return rng.integers(0, 2, shape).astype(dtype)
-    low, high = (0, limits[name]) if name in limits else (-_INTEGER_LIMIT, _INTEGER_LIMIT + 1)
+    low, high = -_INTEGER_LIMIT, _INTEGER_LIMIT + 1
+    if name in limits:
+        low, high = 0, min(limits[name], integer_limits(dtype)[1])
+    elif is_unsigned(dtype):
+        low = 0
     return rng.integers(low, high, shape).astype(dtype)
 
 

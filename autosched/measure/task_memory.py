@@ -13,7 +13,7 @@ from autosched.measure.execution import Array, aligned_copy, aligned_empty
 from autosched.measure.result import CacheState, Failure
 from codegen.kernel import Argument
 from sketch.dag import ComputeDAG, output_name, output_shape
-from sketch.dtypes import size_of
+from sketch.dtypes import integer_limits, is_float, is_integer, size_of
 from sketch.packing import Packing
 from sketch.reference import Reference
 from sketch.target import Target
@@ -75,15 +75,18 @@ class TaskMemory:
             kept -= sum(copy.nbytes for copy in oldest)
 
     def output(self, argument: Argument) -> Array:
-        """The array for an output, filled with what no kernel writes: NaN, or the least integer."""
+        """The array for an output, filled with what no kernel writes: NaN, the least integer (the
+        largest where it is 0).
+        """
         key = (argument.name, argument.dtype, argument.shape)
         if key not in self.outputs:
             self.outputs[key] = aligned_empty(argument.shape, argument.dtype)
         array = self.outputs[key]
-        if array.dtype.kind == "f":
+        if is_float(argument.dtype):
             array.fill(np.nan)
-        elif array.dtype.kind == "i":
-            array.fill(np.iinfo(array.dtype).min)
+        elif is_integer(argument.dtype):
+            low, high = integer_limits(argument.dtype)
+            array.fill(low or high)
         return array
 
 

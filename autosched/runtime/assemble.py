@@ -14,6 +14,7 @@ from autosched.runtime.errors import AssemblyError
 from autosched.runtime.memory import allocate, view
 from autosched.runtime.memory_plan import Block, align, plan_memory
 from autosched.runtime.program import HostStep, Place, Program, Step, StepInfo, TensorSpec
+from sketch.dtypes import is_float
 
 if TYPE_CHECKING:
     from codegen.kernel import Kernel
@@ -121,7 +122,7 @@ def assemble(wiring: Wiring) -> tuple[Program, NDArray[np.uint8]]:
 def check_no_nan(constants: Arrays) -> None:
     """Raise AssemblyError when a floating-point constant holds NaN; a single NaN is deliberate."""
     for name, array in constants.items():
-        if array.size > 1 and array.dtype.kind == "f" and np.isnan(array).any():
+        if array.size > 1 and is_float(str(array.dtype)) and np.isnan(array).any():
             count = int(np.isnan(array).sum())
             raise AssemblyError(
                 f"{count} of {array.size} elements are NaN",

@@ -20,7 +20,7 @@ from codegen.llvm.values import (
 )
 from codegen.llvm.writer import Writer
 from codegen.passes.affine import flatten
-from sketch.dtypes import size_of
+from sketch.dtypes import INDEX_DTYPES, is_float, size_of
 from sketch.expr import COMPARISON, LOGICAL, Binary, Cast, Const, Expr, Select, Unary, Var
 from sketch.loopnest import Affine, AffineValue, Buffer, BufferLoad, Index, LoopVar, Quasi
 
@@ -263,7 +263,7 @@ class Evaluator:
 
     def _unit(self, expr: Binary, lhs: Value, rhs: Value) -> Value | None:
         """Exact float identities: ``x * 1``, ``x / 1``."""
-        if expr.dtype != "float32":
+        if not is_float(expr.dtype):
             return None
         if rhs.const == 1.0 and expr.op in ("mul", "div"):
             return lhs
@@ -310,7 +310,7 @@ class Evaluator:
         if expr.op in ("neg", "not") and value.const is not None:
             return constant(-value.const if expr.op == "neg" else not value.const, expr.dtype)
         value = self.materialise(value)
-        ref = self.arithmetic.unary(expr.op, expr.dtype, value.width, value.ref)
+        ref = self.arithmetic.unary(expr.op, value.dtype, value.width, value.ref)
         return Value(ref, expr.dtype, value.width)
 
     def convert(self, value: Value, dtype: str) -> Value:
@@ -323,10 +323,10 @@ class Evaluator:
 
     def _cast(self, expr: Cast) -> Value:
         value = self.evaluate(expr.operand)
-        if value.form is not None and expr.dtype in ("int32", "int64"):
+        if value.form is not None and expr.dtype in INDEX_DTYPES:
             return Value("", expr.dtype, 0, value.const, value.form)
-        if value.form is not None and forms.is_constant(value.form) and expr.dtype == "float32":
-            return constant(float(value.form.const), "float32")
+        if value.form is not None and forms.is_constant(value.form) and is_float(expr.dtype):
+            return constant(float(value.form.const), expr.dtype)
         return self.convert(value, expr.dtype)
 
     def _select(self, expr: Select) -> Value:

@@ -16,6 +16,7 @@ from sketch.errors import TargetError
 from sketch.target import Target
 
 _OPENMP = "libgomp.so.1"
+_MATHEMATICS = "libm.so.6"
 
 
 @cache
@@ -32,6 +33,18 @@ def load_openmp() -> ctypes.CDLL:
             hint="install libgomp (Debian: apt install libgomp1, Fedora: dnf install libgomp), "
             "or use a target with threads=1",
         ) from error
+
+
+@cache
+def load_mathematics() -> ctypes.CDLL:
+    """The C mathematics library, visible to jitted code.  Raises TargetError where it is missing.
+
+    Python need not be linked with it, and its extension modules keep their libraries private.
+    """
+    try:
+        return ctypes.CDLL(_MATHEMATICS, mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        raise TargetError(f"cannot load {_MATHEMATICS}: {error}", hint="install glibc") from error
 
 
 @cache
@@ -80,6 +93,7 @@ def load(kernels: Sequence[Kernel]) -> Library:
         check_host(kernel.target)
     if any(kernel.target.threads > 1 for kernel in kernels):
         load_openmp()
+    load_mathematics()
     return Library(_engine(kernels))
 
 

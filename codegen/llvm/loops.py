@@ -329,4 +329,4 @@ class _Bound:
 
 
 def _zero(dtype: str) -> str:
-    return {"float": "0.0", "i1": "false"}.get(SSA_TYPES[dtype], "0")
+    return {"float": "0.0", "double": "0.0", "i1": "false"}.get(SSA_TYPES[dtype], "0")

@@ -270,6 +270,26 @@ class Lanes:
         moved = self.pick(wrong, self.add(near, self.const(step)), near)
         return self.pick(inside, self.copysign(moved, x), x)
 
+    def trunc(self, x: str) -> str:
+        """The integer part; -0 stays what it is."""
+        if self.rounding:
+            return self.writer.intrinsic("trunc", "float", self.width, (x,))
+        size = self.fabs(x)
+        inside = self.test("olt", size, self.const(8388608.0))
+        safe = self.pick(inside, size, self.const(0.0))
+        whole = self.writer.emit(f"fptosi {self.float} {safe} to {self.int}")
+        near = self.writer.emit(f"sitofp {self.int} {whole} to {self.float}")
+        return self.pick(inside, self.copysign(near, x), x)
+
+    def round(self, x: str) -> str:
+        """The nearest integer, the even one of two."""
+        if self.rounding:
+            return self.writer.intrinsic("rint", "float", self.width, (x,))
+        size = self.fabs(x)
+        inside = self.test("olt", size, self.const(8388608.0))
+        near = self.sub(self.add(size, self.const(8388608.0)), self.const(8388608.0))
+        return self.pick(inside, self.copysign(near, x), x)
+
     def pow(self, x: str, y: str) -> str:
         """``x**y`` through log and exp in float64; C's rules for negative, zero, infinite, NaN."""
         size = self.fabs(x)

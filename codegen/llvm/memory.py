@@ -200,6 +200,8 @@ class Memory:
         ref = self._to_memory(buffer.dtype, width, ref)
         if width and (address.offsets is not None or address.lane != size):
             self._scatter(buffer.dtype, address, pointer, ref, guard)
+        elif guard.mask is not None and guard.mask.count("true") == 1:
+            self._store_lane(MEMORY_TYPES[buffer.dtype], pointer, ref, guard.mask, size)
         elif guard.mask is not None:
             name = f"llvm.masked.store.{suffix(MEMORY_TYPES[buffer.dtype], width)}.p0"
             mask = vector_type("i1", width)
@@ -211,6 +213,20 @@ class Memory:
             self.writer.statement(f"store {kind} {ref}, ptr {pointer}, align {size}")
         if self.loads.pop(buffer, None) is not None:
             self.epoch += 1
+
+    def _store_lane(self, scalar: str, pointer: str, ref: str, mask: str, size: int) -> None:
+        """Store the one lane of a literal mask.
+
+        LLVM would do the same, but where the vector was truncated just before, it stores the lane
+        as wide as it had been.
+        """
+        width = self.scope.width
+        lane = mask.strip("<>").split(", ").index("i1 true")
+        value = self.writer.emit_free(f"extractelement <{width} x {scalar}> {ref}, i64 {lane}")
+        place = pointer
+        if lane:
+            place = self.writer.emit_free(f"getelementptr i8, ptr {pointer}, i64 {lane * size}")
+        self.writer.statement(f"store {scalar} {value}, ptr {place}, align {size}")
 
     def _scatter(self, dtype: str, address: Address, pointer: str, ref: str, guard: Guard) -> None:
         width, scalar = self.scope.width, MEMORY_TYPES[dtype]

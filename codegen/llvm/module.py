@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from codegen.llvm.arithmetic import Arithmetic
 from codegen.llvm.evaluator import Evaluator
+from codegen.llvm.features import features_of
 from codegen.llvm.flow import Flow
 from codegen.llvm.loops import Loops
 from codegen.llvm.memory import Memory
@@ -90,10 +91,7 @@ class _RootEmitter:
         self.offsets, self.shared = offsets, shared
         self.scope = Scope(writer)
         self.memory = Memory(writer, self.scope)
-        rounding = (
-            "sse4.1" in target.features or "avx" in target.features or ("neon" in target.features)
-        )
-        arithmetic = Arithmetic(writer, rounding)
+        arithmetic = Arithmetic(writer, features_of(target))
         evaluator = Evaluator(writer, self.scope, self.memory, arithmetic)
         flow = Flow(evaluator)
         statements = Statements(flow, evaluator)

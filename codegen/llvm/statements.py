@@ -8,7 +8,7 @@ from codegen.llvm.evaluator import Cell, Evaluator
 from codegen.llvm.flow import Flow
 from codegen.llvm.memory import ALWAYS, Guard, lane_constants
 from codegen.llvm.values import Form, Value, mask_literal
-from sketch.dtypes import size_of
+from sketch.dtypes import is_float, size_of
 from sketch.expr import Binary, Expr, Reducer
 from sketch.loopnest import Buffer, Predicate, Store
 
@@ -154,7 +154,7 @@ class Statements:
     def _accumulate(self, old: Value, term: Expr) -> Value:
         """``old + term``; products are fused, terms multiplied by a literal 0 vanish."""
         evaluator, arithmetic = self.evaluator, self.arithmetic
-        if old.dtype != "float32" or not isinstance(term, Binary) or term.op != "mul":
+        if not is_float(old.dtype) or not isinstance(term, Binary) or term.op != "mul":
             return self._plus("add", old, evaluator.evaluate(term))
         lhs, rhs = evaluator.evaluate(term.lhs), evaluator.evaluate(term.rhs)
         if lhs.const is not None or rhs.const is not None:
@@ -163,8 +163,10 @@ class Statements:
                 return simple
         width = max(old.width, lhs.width, rhs.width)
         operand = evaluator.operand
-        ref = arithmetic.fma(width, operand(lhs, width), operand(rhs, width), operand(old, width))
-        return Value(ref, "float32", width)
+        ref = arithmetic.fma(
+            old.dtype, width, operand(lhs, width), operand(rhs, width), operand(old, width)
+        )
+        return Value(ref, old.dtype, width)
 
     def _accumulate_literal(self, old: Value, lhs: Value, rhs: Value) -> Value | None:
         """``old + lhs * rhs`` where a factor is 0, 1 or -1."""
@@ -176,9 +178,9 @@ class Statements:
         return None
 
     def _plus(self, op: str, old: Value, term: Value) -> Value:
-        if term.const == 0 and old.dtype == "float32":
+        if term.const == 0 and is_float(old.dtype):
             return old
-        if old.const == 0 and op == "add" and old.dtype == "float32":
+        if old.const == 0 and op == "add" and is_float(old.dtype):
             return term
         term = self.evaluator.materialise(term)
         width = max(old.width, term.width)

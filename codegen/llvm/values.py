@@ -6,18 +6,21 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
+from sketch.dtypes import INDEX_DTYPES, is_float, is_storage_float, numpy_dtype, size_of
 from sketch.loopnest import LoopVar
 
-SSA_TYPES: Final = {"float32": "float", "int32": "i32", "int64": "i64", "bool": "i1"}
-MEMORY_TYPES: Final = {"float32": "float", "int32": "i32", "int64": "i64", "bool": "i8"}
+# 16-bit floats are bits, until they are converted
+SSA_TYPES: Final = {
+    "float32": "float", "float64": "double", "float16": "i16", "bfloat16": "i16",
+    "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "i8", "bool": "i1",
+}  # fmt: skip
+MEMORY_TYPES: Final = {**SSA_TYPES, "bool": "i8"}
 SUFFIXES: Final = {
-    "float": "f32",
-    "double": "f64",
-    "i32": "i32",
-    "i64": "i64",
+    "float": "f32", "double": "f64", "i64": "i64", "i32": "i32", "i16": "i16", "i8": "i8",
     "i1": "i1",
-    "i8": "i8",
-}
+}  # fmt: skip
 
 Terms = tuple[tuple[LoopVar, int], ...]
 
@@ -50,18 +53,33 @@ def literal(value: float | int | bool, dtype: str) -> str:
     """LLVM's text of a scalar constant."""
     if dtype == "bool":
         return "true" if value else "false"
-    if dtype == "float32":
-        try:
-            rounded = struct.unpack("<f", struct.pack("<f", float(value)))[0]
-        except OverflowError:
-            rounded = float("inf") if value > 0 else float("-inf")
-        return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
-    return str(int(value))
+    if is_storage_float(dtype):
+        return str(rounded_bits(value, dtype))
+    if is_float(dtype):
+        number = float(value) if dtype == "float64" else _rounded(float(value))
+        return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+    bits = 8 * size_of(dtype)
+    return str((int(value) + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1))
+
+
+def _rounded(value: float) -> float:
+    """The nearest float32."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def rounded_bits(value: float, dtype: str) -> int:
+    """The bits of a 16-bit float."""
+    with np.errstate(over="ignore"):
+        narrow = np.asarray(value, np.float32).astype(numpy_dtype(dtype))
+    return int(narrow.view(np.int16))
 
 
 def constant(value: float | int | bool, dtype: str) -> Value:
     """A literal."""
-    if dtype in ("int32", "int64"):
+    if dtype in INDEX_DTYPES:
         return Value("", dtype, 0, int(value), Form((), 0, int(value)))
     return Value(literal(value, dtype), dtype, 0, value)
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from codegen.passes.affine import Ranges, constant, decide, interval, loop_range
 from codegen.passes.rewrite import Nodes, map_body, map_expr, substitute
+from sketch.dtypes import is_float
 from sketch.expr import COMPARISON, Binary, Const, Expr, Reducer, Select
 from sketch.loopnest import (
     UNBOUNDED,
@@ -153,7 +154,7 @@ def affine_of(expr: Expr) -> Affine | None:
             return index
         case LoopVar():
             return Affine(((expr, 1),))
-        case Const(value, dtype) if dtype != "float32":
+        case Const(value, dtype) if not is_float(dtype):
             return constant(int(value))
         case Binary("add" | "sub" as op, lhs, rhs, _):
             left, right = affine_of(lhs), affine_of(rhs)

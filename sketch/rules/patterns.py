@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sketch.access import affine_index, reads_elementwise, stage_loads
-from sketch.dtypes import size_of
 from sketch.expr import Axis, Load
+from sketch.lanes import lane_bytes
 from sketch.program import Program, StagePlan
 from sketch.target import Target
 from sketch.tensor import Compute
@@ -51,7 +51,7 @@ def vector_axis(op: Compute) -> Axis | None:
 
 def lanes_for(axis: Axis, op: Compute, target: Target) -> int:
     """SIMD lanes along ``axis``: a full register, or the axis where that is shorter."""
-    return min(target.lanes(size_of(op.output_dtypes[0])), axis.extent)
+    return min(target.lanes(lane_bytes(op)), axis.extent)
 
 
 def longest(axes: tuple[Axis, ...]) -> Axis:

@@ -7,8 +7,8 @@ from math import prod
 from typing import ClassVar
 
 from sketch.access import needs_tiling, stage_loads
-from sketch.dtypes import size_of
 from sketch.expr import Axis
+from sketch.lanes import lane_bytes
 from sketch.program import StagePlan
 from sketch.rules.patterns import coefficient_of, longest
 from sketch.rules.rule import State, Verdict
@@ -55,7 +55,7 @@ class AddRfactor:
 
 
 def _vector_lanes(op: Compute, target: Target) -> int:
-    return target.lanes(size_of(op.output_dtypes[0]))
+    return target.lanes(lane_bytes(op))
 
 
 def _lanes(op: Compute, target: Target) -> Axis | None:

@@ -1,0 +1,159 @@
+"""Conversions between scalar types in LLVM IR, saturating where C leaves them undefined.
+
+16-bit floats are bits in an i16: they are only ever loaded, stored, selected and converted.
+"""
+
+from __future__ import annotations
+
+from codegen.llvm.values import type_text, vector_type
+from codegen.llvm.writer import Writer
+from sketch.dtypes import BOOL, is_float, is_storage_float, is_unsigned, size_of
+
+
+class Conversions:
+    """Writes casts; ``half``: the machine converts between float16 and float32 by itself."""
+
+    def __init__(self, writer: Writer, half: bool) -> None:
+        self.writer, self.half = writer, half
+
+    def cast(self, source: str, target: str, width: int, operand: str) -> str:
+        """``operand`` as ``target``: float to integer saturates, NaN gives 0; integers wrap."""
+        if is_storage_float(source):
+            operand, source = _Half(self, width).widened(source, operand), "float32"
+        if target == source:
+            return operand
+        if target == BOOL:
+            return self._truth(source, width, operand)
+        if is_storage_float(target):
+            if source != "float32":
+                operand = self.cast(source, "float32", width, operand)
+            return _Half(self, width).narrowed(target, operand)
+        if is_float(source) and not is_float(target):
+            return self._saturated(source, target, width, operand)
+        return self.convert(_opcode(source, target), source, target, width, operand)
+
+    def convert(self, opcode: str, source: str, target: str, width: int, operand: str) -> str:
+        """A conversion instruction."""
+        old, new = type_text(source, width), type_text(target, width)
+        return self.writer.emit(f"{opcode} {old} {operand} to {new}")
+
+    def _truth(self, source: str, width: int, operand: str) -> str:
+        zero = "zeroinitializer" if width else ("0.0" if is_float(source) else "0")
+        compare = "fcmp une" if is_float(source) else "icmp ne"
+        return self.writer.emit(f"{compare} {type_text(source, width)} {operand}, {zero}")
+
+    def _saturated(self, source: str, target: str, width: int, operand: str) -> str:
+        old, new = type_text(source, width), type_text(target, width)
+        base, bits = f"v{width}" if width else "", 8 * size_of(source)
+        name = f"fpto{'u' if is_unsigned(target) else 's'}i.sat"
+        full = f"llvm.{name}.{base}{type_text(target, 0)}.{base}f{bits}"
+        self.writer.declare(full, f"{new} {{}}({old})")
+        return self.writer.emit(f"call {new} @{full}({old} {operand})")
+
+
+def _opcode(source: str, target: str) -> str:
+    """The instruction from a number or bool to another number."""
+    if is_float(source):
+        return "fpext" if size_of(target) > size_of(source) else "fptrunc"
+    if is_float(target):
+        return "uitofp" if is_unsigned(source) else "sitofp"
+    if source == BOOL or size_of(target) > size_of(source):
+        return "zext" if is_unsigned(source) else "sext"
+    return "bitcast" if size_of(target) == size_of(source) else "trunc"
+
+
+class _Half:
+    """16-bit floats to and from float32, rounding to nearest, ties to even."""
+
+    def __init__(self, conversions: Conversions, width: int) -> None:
+        self.writer, self.half, self.width = conversions.writer, conversions.half, width
+        self.short, self.int = vector_type("i16", width), vector_type("i32", width)
+        self.float, self.native = vector_type("float", width), vector_type("half", width)
+        self.mask = vector_type("i1", width)
+
+    def widened(self, dtype: str, operand: str) -> str:
+        """The float32 of 16 bits; exact."""
+        if dtype == "float16" and self.half:
+            bits = self._free(f"bitcast {self.short} {operand} to {self.native}")
+            return self.writer.emit(f"fpext {self.native} {bits} to {self.float}")
+        word = self._free(f"zext {self.short} {operand} to {self.int}")
+        if dtype == "bfloat16":
+            return self._as_float(self._op("shl", word, self._int(16)))
+        return self._widened_half(word)
+
+    def narrowed(self, dtype: str, operand: str) -> str:
+        """The nearest 16-bit float, as bits; NaN stays NaN, overflow gives infinity."""
+        if dtype == "float16" and self.half:
+            value = self.writer.emit(f"fptrunc {self.float} {operand} to {self.native}")
+            return self._free(f"bitcast {self.native} {value} to {self.short}")
+        word = self._brain(operand) if dtype == "bfloat16" else self._narrowed_half(operand)
+        return self._free(f"trunc {self.int} {word} to {self.short}")
+
+    def _brain(self, operand: str) -> str:
+        """Add just less than half of the last place, and its last bit."""
+        word = self._bits(operand)
+        last = self._op("and", self._op("lshr", word, self._int(16)), self._int(1))
+        moved = self._op("add", self._op("add", word, self._int(0x7FFF)), last)
+        quiet = self._op("or", word, self._int(0x400000))
+        number = self._test("ord", operand, operand)
+        return self._op("lshr", self._pick(number, moved, quiet), self._int(16))
+
+    def _widened_half(self, word: str) -> str:
+        """Put the bits in place as a float32 that is 2**112 too small, and scale it."""
+        sign = self._op("shl", self._op("and", word, self._int(0x8000)), self._int(16))
+        size = self._op("and", word, self._int(0x7FFF))
+        small = self._as_float(self._op("shl", size, self._int(13)))
+        scaled = self._bits(self._float_op("fmul", small, self._const(0x46F0000000000000)))
+        special = self._op("icmp uge", size, self._int(0x7C00))
+        filled = self._op("or", scaled, self._int(0x7F800000))
+        return self._as_float(self._op("or", self._pick(special, filled, scaled), sign))
+
+    def _narrowed_half(self, operand: str) -> str:
+        """Let a float32 addition round: the other operand's exponent puts the last place of the
+        float16 at the last place of the sum.
+        """
+        word = self._bits(operand)
+        sign = self._op("lshr", self._op("and", word, self._int(-(2**31))), self._int(16))
+        size = self._as_float(self._op("and", word, self._int(0x7FFFFFFF)))
+        # too large for a float16 becomes infinite, the rest is as before times 4
+        base = self._float_op("fmul", size, self._const(0x46F0000000000000))
+        base = self._float_op("fmul", base, self._const(0x3910000000000000))
+        doubled = self._op("shl", word, self._int(1))
+        exponent = self._op("and", doubled, self._int(-0x1000000))
+        tiny = self._op("icmp ult", exponent, self._int(0x71000000))
+        exponent = self._pick(tiny, self._int(0x71000000), exponent)
+        shifted = self._op("lshr", exponent, self._int(1))
+        place = self._as_float(self._op("add", shifted, self._int(0x07800000)))
+        total = self._bits(self._float_op("fadd", place, base))
+        high = self._op("and", self._op("lshr", total, self._int(13)), self._int(0x7C00))
+        number = self._op("add", high, self._op("and", total, self._int(0xFFF)))
+        valid = self._test("ord", operand, operand)
+        return self._op("or", self._pick(valid, number, self._int(0x7E00)), sign)
+
+    def _free(self, text: str) -> str:
+        return self.writer.emit_free(text)
+
+    def _int(self, value: int) -> str:
+        return f"splat (i32 {value})" if self.width else str(value)
+
+    def _const(self, bits: int) -> str:
+        text = f"0x{bits:016X}"
+        return f"splat (float {text})" if self.width else text
+
+    def _op(self, op: str, lhs: str, rhs: str) -> str:
+        return self.writer.emit(f"{op} {self.int} {lhs}, {rhs}")
+
+    def _float_op(self, op: str, lhs: str, rhs: str) -> str:
+        return self.writer.emit(f"{op} {self.float} {lhs}, {rhs}")
+
+    def _test(self, condition: str, lhs: str, rhs: str) -> str:
+        return self.writer.emit(f"fcmp {condition} {self.float} {lhs}, {rhs}")
+
+    def _pick(self, test: str, lhs: str, rhs: str) -> str:
+        return self.writer.emit(f"select {self.mask} {test}, {self.int} {lhs}, {self.int} {rhs}")
+
+    def _bits(self, value: str) -> str:
+        return self._free(f"bitcast {self.float} {value} to {self.int}")
+
+    def _as_float(self, word: str) -> str:
+        return self._free(f"bitcast {self.int} {word} to {self.float}")

@@ -1,0 +1,73 @@
+"""All elementary functions of float32: polynomials, and the C library's where there is none.
+
+Largest errors of the C library's functions (glibc), in units in the last place: sin, cos, tan,
+asin, acos, atan, expm1 and log1p 1, the hyperbolic functions and their inverses 2; fmod is exact.
+"""
+
+from __future__ import annotations
+
+from codegen.llvm import libm
+from codegen.llvm.math_calls import Lanes
+
+
+class FloatLanes(Lanes):
+    """The functions for one vector width (0: scalars).  Operands and results are SSA names."""
+
+    def _call(self, symbol: str, *operands: str) -> str:
+        return libm.call(self.writer, symbol, "float", self.width, operands)
+
+    def fmod(self, x: str, y: str) -> str:
+        """The exact remainder, with the sign of x."""
+        return self._call("fmodf", x, y)
+
+    def expm1(self, x: str) -> str:
+        """``exp(x) - 1``."""
+        return self._call("expm1f", x)
+
+    def log1p(self, x: str) -> str:
+        """``log(1 + x)``."""
+        return self._call("log1pf", x)
+
+    def sin(self, x: str) -> str:
+        """Sine."""
+        return self._call("sinf", x)
+
+    def cos(self, x: str) -> str:
+        """Cosine."""
+        return self._call("cosf", x)
+
+    def tan(self, x: str) -> str:
+        """Tangent."""
+        return self._call("tanf", x)
+
+    def asin(self, x: str) -> str:
+        """Inverse sine."""
+        return self._call("asinf", x)
+
+    def acos(self, x: str) -> str:
+        """Inverse cosine."""
+        return self._call("acosf", x)
+
+    def atan(self, x: str) -> str:
+        """Inverse tangent."""
+        return self._call("atanf", x)
+
+    def sinh(self, x: str) -> str:
+        """Hyperbolic sine."""
+        return self._call("sinhf", x)
+
+    def cosh(self, x: str) -> str:
+        """Hyperbolic cosine."""
+        return self._call("coshf", x)
+
+    def asinh(self, x: str) -> str:
+        """Inverse hyperbolic sine."""
+        return self._call("asinhf", x)
+
+    def acosh(self, x: str) -> str:
+        """Inverse hyperbolic cosine."""
+        return self._call("acoshf", x)
+
+    def atanh(self, x: str) -> str:
+        """Inverse hyperbolic tangent."""
+        return self._call("atanhf", x)

@@ -1,0 +1,75 @@
+"""Compile a program with some sketch and row, run it, and compare with the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from codegen.build import build
+from codegen.llvm.jit import aligned_workspace, call, load
+from sketch.dag import ComputeDAG
+from sketch.dtypes import numpy_dtype
+from sketch.interpret import interpret
+from sketch.lower import lower
+from sketch.packing import packings
+from sketch.population import mutate, sample
+from sketch.reference import relative_error
+from sketch.rules.generate import generate
+from sketch.sketch import Sketch
+from sketch.target import Target
+from sketch.verify import verify
+
+# One rounding to the stored dtype may fall the other way; sums of float32 lose a little more.
+TOLERANCES = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 1e-5, "float64": 1e-13}
+
+
+def packed_inputs(
+    sketch: Sketch, row: Mapping[str, int], inputs: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    layouts = packings(sketch, row)
+    return {k: layouts[k].apply(a) if k in layouts else a for k, a in inputs.items()}
+
+
+def run_compiled(
+    sketch: Sketch, row: Mapping[str, int], inputs: Mapping[str, np.ndarray], target: Target
+) -> dict[str, np.ndarray]:
+    nest = lower(sketch, row)
+    verify(nest)
+    kernel = build(nest, target)
+    packed = packed_inputs(sketch, row, inputs)
+    arrays, outputs = [], {}
+    for argument in kernel.arguments:
+        if argument.scope == "output":
+            outputs[argument.name] = np.full(argument.shape, 1, numpy_dtype(argument.dtype))
+            arrays.append(outputs[argument.name])
+        else:
+            arrays.append(np.ascontiguousarray(packed[argument.name]).reshape(argument.shape))
+    library = load([kernel])
+    call(library.address(kernel.symbol), arrays, aligned_workspace(kernel.workspace_bytes))
+    return outputs
+
+
+def random_run(
+    dag: ComputeDAG, inputs: Mapping[str, np.ndarray], target: Target, choice: int, seed: int
+) -> dict[str, np.ndarray]:
+    """The outputs of one random row of one sketch, in the outputs' shapes."""
+    rng = np.random.default_rng(seed)
+    sketches = generate(dag, target)
+    sketch = sketches[choice % len(sketches)]
+    row = mutate(sample(sketch, 1, rng), rng).row(0)
+    outputs = run_compiled(sketch, row, inputs, target)
+    return {t.name: outputs[t.name].reshape(t.shape) for t in dag.outputs}
+
+
+def check_run(
+    dag: ComputeDAG, inputs: Mapping[str, np.ndarray], target: Target, choice: int, seed: int
+) -> None:
+    """Compare one random row of one sketch with the oracle."""
+    outputs = random_run(dag, inputs, target, choice, seed)
+    expected = interpret(dag, inputs)
+    for tensor in dag.outputs:
+        got, wanted = outputs[tensor.name], expected[tensor.name]
+        assert str(got.dtype) == tensor.dtype
+        error = relative_error(got, wanted)
+        assert error <= TOLERANCES.get(tensor.dtype, 0.0), (tensor, error, got, wanted)
