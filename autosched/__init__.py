@@ -41,7 +41,7 @@ for _name in COMPANIONS:
     _check_companion(_name)
 
 if TYPE_CHECKING:
-    from autosched import zoo
+    from autosched import onnx_backend, zoo
     from autosched.api import Target, compile, from_onnx, from_torch, load, tune
     from autosched.runtime.module import Module
     from autosched.task import Task
@@ -71,14 +71,14 @@ __version__ = "0.1.0"
 __all__ = [
     "AutoschedError", "ComputeDAG", "Module", "Target", "Task", "abs", "all_of", "any_of", "argmax",
     "cast", "ceil", "compile", "compute", "equal", "erf", "exp", "floor", "from_onnx",
-    "from_torch", "load", "log", "max", "maximum", "min", "minimum", "placeholder", "prod",
-    "reduce_axis", "rsqrt", "select", "sigmoid", "sqrt", "sum", "tanh", "tune", "zoo",
+    "from_torch", "load", "log", "max", "maximum", "min", "minimum", "onnx_backend", "placeholder",
+    "prod", "reduce_axis", "rsqrt", "select", "sigmoid", "sqrt", "sum", "tanh", "tune", "zoo",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name == "zoo":
-        return import_module("autosched.zoo")
+    if name in ("onnx_backend", "zoo"):
+        return import_module(f"autosched.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'autosched' has no attribute {name!r}")
     value = getattr(import_module(_HOME_OF[name]), name)

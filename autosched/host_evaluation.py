@@ -32,17 +32,27 @@ class HostEvaluator:
         try:
             import onnx
             from onnx.reference import ReferenceEvaluator
+
+            from autosched.host_loop import Loop
         except ImportError as error:
             raise HostError(
                 "the onnx package is not installed", self._where, "install autosched[onnx]"
             ) from error
         try:
-            self._evaluator = ReferenceEvaluator(onnx.load_from_string(payload))
+            self._evaluator = ReferenceEvaluator(onnx.load_from_string(payload), new_ops=[Loop])
         except Exception as error:  # whatever onnx raises for operators that it does not have
             raise HostError(f"onnx cannot evaluate it: {_text(error)}", self._where) from error
 
     def run(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        """All outputs; the inputs stay as they are.
+        """All outputs as arrays (strings as objects); the inputs stay as they are.
+
+        Raises:
+            HostError: the evaluation failed on these inputs, or a result is no tensor.
+        """
+        return [self._array(value) for value in self.raw(inputs)]
+
+    def raw(self, inputs: Sequence[NDArray[Any]]) -> list[Any]:
+        """All outputs as onnx has them: arrays, lists, or None.
 
         Raises:
             HostError: the evaluation failed on these inputs.
@@ -51,12 +61,11 @@ class HostEvaluator:
         feeds = {n: _read_only(array) for n, array in zip(names, inputs, strict=True)}
         try:
             with np.errstate(all="ignore"):
-                values = self._evaluator.run(None, feeds)
+                return list(self._evaluator.run(None, feeds))
         except Exception as error:  # a hundred implementations, each with its own errors
             raise HostError(
                 f"the evaluation failed: {_text(error)}", self._where, "check the input values"
             ) from error
-        return [self._array(value) for value in values]
 
     def typed(self, value: NDArray[Any], shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
         """``value`` if it has the shape that was promised, in the dtype that was promised.

@@ -2,67 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from autosched.graph.ops.base import TensorType
+from autosched.host_evaluation import HostError, HostEvaluator
+from autosched.onnx_import.names import nested_graphs
+from autosched.onnx_import.piece import Arrays, Setting, Types, inferred_types, make_piece
 from autosched.onnx_import.site import UnsupportedError
 
-_RANDOM: Final = frozenset(
-    (
-        "RandomNormal",
-        "RandomUniform",
-        "RandomNormalLike",
-        "RandomUniformLike",
-        "Bernoulli",
-        "Multinomial",
-    )
-)
+MAX_FOLDED_BYTES: Final = 1 << 31
+"""No constant that is computed at import may be larger: checked before it is computed."""
 
 
 def fold_node(
-    node: onnx.NodeProto,
-    opset: int,
-    arrays: Mapping[str, NDArray[Any]],
-    types: Mapping[str, TensorType],
+    node: onnx.NodeProto, arrays: Arrays, types: Types, setting: Setting
 ) -> dict[str, NDArray[Any]] | None:
     """The outputs of a node that depends on constants and static shapes only; None otherwise.
 
     Raises:
-        UnsupportedError: onnx's own evaluator does not know the operator.
+        UnsupportedError: onnx's own evaluator does not know the operator, or a result is too
+            large.
     """
-    if node.domain not in ("", "ai.onnx") or node.op_type in _RANDOM:
-        return None
-    if node.op_type in ("Shape", "Size") and node.input[0] in types:
+    default = node.domain in ("", "ai.onnx")
+    if default and node.op_type in ("Shape", "Size") and node.input[0] in types:
         return {node.output[0]: _shape_of(node, types[node.input[0]])}
     if node.op_type == "EyeLike" and node.input[0] in types:
         kind = types[node.input[0]]
         arrays = {node.input[0]: np.zeros(kind.shape, kind.dtype)}
     given = [name for name in node.input if name]
-    nested = any(attribute.type == onnx.AttributeProto.GRAPH for attribute in node.attribute)
-    constant = node.op_type == "Constant"
-    if nested or any(name not in arrays for name in given) or not (given or constant):
+    source = default and node.op_type == "Constant"
+    if any(nested_graphs(node)) or any(name not in arrays for name in given):
         return None
-    body = helper.make_graph(
-        [node],
-        "folding",
-        [],
-        [helper.make_empty_tensor_value_info(name) for name in node.output if name],
-        [numpy_helper.from_array(np.asarray(arrays[name]), name) for name in dict.fromkeys(given)],
-    )
-    model = helper.make_model(body, opset_imports=[helper.make_opsetid("", opset)])
-    try:
-        values = ReferenceEvaluator(model).run(None, {})
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise UnsupportedError(f"it cannot be evaluated: {error}") from error
+    if not given and not source:
+        return None
     names = [name for name in node.output if name]
-    return {name: np.asarray(value) for name, value in zip(names, values, strict=True)}
+    piece = make_piece([node], names, arrays, types, setting)
+    for name, kind in ({} if source else inferred_types(piece.model)).items():
+        if kind.size_bytes > MAX_FOLDED_BYTES:
+            raise UnsupportedError(f"its constant output {name!r} has {kind.size_bytes:,} bytes")
+    try:
+        values = HostEvaluator(node.op_type, piece.serialized()).raw([])
+    except HostError as error:
+        raise UnsupportedError(error.what) from error
+    if not all(isinstance(value, np.ndarray | np.generic) for value in values):
+        return None  # sequences and optionals stay within host operators
+    return {name: _plain(value) for name, value in zip(names, values, strict=True)}
+
+
+def _plain(value: Any) -> NDArray[Any]:
+    array = np.asarray(value)
+    return array.astype(object) if array.dtype.kind in "US" else array
 
 
 def _shape_of(node: onnx.NodeProto, kind: TensorType) -> NDArray[np.int64]:

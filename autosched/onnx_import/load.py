@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
-from onnx import checker, external_data_helper, inliner
+from numpy.typing import NDArray
+from onnx import checker, external_data_helper, inliner, numpy_helper
 
-from autosched.graph.errors import ModelImportError
+from autosched.graph.errors import ModelImportError, UnsupportedModelError
+from autosched.onnx_import.external_data import load_external_data, stored_tensors
 
 _OLDEST_OPSET: Final = 7  # the first with today's broadcasting rules
 _NOT_ONNX: Final = "give a model that onnx.checker accepts"
+_DEFAULT: Final = "ai.onnx"  # the long name of the default domain
 
 
 def load_model(source: str | Path | onnx.ModelProto) -> onnx.ModelProto:
@@ -28,23 +31,49 @@ def load_model(source: str | Path | onnx.ModelProto) -> onnx.ModelProto:
     _check_weights_present(model, where)
     try:
         checker.check_model(_with_output_shapes(model))
-    except checker.ValidationError as error:
+    except Exception as error:  # ValidationError, or what else broken models make onnx raise
         raise ModelImportError(
             f"the model is invalid: {_first_line(error)}", where, _NOT_ONNX
         ) from error
-    if opset_of(model) < _OLDEST_OPSET:
-        raise ModelImportError(
+    if 0 < opset_of(model) < _OLDEST_OPSET:
+        raise UnsupportedModelError(
             f"the model uses opset {opset_of(model)}",
             where,
             f"export it with opset {_OLDEST_OPSET} or later (onnx.version_converter)",
         )
-    return inliner.inline_local_functions(model) if model.functions else model
+    return _normalised(model, where)
 
 
 def opset_of(model: onnx.ModelProto) -> int:
     """Version of the default operator set; 0 if the model does not use it."""
-    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    versions = [e.version for e in model.opset_import if e.domain in ("", _DEFAULT)]
     return max(versions, default=0)
+
+
+def initial_arrays(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
+    """The model's initializers; strings are objects.
+
+    Raises:
+        ModelImportError: the data of one does not fit its shape, or it is sparse.
+    """
+    if model.graph.sparse_initializer:
+        name = model.graph.sparse_initializer[0].values.name
+        raise ModelImportError(
+            f"weight {name!r} is sparse", "from_onnx", "export the model with dense weights"
+        )
+    return {tensor.name: _array(tensor) for tensor in model.graph.initializer}
+
+
+def _array(tensor: onnx.TensorProto) -> NDArray[Any]:
+    try:
+        array = np.asarray(numpy_helper.to_array(tensor))
+    except Exception as error:  # wrong sizes, unknown types
+        raise ModelImportError(
+            f"the data of {tensor.name!r} do not fit its type: {_first_line(error)}",
+            "from_onnx",
+            _NOT_ONNX,
+        ) from error
+    return array.astype(object) if array.dtype.kind in "US" else array
 
 
 def _read(path: Path, where: str) -> onnx.ModelProto:
@@ -52,29 +81,40 @@ def _read(path: Path, where: str) -> onnx.ModelProto:
         raise ModelImportError("there is no such file", where, "check the path")
     try:
         model = onnx.load(path, load_external_data=False)
-    except (DecodeError, ValueError, OSError) as error:
+    except Exception as error:  # DecodeError, ValueError, UnicodeDecodeError, ...
         raise ModelImportError(
             f"this is no ONNX model, or it is truncated: {_first_line(error)}", where, _NOT_ONNX
         ) from error
-    try:
-        external_data_helper.load_external_data_for_model(model, str(path.parent))
-    except (checker.ValidationError, OSError, ValueError) as error:
-        raise ModelImportError(
-            f"weights stored outside the model cannot be read: {_first_line(error)}",
-            where,
-            "put the data file next to the model",
-        ) from error
+    load_external_data(model, path.parent, where)
     return model
 
 
 def _check_weights_present(model: onnx.ModelProto, where: str) -> None:
-    for tensor in model.graph.initializer:
+    for tensor in stored_tensors(model):
         if external_data_helper.uses_external_data(tensor):
             raise ModelImportError(
                 f"the data of {tensor.name!r} is not in the model",
                 where,
                 "give the path of the file, or load the model with its external data",
             )
+
+
+def _normalised(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
+    """A copy with functions inlined, and one name for the default domain."""
+    copy = onnx.ModelProto()
+    try:
+        copy.CopyFrom(inliner.inline_local_functions(model) if model.functions else model)
+    except Exception as error:
+        raise ModelImportError(
+            f"the model's functions cannot be inlined: {_first_line(error)}", where, _NOT_ONNX
+        ) from error
+    for entry in copy.opset_import:
+        if entry.domain == _DEFAULT:
+            entry.domain = ""
+    for node in copy.graph.node:
+        if node.domain == _DEFAULT:
+            node.domain = ""
+    return copy
 
 
 def _with_output_shapes(model: onnx.ModelProto) -> onnx.ModelProto:

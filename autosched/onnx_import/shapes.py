@@ -7,12 +7,18 @@ from collections.abc import Mapping, Sequence
 import onnx
 from onnx import helper, shape_inference
 
-from autosched.graph.errors import ModelImportError
+from autosched.graph.errors import (
+    GraphError,
+    ModelImportError,
+    OpenShapesError,
+    UnsupportedModelError,
+)
 from autosched.graph.ir import Value
-from autosched.graph.ops.base import Shape
-from sketch.dtypes import SUPPORTED
+from autosched.graph.ops.base import Shape, check_size
+from autosched.onnx_import.piece import dtype_name
 
 Dimension = int | str
+Dimensions = tuple[Dimension, ...] | None
 Shapes = Mapping[str, Sequence[int]]
 
 
@@ -21,11 +27,13 @@ def input_values(model: onnx.ModelProto, shapes: Shapes | None) -> tuple[Value, 
 
     Raises:
         ModelImportError: a symbolic dimension without a shape in ``shapes``, a shape that
-            contradicts the model, an unknown name in ``shapes``, an unsupported dtype.
+            contradicts the model, an unknown name in ``shapes``, an input that is no tensor or
+            too large for any memory.
     """
     given = {name: tuple(int(extent) for extent in s) for name, s in (shapes or {}).items()}
     initialized = {tensor.name for tensor in model.graph.initializer}
     infos = [info for info in model.graph.input if info.name not in initialized]
+    dtypes = {info.name: _dtype(info) for info in infos}
     declared = {info.name: _declared(info) for info in infos}
     unknown = sorted(set(given) - set(declared))
     if unknown:
@@ -37,8 +45,8 @@ def input_values(model: onnx.ModelProto, shapes: Shapes | None) -> tuple[Value, 
     _check_all_static(declared, given)
     symbols: dict[str, int] = {}
     return tuple(
-        Value(info.name, _resolved(info.name, declared[info.name], given, symbols), _dtype(info))
-        for info in infos
+        _checked(Value(name, _resolved(name, dims, given, symbols), dtypes[name]))
+        for name, dims in declared.items()
     )
 
 
@@ -57,61 +65,59 @@ def with_static_inputs(model: onnx.ModelProto, inputs: Sequence[Value]) -> onnx.
             info.CopyFrom(helper.make_tensor_value_info(info.name, kind, shapes[info.name]))
     del copy.graph.value_info[:]
     for info in copy.graph.output:
+        if info.type.WhichOneof("value") != "tensor_type":
+            continue
         info.type.tensor_type.ClearField("shape")
     try:
         return shape_inference.infer_shapes(copy, strict_mode=True, data_prop=True)
-    except shape_inference.InferenceError as error:
+    except Exception as error:  # InferenceError, or what else broken models make onnx raise
         first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
         raise ModelImportError(
             f"shapes do not fit: {first}", "from_onnx", "check the model and the shapes given"
         ) from error
 
 
-def static_shape(info: onnx.ValueInfoProto) -> Shape | None:
-    """The shape that a value was inferred to have; None unless all of it is known."""
-    dims = _declared(info)
-    if not info.type.tensor_type.HasField("shape") or any(isinstance(d, str) for d in dims):
+def _declared(info: onnx.ValueInfoProto) -> Dimensions:
+    """Extents, or the names of symbolic ones ('?' where there is no name); None: any rank."""
+    if not info.type.tensor_type.HasField("shape"):
         return None
-    return tuple(int(d) for d in dims)
-
-
-def _declared(info: onnx.ValueInfoProto) -> tuple[Dimension, ...]:
-    """Extents, or the names of symbolic ones ('?' where there is no name)."""
     return tuple(
-        dim.dim_value if dim.WhichOneof("value") == "dim_value" else dim.dim_param or "?"
+        dim.dim_value
+        if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0
+        else dim.dim_param or "?"
         for dim in info.type.tensor_type.shape.dim
     )
 
 
-def _check_all_static(
-    declared: Mapping[str, tuple[Dimension, ...]], given: Mapping[str, Shape]
-) -> None:
+def _check_all_static(declared: Mapping[str, Dimensions], given: Mapping[str, Shape]) -> None:
     symbolic = {
         name: dims
         for name, dims in declared.items()
-        if name not in given and any(isinstance(dim, str) or dim < 1 for dim in dims)
+        if name not in given and (dims is None or any(isinstance(dim, str) for dim in dims))
     }
     if symbolic:
         listed = ", ".join(f"{name} {_text(dims)}" for name, dims in symbolic.items())
         example = ", ".join(f"{name!r}: {_text(_example(d))}" for name, d in symbolic.items())
-        raise ModelImportError(
+        raise OpenShapesError(
             f"input shapes are not static: {listed}",
             "from_onnx",
-            f"say which shapes you want, for example shapes={{{example}}}",
+            f"say which shapes you want, for example shapes={{{example}}} "
+            f"(on the command line: {_options(symbolic)})",
         )
 
 
 def _resolved(
     name: str,
-    declared: tuple[Dimension, ...],
+    dims: Dimensions,
     given: Mapping[str, Shape],
     symbols: dict[str, int],
 ) -> Shape:
+    declared = dims if dims is not None else ("?",) * len(given[name])
     shape = given.get(name, tuple(dim for dim in declared if isinstance(dim, int)))
-    fits = len(shape) == len(declared) and all(extent > 0 for extent in shape)
+    fits = len(shape) == len(declared)
     for extent, dim in zip(shape, declared, strict=False):
         expected = dim if isinstance(dim, int) else symbols.setdefault(dim, extent)
-        fits = fits and (dim == "?" or expected == extent)
+        fits = fits and (extent > 0 or dim == 0) and (dim == "?" or expected == extent)
     if not fits:
         raise ModelImportError(
             f"shape {shape} does not fit input {name!r}, declared as {_text(declared)}",
@@ -122,20 +128,36 @@ def _resolved(
 
 
 def _dtype(info: onnx.ValueInfoProto) -> str:
-    kind = info.type.tensor_type.elem_type
-    dtype = str(helper.tensor_dtype_to_np_dtype(kind)) if kind else "no tensor"
-    if dtype not in SUPPORTED:
-        raise ModelImportError(
-            f"input {info.name!r} has dtype {dtype}",
+    form = info.type.WhichOneof("value")
+    dtype = dtype_name(info.type.tensor_type.elem_type) if form == "tensor_type" else None
+    if dtype is None:
+        raise UnsupportedModelError(
+            f"input {info.name!r} is no tensor of a known type ({form or 'no type'})",
             "from_onnx",
-            f"export the model with one of {', '.join(SUPPORTED)}",
+            "export a model whose inputs are tensors",
         )
     return dtype
 
 
-def _text(dims: Sequence[Dimension]) -> str:
+def _checked(value: Value) -> Value:
+    try:
+        check_size(value.name, value.type)
+    except GraphError as error:
+        raise ModelImportError(error.what, "from_onnx", error.hint) from error
+    return value
+
+
+def _text(dims: Dimensions) -> str:
+    if dims is None:
+        return "(any shape)"
     return f"({', '.join(map(str, dims))}{',' if len(dims) == 1 else ''})"
 
 
-def _example(dims: Sequence[Dimension]) -> tuple[int, ...]:
-    return tuple(dim if isinstance(dim, int) and dim > 0 else 1 for dim in dims)
+def _example(dims: Dimensions) -> tuple[int, ...]:
+    return tuple(dim if isinstance(dim, int) else 1 for dim in dims or ())
+
+
+def _options(symbolic: Mapping[str, Dimensions]) -> str:
+    return " ".join(
+        f"--shape {name}={'x'.join(map(str, _example(dims)))}" for name, dims in symbolic.items()
+    )

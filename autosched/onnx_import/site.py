@@ -31,6 +31,7 @@ class Site:
         attributes: values of its attributes (strings decoded).
         arrays: all constants known so far: initializers and what was folded.
         builder: the graph so far.
+        layer: name of the model's own node that this one is a part of; its label if empty.
     """
 
     node: onnx.NodeProto
@@ -39,6 +40,7 @@ class Site:
     attributes: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]]
     builder: GraphBuilder
+    layer: str = ""
 
     @property
     def arity(self) -> int:
@@ -105,16 +107,16 @@ class Site:
     def step(self, op: Op, inputs: Sequence[str]) -> str:
         """Add a node for a part of the ONNX node; returns its output."""
         name = self.builder.unique(f"{self.label}.{op.kind}")
-        return self.builder.add(op, inputs, name, name, (self.label,))
+        return self.builder.add(op, inputs, name, name, (self.layer or self.label,))
 
     def emit(self, op: Op, inputs: Sequence[str], index: int = 0) -> None:
         """Add the node that computes output ``index`` of the ONNX node."""
         name = f"{self.label}.{index}" if index else self.label
-        self.builder.add(op, inputs, self.node.output[index], name, (self.label,))
+        self.builder.add(op, inputs, self.node.output[index], name, (self.layer or self.label,))
 
 
 def checked_constant(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """``array`` if the graph can hold it.
+    """``array`` if the graph can hold it; a single NaN is deliberate, one among weights is not.
 
     Raises:
         ModelImportError: it holds NaN.
@@ -124,7 +126,7 @@ def checked_constant(name: str, array: NDArray[Any]) -> NDArray[Any]:
         raise UnsupportedError(f"constant {name!r} has dtype {array.dtype}")
     if array.size == 0:
         raise UnsupportedError(f"constant {name!r} is empty")
-    if array.dtype.kind == "f" and np.isnan(array).any():
+    if array.size > 1 and array.dtype.kind == "f" and np.isnan(array).any():
         count = int(np.isnan(array).sum())
         raise ModelImportError(
             f"{count} of {array.size} elements of constant {name!r} are NaN",

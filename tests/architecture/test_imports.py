@@ -24,6 +24,7 @@ HEAVY = {
         "autosched/onnx_export.py",
         "autosched/onnx_backend.py",
         "autosched/host_evaluation.py",
+        "autosched/host_loop.py",
     ),
     "onnxruntime": ("autosched/",),
     "openvino": (),

@@ -17,7 +17,7 @@ def fold_padding(graph: Graph) -> Graph:
     """
     builder = GraphBuilder.from_graph(graph)
     for node in graph.nodes:
-        pad = graph.producers.get(node.inputs[0])
+        pad = graph.producers.get(node.inputs[0]) if node.inputs else None
         folded = None if pad is None else _padded(node, pad)
         if folded is None or pad is None:
             builder.copy(node, node.inputs)
