@@ -26,6 +26,7 @@ from autosched.graph.ops.norm import BatchNorm
 from autosched.graph.ops.pooling import GlobalPool, Pool, channels_first
 from autosched.graph.ops.reduce import ArgReduce, Reduce
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
+from autosched.graph.passes.channels_wanted import feeds_channels_last
 from autosched.graph.passes.clean_up import keeps_memory_order
 from autosched.graph.passes.permuted import on_permuted
 from autosched.graph.passes.regroup import regroup
@@ -59,6 +60,7 @@ class _Sweep:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._builder = GraphBuilder.from_graph(graph)
+        self._feeds_channels_last = feeds_channels_last(graph)
         self._stored: dict[str, Stored] = {}
         self._transposed: dict[tuple[str, Permutation], str] = {}
         self._flattened: dict[str, Shape] = {}  # [n, h*w*c] values, by their (c, *spatial)
@@ -180,10 +182,13 @@ class _Sweep:
         else:
             before = self._graph.types[node.inputs[0]].shape
             plan = regroup(stored.permutation, before, shape)
-            value = stored.value
-            if not keeps_memory_order(plan.order, source):
-                value = self._transposed_value(value, plan.order)
-            self._emit(node, [value], plan.owed, Reshape(plan.shape))
+            if keeps_memory_order(plan.order, source):
+                self._emit(node, [stored.value], plan.owed, Reshape(plan.shape))
+            elif node.output in self._feeds_channels_last:
+                value = self._transposed_value(stored.value, plan.order)
+                self._emit(node, [value], plan.owed, Reshape(plan.shape))
+            else:  # one transpose, and no debt that might take another
+                self._emit(node, [self._plain(node.inputs[0])])
 
     def _is_flatten_before_dense(self, node: Node, stored: Stored) -> bool:
         """Whether only dense layers of constant weight see the order of the flattened elements."""
