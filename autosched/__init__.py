@@ -41,10 +41,11 @@ for _name in COMPANIONS:
     _check_companion(_name)
 
 if TYPE_CHECKING:
-    from autosched import onnx_backend, zoo
+    from autosched import onnx_backend, workloads, zoo
     from autosched.api import Target, compile, from_onnx, from_torch, load, tune
     from autosched.runtime.module import Module
     from autosched.task import Task
+    from autosched.workloads import workload
     from sketch.dag import ComputeDAG
     from sketch.errors import AutoschedError
     from sketch.expr import all_of, any_of, cast, equal, maximum, minimum, select
@@ -56,6 +57,7 @@ _HOMES = {
     "autosched.api": ("Target", "compile", "from_onnx", "from_torch", "load", "tune"),
     "autosched.runtime.module": ("Module",),
     "autosched.task": ("Task",),
+    "autosched.workloads": ("workload",),
     "sketch.dag": ("ComputeDAG",),
     "sketch.errors": ("AutoschedError",),
     "sketch.expr": ("all_of", "any_of", "cast", "equal", "maximum", "minimum", "select"),
@@ -65,6 +67,7 @@ _HOMES = {
     "sketch.reducers": ("argmax", "max", "min", "prod", "sum"),
     "sketch.tensor": ("compute", "placeholder", "reduce_axis"),
 }  # fmt: skip
+_PACKAGES = ("onnx_backend", "workloads", "zoo")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __version__ = "0.1.0"
@@ -72,12 +75,13 @@ __all__ = [
     "AutoschedError", "ComputeDAG", "Module", "Target", "Task", "abs", "all_of", "any_of", "argmax",
     "cast", "ceil", "compile", "compute", "equal", "erf", "exp", "floor", "from_onnx",
     "from_torch", "load", "log", "max", "maximum", "min", "minimum", "onnx_backend", "placeholder",
-    "prod", "reduce_axis", "rsqrt", "select", "sigmoid", "sqrt", "sum", "tanh", "tune", "zoo",
+    "prod", "reduce_axis", "rsqrt", "select", "sigmoid", "sqrt", "sum", "tanh", "tune",
+    "workload", "workloads", "zoo",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("onnx_backend", "zoo"):
+    if name in _PACKAGES:
         return import_module(f"autosched.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'autosched' has no attribute {name!r}")

@@ -13,3 +13,7 @@ class TaskError(AutoschedError):
 
 class TuningError(AutoschedError):
     """Tuning cannot go on: nothing runs, or there is nothing to tune."""
+
+
+class WorkloadError(AutoschedError):
+    """A workload is not known, or its arguments do not fit."""

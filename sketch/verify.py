@@ -199,7 +199,7 @@ def _digit(
     reach = 0
     for coefficient in sorted(parts):
         low, high = bounds(Affine(tuple(parts[coefficient])), reaches, predicates)
-        if coefficient <= reach:
+        if coefficient <= reach and low < high:
             return None
         reach += coefficient * (high - low)
     return Affine(tuple(parts[index.coefficient(var)])) if index.coefficient(var) else None

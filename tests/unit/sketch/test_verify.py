@@ -80,3 +80,23 @@ def test_a_private_buffer_does_not_escape() -> None:
     body = Loop(II, 8, 1, SERIAL, "spatial", (store,))
     with pytest.raises(LoweringError, match="buffer acc is used outside its allocation"):
         verify(LoopNest("out", (OUT,), (), (body,)))
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_digits_of_a_flat_index_keep_iterations_apart(padded: bool) -> None:
+    """Rows of 3 in tiles of 2 overrun into the next row, unless a predicate stops them."""
+    column, inner = LoopVar("column"), LoopVar("inner")
+    place = Affine(((II, 3), (column, 1), (inner, 1)))
+    within = Predicate(Affine(((column, 1), (inner, 1))), 0, 3)
+    made = nest(
+        (II, 2, 1, LoopKind.PARALLEL),
+        (column, 2, 2, LoopKind.PARALLEL),
+        (inner, 2, 1, LoopKind.SERIAL),
+        index=place,
+        predicates=(within,) if padded else (Predicate(place, 0, 8),),
+    )
+    if padded:
+        verify(made)
+    else:
+        with pytest.raises(LoweringError, match="write the same elements"):
+            verify(made)

@@ -1,0 +1,185 @@
+"""Convolutions of the operator benchmark in Ansor (Zheng et al., OSDI 2020, section 7.1).
+
+Channels are last, weights are constant, padding is zero and never stored.  Sizes: batch, spatial
+extents, input channels, output channels, kernel extent, stride, padding, dilation, groups.
+"""
+
+from __future__ import annotations
+
+from autosched.workloads.definition import workload
+from sketch import reducers
+from sketch.expr import Axis, Expr, select
+from sketch.operators.conv import conv, depthwise_conv, grouped_conv
+from sketch.operators.shared_buffer import merged_channels
+from sketch.operators.transposed import conv_transpose
+from sketch.operators.window import Window, inside
+from sketch.tensor import Tensor, compute, placeholder, reduce_axis
+
+_CAPSULE = 4  # a capsule is a matrix of 4 x 4 (Hinton et al., ICLR 2018)
+
+
+@workload(
+    name="C1D",
+    shapes=(
+        (1, 256, 64, 128, 3, 2, 1),
+        (1, 128, 128, 256, 1, 2, 0),
+        (1, 64, 256, 256, 5, 1, 2),
+        (1, 32, 512, 512, 3, 1, 1),
+    ),
+)
+def c1d(
+    n: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0,
+    dilation: int = 1,
+) -> Tensor:  # fmt: skip
+    """1-D convolution: [n, w, ci] with [kernel, ci, co]."""
+    data = placeholder((n, w, ci), name="data")
+    weight = placeholder((kernel, ci, co), name="weight", constant=True)
+    return conv(data, weight, stride, padding, dilation, name="c1d")
+
+
+@workload(
+    name="C2D",
+    shapes=(
+        (1, 224, 224, 3, 64, 7, 2, 3),
+        (1, 56, 56, 64, 64, 1, 1, 0),
+        (1, 14, 14, 256, 256, 3, 1, 1),
+        (1, 7, 7, 512, 512, 3, 1, 1),
+    ),
+)
+def c2d(
+    n: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0,
+    dilation: int = 1,
+) -> Tensor:  # fmt: skip
+    """2-D convolution: [n, h, w, ci] with [kernel, kernel, ci, co]."""
+    data = placeholder((n, h, w, ci), name="data")
+    weight = placeholder((kernel, kernel, ci, co), name="weight", constant=True)
+    return conv(data, weight, stride, padding, dilation, name="c2d")
+
+
+@workload(
+    name="C3D",
+    shapes=(
+        (1, 16, 224, 224, 3, 64, 7, 2, 3),
+        (1, 16, 56, 56, 64, 64, 1, 1, 0),
+        (1, 16, 14, 14, 256, 256, 3, 1, 1),
+        (1, 16, 7, 7, 512, 512, 3, 1, 1),
+    ),
+)
+def c3d(
+    n: int, d: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1,
+    padding: int = 0, dilation: int = 1,
+) -> Tensor:  # fmt: skip
+    """3-D convolution: [n, d, h, w, ci] with [kernel, kernel, kernel, ci, co]."""
+    data = placeholder((n, d, h, w, ci), name="data")
+    weight = placeholder((kernel, kernel, kernel, ci, co), name="weight", constant=True)
+    return conv(data, weight, stride, padding, dilation, name="c3d")
+
+
+@workload(
+    name="GRP",
+    shapes=(
+        (1, 56, 56, 64, 128, 3, 2, 1, 1, 4),
+        (1, 56, 56, 64, 64, 1, 1, 0, 1, 4),
+        (1, 14, 14, 256, 256, 3, 1, 1, 1, 4),
+        (1, 7, 7, 512, 512, 3, 1, 1, 1, 4),
+    ),
+)
+def grp(
+    n: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0,
+    dilation: int = 1, groups: int = 4,
+) -> Tensor:  # fmt: skip
+    """Grouped convolution: [n, h, w, ci] with [groups, kernel, kernel, ci/groups, co/groups]."""
+    data = placeholder((n, h, w, ci), name="data")
+    shape = (groups, kernel, kernel, ci // groups, co // groups)
+    weight = placeholder(shape, name="weight", constant=True)
+    split = grouped_conv(data, weight, stride, padding, dilation, groups, name="grp.split")
+    return merged_channels(split, (co // groups, 1), "grp")
+
+
+@workload(
+    name="DIL",
+    shapes=(
+        (1, 224, 224, 3, 64, 7, 2, 3, 2),
+        (1, 56, 56, 64, 64, 1, 1, 0, 2),
+        (1, 14, 14, 256, 256, 3, 1, 1, 2),
+        (1, 7, 7, 512, 512, 3, 1, 1, 2),
+    ),
+)
+def dil(
+    n: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0,
+    dilation: int = 2,
+) -> Tensor:  # fmt: skip
+    """Dilated convolution: [n, h, w, ci] with [kernel, kernel, ci, co]."""
+    data = placeholder((n, h, w, ci), name="data")
+    weight = placeholder((kernel, kernel, ci, co), name="weight", constant=True)
+    return conv(data, weight, stride, padding, dilation, name="dil")
+
+
+@workload(
+    name="DEP",
+    shapes=(
+        (1, 112, 112, 32, 3, 1, 1),
+        (1, 112, 112, 64, 3, 2, 1),
+        (1, 14, 14, 512, 3, 2, 1),
+        (1, 7, 7, 1024, 3, 1, 1),
+    ),
+)
+def dep(
+    n: int, h: int, w: int, c: int, kernel: int, stride: int = 1, padding: int = 0,
+    dilation: int = 1,
+) -> Tensor:  # fmt: skip
+    """Depthwise convolution: [n, h, w, c] with [kernel, kernel, 1, c]."""
+    data = placeholder((n, h, w, c), name="data")
+    weight = placeholder((kernel, kernel, 1, c), name="weight", constant=True)
+    return depthwise_conv(data, weight, stride, padding, dilation, name="dep")
+
+
+@workload(
+    name="T2D",
+    shapes=(
+        (1, 4, 4, 512, 256, 4, 2, 1),
+        (1, 8, 8, 256, 128, 4, 2, 1),
+        (1, 16, 16, 128, 64, 4, 2, 1),
+        (1, 32, 32, 64, 3, 4, 2, 1),
+    ),
+)
+def t2d(
+    n: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0,
+    output_padding: int = 0,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Transposed convolution: [n, h, w, ci] with [kernel, kernel, ci, co]."""
+    data = placeholder((n, h, w, ci), name="data")
+    weight = placeholder((kernel, kernel, ci, co), name="weight", constant=True)
+    return conv_transpose(data, weight, stride, padding, output_padding=output_padding, name="t2d")
+
+
+@workload(
+    name="CAP",
+    shapes=(
+        (1, 16, 16, 32, 32, 3, 2, 1),
+        (1, 8, 8, 32, 32, 3, 1, 1),
+        (1, 16, 16, 8, 16, 3, 2, 1),
+        (1, 8, 8, 16, 16, 3, 1, 1),
+    ),
+)
+def cap(
+    n: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0
+) -> Tensor:
+    """Capsule convolution, sums of 4 x 4 matrix products: [n, h, w, 4, 4, ci]."""
+    data = placeholder((n, h, w, _CAPSULE, _CAPSULE, ci), name="data")
+    shape = (kernel, kernel, _CAPSULE, _CAPSULE, ci, co)
+    weight = placeholder(shape, name="weight", constant=True)
+    rows, columns = (Window(extent, kernel, stride, 1, padding, padding) for extent in (h, w))
+    rh, rw = reduce_axis(kernel, "rh"), reduce_axis(kernel, "rw")
+    rk, rc = reduce_axis(_CAPSULE, "rk"), reduce_axis(ci, "rc")
+
+    def element(n: Axis, h: Axis, w: Axis, i: Axis, j: Axis, c: Axis) -> Expr:
+        row, column = rows.index(h, rh), columns.index(w, rw)
+        product = data[n, row, column, i, rk, rc] * weight[rh, rw, rk, j, rc, c]
+        condition = inside((row, rows.extent), (column, columns.extent))
+        term = product if condition is None else select(condition, product, 0)
+        return reducers.sum(term, axis=(rh, rw, rk, rc))
+
+    outputs = rows.positions("workload CAP"), columns.positions("workload CAP")
+    result: Tensor = compute((n, *outputs, _CAPSULE, _CAPSULE, co), element, name="cap")
+    return result
