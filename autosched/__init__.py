@@ -49,7 +49,45 @@ if TYPE_CHECKING:
     from sketch.dag import ComputeDAG
     from sketch.errors import AutoschedError
     from sketch.expr import all_of, any_of, cast, equal, maximum, minimum, select
-    from sketch.functions import abs, ceil, erf, exp, floor, log, rsqrt, sigmoid, sqrt, tanh
+    from sketch.functions import (
+        abs,
+        acos,
+        acosh,
+        asin,
+        asinh,
+        atan,
+        atanh,
+        bitwise_and,
+        bitwise_not,
+        bitwise_or,
+        bitwise_xor,
+        ceil,
+        cos,
+        cosh,
+        erf,
+        exp,
+        expm1,
+        floor,
+        fmod,
+        isinf,
+        isnan,
+        left_shift,
+        log,
+        log1p,
+        pow,
+        right_shift,
+        round,
+        rsqrt,
+        sigmoid,
+        sign,
+        sin,
+        sinh,
+        sqrt,
+        tan,
+        tanh,
+        trunc,
+        trunc_div,
+    )
     from sketch.reducers import argmax, max, min, prod, sum
     from sketch.tensor import compute, placeholder, reduce_axis
 
@@ -62,7 +100,11 @@ _HOMES = {
     "sketch.errors": ("AutoschedError",),
     "sketch.expr": ("all_of", "any_of", "cast", "equal", "maximum", "minimum", "select"),
     "sketch.functions": (
-        "abs", "ceil", "erf", "exp", "floor", "log", "rsqrt", "sigmoid", "sqrt", "tanh",
+        "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_and",
+        "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "cos", "cosh", "erf", "exp",
+        "expm1", "floor", "fmod", "isinf", "isnan", "left_shift", "log", "log1p", "pow",
+        "right_shift", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan",
+        "tanh", "trunc", "trunc_div",
     ),
     "sketch.reducers": ("argmax", "max", "min", "prod", "sum"),
     "sketch.tensor": ("compute", "placeholder", "reduce_axis"),
@@ -72,11 +114,14 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __version__ = "0.1.0"
 __all__ = [
-    "AutoschedError", "ComputeDAG", "Module", "Target", "Task", "abs", "all_of", "any_of", "argmax",
-    "cast", "ceil", "compile", "compute", "equal", "erf", "exp", "floor", "from_onnx",
-    "from_torch", "load", "log", "max", "maximum", "min", "minimum", "onnx_backend", "placeholder",
-    "prod", "reduce_axis", "rsqrt", "select", "sigmoid", "sqrt", "sum", "tanh", "tune",
-    "workload", "workloads", "zoo",
+    "AutoschedError", "ComputeDAG", "Module", "Target", "Task", "abs", "acos", "acosh", "all_of",
+    "any_of", "argmax", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not",
+    "bitwise_or", "bitwise_xor", "cast", "ceil", "compile", "compute", "cos", "cosh", "equal",
+    "erf", "exp", "expm1", "floor", "fmod", "from_onnx", "from_torch", "isinf", "isnan",
+    "left_shift", "load", "log", "log1p", "max", "maximum", "min", "minimum", "onnx_backend",
+    "placeholder", "pow", "prod", "reduce_axis", "right_shift", "round", "rsqrt", "select",
+    "sigmoid", "sign", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "trunc", "trunc_div",
+    "tune", "workload", "workloads", "zoo",
 ]  # fmt: skip
 
 
