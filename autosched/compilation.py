@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from autosched.graph.extract import Extraction, extract
 from autosched.graph.host_call import HostCall
 from autosched.graph.subgraph import Subgraph
+from autosched.least_traffic import least_bytes
 from autosched.measure.result import CacheState
 from autosched.notices import notify
 from autosched.records.best import target_warnings
@@ -291,6 +292,7 @@ def _info(subgraph: Subgraph, item: Scheduled) -> StepInfo:
         op=subgraph.name.rpartition(".")[0] or subgraph.name,
         shapes=_shapes(subgraph),
         flops=subgraph.dag.flops,
+        bytes=least_bytes(subgraph.dag),
         task=item.task.key,
         schedule=item.source,
     )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from autosched.compilation import link
 from autosched.errors import TaskError
+from autosched.least_traffic import least_bytes
 from autosched.runtime.assemble import Call, Wiring, assemble, check_no_nan
 from autosched.runtime.module import Module
 from autosched.runtime.program import StepInfo, TensorSpec
@@ -59,6 +60,7 @@ def task_module(
         op=task.name,
         shapes=", ".join("x".join(map(str, spec.shape)) for spec in (*inputs, *outputs)),
         flops=task.flops,
+        bytes=least_bytes(task.dag),
         task=task.key,
         schedule="model" if found is None else "record",
     )

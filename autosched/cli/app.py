@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import autosched
-from autosched.cli import bench, compile, costmodel, profile, records, summary, tune
+from autosched.cli import bench, compile, costmodel, explain, profile, records, summary, tune
 from autosched.cli.command import Command, add_command
 from autosched.notices import AutoschedWarning
 from sketch.errors import AutoschedError
@@ -24,6 +24,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     tune.COMMAND,
     bench.COMMAND,
     profile.COMMAND,
+    explain.COMMAND,
     summary.COMMAND,
     compile.COMMAND,
     records.COMMAND,
@@ -35,6 +36,7 @@ a first session:
   autosched tune resnet-18 --budget 10m --log resnet-18.jsonl    search; stop and resume at will
   autosched bench resnet-18 --log resnet-18.jsonl                how fast is it now?
   autosched profile resnet-18 --log resnet-18.jsonl              where does the time go?
+  autosched explain resnet-18 --log resnet-18.jsonl              and where is some to gain?
   autosched tune model.onnx --budget 1h                          your own model
 
 `autosched COMMAND --help` explains a command, with examples.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from autosched.least_traffic import least_bytes
 from autosched.measure.result import Failure, Timing
 from autosched.records.best import rank, select
 from autosched.records.log import RecordLog
@@ -14,7 +15,6 @@ from autosched.records.record import Record
 from autosched.report.peak import measured_peak
 from autosched.search.recall import best_of
 from costmodel.draft import draft_seconds
-from sketch.dtypes import size_of
 from sketch.lower import lower
 from sketch.nest_printer import print_nest
 
@@ -57,7 +57,7 @@ def _times(task: Task, candidate: Candidate, seconds: float, peak_flops: float |
     if peak_flops is not None:
         limit_s = task.flops / peak_flops
         lines.append(f"FLOPs / peak    {limit_s * 1e3:.4g} ms at {peak_flops / 1e9:.4g} GFLOPS")
-    bytes_moved = minimal_bytes(task)
+    bytes_moved = least_bytes(task.dag)
     intensity = task.flops / bytes_moved
     lines.append(f"least traffic   {bytes_moved / 1e6:.4g} MB, {intensity:.3g} FLOP per byte")
     if math.isinf(seconds):
@@ -67,12 +67,6 @@ def _times(task: Task, candidate: Candidate, seconds: float, peak_flops: float |
     lines.append(f"measured        {seconds * 1e3:.4g} ms, {speed / 1e9:.4g} GFLOPS{share}")
     lines.append(f"                {bytes_moved / seconds / 1e9:.4g} GB/s of the least traffic")
     return "\n".join(lines)
-
-
-def minimal_bytes(task: Task) -> float:
-    """Bytes of all inputs and outputs: what any schedule has to move at least once."""
-    tensors = [*task.dag.inputs, *task.dag.outputs]
-    return float(sum(math.prod(t.shape) * size_of(t.dtype) for t in tensors))
 
 
 def _trials(task: Task, records: Sequence[Record]) -> str:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache
 from typing import Final
 
 import numpy as np
 
+from autosched.report.pinned_threads import best_seconds
 from codegen.kernel import Kernel
 from codegen.llvm.jit import load
 from codegen.llvm.machine import emit_object
@@ -40,22 +37,8 @@ def measured_peak(target: Target) -> float:
     kernel = Kernel("fma_peak", _SYMBOL, emit_object(text, target), (), 0, target, _CHAINS)
     library = load([kernel])
     run = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(library.address(_SYMBOL))
-    cores = sorted(os.sched_getaffinity(0))
-    places = [cores[n % len(cores)] for n in range(target.threads)]
-    with ThreadPoolExecutor(target.threads) as pool:
-        seconds = min(_seconds(pool, partial(_pinned, run), places) for _ in range(_REPEATS))
+    seconds = best_seconds(lambda _: run(_TRIPS), target.threads, _REPEATS)
     return 2.0 * _CHAINS * target.lanes(4) * _TRIPS * target.threads / seconds
-
-
-def _seconds(pool: ThreadPoolExecutor, work: partial[float], places: list[int]) -> float:
-    began = time.perf_counter()
-    list(pool.map(work, places))
-    return time.perf_counter() - began
-
-
-def _pinned(run: Callable[[int], float], core: int) -> float:
-    os.sched_setaffinity(0, [core])
-    return float(run(_TRIPS))
 
 
 def fma_chains(lanes: int) -> str:

@@ -24,6 +24,7 @@ from autosched.runtime.summary import program_table
 from autosched.runtime.untuned import Untuned, untuned_tasks
 
 if TYPE_CHECKING:
+    from autosched.report.explain_network import Explanation
     from autosched.runtime.export import ExportedLibrary
     from sketch.target import Target
 
@@ -151,6 +152,25 @@ class Module:
             if counters:
                 counts = shared_runner().call(lambda: self._count_steps(arrays, repeats))
         return make_profile(self.program, seconds, steps, measured_peak(self.target), counts)
+
+    def explain(
+        self, inputs: Mapping[str, Any] | None = None, repeats: int = _PROFILE_RUNS
+    ) -> Explanation:
+        """Every operator against what this machine could do at best, most time lost first.
+
+        The limit of an operator is the larger of its floating-point operations over the measured
+        arithmetic peak (float32) and its least traffic over the measured bandwidth, both with the
+        module's threads.
+
+        Args:
+            inputs: as for ``run``; random values when None.
+            repeats: runs that are timed, at least 1.
+        """
+        from autosched.report.explain_network import explain_program, measured_machine
+
+        size = self.program.arena_bytes + self.program.constants_bytes
+        machine = measured_machine(self.target, size)
+        return explain_program(self.program, self.profile(inputs, repeats), machine)
 
     def pin_threads(self, cores: Sequence[int] | None = None) -> None:
         """Bind the worker threads of this process to cores (default: the first ones lent to us).

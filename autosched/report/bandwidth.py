@@ -1,0 +1,106 @@
+"""The bandwidth of the machine, measured: every thread streams through its share of a block."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Final
+
+from autosched.report.pinned_threads import best_seconds
+from autosched.runtime.memory import allocate
+from codegen.kernel import Kernel
+from codegen.llvm.jit import load
+from codegen.llvm.machine import emit_object
+from sketch.errors import TargetError
+from sketch.target import Target
+
+_SYMBOL: Final = "read_stream"
+_UNROLL: Final = 8  # independent loads: enough to keep every cache level busy
+_LEAST_BYTES, _MOST_BYTES = 1 << 16, 1 << 28
+_BYTES_A_REPEAT: Final = 1 << 27  # milliseconds, so that handing out the work does not show
+_REPEATS: Final = 5
+
+
+def measured_bandwidth(target: Target, working_bytes: int) -> float:
+    """Bytes a second that all threads of ``target`` together read from a working set.
+
+    The threads read their shares of it again and again, with vector loads and nothing else to do.
+    So the size decides which caches serve them, as it does for a network of that size.  Takes a
+    second at most; sizes are rounded up to powers of two, within 64 kB and 256 MB.
+
+    Raises:
+        TargetError: not a CPU, or not this one.
+    """
+    if target.kind != "cpu":
+        raise TargetError(f"cannot measure the bandwidth of a {target.kind!r} target on this CPU")
+    return _measure(target, rounded_size(working_bytes))
+
+
+def rounded_size(working_bytes: int) -> int:
+    """The size that ``measured_bandwidth`` takes for a working set."""
+    size = 1 << max(working_bytes - 1, 0).bit_length()
+    return min(max(size, _LEAST_BYTES), _MOST_BYTES)
+
+
+@cache
+def _measure(target: Target, size: int) -> float:
+    text = read_stream(target.vector_bytes)
+    kernel = Kernel("read_stream", _SYMBOL, emit_object(text, target), (), 0, target, _UNROLL)
+    library = load([kernel])
+    run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
+        library.address(_SYMBOL)
+    )
+    line = _UNROLL * target.vector_bytes
+    share = max(size // target.threads // line, 1) * line
+    memory = allocate(share * target.threads)
+    memory[...] = 1  # pages that were never written are all the same one
+    passes = max(1, _BYTES_A_REPEAT // size)
+
+    def stream(worker: int) -> None:
+        run(memory.ctypes.data + worker * share, share, passes)
+
+    seconds = best_seconds(stream, target.threads, _REPEATS)
+    return share * target.threads * passes / seconds
+
+
+def read_stream(vector_bytes: int) -> str:
+    """LLVM IR of a function from memory, bytes (a multiple of 8 vectors) and passes to int32."""
+    vector, parts = f"<{vector_bytes // 4} x i32>", range(_UNROLL)
+    phis = [f"  %x{n} = phi {vector} [%w{n}, %pass], [%y{n}, %loop]" for n in parts]
+    loads = [
+        line
+        for n in parts
+        for line in (
+            f"  %at{n} = getelementptr i8, ptr %at, i64 {n * vector_bytes}",
+            f"  %v{n} = load {vector}, ptr %at{n}, align {vector_bytes}",
+            f"  %y{n} = xor {vector} %x{n}, %v{n}",
+        )
+    ]
+    kept = [f"  %w{n} = phi {vector} [zeroinitializer, %entry], [%y{n}, %end]" for n in parts]
+    sums = [f"  %s{n} = xor {vector} {'%y0' if n == 1 else f'%s{n - 1}'}, %y{n}" for n in parts[1:]]
+    return "\n".join([
+        f"define i32 @{_SYMBOL}(ptr %memory, i64 %bytes, i64 %passes) {{",
+        "entry:",
+        "  br label %pass",
+        "pass:",
+        "  %p = phi i64 [0, %entry], [%p.next, %end]",
+        *kept,
+        "  br label %loop",
+        "loop:",
+        "  %i = phi i64 [0, %pass], [%i.next, %loop]",
+        *phis,
+        "  %at = getelementptr i8, ptr %memory, i64 %i",
+        *loads,
+        f"  %i.next = add i64 %i, {_UNROLL * vector_bytes}",
+        "  %more = icmp slt i64 %i.next, %bytes",
+        "  br i1 %more, label %loop, label %end",
+        "end:",
+        "  %p.next = add i64 %p, 1",
+        "  %again = icmp slt i64 %p.next, %passes",
+        "  br i1 %again, label %pass, label %done",
+        "done:",
+        *sums,
+        f"  %result = extractelement {vector} %s{_UNROLL - 1}, i32 0",
+        "  ret i32 %result",
+        "}",
+    ])  # fmt: skip

@@ -1,0 +1,219 @@
+"""Where a network loses time: every operator against what the machine could do at best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal
+
+from autosched.runtime.profiler import Profile, ProfileRow
+from autosched.runtime.program import SCHEDULE_LABELS, Program
+from autosched.runtime.table import render_table, shorten
+from sketch.target import Target
+
+Bound = Literal["compute", "memory", ""]
+_HEADER: Final = (
+    "layers", "operator", "shapes", "us", "limit us", "lost us", "% of lost", "% of limit",
+    "bound", "task", "schedule",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the machine can do with the threads of the network.
+
+    Attributes:
+        flops: float32 operations a second, from a loop of fused multiply-adds.
+        bandwidth: bytes a second, from a loop of loads over ``working_bytes``.
+        working_bytes: the memory that the bandwidth was measured on.
+        threads: worker threads.
+    """
+
+    flops: float
+    bandwidth: float
+    working_bytes: int
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainRow:
+    """One operator against its limit.
+
+    Attributes:
+        layers, op, shapes, task, schedule: as in a profile.
+        microseconds: time in one run.
+        limit_us: the larger of operations over peak and least traffic over bandwidth; 0 where
+            neither is known (the host, the rest).
+        lost_us: time above the limit; 0 where the operator is faster than it (an algorithm with
+            fewer operations, or data that stays in a nearer cache).
+        percent: share of the run's time.
+        lost_percent: share of all lost time.
+        limit_percent: limit over time, the efficiency.
+        bound: which of the two limits is the larger one.
+        gflops, gigabytes_per_s: what was reached, of operations and least traffic.
+    """
+
+    layers: str
+    op: str
+    shapes: str
+    microseconds: float
+    limit_us: float
+    lost_us: float
+    percent: float
+    lost_percent: float
+    limit_percent: float
+    bound: Bound
+    gflops: float
+    gigabytes_per_s: float
+    task: str
+    schedule: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The row by column."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All operators of a network and what is between them, most time lost first.
+
+    Attributes:
+        name: of the network.
+        rows: sorted by ``lost_us``.
+        total_us, limit_us, lost_us: sums over the rows.
+        machine: what the limits are computed from.
+    """
+
+    name: str
+    rows: tuple[ExplainRow, ...]
+    machine: Machine
+
+    @property
+    def total_us(self) -> float:
+        return sum(row.microseconds for row in self.rows)
+
+    @property
+    def limit_us(self) -> float:
+        return sum(row.limit_us for row in self.rows)
+
+    @property
+    def lost_us(self) -> float:
+        return sum(row.lost_us for row in self.rows)
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame of the rows (needs pandas)."""
+        import pandas
+
+        return pandas.DataFrame([row.to_json() for row in self.rows])
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        machine = {item.name: getattr(self.machine, item.name) for item in fields(self.machine)}
+        return {
+            "name": self.name,
+            "total_us": self.total_us,
+            "limit_us": self.limit_us,
+            "lost_us": self.lost_us,
+            "machine": machine,
+            "rows": [row.to_json() for row in self.rows],
+        }
+
+    def __str__(self) -> str:
+        table = render_table(_HEADER, [_cells(row) for row in self.rows], left=(0, 1, 2, 8, 9, 10))
+        machine = self.machine
+        return "\n".join([
+            f"{self.name}: {self.total_us / 1e3:.3f} ms, at best {self.limit_us / 1e3:.3f} ms, "
+            f"lost {self.lost_us / 1e3:.3f} ms; most lost first",
+            table,
+            f"limit: the larger of FLOPs at {machine.flops / 1e9:.4g} GFLOPS (float32 multiply-adds"
+            f" in registers, threads {machine.threads}) and inputs, constants and outputs, each "
+            f"once, at {machine.bandwidth / 1e9:.4g} GB/s (reading "
+            f"{machine.working_bytes / 1e6:.4g} MB again and again: the memory of this network)",
+        ])  # fmt: skip
+
+
+def measured_machine(target: Target, working_bytes: int) -> Machine:
+    """This machine, measured with the threads of ``target``; about a second, once for a process.
+
+    Raises:
+        TargetError: ``target`` is not this machine.
+    """
+    from autosched.report.bandwidth import measured_bandwidth, rounded_size
+    from autosched.report.peak import measured_peak
+
+    return Machine(
+        measured_peak(target),
+        measured_bandwidth(target, working_bytes),
+        rounded_size(working_bytes),
+        target.threads,
+    )
+
+
+def explain_program(program: Program, profile: Profile, machine: Machine) -> Explanation:
+    """The operators of a profile against the machine.
+
+    Args:
+        program: what was profiled.
+        profile: its times.
+        machine: the limits.
+    """
+    traffic = [step.info.bytes for step in program.steps]
+    flops = [step.info.flops for step in program.steps]
+    limits = [
+        (f / machine.flops, b / machine.bandwidth) for f, b in zip(flops, traffic, strict=True)
+    ]
+    rows = [*profile.rows, profile.rest]
+    bounds = [(1e6 * max(both), _bound(*both)) for both in limits] + [(0.0, _bound(0.0, 0.0))]
+    everything = sum(
+        max(0.0, row.microseconds - limit) for row, (limit, _) in zip(rows, bounds, strict=True)
+    )
+    found = [
+        _row(row, limit, bound, moved, everything)
+        for row, (limit, bound), moved in zip(rows, bounds, [*traffic, 0.0], strict=True)
+    ]
+    return Explanation(program.name, tuple(sorted(found, key=lambda row: -row.lost_us)), machine)
+
+
+def _bound(compute_s: float, memory_s: float) -> Bound:
+    if compute_s == memory_s == 0.0:
+        return ""
+    return "compute" if compute_s >= memory_s else "memory"
+
+
+def _row(
+    row: ProfileRow, limit_us: float, bound: Bound, moved: float, lost_us: float
+) -> ExplainRow:
+    lost = max(0.0, row.microseconds - limit_us)
+    spent = max(row.microseconds, 1e-9)
+    return ExplainRow(
+        layers=row.layers,
+        op=row.op,
+        shapes=row.shapes,
+        microseconds=row.microseconds,
+        limit_us=limit_us,
+        lost_us=lost,
+        percent=row.percent,
+        lost_percent=100.0 * lost / lost_us if lost_us > 0 else 0.0,
+        limit_percent=100.0 * limit_us / spent,
+        bound=bound,
+        gflops=row.gflops,
+        gigabytes_per_s=moved / spent / 1e3,
+        task=row.task,
+        schedule=row.schedule,
+    )
+
+
+def _cells(row: ExplainRow) -> tuple[str, ...]:
+    limited = row.bound != ""
+    return (
+        shorten(row.layers, 40),
+        shorten(row.op, 28),
+        shorten(row.shapes, 44),
+        f"{row.microseconds:.1f}",
+        f"{row.limit_us:.1f}" if limited else "",
+        f"{row.lost_us:.1f}",
+        f"{row.lost_percent:.1f}",
+        f"{row.limit_percent:.0f}" if limited else "",
+        row.bound,
+        row.task[:8],
+        SCHEDULE_LABELS.get(row.schedule, ""),
+    )

@@ -1,0 +1,104 @@
+"""Where a network loses time, against limits that are given; and the measured limits."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import autosched as asd
+from autosched.cli import main
+from autosched.least_traffic import least_bytes
+from autosched.report.bandwidth import measured_bandwidth, read_stream, rounded_size
+from autosched.report.explain_network import Explanation, Machine, explain_program
+from autosched.report.pinned_threads import best_seconds
+from autosched.runtime.profiler import make_profile
+from autosched.runtime.program import HostStep, Program, Step, StepInfo
+from codegen.llvm.machine import emit_assembly
+from sketch.errors import TargetError
+from sketch.target import Target
+
+TARGET = Target("cpu", "generic", threads=2)
+MACHINE = Machine(flops=1e9, bandwidth=1e8, working_bytes=1 << 20, threads=2)
+
+
+def explanation() -> Explanation:
+    infos = (
+        StepInfo("conv", ("c1", "r1"), "conv", "s", 4000.0, 100.0, "t1" * 8, "record"),  # 4 us
+        StepInfo("add", ("add",), "add", "s", 10.0, 600.0, "t2" * 8, "model"),  # 6 us
+        StepInfo("winograd", ("w",), "conv", "s", 9000.0, 1.0, "t3" * 8, "record"),  # 9 us
+    )
+    sort = HostStep("p", (), (), StepInfo("sort", op="TopK", schedule="host"))
+    steps = (*(Step("k", (), info) for info in infos), sort)
+    program = Program("net", TARGET, (), (), steps, 0, 0)
+    times = np.array([[5e-6, 16e-6, 8e-6, 4e-6]])
+    return explain_program(program, make_profile(program, np.array([35e-6]), times, 1e9), MACHINE)
+
+
+def test_most_lost_comes_first() -> None:
+    rows = explanation().rows
+    assert [row.layers for row in rows] == ["add", "sort", "(rest)", "c1, r1", "w"]
+    assert [row.lost_us for row in rows] == pytest.approx([10, 4, 2, 1, 0])
+    assert [row.limit_us for row in rows] == pytest.approx([6, 0, 0, 4, 9])
+    assert [row.bound for row in rows] == ["memory", "", "", "compute", "compute"]
+    assert sum(row.lost_percent for row in rows) == pytest.approx(100)
+    assert rows[0].limit_percent == pytest.approx(37.5)
+    assert rows[0].gigabytes_per_s == pytest.approx(0.0375)
+    assert rows[-1].limit_percent > 100  # faster than its limit: nothing lost
+
+
+def test_text_json_and_table() -> None:
+    found = explanation()
+    lines = str(found).splitlines()
+    assert lines[0] == "net: 0.035 ms, at best 0.019 ms, lost 0.017 ms; most lost first"
+    assert lines[3].endswith("model only") and lines[4].endswith("on the host")
+    assert "at 1 GFLOPS" in lines[-1] and "0.1 GB/s" in lines[-1]
+    data = json.loads(json.dumps(found.to_json()))
+    assert data["machine"] == {"flops": 1e9, "bandwidth": 1e8, "working_bytes": 1 << 20,
+                               "threads": 2}  # fmt: skip
+    assert data["rows"][0]["schedule"] == "model" and data["lost_us"] == pytest.approx(17)
+    frame = found.to_pandas()
+    assert list(frame["lost_us"]) == sorted(frame["lost_us"], reverse=True)
+
+
+def test_least_bytes_counts_every_tensor_once() -> None:
+    a = asd.placeholder((4, 8), name="A")
+    b = asd.placeholder((8,), name="B", constant=True)
+    c = asd.compute((4, 8), lambda i, j: a[i, j] * b[j] + a[i, j], name="C")
+    assert least_bytes(asd.ComputeDAG([c])) == 4 * (32 + 8 + 32)
+
+
+def test_the_working_set_is_rounded() -> None:
+    assert rounded_size(0) == rounded_size(1) == 1 << 16
+    assert rounded_size((1 << 20) + 1) == 1 << 21
+    assert rounded_size(10**12) == 1 << 28
+
+
+def test_the_stream_loads_and_does_little_else() -> None:
+    target = asd.Target("cpu-avx2", threads=1)
+    text = emit_assembly(read_stream(target.vector_bytes), target)
+    assert text.count("vxorps") + text.count("vpxor") >= 8
+
+
+def test_bandwidth_is_measured_on_this_machine_only() -> None:
+    assert measured_bandwidth(asd.Target("cpu", threads=2), 1 << 18) > 0
+    with pytest.raises(TargetError, match="bandwidth of a 'cuda' target"):
+        measured_bandwidth(Target("cuda", "sm_90"), 1)
+
+
+def test_every_thread_has_its_own_share() -> None:
+    seen: list[int] = []
+    assert best_seconds(seen.append, 3, repeats=2) > 0
+    assert sorted(seen) == [0, 0, 1, 1, 2, 2]
+
+
+def test_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["explain", "mlp", "--threads", "1", "--repeats", "2"]
+    assert main([*line, "--json", "-"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert len(data["rows"]) == 4  # three operators and the rest
+    assert {row["bound"] for row in data["rows"] if row["layers"] != "(rest)"} == {"memory"}
+    assert main(line) == 0
+    text = capsys.readouterr().out
+    assert "model only" in text and "most lost first" in text
