@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from autosched.graph.errors import GraphError
-from autosched.graph.ir import Array, Graph, Node, Result, Value
+from autosched.graph.ir import Array, Graph, Node, Result, Value, infer_node
 from autosched.graph.ops.base import Op, TensorType, check_size
 
 
@@ -81,11 +81,7 @@ class GraphBuilder:
         target = output or self.unique(label)
         layers = (label,) if origins is None else tuple(dict.fromkeys(origins))
         node = Node(label, op, tuple(inputs), target, layers)
-        try:
-            kind = op.infer([self.types[value] for value in inputs])
-        except GraphError as error:
-            raise GraphError(error.what, node.where, error.hint) from None
-        self._claim(target, kind)
+        self._claim(target, infer_node(node, [self.types[value] for value in inputs]))
         self._nodes.append(node)
         return target
 

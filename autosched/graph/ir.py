@@ -165,8 +165,7 @@ def _infer_types(graph: Graph) -> dict[str, TensorType]:
     _check_unique("node", [node.name for node in graph.nodes], where)
     for node in graph.nodes:
         operands = [_lookup(types, name, node.where) for name in node.inputs]
-        _check_native(node, node.inputs, operands)
-        computed = _infer(node, operands)
+        computed = infer_node(node, operands)
         _define(types, node.output, computed, node.where)
         _check_native(node, (node.output,), (computed,))
     _check_unique("output", [result.name for result in graph.results], where)
@@ -175,7 +174,9 @@ def _infer_types(graph: Graph) -> dict[str, TensorType]:
     return types
 
 
-def _infer(node: Node, operands: Sequence[TensorType]) -> TensorType:
+def infer_node(node: Node, operands: Sequence[TensorType]) -> TensorType:
+    """Type of the output of ``node``.  Raises GraphError, which names the node."""
+    _check_native(node, node.inputs, operands)
     try:
         return node.op.infer(operands)
     except GraphError as error:
