@@ -34,12 +34,13 @@ class _Group:
 def regroup(owed: Permutation, before: Shape, after: Shape) -> Regrouping:
     """How to reshape a value from ``before`` to ``after`` that is ``transpose(stored, owed)``.
 
-    Groups of dimensions stay in the order in which their first dimension is stored.
+    Groups stay in the order in which their last dimensions are stored, so that what is contiguous
+    in memory remains so.
     """
 
-    def place(group: _Group) -> tuple[bool, int]:
-        wide = [owed[d] for d in group.before if before[d] > 1] or [owed[d] for d in group.before]
-        return not wide, min(wide, default=0)
+    def place(group: _Group) -> int:
+        wide = [owed[d] for d in group.before if before[d] > 1]
+        return wide[-1] if wide else len(owed)
 
     groups = sorted(_groups(before, after), key=place)
     order = tuple(owed[d] for group in groups for d in group.before)
