@@ -39,8 +39,8 @@ def regroup(owed: Permutation, before: Shape, after: Shape) -> Regrouping:
     """
 
     def place(group: _Group) -> int:
-        wide = [owed[d] for d in group.before if before[d] > 1]
-        return wide[-1] if wide else len(owed)
+        wide = [d for d in group.before if before[d] > 1] or group.before
+        return owed[wide[-1]] if wide else len(owed)
 
     groups = sorted(_groups(before, after), key=place)
     order = tuple(owed[d] for group in groups for d in group.before)
