@@ -17,13 +17,7 @@ def import_conv(site: Site) -> None:
     """Conv over one or more spatial dimensions."""
     spatial, kernel = _extents(site)
     strides, dilation = per_dimension(site, "strides"), per_dimension(site, "dilations")
-    mode = site.attributes.get("auto_pad", "NOTSET")
-    if mode in _SAME:
-        parts = zip(spatial, kernel, strides, dilation, strict=True)
-        totals = tuple(_same_total(*values) for values in parts)
-        padding = halves(totals, larger_last=mode == "SAME_UPPER")
-    else:
-        padding = explicit_padding(site)
+    padding = window_padding(site, spatial, kernel)
     site.emit(Conv(strides, padding, dilation, _groups(site)), site.inputs())
 
 
@@ -48,6 +42,17 @@ def import_conv_transpose(site: Site) -> None:
         padding = halves(totals, larger_last=mode == "SAME_UPPER")
     op = ConvTranspose(strides, padding, dilation, _groups(site), output_padding=extra)
     site.emit(op, site.inputs())
+
+
+def window_padding(site: Site, spatial: _Shape, kernel: _Shape) -> _Shape:
+    """All low sides, then all high sides: as given, or such that ceil(extent / stride) windows fit."""
+    mode = site.attributes.get("auto_pad", "NOTSET")
+    if mode not in _SAME:
+        return explicit_padding(site)
+    strides, dilation = per_dimension(site, "strides"), per_dimension(site, "dilations")
+    parts = zip(spatial, kernel, strides, dilation, strict=True)
+    totals = tuple(_same_total(*values) for values in parts)
+    return halves(totals, larger_last=mode == "SAME_UPPER")
 
 
 def per_dimension(site: Site, attribute: str) -> _Shape:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from autosched.graph.ops.base import Shape, normalize_axis
-from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
+from autosched.graph.ops.shape import Concat, Reshape, Transpose
 from autosched.onnx_import.site import Site, UnsupportedError
 
 
@@ -67,21 +67,3 @@ def import_concat(site: Site) -> None:
     """Concat."""
     axis = normalize_axis(site.attributes["axis"], site.rank(0))
     site.emit(Concat(axis), site.inputs())
-
-
-def import_pad(site: Site) -> None:
-    """Pad by a constant: amounts are attributes up to opset 10, inputs later."""
-    mode = site.attributes.get("mode", "constant")
-    if mode != "constant":
-        raise UnsupportedError(f"mode {mode!r}")
-    rank = site.rank(0)
-    pads = site.integers(1, "pads") or ()
-    axes = [normalize_axis(a, rank) for a in site.integers(3, "axes") or range(rank)]
-    if len(pads) != 2 * len(axes) or min(pads, default=0) < 0:
-        raise UnsupportedError(f"padding {pads}")
-    low, high = [0] * rank, [0] * rank
-    for position, axis in enumerate(axes):
-        low[axis], high[axis] = pads[position], pads[position + len(axes)]
-    array = site.constant(2)
-    value = float(site.attributes.get("value", 0.0)) if array is None else float(array.item())
-    site.emit(Pad(tuple(low), tuple(high), value), [site.input(0)])

@@ -104,6 +104,14 @@ class Site:
         name = self.builder.unique(f"{self.label}.{role}")
         return self.builder.constant(name, checked_constant(name, array))
 
+    def scalar(self, role: str, value: float, dtype: str) -> str:
+        """A constant without dimensions; returns its name."""
+        return self.add_constant(role, np.asarray(value).astype(dtype))
+
+    def wants(self, index: int) -> bool:
+        """Whether output ``index`` has a name."""
+        return index < len(self.node.output) and bool(self.node.output[index])
+
     def step(self, op: Op, inputs: Sequence[str]) -> str:
         """Add a node for a part of the ONNX node; returns its output."""
         name = self.builder.unique(f"{self.label}.{op.kind}")

@@ -64,7 +64,7 @@ from autosched.graph.ops.reduce import (
     lower_cumulative,
     lower_reduce,
 )
-from autosched.graph.ops.resample import Resample, Take, lower_resample, lower_take
+from autosched.graph.ops.resample import Resample, lower_resample
 from autosched.graph.ops.shape import (
     Concat,
     Copy,
@@ -106,7 +106,6 @@ LOWERINGS: Final[Mapping[type[Op], Lowering]] = {
     Reduce: lower_reduce,
     ArgReduce: lower_arg_reduce,
     Cumulative: lower_cumulative,
-    Take: lower_take,
     Resample: lower_resample,
     Reshape: lower_reshape,
     Transpose: lower_transpose,

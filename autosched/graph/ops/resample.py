@@ -1,4 +1,4 @@
-"""One dimension read through a table: resizing, and padding by elements of the data itself."""
+"""One dimension read through a table of positions and weights: resizing."""
 
 from __future__ import annotations
 
@@ -23,29 +23,10 @@ from sketch.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Take(Op):
-    """Element i along ``axis`` is element ``positions[i]`` of the data.
-
-    ``positions`` ``[m]``: integers from 0 on, below the extent of the dimension.
-    """
-
-    pattern: ClassVar[Pattern] = Pattern.INJECTIVE
-    roles: ClassVar[tuple[str, ...]] = ("data", "positions")
-
-    axis: int
-
-    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
-        expect_inputs(self, inputs, 2)
-        data, positions = inputs
-        expect_rank(self, positions, 1, "positions")
-        return _resized(data, self.axis, positions)
-
-
-@dataclass(frozen=True, slots=True)
 class Resample(Op):
     """Element i along ``axis`` is the sum over t of ``weights[i, t] * data[positions[i, t]]``.
 
-    ``positions`` ``[m, taps]``: integers from 0 on, below the extent; ``weights``: floats of the
+    ``positions`` ``[m, taps]``: integers, clamped into the dimension; ``weights``: floats of the
     same shape.
     """
 
@@ -61,20 +42,11 @@ class Resample(Op):
         expect_float(weights, "weights")
         expect_rank(self, positions, 2, "positions")
         expect_shape(weights, positions.shape, "weights")
-        return _resized(data, self.axis, positions)
-
-
-def _resized(data: TensorType, axis: int, positions: TensorType) -> TensorType:
-    if not is_integer(positions.dtype):
-        raise GraphError(f"positions must be integers, got {positions}")
-    dimension = normalize_axis(axis, len(data.shape))
-    shape = (*data.shape[:dimension], positions.shape[0], *data.shape[dimension + 1 :])
-    return TensorType(shape, data.dtype)
-
-
-def lower_take(op: Take, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
-    """One stage."""
-    return (resample.take(inputs[0], op.axis, inputs[1], name),)
+        if not is_integer(positions.dtype):
+            raise GraphError(f"positions must be integers, got {positions}")
+        dimension = normalize_axis(self.axis, len(data.shape))
+        shape = (*data.shape[:dimension], positions.shape[0], *data.shape[dimension + 1 :])
+        return TensorType(shape, data.dtype)
 
 
 def lower_resample(op: Resample, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:

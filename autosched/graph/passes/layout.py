@@ -99,7 +99,7 @@ class _Sweep:
         match node.op:
             case Reduce() | ArgReduce():
                 self._reduce(node, node.op, stored)
-            case op if (moved := on_permuted(op, owed)) is not None:
+            case op if self._keeps_rank(node) and (moved := on_permuted(op, owed)) is not None:
                 others = [self._plain(name) for name in node.inputs[1:]]
                 self._emit(node, [stored.value, *others], owed, moved)
             case Reshape(shape):
@@ -227,6 +227,9 @@ class _Sweep:
         value = self._builder.copy(node, inputs, op)
         rank = self._rank(node.output)
         self._stored[node.output] = Stored(value, tuple(range(rank)) if owed is None else owed)
+
+    def _keeps_rank(self, node: Node) -> bool:
+        return self._rank(node.inputs[0]) == self._rank(node.output)
 
     def _rank(self, name: str) -> int:
         return len(self._graph.types[name].shape)

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from autosched.graph.ops.base import Op
+from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.movement import Expand, Slice
 from autosched.graph.ops.norm import LocalResponseNorm, Normalize
 from autosched.graph.ops.reduce import Cumulative
-from autosched.graph.ops.resample import Resample, Take
+from autosched.graph.ops.resample import Resample
 from autosched.graph.ops.shape import Pad
 from autosched.graph.ops.softmax import Hardmax, Softmax
 
@@ -19,10 +20,11 @@ from autosched.graph.ops.softmax import Hardmax, Softmax
 def on_permuted(op: Op, owed: Sequence[int]) -> Op | None:
     """What to apply to ``stored``, to get what ``op`` makes of ``transpose(stored, owed)``.
 
-    The result owes the same transposition.  None if there is no such operator.
+    The result, which must have as many dimensions, owes the same transposition.  None if there is
+    no such operator.
     """
     match op:
-        case Softmax() | Hardmax() | Cumulative() | LocalResponseNorm() | Take() | Resample():
+        case Softmax() | Hardmax() | Cumulative() | LocalResponseNorm() | Gather() | Resample():
             return replace(op, axis=owed[op.axis])
         case Normalize(axes):
             return replace(op, axes=tuple(sorted(owed[axis] for axis in axes)))
