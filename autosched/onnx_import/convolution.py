@@ -45,7 +45,7 @@ def import_conv_transpose(site: Site) -> None:
 
 
 def window_padding(site: Site, spatial: _Shape, kernel: _Shape) -> _Shape:
-    """All low sides, then all high sides: as given, or such that ceil(extent / stride) windows fit."""
+    """All low sides, then all high sides: as given, or for ceil(extent / stride) windows."""
     mode = site.attributes.get("auto_pad", "NOTSET")
     if mode not in _SAME:
         return explicit_padding(site)

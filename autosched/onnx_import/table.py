@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-<<<<<<< HEAD
 from autosched.onnx_import.activation import IMPORT_ACTIVATION
 from autosched.onnx_import.convolution import IMPORT_CONVOLUTION
 from autosched.onnx_import.einsum import import_einsum

@@ -10,13 +10,15 @@ from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.activation import Activation
 from autosched.graph.ops.base import Op
 from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.elementwise import Binary, Unary, Where
 from autosched.graph.ops.gather import Gather, GatherElements
-from autosched.graph.ops.matmul import Dense
+from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.movement import Expand, Slice, Triangle
-from autosched.graph.ops.norm import BatchNorm
+from autosched.graph.ops.norm import BatchNorm, LocalResponseNorm, Normalize
 from autosched.graph.ops.pooling import GlobalPool, Pool
-from autosched.graph.ops.reduce import Reduce
+from autosched.graph.ops.reduce import Cumulative, Reduce
+from autosched.graph.ops.resample import Resample
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 from autosched.graph.ops.softmax import Softmax
 from tests.extractions import run_kernels
@@ -210,7 +212,68 @@ def _channels(g: _Generator) -> None:
             g.add(Concat(1), high, low)
 
 
+def _statistics(g: _Generator) -> None:
+    """What reads a row, or all elements of some dimensions, for each of its results."""
+    data = g.pick()
+    rank = len(g.shape(data))
+    if rank == 0:
+        return
+    axis = int(g.rng.integers(rank))
+    count = int(g.rng.integers(1, rank + 1))
+    axes = tuple(sorted(int(a) for a in g.rng.choice(rank, count, replace=False)))
+    keepdims = count == rank or bool(g.rng.random() < 0.5)
+    match int(g.rng.integers(6)):
+        case 0:
+            g.add(Normalize(axes, 0.5, bool(g.rng.random() < 0.7)), data)
+        case 1:
+            g.add(LocalResponseNorm(int(g.rng.integers(1, 4)), 0.5, axis=axis), data)
+        case 2:
+            scan = ("sum", "prod")[g.rng.integers(2)]
+            g.add(Cumulative(scan, axis, keepdims, bool(g.rng.random() < 0.5)), data)
+        case 3:
+            g.add(Softmax(axis, log=True), data)
+        case 4:
+            function = ("l1", "l2", "sum_square", "log_sum_exp", "prod")[g.rng.integers(5)]
+            g.add(Reduce(function, axes, keepdims), data)
+        case _:
+            shape = (int(g.rng.integers(1, 6)), int(g.rng.integers(1, 3)))
+            positions = g.rng.integers(0, g.shape(data)[axis], shape)
+            name = g.builder.constant(g.builder.unique("positions"), positions)
+            g.add(Resample(axis), data, name, g.weight(*shape))
+
+
+def _product(g: _Generator) -> None:
+    """Rows of a value times rows of the same value, both in a random order of dimensions."""
+    data = g.pick()
+    rank = len(g.shape(data))
+    if rank < 2:
+        return
+    order = tuple(int(a) for a in g.rng.permutation(rank))
+    lhs = g.builder.add(Transpose(order), [data])
+    rhs = g.builder.add(Transpose((*order[:-2], order[-1], order[-2])), [data])
+    product = g.builder.add(MatMul(), [lhs, rhs])
+    back = tuple(int(a) for a in g.rng.permutation(rank))
+    g.add(Transpose(back), product)
+    if g.rng.random() < 0.5:
+        letters = "abcdefgh"[:rank]
+        other = g.builder.add(Unary("tanh"), [data])
+        g.add(Einsum((letters, letters), letters[-2::-1]), data, other)
+
+
+def _pool_any_rank(g: _Generator) -> None:
+    data = g.pick()
+    spatial = g.shape(data)[2:]
+    if spatial:
+        window = tuple(int(g.rng.integers(1, min(extent, 2) + 1)) for extent in spatial)
+        mode = ("max", "avg", "sum")[g.rng.integers(3)]
+        g.add(Pool(mode, window, (1,) * len(spatial), ceil_mode=True), data)
+
+
 _MAKERS = (
+    _statistics,
+    _statistics,
+    _product,
+    _pool_any_rank,
     _conv,
     _conv,
     _norm,

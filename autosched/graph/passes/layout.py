@@ -81,6 +81,8 @@ class _Sweep:
                 self._channels_last(node, [])
             case BatchNorm(layout="NCHW") if self._rank(node.inputs[0]) >= 3:
                 self._channels_last(node, [self._plain(name) for name in node.inputs[1:]])
+            case BatchNorm():
+                self._emit(node, [self._plain(name) for name in node.inputs])
             case Concat():
                 self._several(node)
             case Transpose(permutation):
