@@ -43,6 +43,7 @@ for _name in COMPANIONS:
 if TYPE_CHECKING:
     from autosched import onnx_backend, workloads, zoo
     from autosched.api import Target, compile, from_onnx, from_torch, load, tune
+    from autosched.records.log import RecordLog
     from autosched.runtime.module import Module
     from autosched.task import Task
     from autosched.workloads import workload
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "autosched.api": ("Target", "compile", "from_onnx", "from_torch", "load", "tune"),
+    "autosched.records.log": ("RecordLog",),
     "autosched.runtime.module": ("Module",),
     "autosched.task": ("Task",),
     "autosched.workloads": ("workload",),
@@ -114,8 +116,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __version__ = "0.1.0"
 __all__ = [
-    "AutoschedError", "ComputeDAG", "Module", "Target", "Task", "abs", "acos", "acosh", "all_of",
-    "any_of", "argmax", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not",
+    "AutoschedError", "ComputeDAG", "Module", "RecordLog", "Target", "Task", "abs", "acos", "acosh",
+    "all_of", "any_of", "argmax", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not",
     "bitwise_or", "bitwise_xor", "cast", "ceil", "compile", "compute", "cos", "cosh", "equal",
     "erf", "exp", "expm1", "floor", "fmod", "from_onnx", "from_torch", "isinf", "isnan",
     "left_shift", "load", "log", "log1p", "max", "maximum", "min", "minimum", "onnx_backend",

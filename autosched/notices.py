@@ -13,4 +13,4 @@ class AutoschedWarning(UserWarning):
 def notify(lines: Iterable[str]) -> None:
     """Warn once for each line; the command line prints them as they are."""
     for line in lines:
-        warnings.warn(line, AutoschedWarning, stacklevel=3)
+        warnings.warn(line, AutoschedWarning, stacklevel=4)

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autosched.cli.command import Command, Parser, add_command, positive_int, say
+from autosched.cli.command import (
+    Command,
+    Parser,
+    add_command,
+    add_json,
+    open_network,
+    positive_int,
+    say,
+    write_json,
+)
 from autosched.notices import notify
 
 if TYPE_CHECKING:
@@ -18,7 +28,8 @@ _EXAMPLES = """\
   autosched records stats resnet-18.jsonl                  trials, failures, best time per task
   autosched records best resnet-18.jsonl                   the best schedule of each task
   autosched records merge a.jsonl b.jsonl -o all.jsonl     several logs into one
-  autosched records prune resnet-18.jsonl --keep 8         only the 8 best of each task
+  autosched records prune resnet-18.jsonl --top 8          only the 8 best of each task
+  autosched records prune in.jsonl -o out.jsonl --top 1 --model resnet-18     and what replays
   autosched records distill out/*.jsonl -o logs            small logs to keep: the best of each task
   autosched records csv resnet-18.jsonl -o trials.csv      all trials as a table
 """
@@ -36,10 +47,17 @@ def _log_argument(parser: Parser) -> None:
     parser.add_argument("logs", metavar="LOG", nargs="+", help="one or more logs")
 
 
+def _stats_arguments(parser: Parser) -> None:
+    _log_argument(parser)
+    add_json(parser)
+
+
 def _stats(args: argparse.Namespace) -> None:
     from autosched.records.stats import stats
     from autosched.runtime.table import render_table
 
+    found = stats(_read(args.logs).records)
+    write_json(args.json, [item.to_json() for item in found])
     rows = [
         (
             item.task,
@@ -49,7 +67,7 @@ def _stats(args: argparse.Namespace) -> None:
             item.variant,
             ", ".join(f"{cause} x{count}" for cause, count in item.failures.items()),
         )
-        for item in stats(_read(args.logs).records)
+        for item in found
     ]
     header = ("task", "target/threads", "trials", "best us", "variant", "failures")
     say(args, render_table(header, rows, left=(0, 1, 4, 5)))
@@ -85,16 +103,38 @@ def _merge(args: argparse.Namespace) -> None:
 
 def _prune_arguments(parser: Parser) -> None:
     parser.add_argument("log", metavar="LOG")
-    parser.add_argument("--keep", type=positive_int, default=16, metavar="N",
-                        help="candidates a task and target (default: %(default)s)")  # fmt: skip
+    parser.add_argument(
+        "--top", "--keep", dest="keep", type=positive_int, default=16, metavar="N",
+        help="candidates a task, target and cache state (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--model", metavar="MODEL",
+        help="a network of the zoo or an .onnx file: only keep what replays in its operators",
+    )  # fmt: skip
     parser.add_argument("-o", "--output", metavar="FILE", help="default: LOG itself")
 
 
 def _prune(args: argparse.Namespace) -> None:
-    from autosched.records.merge import merge
+    from autosched.records.log import RecordSet
+    from autosched.records.merge import prune, replace_log, unique
 
-    output = args.output or args.log
-    _report_written(args, merge([args.log], output, keep=args.keep), output)
+    output, found = args.output or args.log, _read([args.log])
+    records = unique(found.records)
+    if args.model is not None:
+        records = _replayable(records, args.model)
+    records = prune(records, args.keep)
+    replace_log(records, output)
+    _report_written(args, RecordSet(records), output)
+
+
+def _replayable(records: Sequence[Record], model: str) -> tuple[Record, ...]:
+    from autosched.compilation import extract_checked, network_tasks
+    from autosched.search.replayable import replayable
+
+    extraction = extract_checked(open_network(model))
+    kept, lines = replayable(records, lambda target: network_tasks(extraction, target))
+    notify(lines)
+    return kept
 
 
 def _distill_arguments(parser: Parser) -> None:
@@ -123,14 +163,18 @@ def _csv_arguments(parser: Parser) -> None:
 
 
 def _csv(args: argparse.Namespace) -> None:
-    from autosched.records.rows import write_csv
+    from autosched.records.rows import print_csv
 
-    write_csv(_read(args.logs).records, args.output or "/dev/stdout")
+    found = _read(args.logs)
+    if args.output is None:
+        print_csv(found.records, sys.stdout)
+    else:
+        found.to_csv(args.output)
 
 
 _ACTIONS = (
     Command("stats", "trials, failures by cause and best time of each task",
-            "One row a task and target.", _EXAMPLES, _log_argument, _stats),
+            "One row a task and target.", _EXAMPLES, _stats_arguments, _stats),
     Command("best", "the best schedule of each task",
             "Time, variant and decisions of the fastest candidate of each task and target.",
             _EXAMPLES, _log_argument, _best),
@@ -138,7 +182,8 @@ _ACTIONS = (
             "Writes the records of all logs to one file, which may be one of them.",
             _EXAMPLES, _merge_arguments, _merge),
     Command("prune", "keep only the best candidates of each task",
-            "Replaces a log by its fastest candidates.", _EXAMPLES, _prune_arguments, _prune),
+            "Replaces a log by its fastest candidates: --top 1 makes logs of some kilobytes that\n"
+            "compile to the same networks.", _EXAMPLES, _prune_arguments, _prune),
     Command("distill", "keep only the best candidate of each task, log by log",
             "Writes small logs that compile to the same networks.  Tuning with --skip-tuned\n"
             "goes on from them: only tasks that are new get trials.",

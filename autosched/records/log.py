@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from autosched.records.errors import RecordError
 from autosched.records.record import NewerSchemaError, Record, from_json, to_json
@@ -34,6 +34,18 @@ class RecordSet:
 
     records: tuple[Record, ...]
     warnings: tuple[str, ...] = ()
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame (needs pandas): one row a record, one column a field or decision."""
+        from autosched.records.frame import to_frame
+
+        return to_frame(self.records)
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write the same table as CSV; raises RecordError when the file cannot be written."""
+        from autosched.records.rows import write_csv
+
+        write_csv(self.records, path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,16 @@ def merge(
     records = unique(merged.records)
     if keep is not None:
         records = prune(records, keep)
+    replace_log(records, out)
+    return RecordSet(records, merged.warnings)
+
+
+def replace_log(records: Iterable[Record], out: str | os.PathLike[str]) -> None:
+    """Write records to a log that is replaced as a whole; on an error it stays as it was.
+
+    Raises:
+        RecordError: the file cannot be written.
+    """
     target = Path(out)
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
@@ -93,4 +103,3 @@ def merge(
         raise RecordError(f"the log cannot be written: {error.strerror}", str(target)) from error
     finally:
         partial.unlink(missing_ok=True)
-    return RecordSet(records, merged.warnings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from autosched.measure.result import Timing
 from autosched.records.errors import RecordError
@@ -39,13 +39,18 @@ def row_of(record: Record) -> dict[str, Any]:
 
 
 def write_csv(records: Iterable[Record], path: str | os.PathLike[str]) -> None:
+    """Write a table to a file, see ``print_csv``; raises RecordError when that fails."""
+    try:
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            print_csv(records, file)
+    except OSError as error:
+        raise RecordError(f"the table cannot be written: {error.strerror}", str(path)) from error
+
+
+def print_csv(records: Iterable[Record], stream: TextIO) -> None:
     """Write a table with a header; decisions that a record does not have stay empty."""
     rows = [row_of(record) for record in records]
     header = list(dict.fromkeys([*COLUMNS, *(name for row in rows for name in row)]))
-    try:
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, header, restval="")
-            writer.writeheader()
-            writer.writerows(rows)
-    except OSError as error:
-        raise RecordError(f"the table cannot be written: {error.strerror}", str(path)) from error
+    writer = csv.DictWriter(stream, header, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from autosched.measure.result import Failure
 from autosched.records.best import rank
@@ -31,6 +32,12 @@ class TaskStats:
     failures: dict[str, int]
     best_s: float | None
     variant: str
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as JSON values; of the target, its instruction set and threads."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        values.pop("target")
+        return values | {"arch": self.target.arch, "threads": self.target.threads}
 
 
 def stats(records: Iterable[Record]) -> tuple[TaskStats, ...]:

@@ -123,6 +123,9 @@ def test_an_interrupted_tuning_exits_with_130(
 
 
 def test_stats_and_best(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["records", "stats", str(log), "--json", "-"]) == 0
+    first = json.loads(capsys.readouterr().out)[0]
+    assert first["best_s"] == 1e-3 and first["threads"] == 2 and first["arch"] == "znver5"
     assert main(["records", "stats", str(log)]) == 0
     text = capsys.readouterr().out
     assert "1000.0" in text and "run: SIGSEGV x1" in text
@@ -148,10 +151,12 @@ def test_distil(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert f"{out / log.name}: 2 records" in capsys.readouterr().out
 
 
-def test_csv(log: Path, tmp_path: Path) -> None:
+def test_csv(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "trials.csv"
     assert main(["records", "csv", str(log), "-o", str(out)]) == 0
     assert len(out.read_text().splitlines()) == 5
+    assert main(["records", "csv", str(log)]) == 0
+    assert capsys.readouterr().out == out.read_text()
     assert main(["records", "csv", str(tmp_path / "none.jsonl")]) == 1
 
 

@@ -123,3 +123,30 @@ def test_records_that_do_not_replay_are_reported(
     assert main([*line.split(), "--quiet"]) == 0
     captured = capsys.readouterr()
     assert captured.out == "" and captured.err == ""
+
+
+def test_pruning_keeps_the_best_that_replays(
+    tmp_path: Path, records: list[Record], capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = replace(records[0], steps=({"kind": "unheard-of"},), result=Timing((1e-9,)))
+    slower = replace(records[1], result=Timing((5.0,)), decisions={"none": 1})
+    foreign = replace(records[1], task="0" * 16)
+    log = write_log(tmp_path / "log.jsonl", [broken, *records, slower, foreign] * 3)
+    out = tmp_path / "out.jsonl"
+    line = f"records prune {log} -o {out} --top 1"
+    assert main(line.split()) == 0
+    assert len(RecordLog(out).read().records) == 4  # the broken one is the fastest of its task
+    assert "4 records, " in capsys.readouterr().out
+    assert main([*line.split(), "--model", "mlp"]) == 0
+    assert RecordLog(out).read().records == tuple(records)
+    warnings = capsys.readouterr().err
+    assert "1 records of dense_bias_relu.1 do not replay" in warnings
+    assert "1 records are of tasks that the network does not have" in warnings
+    assert out.stat().st_size < 16_000
+    assert asd.compile(build("mlp"), threads=1, log=out).untuned == ()
+
+
+def test_a_log_as_a_data_frame(tmp_path: Path, records: list[Record]) -> None:
+    frame = asd.RecordLog(write_log(tmp_path / "log.jsonl", records)).read().to_pandas()
+    assert list(frame["task"]) == [record.task for record in records]
+    assert list(frame["best_s"]) == [1e-3] * 3
