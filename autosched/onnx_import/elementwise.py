@@ -21,7 +21,7 @@ from autosched.graph.ops.elementwise import (
     Where,
 )
 from autosched.onnx_import.site import Site, UnsupportedError
-from sketch.dtypes import SUPPORTED, is_float
+from sketch.dtypes import SUPPORTED, is_float, numpy_dtype
 
 UNARY_OPERATORS: Final[dict[str, UnaryFunction]] = {
     "Relu": "relu",
@@ -37,6 +37,21 @@ UNARY_OPERATORS: Final[dict[str, UnaryFunction]] = {
     "Ceil": "ceil",
     "Not": "not",
     "Reciprocal": "reciprocal",
+    "Sign": "sign",
+    "Round": "round",
+    "Sin": "sin",
+    "Cos": "cos",
+    "Tan": "tan",
+    "Asin": "asin",
+    "Acos": "acos",
+    "Atan": "atan",
+    "Sinh": "sinh",
+    "Cosh": "cosh",
+    "Asinh": "asinh",
+    "Acosh": "acosh",
+    "Atanh": "atanh",
+    "IsNaN": "is_nan",
+    "BitwiseNot": "bit_not",
 }
 BINARY_OPERATORS: Final[dict[str, BinaryFunction]] = {
     "Add": "add",
@@ -53,6 +68,9 @@ BINARY_OPERATORS: Final[dict[str, BinaryFunction]] = {
     "Greater": "gt",
     "GreaterOrEqual": "ge",
     "PRelu": "prelu",
+    "BitwiseAnd": "bit_and",
+    "BitwiseOr": "bit_or",
+    "BitwiseXor": "bit_xor",
 }
 
 
@@ -79,10 +97,37 @@ def _chained(site: Site, function: BinaryFunction, operands: list[str]) -> str:
     return total
 
 
+def import_mod(site: Site) -> None:
+    """Mod: the sign of the divisor, or with ``fmod`` that of the dividend."""
+    truncated = bool(site.attributes.get("fmod", 0))
+    site.emit(Binary("trunc_mod" if truncated else "mod"), site.inputs())
+
+
+def import_bit_shift(site: Site) -> None:
+    """BitShift."""
+    left = site.attributes["direction"] == "LEFT"
+    site.emit(Binary("shift_left" if left else "shift_right"), site.inputs())
+
+
+def import_is_inf(site: Site) -> None:
+    """IsInf, of both signs or of one."""
+    positive = bool(site.attributes.get("detect_positive", 1))
+    negative = bool(site.attributes.get("detect_negative", 1))
+    data = site.input(0)
+    if positive and negative:
+        site.emit(Unary("is_inf"), [data])
+        return
+    if not positive and not negative:
+        site.builder.constant(site.node.output[0], np.zeros(site.type(0).shape, np.bool_))
+        return
+    limit = np.full(1, np.inf if positive else -np.inf).astype(numpy_dtype(site.type(0).dtype))
+    site.emit(Binary("eq"), [data, site.add_constant("limit", limit)])
+
+
 def import_mean(site: Site) -> None:
     """Mean of any number of operands."""
     total = _chained(site, "add", site.inputs())
-    count = np.full(1, site.arity, site.type(0).dtype)
+    count = np.full(1, site.arity).astype(numpy_dtype(site.type(0).dtype))
     site.emit(Binary("div"), [total, site.add_constant("count", count)])
 
 
@@ -94,8 +139,9 @@ def import_where(site: Site) -> None:
 def import_identity(site: Site) -> None:
     """Identity, and Dropout at inference, whose mask is true everywhere."""
     dropout = site.node.op_type == "Dropout"
-    training = site.constant(2) if dropout else None
-    if training is not None and bool(training.item()):
+    training, ratio = (site.constant(2), site.constant(1)) if dropout else (None, None)
+    kept_whole = ratio is not None and float(ratio.item()) == 0
+    if training is not None and bool(training.item()) and not kept_whole:
         raise UnsupportedError("training mode")
     site.emit(Identity(), [site.input(0)])
     if dropout and len(site.node.output) > 1 and site.node.output[1]:
@@ -188,12 +234,15 @@ def _emit_power(site: Site, exponent: NDArray[Any], data: str) -> bool:
 IMPORT_ELEMENTWISE: Final[dict[str, Callable[[Site], None]]] = {
     **{name: partial(_import_unary, function) for name, function in UNARY_OPERATORS.items()},
     **{name: partial(_import_binary, function) for name, function in BINARY_OPERATORS.items()},
+    "BitShift": import_bit_shift,
     "Cast": import_cast,
     "CastLike": import_cast_like,
     "Clip": import_clip,
     "Dropout": import_identity,
     "Identity": import_identity,
+    "IsInf": import_is_inf,
     "Mean": import_mean,
+    "Mod": import_mod,
     "Pow": import_pow,
     "Sum": partial(_import_binary, "add"),
     "Where": import_where,

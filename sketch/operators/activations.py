@@ -32,7 +32,7 @@ def prelu(x: Expr, slope: Expr) -> Expr:
 
 def elu(x: Expr, alpha: float) -> Expr:
     """``x`` where positive, else ``alpha * (exp(x) - 1)``."""
-    return select(x > 0, x, (unary("exp", x) - 1) * alpha)
+    return select(x > 0, x, unary("expm1", x) * alpha)
 
 
 def selu(x: Expr, alpha: float = SELU_ALPHA, gamma: float = SELU_GAMMA) -> Expr:
@@ -42,7 +42,7 @@ def selu(x: Expr, alpha: float = SELU_ALPHA, gamma: float = SELU_GAMMA) -> Expr:
 
 def celu(x: Expr, alpha: float) -> Expr:
     """``x`` where positive, else ``alpha * (exp(x / alpha) - 1)``."""
-    return select(x > 0, x, (unary("exp", x * (1 / alpha)) - 1) * alpha)
+    return select(x > 0, x, unary("expm1", x * (1 / alpha)) * alpha)
 
 
 def gelu(x: Expr) -> Expr:
@@ -68,7 +68,7 @@ def hard_swish(x: Expr) -> Expr:
 
 def softplus(x: Expr) -> Expr:
     """``log(1 + exp(x))``."""
-    return maximum(x, 0) + unary("log", unary("exp", -unary("abs", x)) + 1)
+    return maximum(x, 0) + unary("log1p", unary("exp", -unary("abs", x)))
 
 
 def softsign(x: Expr) -> Expr:

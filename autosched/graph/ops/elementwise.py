@@ -15,27 +15,41 @@ from autosched.graph.ops.base import (
     broadcast_shape,
     expect_inputs,
 )
+from sketch.dtypes import is_float
 from sketch.errors import ExpressionError
 from sketch.expr import Expr, Var, as_expr, binary, cast, maximum, minimum, select, unary
 from sketch.operators import activations, broadcast, elementwise
 from sketch.tensor import Tensor
 
 UnaryFunction = Literal[
-    "relu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "erf", "abs", "neg", "floor", "ceil",
-    "reciprocal", "not",
+    "relu", "sigmoid", "exp", "log", "sqrt", "rsqrt", "erf", "abs", "neg", "sign", "reciprocal",
+    "floor", "ceil", "round", "sin", "cos", "tan", "asin", "acos", "atan",
+    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "is_nan", "is_inf", "not", "bit_not",
 ]  # fmt: skip
 BinaryFunction = Literal[
-    "add", "sub", "mul", "div", "max", "min", "pow", "and", "or", "eq", "ne", "lt", "le", "gt",
-    "ge", "prelu",
+    "add", "sub", "mul", "div", "mod", "trunc_mod", "max", "min", "pow", "prelu",
+    "and", "or", "eq", "ne", "lt", "le", "gt", "ge",
+    "bit_and", "bit_or", "bit_xor", "shift_left", "shift_right",
 ]  # fmt: skip
-COMMUTATIVE: Final = ("add", "mul", "max", "min", "and", "or", "eq", "ne")
+COMMUTATIVE: Final = (
+    "add", "mul", "max", "min", "and", "or", "eq", "ne", "bit_and", "bit_or", "bit_xor",
+)  # fmt: skip
+
+
+def _divide(lhs: Expr, rhs: Expr) -> Expr:
+    """``lhs / rhs``; the quotient of integers is truncated."""
+    return lhs / rhs if is_float(lhs.dtype) else binary("trunc_div", lhs, rhs)
+
 
 # Functions that no scalar operator is called after.
 _UNARY: Final[Mapping[str, Callable[[Expr], Any]]] = {
     "relu": activations.relu,
     "reciprocal": lambda x: 1 / x,
 }
-_BINARY: Final[Mapping[str, Callable[[Expr, Expr], Any]]] = {"prelu": activations.prelu}
+_BINARY: Final[Mapping[str, Callable[[Expr, Expr], Any]]] = {
+    "div": _divide,
+    "prelu": activations.prelu,
+}
 
 
 class Elementwise(Op):

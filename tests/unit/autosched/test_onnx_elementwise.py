@@ -91,8 +91,58 @@ def test_powers_of_constant_exponents(exponent: float) -> None:
     assert ("pow" in kinds) == (exponent == -1)
 
 
-def test_not() -> None:
-    compare(node_model("Not", {}, {"x": FLAGS}, {}), {"x": FLAGS}, compiled=True)
+UNARY: list[tuple[str, np.ndarray]] = [
+    *((name, X) for name in ("Sin", "Cos", "Tan", "Atan", "Sinh", "Cosh", "Asinh", "Sign")),
+    *((name, np.tanh(X)) for name in ("Asin", "Acos", "Atanh")),
+    ("Acosh", np.abs(X) + np.float32(1)),
+    ("Round", np.array([-2.5, -0.5, 0.5, 1.5, 2.4], np.float32)),
+    ("Sin", X.astype(np.float64)),
+    ("Exp", X.astype(np.float16)),
+    ("Sign", INTEGERS),
+    ("Not", FLAGS),
+    ("BitwiseNot", INTEGERS.astype(np.int16)),
+    ("Abs", INTEGERS.astype(np.int8)),
+    ("IsNaN", np.array([1, np.nan, -np.inf], np.float32)),
+]
+
+
+@pytest.mark.parametrize(("operator", "x"), UNARY, ids=lambda v: v if type(v) is str else "")
+def test_functions(operator: str, x: np.ndarray) -> None:
+    half = x.dtype == np.float16
+    model = node_model(operator, {}, {"x": x}, {})
+    compare(model, {"x": x}, compiled=operator in ("Not", "Round"), rtol=2e-3 if half else 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("signs", [(1, 1), (1, 0), (0, 1), (0, 0)])
+def test_infinities(signs: tuple[int, int], dtype: str) -> None:
+    x = np.array([1, np.nan, -np.inf, np.inf], dtype)
+    attributes = dict(zip(("detect_positive", "detect_negative"), signs, strict=True))
+    compare(node_model("IsInf", attributes, {"x": x}, {}), {"x": x})
+
+
+INTEGER_CASES: list[tuple[str, dict[str, Any], np.ndarray, np.ndarray]] = [
+    ("Div", {}, INTEGERS, np.array([[2], [-3], [4]])),
+    ("Mod", {}, INTEGERS, np.array([[2], [-3], [4]])),
+    ("Mod", {"fmod": 1}, INTEGERS, np.array([[2], [-3], [4]])),
+    ("Mod", {"fmod": 1}, X, np.array([1.5, -2, 3, 1, 1], np.float32)),
+    ("Pow", {}, INTEGERS, np.array([[3], [2], [0]])),
+    ("Pow", {}, np.abs(INTEGERS), np.array([[0.5], [2.5], [1]], np.float32)),
+    ("BitwiseAnd", {}, INTEGERS, INTEGERS[:1]),
+    ("BitwiseOr", {}, INTEGERS, INTEGERS[:1]),
+    ("BitwiseXor", {}, INTEGERS, INTEGERS[:1]),
+    ("BitShift", {"direction": "LEFT"}, np.arange(8, dtype=np.uint8), np.array([3], np.uint8)),
+    ("BitShift", {"direction": "RIGHT"}, np.arange(8, dtype=np.uint8), np.array([1], np.uint8)),
+]
+
+
+@pytest.mark.parametrize(("operator", "attributes", "lhs", "rhs"), INTEGER_CASES)
+def test_arithmetic_of_integers(
+    operator: str, attributes: dict[str, Any], lhs: np.ndarray, rhs: np.ndarray
+) -> None:
+    inputs = {"x": lhs, "y": rhs}
+    model = node_model(operator, attributes, inputs, {}, outputs=("z",))
+    compare(model, inputs, compiled=operator in ("Div", "Mod"))
 
 
 @pytest.mark.parametrize("order", [["x", "a", "b"], ["x", "", "b"], ["x", "a"], ["x"]])
@@ -115,8 +165,10 @@ def test_clip_of_integers_and_with_one_computed_bound() -> None:
 
 
 def test_casts() -> None:
-    for to, x in ((6, X), (7, X), (9, X), (1, INTEGERS), (1, FLAGS), (7, FLAGS)):
-        compare(node_model("Cast", {"to": to}, {"x": x}, {}), {"x": x})
+    halves = X.astype(np.float16)
+    for to in (1, 3, 5, 6, 7, 9, 10, 11):
+        for x in (X, halves, INTEGERS, INTEGERS.astype(np.int8), FLAGS):
+            compare(node_model("Cast", {"to": to}, {"x": x}, {}), {"x": x})
     inputs = {"x": X, "like": INTEGERS}
     compare(node_model("CastLike", {}, inputs, {}), inputs, compiled=True)
 
@@ -124,6 +176,8 @@ def test_casts() -> None:
 def test_dropout_keeps_everything_at_inference() -> None:
     model = node_model("Dropout", {}, {"x": X}, {}, outputs=("y", "mask"))
     compare(model, {"x": X})
-    training = {"ratio": np.float32(0.5), "training": np.array(True)}
+    training = {"ratio": np.float32(0), "training": np.array(True)}
+    compare(node_model("Dropout", {}, {"x": X}, training), {"x": X})
+    training["ratio"] = np.float32(0.5)
     with pytest.raises(ModelImportError, match="draws new random numbers"):
         from_onnx(node_model("Dropout", {}, {"x": X}, training))
