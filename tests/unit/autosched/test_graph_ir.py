@@ -95,7 +95,7 @@ def test_kernels_take_no_unsupported_values(value: Value) -> None:
 
 def test_unsupported_constants_are_rejected() -> None:
     with pytest.raises(GraphError, match="constant c has type"):
-        Graph("bad", (X,), (Result("x", "x"),), (), {"c": np.zeros(3)})
+        Graph("bad", (X,), (Result("x", "x"),), (), {"c": np.zeros(3, np.uint16)})
 
 
 def test_builder_makes_names_unique_and_reports_the_node() -> None:
