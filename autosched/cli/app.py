@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import Any, Final
 
 import autosched
@@ -87,6 +88,8 @@ def _plain_warnings(quiet: bool) -> Iterator[None]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code (wrong usage exits with 2 by itself)."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # names of layers may not fit a pipe's encoding
     args = make_parser().parse_args(argv)
     try:
         with _plain_warnings(args.quiet):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 from collections.abc import Sequence
 from typing import Final
 
@@ -64,7 +65,7 @@ def header_text(program: Program, name: str, version: str) -> str:
     target = program.target
     parts = [
         f"/* {_comment(program.name)}, compiled by autosched {version} for {target.arch}.\n"
-        f"   Needs a processor with: {_features(target.features)}.\n"
+        f"   Needs a processor with:\n   {_features(target.features)}.\n"
         f"   {_link_hint(target.threads)} */",
         f"#ifndef {upper}_H\n#define {upper}_H\n\n#include <stddef.h>\n#include <stdint.h>\n",
         f'#ifdef __cplusplus\nextern "C" {{\n#endif\n\n{_TENSOR_TYPE}\n',
@@ -148,13 +149,7 @@ def _parameters(prefix: str, specs: Sequence[TensorSpec]) -> list[str]:
 
 def _features(features: str) -> str:
     names = [part[1:] for part in features.split(",") if part.startswith("+")]
-    lines, line = [], ""
-    for name in names:
-        if len(line) + len(name) > 84:
-            lines.append(line)
-            line = ""
-        line += f"{name} "
-    return "\n   ".join([*lines, line.strip()]) if names else "nothing special"
+    return "\n   ".join(textwrap.wrap(" ".join(names), 90)) or "nothing special"
 
 
 def _link_hint(threads: int) -> str:

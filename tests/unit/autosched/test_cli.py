@@ -187,6 +187,16 @@ def test_json_goes_to_a_file_or_to_stdout(
         write_json(str(tmp_path), {})
 
 
+def test_output_fits_any_encoding(log: Path) -> None:
+    environment = dict(os.environ, PYTHONPATH=str(Path(__file__).parents[3]))
+    environment |= {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    record = make_record("\u00e9" * 16, 1e-3, 4)
+    RecordLog(log).append([record])
+    command = [sys.executable, "-m", "autosched", "records", "stats", str(log)]
+    done = subprocess.run(command, capture_output=True, check=True, env=environment)
+    assert b"?" * 16 in done.stdout and b"\x1b" not in done.stdout
+
+
 def test_python_m_autosched_and_a_closed_pipe() -> None:
     environment = dict(os.environ, PYTHONPATH=str(Path(__file__).parents[3]))
     command = [sys.executable, "-m", "autosched", "--version"]
