@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from codegen.cuda.device import Declare, DeviceFunction, walk_device
 from codegen.cuda.emit import emit_function
-from codegen.cuda.expressions import PRELUDE
-from codegen.cuda.kernel import CudaKernel, CudaSource
+from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
 from codegen.cuda.names import identifier
 from codegen.cuda.nvrtc import compile_source
 from codegen.cuda.passes.barriers import insert_barriers
@@ -14,6 +13,7 @@ from codegen.cuda.passes.inject_vthread import inject_vthread
 from codegen.cuda.passes.narrow_guards import narrow_guards
 from codegen.cuda.passes.relax_guards import relax_guards
 from codegen.cuda.passes.zero_fill import zero_fill
+from codegen.cuda.prelude import prelude_of
 from codegen.errors import CodegenError
 from codegen.kernel import argument_of
 from codegen.passes.simplify import simplify
@@ -44,15 +44,18 @@ def emit(nest: LoopNest, target: Target, symbol: str | None = None) -> CudaSourc
         CodegenError: the nest has no CUDA code, or exceeds a limit of the target.
     """
     label = symbol or f"k_{identifier(nest.name)}"
-    texts, launches = [PRELUDE], []
+    texts: list[str] = []
+    launches: list[Launch] = []
     for number, function in enumerate(device_functions(nest)):
         _check_limits(function, target, f"{label}_{number}")
         text, launch = emit_function(function, f"{label}_{number}")
         texts.append(text)
         launches.append(launch)
+    body = "\n".join(texts)
+    prelude = prelude_of(body)
     return CudaSource(
         name=nest.name,
-        text="\n".join(texts),
+        text=f"{prelude}\n{body}" if prelude else body,
         launches=tuple(launches),
         arguments=tuple(argument_of(buffer) for buffer in nest.arguments),
         workspaces=tuple(

@@ -13,9 +13,10 @@ from codegen.cuda.device import (
     points,
     walk_device,
 )
-from codegen.cuda.expressions import C_TYPES, Expressions
+from codegen.cuda.expressions import Expressions
 from codegen.cuda.kernel import Launch
 from codegen.cuda.names import Names
+from codegen.cuda.scalars import C_TYPES
 from codegen.passes.affine import flatten
 from codegen.passes.rewrite import accesses
 from sketch.expr import Var

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import numpy as np
-
 from codegen.cuda.names import Names
+from codegen.cuda.scalars import C_TYPES, call, convert, literal, power_function
 from codegen.errors import CodegenError
 from codegen.passes.affine import flatten
 from codegen.passes.simplify import affine_of
-from sketch.dtypes import is_float
-from sketch.expr import COMPARISON, Binary, Cast, Const, Expr, Select, Unary, Var
+from sketch.dtypes import is_integer
+from sketch.expr import BITWISE, COMPARISON, Binary, Cast, Const, Expr, Select, Unary, Var
 from sketch.loopnest import (
     UNBOUNDED,
     Affine,
@@ -24,33 +23,16 @@ from sketch.loopnest import (
     Predicate,
 )
 
-C_TYPES: Final[Mapping[str, str]] = {
-    "float32": "float", "int32": "int", "int64": "long long", "bool": "bool",
-}  # fmt: skip
 _INFIX: Final = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-    "eq": "==", "ne": "!=", "and": "&&", "or": "||",
+    "eq": "==", "ne": "!=", "and": "&&", "or": "||", "bit_and": "&", "bit_or": "|", "bit_xor": "^",
 }  # fmt: skip
 _BINARY_CALLS: Final = {
-    "floordiv": "floor_div", "mod": "floor_mod", "min": "nan_min", "max": "nan_max", "pow": "powf",
+    "floordiv": "floor_div", "mod": "floor_mod", "trunc_div": "trunc_div",
+    "trunc_mod": "trunc_mod", "min": "nan_min", "max": "nan_max", "shift_left": "shift_left",
+    "shift_right": "shift_right",
 }  # fmt: skip
-_UNARY_CALLS: Final = {
-    "exp": "expf", "log": "logf", "sqrt": "sqrtf", "rsqrt": "rsqrtf", "tanh": "tanhf",
-    "erf": "erff", "sigmoid": "sigmoid", "floor": "floorf", "ceil": "ceilf",
-}  # fmt: skip
-_PREFIX: Final = {"neg": "-", "not": "!"}
-_SPECIAL: Final = {"inf": "0x7f800000", "-inf": "0xff800000", "nan": "0x7fffffff"}
-
-# Minimum and maximum are NaN where an operand is; integer division rounds down.
-PRELUDE: Final = """\
-template <class T> __device__ inline T nan_max(T a, T b) { return a > b || a != a ? a : b; }
-template <class T> __device__ inline T nan_min(T a, T b) { return a < b || a != a ? a : b; }
-template <class T> __device__ inline T floor_div(T a, T b) {
-  return a / b - (a % b != 0 && (a < 0) != (b < 0));
-}
-template <class T> __device__ inline T floor_mod(T a, T b) { return a - floor_div(a, b) * b; }
-__device__ inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
-"""
+_WRAPPING: Final = ("add", "sub", "mul")
 
 
 class Expressions:
@@ -124,9 +106,9 @@ class Expressions:
                 parts = [self.expr(part, values) for part in (condition, then, otherwise)]
                 return f"({parts[0]} ? {parts[1]} : {parts[2]})"
             case Cast(operand, dtype):
-                return _cast(self.expr(operand, values), dtype)
-            case Unary(op, operand, dtype):
-                return _unary(op, self.expr(operand, values), dtype)
+                return convert(self.expr(operand, values), operand.dtype, dtype)
+            case Unary(op, operand, _):
+                return call(op, self.expr(operand, values), operand.dtype)
             case Binary():
                 return self._binary(node, values)
             case _:
@@ -137,39 +119,15 @@ class Expressions:
         if node.op in COMPARISON and lhs is not None and rhs is not None:
             return f"({self.affine(lhs)} {_INFIX[node.op]} {self.affine(rhs)})"
         left, right = self.expr(node.lhs, values), self.expr(node.rhs, values)
+        if node.op in _WRAPPING and is_integer(node.dtype) and node.dtype != "int64":
+            # C++ computes in int and leaves overflow undefined
+            total = f"((unsigned)({left}) {_INFIX[node.op]} (unsigned)({right}))"
+            return f"({C_TYPES[node.dtype]}){total}"
         if node.op in _INFIX:
-            return f"({left} {_INFIX[node.op]} {right})"
-        if node.op in _BINARY_CALLS and (node.op != "pow" or is_float(node.dtype)):
+            text = f"({left} {_INFIX[node.op]} {right})"
+            return f"({C_TYPES[node.dtype]}){text}" if node.op in BITWISE else text
+        if node.op == "pow":
+            return f"{power_function(node.dtype)}({left}, {right})"
+        if node.op in _BINARY_CALLS:
             return f"{_BINARY_CALLS[node.op]}({left}, {right})"
         raise CodegenError(f"{node.op} of {node.dtype} has no CUDA code")
-
-
-def _unary(op: str, operand: str, dtype: str) -> str:
-    if op in _PREFIX:
-        return f"({_PREFIX[op]}{operand})"
-    if op == "abs":
-        negated = f"({operand} < 0 ? -{operand} : {operand})"
-        return f"fabsf({operand})" if is_float(dtype) else negated
-    if op in _UNARY_CALLS:
-        return f"{_UNARY_CALLS[op]}({operand})"
-    raise CodegenError(f"{op} of {dtype} has no CUDA code")
-
-
-def _cast(operand: str, dtype: str) -> str:
-    return f"({operand} != 0)" if dtype == "bool" else f"({C_TYPES[dtype]})({operand})"
-
-
-def literal(value: float | int | bool, dtype: str) -> str:
-    """A constant of ``dtype``, with the very bits."""
-    if dtype == "bool":
-        return "true" if value else "false"
-    if is_float(dtype):
-        text = str(np.float32(value))
-        if text in _SPECIAL:
-            return f"__int_as_float({_SPECIAL[text]})"
-        return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
-    number, suffix = int(value), "" if dtype == "int32" else "LL"
-    smallest = -(2**31) if dtype == "int32" else -(2**63)
-    if number == smallest:
-        return f"({number + 1}{suffix} - 1)"
-    return f"{number}{suffix}" if number >= 0 else f"({number}{suffix})"

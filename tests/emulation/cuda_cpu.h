@@ -24,6 +24,12 @@ static inline float __int_as_float(unsigned bits) {
   return value;
 }
 
+static inline double __longlong_as_double(unsigned long long bits) {
+  double value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 extern "C" char __start_shared_memory[] __attribute__((weak, visibility("hidden")));
 extern "C" char __stop_shared_memory[] __attribute__((weak, visibility("hidden")));
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from autosched.graph.ops.activation import Activation
-from autosched.graph.ops.base import Op
+from autosched.graph.ops.base import Op, TensorType
 from autosched.graph.ops.conv import Conv, lower_conv
 from autosched.graph.ops.conv_transpose import ConvTranspose, lower_conv_transpose
 from autosched.graph.ops.einsum import Einsum, lower_einsum
@@ -77,7 +78,9 @@ from autosched.graph.ops.shape import (
     lower_transpose,
 )
 from autosched.graph.ops.softmax import Hardmax, Softmax, lower_hardmax, lower_softmax
-from sketch.tensor import Tensor
+from sketch.dtypes import is_storage_float
+from sketch.expr import cast
+from sketch.tensor import Compute, Tensor, compute
 
 Lowering = Callable[[Any, Sequence[Tensor], str], tuple[Tensor, ...]]
 """(operator, inputs, stage name) -> tensors; several where the stages share one buffer."""
@@ -124,5 +127,24 @@ LOWERINGS: Final[Mapping[type[Op], Lowering]] = {
 
 
 def lower(op: Op, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
-    """Express ``op`` on ``inputs``; its stages are called ``name`` or start with it."""
-    return LOWERINGS[type(op)](op, inputs, name)
+    """Express ``op`` on ``inputs``; its stages are called ``name`` or start with it.
+
+    The result has the dtype that the operator declares: reductions of 16-bit floats, which are
+    float32, are rounded by a stage of their own.
+    """
+    tensors = LOWERINGS[type(op)](op, inputs, name)
+    if not any(is_storage_float(tensor.dtype) for tensor in inputs):
+        return tensors
+    dtype = op.infer([TensorType(tensor.shape, tensor.dtype) for tensor in inputs]).dtype
+    return tuple(_stored(tensor, dtype, f"{name}_{dtype}") for tensor in tensors)
+
+
+def _stored(tensor: Tensor, dtype: str, name: str) -> Tensor:
+    """``tensor`` as ``dtype``; the new stage takes over the place in a shared buffer."""
+    if tensor.dtype == dtype or not isinstance(tensor.op, Compute):
+        return tensor
+    store = tensor.op.store
+    plain = Tensor(replace(tensor.op, store=None), tensor.output)
+    label = name if store is None else f"{tensor.op.name}_{dtype}"
+    stored: Tensor = compute(tensor.shape, lambda *axes: cast(plain[axes], dtype), label, store)
+    return stored

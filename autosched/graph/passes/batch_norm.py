@@ -14,6 +14,7 @@ from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import Binary
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.norm import BatchNorm
+from sketch.dtypes import numpy_dtype
 
 Float64 = NDArray[np.float64]
 
@@ -90,31 +91,31 @@ def _emit_folded(builder: GraphBuilder, graph: Graph, layer: Node, norm: Node) -
         bias = bias + graph.constants[layer.inputs[2]].astype(np.float64) * affine.scale
     names = (
         builder.constant(builder.unique(f"{layer.name}.weight"), weight),
-        builder.constant(builder.unique(f"{layer.name}.bias"), bias.astype(np.float32)),
+        builder.constant(builder.unique(f"{layer.name}.bias"), bias.astype(weight.dtype)),
     )
     origins = (*layer.origins, *norm.origins)
     builder.add(layer.op, (layer.inputs[0], *names), norm.output, layer.name, origins)
 
 
 def _scaled_weight(layer: Node, constants: Mapping[str, Array], scale: Float64) -> Array:
-    weight = constants[layer.inputs[1]].astype(np.float64)
+    stored = constants[layer.inputs[1]]
+    weight = stored.astype(np.float64)
     if isinstance(layer.op, Conv):
         op, form = layer.op, layer.op.weight(weight.shape)
-        return form.scaled(weight, scale, op.layout, op.transposed).astype(np.float32)
-    return (weight * scale).astype(np.float32)
+        return form.scaled(weight, scale, op.layout, op.transposed).astype(stored.dtype)
+    return (weight * scale).astype(stored.dtype)
 
 
 def _emit_scale_shift(builder: GraphBuilder, graph: Graph, norm: Node) -> None:
     assert isinstance(norm.op, BatchNorm)
     affine = _affine(graph, norm)
     assert affine is not None
-    rank = len(graph.types[norm.inputs[0]].shape)
+    kind = graph.types[norm.inputs[0]]
+    rank, dtype = len(kind.shape), numpy_dtype(kind.dtype)
     shape = [1] * rank
     shape[norm.op.channel_axis(rank)] = -1
     scale, shift = (
-        builder.constant(
-            builder.unique(f"{norm.name}.{role}"), value.astype(np.float32).reshape(shape)
-        )
+        builder.constant(builder.unique(f"{norm.name}.{role}"), value.astype(dtype).reshape(shape))
         for role, value in (("scale", affine.scale), ("shift", affine.shift))
     )
     scaled = builder.add(

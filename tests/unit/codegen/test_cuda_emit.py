@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from codegen.cuda.build import emit
-from codegen.cuda.expressions import literal
 from codegen.cuda.names import Names, identifier
+from codegen.cuda.scalars import literal
 from codegen.errors import CodegenError
 from sketch.lower import lower
 from sketch.rules.generate import generate
