@@ -6,12 +6,17 @@ from pathlib import Path
 
 import onnx
 
-from autosched.graph.errors import ModelImportError
+from autosched.graph.errors import ModelImportError, UnsupportedModelError
 from autosched.graph.ir import Network
 from autosched.onnx_import.conversion import Conversion
 from autosched.onnx_import.load import load_model
 from autosched.onnx_import.piece import type_of
-from autosched.onnx_import.shapes import Shapes, input_values, with_static_inputs
+from autosched.onnx_import.shapes import (
+    Shapes,
+    input_values,
+    shapes_do_not_fit,
+    with_static_inputs,
+)
 
 
 def from_onnx(source: str | Path | onnx.ModelProto, shapes: Shapes | None = None) -> Network:
@@ -31,11 +36,16 @@ def from_onnx(source: str | Path | onnx.ModelProto, shapes: Shapes | None = None
     model = load_model(source)
     inputs = input_values(model, shapes)
     promised = [type_of(info) for info in model.graph.output]
-    static = with_static_inputs(model, inputs)
+    static, complaint = with_static_inputs(model, inputs)
     name = Path(source).stem if isinstance(source, str | Path) else model.graph.name or "onnx"
     names = (info.name for info in model.graph.output)
     types = {n: kind for n, kind in zip(names, promised, strict=True) if kind is not None}
-    network = Conversion(name, static, inputs, types).run()
+    try:
+        network = Conversion(name, static, inputs, types).run()
+    except UnsupportedModelError as error:
+        if complaint is None:
+            raise
+        raise shapes_do_not_fit(complaint) from error
     _check_against_inference(network, static)
     return network
 

@@ -50,11 +50,16 @@ def input_values(model: onnx.ModelProto, shapes: Shapes | None) -> tuple[Value, 
     )
 
 
-def with_static_inputs(model: onnx.ModelProto, inputs: Sequence[Value]) -> onnx.ModelProto:
+def with_static_inputs(
+    model: onnx.ModelProto, inputs: Sequence[Value]
+) -> tuple[onnx.ModelProto, str | None]:
     """A copy of ``model`` whose inputs have these shapes, with all shapes inferred.
 
+    Also returns what onnx finds inconsistent, None if nothing.  A complaint need not be the
+    model's fault (onnx's inference has its own), so it only says why a model cannot be imported.
+
     Raises:
-        ModelImportError: onnx finds the model inconsistent.
+        ModelImportError: onnx cannot infer anything.
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
@@ -65,16 +70,27 @@ def with_static_inputs(model: onnx.ModelProto, inputs: Sequence[Value]) -> onnx.
             info.CopyFrom(helper.make_tensor_value_info(info.name, kind, shapes[info.name]))
     del copy.graph.value_info[:]
     for info in copy.graph.output:
-        if info.type.WhichOneof("value") != "tensor_type":
-            continue
-        info.type.tensor_type.ClearField("shape")
+        if info.type.WhichOneof("value") == "tensor_type":
+            info.type.tensor_type.ClearField("shape")
     try:
-        return shape_inference.infer_shapes(copy, strict_mode=True, data_prop=True)
+        return shape_inference.infer_shapes(copy, strict_mode=True, data_prop=True), None
     except Exception as error:  # InferenceError, or what else broken models make onnx raise
-        first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-        raise ModelImportError(
-            f"shapes do not fit: {first}", "from_onnx", "check the model and the shapes given"
-        ) from error
+        complaint = _first_line(error)
+    try:
+        return shape_inference.infer_shapes(copy, data_prop=True), complaint
+    except Exception as error:
+        raise shapes_do_not_fit(_first_line(error)) from error
+
+
+def shapes_do_not_fit(complaint: str) -> ModelImportError:
+    """The error for a model that onnx finds inconsistent."""
+    return ModelImportError(
+        f"shapes do not fit: {complaint}", "from_onnx", "check the model and the shapes given"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
 
 
 def _declared(info: onnx.ValueInfoProto) -> Dimensions:
