@@ -15,10 +15,7 @@ _Shape = tuple[int, ...]
 
 def import_conv(site: Site) -> None:
     """Conv over one or more spatial dimensions."""
-    spatial, kernel = _extents(site)
-    strides, dilation = per_dimension(site, "strides"), per_dimension(site, "dilations")
-    padding = window_padding(site, spatial, kernel)
-    site.emit(Conv(strides, padding, dilation, _groups(site)), site.inputs())
+    site.emit(conv_of(site), site.inputs())
 
 
 def import_conv_transpose(site: Site) -> None:
@@ -42,6 +39,13 @@ def import_conv_transpose(site: Site) -> None:
         padding = halves(totals, larger_last=mode == "SAME_UPPER")
     op = ConvTranspose(strides, padding, dilation, _groups(site), output_padding=extra)
     site.emit(op, site.inputs())
+
+
+def conv_of(site: Site, weight: int = 1) -> Conv:
+    """The convolution of input 0 with input ``weight``."""
+    spatial, kernel = _extents(site, weight)
+    strides, dilation = per_dimension(site, "strides"), per_dimension(site, "dilations")
+    return Conv(strides, window_padding(site, spatial, kernel), dilation, _groups(site))
 
 
 def window_padding(site: Site, spatial: _Shape, kernel: _Shape) -> _Shape:
@@ -76,11 +80,11 @@ def halves(totals: _Shape, larger_last: bool) -> _Shape:
     return (*small, *large) if larger_last else (*large, *small)
 
 
-def _extents(site: Site) -> tuple[_Shape, _Shape]:
+def _extents(site: Site, weight: int = 1) -> tuple[_Shape, _Shape]:
     """Spatial extents of data and weight."""
     if site.rank(0) < 3:
         raise UnsupportedError(f"its data has {site.rank(0)} dimensions, not 3 or more")
-    return site.type(0).shape[2:], site.type(1).shape[2:]
+    return site.type(0).shape[2:], site.type(weight).shape[2:]
 
 
 def _groups(site: Site) -> int:
