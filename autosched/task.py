@@ -137,7 +137,7 @@ class Task:
 
     def describe(self) -> str:
         """One line: name, output shapes, FLOPs, variants."""
-        shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in self.dag.outputs)
+        shapes = ", ".join("x".join(map(str, array.shape)) for array in self.dag.output_arrays)
         names = "/".join(variant.name for variant in self.variants)
         return f"{self.name} [{shapes}] {self.flops / 1e6:.4g} MFLOP ({names})"
 
@@ -216,8 +216,7 @@ def _variants(program: Programs) -> tuple[Variant, ...]:
 def _check_same_interface(variants: tuple[Variant, ...]) -> None:
     def interface(dag: ComputeDAG) -> tuple[object, ...]:
         inputs = {(t.name, t.shape, t.dtype) for t in dag.inputs}
-        outputs = tuple((t.shape, t.dtype) for t in dag.outputs)
-        return inputs, len(outputs)
+        return inputs, len(dag.output_arrays)
 
     first = variants[0]
     for other in variants[1:]:

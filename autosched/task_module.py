@@ -49,10 +49,7 @@ def task_module(
         name: packs[name].apply(array) if name in packs else array for name, array in given.items()
     }
     kernel = build(lower(best.sketch, values), task.target)
-    outputs = [
-        TensorSpec(name, tensor.shape, tensor.dtype)
-        for name, tensor in zip(dag.output_names, dag.outputs, strict=True)
-    ]
+    outputs = [TensorSpec(*array) for array in dag.output_arrays]
     inputs = [TensorSpec(t.name, t.shape, t.dtype) for t in dag.inputs if t.name not in given]
     info = StepInfo(
         name=task.name,

@@ -59,7 +59,7 @@ class TaskRun:
     @property
     def shapes(self) -> str:
         """Output shapes, for people."""
-        return ", ".join("x".join(map(str, t.shape)) for t in self.task.dag.outputs)
+        return ", ".join("x".join(map(str, t.shape)) for t in self.task.dag.output_arrays)
 
     def info(self) -> TaskInfo:
         """For the scheduler."""

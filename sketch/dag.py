@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from sketch.access import reads
 from sketch.errors import ExpressionError
@@ -14,6 +15,14 @@ from sketch.read_bounds import check_reads
 from sketch.store_cover import check_stores
 from sketch.structure import StructuralForm, structural_form
 from sketch.tensor import Compute, Operation, Placeholder, Tensor
+
+
+class OutputArray(NamedTuple):
+    """A result of a program, as the caller sees it."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -71,9 +80,18 @@ class ComputeDAG:
         return stage_flops(op)
 
     @cached_property
+    def output_arrays(self) -> tuple[OutputArray, ...]:
+        """The result arrays; stages that share a buffer make one."""
+        arrays = {
+            output_name(t): OutputArray(output_name(t), output_shape(t), t.dtype)
+            for t in self.outputs
+        }
+        return tuple(arrays.values())
+
+    @cached_property
     def output_names(self) -> tuple[str, ...]:
         """Names of the result arrays: the buffer where stages share one, else the tensor's."""
-        return tuple(dict.fromkeys(output_name(tensor) for tensor in self.outputs))
+        return tuple(array.name for array in self.output_arrays)
 
     @cached_property
     def _neighbours(self) -> dict[int, tuple[tuple[Operation, ...], tuple[Compute, ...]]]:

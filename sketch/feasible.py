@@ -7,7 +7,7 @@ vectorised loops inside its innermost serial loop).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from sketch.feasible_gpu import feasible_on_gpu
 from sketch.lanes import store_bytes
 from sketch.loopnest import Allocate, Branch, Loop, LoopKind, LoopNest, Node, Num, Scope, Store
 from sketch.lower import lower
+from sketch.program import root_host
 from sketch.sketch import Sketch
 from sketch.target import Target
 
@@ -131,7 +132,23 @@ def _local_bytes(nest: LoopNest, count: int) -> NDArray[np.int64]:
     return total
 
 
-def feasible(sketch: Sketch, values: Mapping[str, Num], target: Target) -> NDArray[np.bool_]:
-    """Which rows of ``values`` (arrays ``[P]``, or ints for one row) fit ``target``."""
+def feasible(
+    sketch: Sketch, values: Mapping[str, Num], target: Target, root: str | None = None
+) -> NDArray[np.bool_]:
+    """Which rows of ``values`` (arrays ``[P]``, or ints for one row) fit ``target``.
+
+    ``root``: look only at the nest of this root stage, and at what is attached inside it.
+    """
     counts = [np.size(v) for v in values.values()]
-    return feasible_nest(lower(sketch, values), target, max(counts, default=1))
+    nest = lower(sketch, values)
+    if root is not None:
+        nest = replace(nest, roots=tuple(n for n in nest.roots if _belongs(n, root, sketch)))
+    return feasible_nest(nest, target, max(counts, default=1))
+
+
+def _belongs(node: Node, root: str, sketch: Sketch) -> bool:
+    """Whether a root node of a nest was made of the root stage ``root``."""
+    return any(
+        root_host(sketch.program, sketch.program.stage(store.stage)).op.name == root
+        for store, _ in statements((node,))
+    )

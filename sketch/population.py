@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sketch.decision import TileChain
 from sketch.errors import ScheduleError
 from sketch.feasible import feasible
+from sketch.program import root_host
 from sketch.sketch import Sketch
 
 Ints = NDArray[np.int64]
@@ -125,30 +126,53 @@ def sample(sketch: Sketch, count: int, rng: np.random.Generator) -> Population:
 @lru_cache(maxsize=256)
 def register_tiles(sketch: Sketch) -> tuple[tuple[tuple[int, ...], Ints], ...]:
     """For every nest: (columns of the decisions of unrolled loops, their feasible combinations
-    ``[T, C]``), other nests having tiles of one element.
+    ``[T, C]``).
 
     A random part of the combinations where there are more than 16,384.
     """
-    nests: dict[str, list[int]] = {}
+    tables = []
+    for root, columns in nests(sketch).items():
+        members = tuple(n for n in columns if sketch.decisions[n].name in sketch.unrolled)
+        if members:
+            tables.append((members, _feasible_tiles(sketch, root, members)))
+    return tuple(tables)
+
+
+@lru_cache(maxsize=256)
+def nests(sketch: Sketch) -> Mapping[str, tuple[int, ...]]:
+    """Columns of the decisions of every nest, by the name of its root stage."""
+    found: dict[str, tuple[int, ...]] = {}
     for n, decision in enumerate(sketch.decisions):
-        if decision.name in sketch.unrolled:
-            nests.setdefault(_nest_of(sketch, decision.name), []).append(n)
-    return tuple((tuple(members), _feasible_tiles(sketch, members)) for members in nests.values())
+        plan = sketch.program.stage(_stage_of(decision.name))
+        root = root_host(sketch.program, plan).op.name
+        found[root] = (*found.get(root, ()), n)
+    return found
+
+
+def mix_nests(population: Population, rng: np.random.Generator) -> Population:
+    """Rows in which every nest has decisions that fit the hardware, if some row has them.
+
+    Nests that run one after another fit independently: where few rows fit in each, hardly any
+    fits in all of them.
+    """
+    sketch, parts = population.sketch, nests(population.sketch)
+    if len(parts) < 2:
+        return population
+    values = population.values.copy()
+    for root, columns in parts.items():
+        fits = feasible(sketch, population.columns(), sketch.target, root)
+        good = np.flatnonzero(fits)
+        if len(good):
+            drawn = good[rng.integers(0, len(good), population.count)]
+            values[:, columns] = population.values[drawn][:, columns]
+    return Population(sketch, values)
 
 
 def _stage_of(decision: str) -> str:
     return decision.rsplit("@", 1)[0].rsplit(".", 1)[0]
 
 
-def _nest_of(sketch: Sketch, decision: str) -> str:
-    """The root stage in whose nest a decision counts."""
-    plan = sketch.program.stage(_stage_of(decision))
-    while plan.attach is not None:
-        plan = sketch.program.stage(plan.attach[0])
-    return plan.op.name
-
-
-def _feasible_tiles(sketch: Sketch, members: Sequence[int]) -> Ints:
+def _feasible_tiles(sketch: Sketch, root: str, members: Sequence[int]) -> Ints:
     names = [d.name for d in sketch.decisions]
     table = _tile_table(sketch, members)
     if len(table) > _MAX_TILES:
@@ -158,7 +182,7 @@ def _feasible_tiles(sketch: Sketch, members: Sequence[int]) -> Ints:
     rows[:, list(members)] = table
     fitting = (clamp(sketch, rows) == rows).all(axis=1)
     table, rows = table[fitting], rows[fitting]
-    fits = feasible(sketch, Population(sketch, rows).columns(), sketch.target)
+    fits = feasible(sketch, Population(sketch, rows).columns(), sketch.target, root)
     return table[fits] if fits.any() else table[:1]
 
 

@@ -102,6 +102,13 @@ class Program:
         return tuple(p for p in self.stages if any(t.op.name == name for t in tensors_read(p.op)))
 
 
+def root_host(program: Program, plan: StagePlan) -> StagePlan:
+    """The root stage inside whose nest ``plan`` is computed (itself, when it is at the root)."""
+    while plan.attach is not None:
+        plan = program.stage(plan.attach[0])
+    return plan
+
+
 def tensors_read(op: Compute) -> tuple[Tensor, ...]:
     """Every tensor that ``op`` reads, once, in order of first appearance."""
     return tuple(reads(op))

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from sketch.feasible import feasible
-from sketch.population import Population, concat, deduplicate, sample
+from sketch.population import Population, concat, deduplicate, mix_nests, sample
 from sketch.sketch import Sketch
 
 # Draws of a sample before it is taken as it is: tight limits leave few feasible rows.
@@ -25,10 +25,10 @@ def keep_feasible(population: Population) -> Population:
 
 def sample_feasible(sketch: Sketch, count: int, rng: np.random.Generator) -> Population:
     """At most ``count`` different feasible rows; fewer where the sketch hardly has any."""
-    found = keep_feasible(deduplicate(sample(sketch, count, rng)))
+    found = keep_feasible(deduplicate(mix_nests(sample(sketch, count, rng), rng)))
     for _ in range(_DRAWS - 1):
         if found.count >= count or not sketch.decisions:
             break
-        fresh = keep_feasible(sample(sketch, count, rng))
+        fresh = keep_feasible(mix_nests(sample(sketch, count, rng), rng))
         found = deduplicate(concat([found, fresh]))
     return found.take(np.arange(min(found.count, count)))

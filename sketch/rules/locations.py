@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from sketch.access import affine_index, stage_loads
 from sketch.loopnest import LoopKind
-from sketch.program import Program, StagePlan
+from sketch.program import Program, StagePlan, root_host
 
 Location = tuple[str, str]
-
-
-def root_host(program: Program, plan: StagePlan) -> StagePlan:
-    """The root stage inside whose nest ``plan`` is computed (itself, when it is at the root)."""
-    while plan.attach is not None:
-        plan = program.stage(plan.attach[0])
-    return plan
 
 
 def _shared_prefix(host: StagePlan, producer: str) -> int:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import autosched as asd
+from autosched.workloads import get
+from sketch.interpret import interpret
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +49,15 @@ def test_it_survives_saving(task, tmp_path):
 def test_wrong_constants_are_refused(task, constants, message):
     with pytest.raises(asd.AutoschedError, match=message):
         task.module(constants)
+
+
+def test_stages_that_share_a_buffer_are_one_output(rng: np.random.Generator) -> None:
+    """Four stages compute the phases of this transposed convolution."""
+    task = get("T2D").task(1, 3, 4, 5, 6, 3, 2, 1, 1, threads=1)
+    assert len(task.dag.outputs) == 4
+    data = rng.standard_normal((1, 3, 4, 5), dtype=np.float32)
+    weight = rng.standard_normal((3, 3, 5, 6), dtype=np.float32)
+    got = task.module({"weight": weight}).run({"data": data})["t2d"]
+    wanted = interpret(task.dag, {"data": data, "weight": weight})["t2d"]
+    assert got.shape == (1, 6, 8, 6)
+    np.testing.assert_allclose(got, wanted, atol=1e-5)

@@ -8,8 +8,11 @@ import sys
 import numpy as np
 import pytest
 
+from sketch.dag import ComputeDAG
 from sketch.errors import ScheduleError
 from sketch.feasible import feasible
+from sketch.gpu_targets import cuda_target
+from sketch.operators.transposed import conv_transpose
 from sketch.population import (
     Population,
     clamp,
@@ -17,12 +20,17 @@ from sketch.population import (
     crossover,
     deduplicate,
     from_rows,
+    mix_nests,
     mutate,
+    nests,
+    register_tiles,
     row_keys,
     sample,
 )
 from sketch.rules.generate import generate
 from sketch.sketch import Sketch
+from sketch.target import Target
+from sketch.tensor import placeholder
 from tests.targets import AVX512, SMALL
 from tests.workloads import conv2d_relu, matmul_dag, row_sum
 
@@ -110,3 +118,18 @@ def test_a_sketch_without_decisions_has_one_row(rng: np.random.Generator) -> Non
     sketches = [s for s in generate(row_sum(1, 40), AVX512) if not s.decisions]
     for sketch in sketches:
         assert sample(sketch, 100, rng).count == 1
+
+
+@pytest.mark.parametrize("target", [AVX512, cuda_target("sm_90")], ids=["cpu", "gpu"])
+def test_nests_of_one_kernel_fit_independently(target: Target, rng: np.random.Generator) -> None:
+    """Four phases of a transposed convolution: rows fit all of them, and tiles are not trivial."""
+    data = placeholder((1, 9, 9, 16), name="data")
+    weight = placeholder((3, 3, 16, 48), name="weight", constant=True)
+    dag = ComputeDAG(conv_transpose(data, weight, 2, 1, output_padding=1))
+    for sketch in generate(dag, target):
+        assert len(nests(sketch)) == 4
+        mixed = mix_nests(sample(sketch, 256, rng), rng)
+        fits = feasible(sketch, mixed.columns(), target)
+        assert fits.mean() > 0.5
+        if target.kind == "cpu":
+            assert all(len(tiles) > 100 for _, tiles in register_tiles(sketch))
