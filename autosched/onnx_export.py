@@ -19,6 +19,7 @@ from autosched.graph.ops.base import Op
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.conv_transpose import ConvTranspose
 from autosched.graph.ops.elementwise import Binary, Clip, Identity, LeakyRelu, Unary
+from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.norm import BatchNorm
 from autosched.graph.ops.pooling import GlobalPool, Pool
@@ -26,6 +27,7 @@ from autosched.graph.ops.reduce import Reduce
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 from autosched.graph.ops.softmax import Softmax
 from autosched.onnx_import.elementwise import BINARY_OPERATORS, UNARY_OPERATORS
+from autosched.onnx_layer_norm import LayerNorm, layer_norms
 
 _OPSET: Final = 17
 _IR_VERSION: Final = 8
@@ -53,7 +55,14 @@ def to_onnx(graph: Graph) -> onnx.ModelProto:
     ]
     nodes = []
     public = _public_names(graph)
+    norms = layer_norms(graph)
+    covered = {name for norm in norms.values() for name in norm.inner}
     for node in graph.nodes:
+        if node.output in covered:
+            continue
+        if node.output in norms:
+            nodes.append(_layer_norm(node, norms[node.output], public))
+            continue
         form = _form(node)
         names = [f"{node.name}.{role}" for role, _ in form.constants]
         initializers += [
@@ -75,6 +84,14 @@ def to_onnx(graph: Graph) -> onnx.ModelProto:
     model = helper.make_model(body, opset_imports=opsets, ir_version=_IR_VERSION)
     onnx.checker.check_model(model, full_check=True)
     return model
+
+
+def _layer_norm(node: Node, norm: LayerNorm, public: Mapping[str, str]) -> onnx.NodeProto:
+    inputs = [public.get(norm.data, norm.data), norm.scale, norm.bias]
+    output = public.get(node.output, node.output)
+    return helper.make_node(
+        "LayerNormalization", inputs, [output], node.name, axis=-1, epsilon=norm.epsilon
+    )
 
 
 def _public_names(graph: Graph) -> dict[str, str]:
@@ -180,6 +197,7 @@ _FORMS: Final[Mapping[type[Op], Callable[[Any], _OnnxNode]]] = {
     Conv: _conv,
     ConvTranspose: _conv_transpose,
     Dense: lambda op: _OnnxNode("Gemm"),
+    Gather: lambda op: _OnnxNode("Gather", {"axis": op.axis}),
     GlobalPool: lambda op: _OnnxNode("GlobalAveragePool" if op.mode == "avg" else "GlobalMaxPool"),
     Identity: lambda op: _OnnxNode("Identity"),
     LeakyRelu: lambda op: _OnnxNode("LeakyRelu", {"alpha": op.slope}),

@@ -2,6 +2,7 @@
 
 from autosched.zoo.build import NAMES, build
 from autosched.zoo.named import (
+    bert_base,
     dcgan,
     dla34,
     inception_v3,
@@ -18,6 +19,7 @@ from autosched.zoo.named import (
 
 __all__ = [
     "NAMES",
+    "bert_base",
     "build",
     "dcgan",
     "dla34",

@@ -6,6 +6,7 @@ from typing import Final
 
 from autosched.graph.errors import GraphError
 from autosched.graph.ir import Network
+from autosched.zoo.bert import BERT_BASE, add_bert
 from autosched.zoo.dcgan import add_dcgan
 from autosched.zoo.dla import add_dla34
 from autosched.zoo.inception import add_inception_v3
@@ -29,6 +30,7 @@ _FAMILIES: Final[Mapping[str, Callable[[LayerBuilder, int, int | None], None]]] 
     "resnet3d-18": add_resnet3d18,
     "dcgan": add_dcgan,
     "dla-34": add_dla34,
+    "bert-base": lambda layers, batch, image: add_bert(layers, BERT_BASE, batch, image),
     "mlp": add_mlp,
 }
 NAMES: Final = tuple(_FAMILIES)
@@ -39,10 +41,11 @@ def build(name: str, batch: int = 1, image: int | None = None, seed: int = 0) ->
 
     Args:
         name: one of ``NAMES``.
-        batch: extent of the first dimension of the input ``data``.
-        image: height and width of the input in pixels; the family's own default if None.
+        batch: extent of the first dimension of the input.
+        image: height and width of the input in pixels (for bert-base: tokens of a sequence); the
+            family's own default if None.
         seed: seeds all weights; they depend on neither ``batch`` nor ``image`` (but for the first
-            layer of an mlp, whose size they give).
+            dense layer of an mlp or vgg, whose size they give).
 
     Raises:
         GraphError: unknown name (the message lists all, and the closest first), or a batch or an

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from autosched.graph.builder import GraphBuilder
-from autosched.graph.ir import Network, Value
-from autosched.graph.ops.base import Shape
+from autosched.graph.ir import Array, Network, Value
+from autosched.graph.ops.base import Op, Shape
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.conv_transpose import ConvTranspose
 from autosched.graph.ops.elementwise import Binary, Clip, Unary
@@ -51,6 +51,28 @@ class LayerBuilder:
         self._builder.input(Value(name, shape))
         return self._sampled(name, self._images.standard_normal(sample, dtype=np.float32))
 
+    def input_indices(self, name: str, shape: Shape) -> str:
+        """An int64 input of ``shape``, without a calibration image."""
+        return self._builder.input(Value(name, shape, "int64"))
+
+    def node(self, op: Op, inputs: Sequence[str], name: str) -> str:
+        """Any operator, for networks that need no calibration."""
+        return self._builder.add(op, inputs, name, name)
+
+    def constant(self, name: str, array: Array) -> str:
+        """A constant that is given."""
+        return self._builder.constant(name, array)
+
+    def normal(self, name: str, shape: Shape, deviation: float) -> str:
+        """A weight around zero."""
+        weight = self._weights.standard_normal(shape, dtype=np.float32)
+        weight *= np.float32(deviation)
+        return self.constant(name, weight)
+
+    def uniform(self, name: str, shape: Shape, low: float, high: float) -> str:
+        """A weight between two bounds."""
+        return self.constant(name, self._weights.uniform(low, high, shape).astype(np.float32))
+
     def shape(self, data: str) -> Shape:
         """Shape of a value of the network."""
         return self._builder.types[data].shape
@@ -70,7 +92,7 @@ class LayerBuilder:
         weight = self._conv_weight(data, channels, kernel, groups)
         strides, pads = _sizes(weight.shape[2:], stride, padding)
         op = _conv_op(strides, pads, groups)
-        constant = self._constant(f"{name}.weight", weight)
+        constant = self.constant(f"{name}.weight", weight)
         conv = self._builder.add(op, (data, constant), f"{name}.conv", f"{name}.conv")
         sample = calibration.conv(self._samples[data], weight, strides, pads, groups)
         return self._batch_norm(conv, name, sample, epsilon)
@@ -81,7 +103,7 @@ class LayerBuilder:
         """Transposed convolution without bias, then batch-norm."""
         weight = self._conv_transpose_weight(data, channels, kernel, stride, 1)
         sizes = _sizes(weight.shape[2:], stride, padding)
-        constant = self._constant(f"{name}.weight", weight)
+        constant = self.constant(f"{name}.weight", weight)
         op = _conv_transpose_op(*sizes, 1)
         conv = self._builder.add(op, (data, constant), f"{name}.conv", f"{name}.conv")
         sample = calibration.conv_transpose(self._samples[data], weight, *sizes, 1)
@@ -102,7 +124,7 @@ class LayerBuilder:
         sizes = _sizes(weight.shape[2:], stride, padding)
         sample = calibration.conv_transpose(self._samples[data], weight, *sizes, groups)
         scale = calibration.normalizing_scale(sample)
-        constant = self._constant(f"{name}.weight", weight * scale)
+        constant = self.constant(f"{name}.weight", weight * scale)
         output = self._builder.add(_conv_transpose_op(*sizes, groups), (data, constant), name, name)
         return self._sampled(output, sample * scale)
 
@@ -129,8 +151,8 @@ class LayerBuilder:
         scale = calibration.normalizing_scale(sample)
         bias = self._bias(channels)
         constants = (
-            self._constant(f"{name}.weight", weight * scale),
-            self._constant(f"{name}.bias", bias),
+            self.constant(f"{name}.weight", weight * scale),
+            self.constant(f"{name}.bias", bias),
         )
         op = _conv_op(strides, pads, 1)
         output = self._builder.add(op, (data, *constants), name, name)
@@ -213,7 +235,7 @@ class LayerBuilder:
         sample = self._samples[data]
         weight = self._he((sample.shape[1], features), sample.shape[1])
         bias = self._bias(features)
-        constants = (self._constant(f"{name}.weight", weight), self._constant(f"{name}.bias", bias))
+        constants = (self.constant(f"{name}.weight", weight), self.constant(f"{name}.bias", bias))
         output = self._builder.add(Dense(), (data, *constants), name, name)
         return self._sampled(output, sample @ weight + bias)
 
@@ -248,7 +270,7 @@ class LayerBuilder:
         gamma = self._weights.uniform(0.8, 1.2, channels).astype(np.float32)
         beta = self._weights.uniform(-0.2, 0.2, channels).astype(np.float32)
         roles = {"gamma": gamma, "beta": beta, "mean": mean, "variance": variance}
-        names = [self._constant(f"{name}.{role}", array) for role, array in roles.items()]
+        names = [self.constant(f"{name}.{role}", array) for role, array in roles.items()]
         op = BatchNorm(epsilon)
         output = self._builder.add(op, (data, *names), f"{name}.bn", f"{name}.bn")
         scale = gamma / np.sqrt(variance + np.float32(epsilon))
@@ -265,9 +287,6 @@ class LayerBuilder:
 
     def _bias(self, features: int) -> Float32:
         return self._weights.standard_normal(features, dtype=np.float32) * _BIAS_DEVIATION
-
-    def _constant(self, name: str, array: Float32) -> str:
-        return self._builder.constant(name, array)
 
     def _sampled(self, name: str, sample: Float32) -> str:
         self._samples[name] = sample

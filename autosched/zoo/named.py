@@ -59,6 +59,11 @@ def dla34(batch: int = 1, image: int = 512, seed: int = 0) -> Network:
     return build("dla-34", batch, image, seed)
 
 
+def bert_base(batch: int = 1, tokens: int = 128, seed: int = 0) -> Network:
+    """BERT, base size: ``input_ids`` of at most 512 tokens to hidden states."""
+    return build("bert-base", batch, tokens, seed)
+
+
 def mlp(batch: int = 1, image: int = 28, seed: int = 0) -> Network:
     """A perceptron of three layers, for ``image * image`` flattened pixels."""
     return build("mlp", batch, image, seed)

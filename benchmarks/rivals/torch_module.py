@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import onnx
 import torch
 import torch.nn.functional as F
 from onnx import helper, numpy_helper
+from torch.fx.subgraph_rewriter import replace_pattern_with_filters
 
 Attributes = dict[str, Any]
+_ROOT_2 = float(np.float32(2.0**0.5))  # as the model has it
 
 
 def module_from_onnx(model: bytes) -> tuple[Any, list[str], list[str]]:
@@ -31,12 +34,13 @@ def module_from_onnx(model: bytes) -> tuple[Any, list[str], list[str]]:
     inputs = [v.name for v in graph.input if v.name not in weights]
     for index, name in enumerate(inputs):
         values[name] = fx.placeholder(f"input_{index}")
+    gathered = {node.input[1] for node in graph.node if node.op_type == "Gather"}
     for index, (name, tensor) in enumerate(weights.items()):
-        if tensor.dtype == torch.float32 and tensor.dim():
+        if tensor.dim() and (tensor.dtype == torch.float32 or name in gathered):
             attribute = f"weight_{index}"
             root.register_parameter(attribute, torch.nn.Parameter(tensor, requires_grad=False))
             values[name] = fx.get_attr(attribute)
-        else:  # a shape, an index, a bound: numbers in the code
+        else:  # a shape, an axis, a bound: numbers in the code
             values[name] = tensor.tolist()
     for node in graph.node:
         convert = _CONVERTERS.get(node.op_type)
@@ -48,7 +52,31 @@ def module_from_onnx(model: bytes) -> tuple[Any, list[str], list[str]]:
         )
     outputs = [v.name for v in graph.output]
     fx.output(tuple(values[name] for name in outputs))
-    return torch.fx.GraphModule(root, fx).eval(), inputs, outputs
+    module = torch.fx.GraphModule(root, fx).eval()
+    torch.fx.replace_pattern(module, _composed_gelu, _gelu)
+    replace_pattern_with_filters(module, _product_and_bias, _linear, [_of_weights])
+    return module, inputs, outputs
+
+
+def _composed_gelu(x: Any) -> Any:
+    return torch.mul(torch.mul(x, torch.add(torch.erf(torch.div(x, _ROOT_2)), 1.0)), 0.5)
+
+
+def _gelu(x: Any) -> Any:
+    return F.gelu(x)
+
+
+def _product_and_bias(x: Any, weight: Any, bias: Any) -> Any:
+    return torch.add(torch.matmul(x, weight), bias)
+
+
+def _linear(x: Any, weight: Any, bias: Any) -> Any:
+    return F.linear(x, torch.t(weight), bias)
+
+
+def _of_weights(match: Any, original: Any, pattern: Any) -> bool:
+    """Whether a product and its bias are those of a linear layer."""
+    return all(node.op == "get_attr" for node in match.placeholder_nodes[1:])
 
 
 _CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
@@ -158,7 +186,7 @@ def _gather(fx: Any, args: list[Any], attributes: Attributes) -> Any:
     axis = attributes.get("axis", 0)
     if isinstance(indices, int):
         return fx.call_function(torch.select, (data, axis, indices))
-    if axis or isinstance(indices, list):
+    if axis:
         raise ValueError("only a gather of rows, or of one index, has a form")
     return fx.call_function(F.embedding, (indices, data))
 

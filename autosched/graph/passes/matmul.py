@@ -1,40 +1,116 @@
-"""Products with a constant matrix become dense layers, whatever the rank of the data."""
+"""Products with a constant matrix become dense layers, whatever the rank of the data.
+
+A dense layer works on rows, ``[prod(leading dimensions), last dimension]``.  What follows it
+element by element or normalises the last dimension works on the rows as well, so that it can share
+the layer's kernel; the value itself is a view of its rows, made where another operator reads it.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from autosched.graph.builder import GraphBuilder
-from autosched.graph.ir import Graph, Node
+from autosched.graph.ir import Graph, Node, Result
+from autosched.graph.ops.base import Op, Pattern, Shape
 from autosched.graph.ops.matmul import Dense, MatMul
+from autosched.graph.ops.norm import BatchNorm, Normalize
 from autosched.graph.ops.shape import Reshape
+from autosched.graph.ops.softmax import Softmax
 
 
 def matmul_to_dense(graph: Graph) -> Graph:
-    """``data [..., m, k] @ constant [k, n]`` as a dense layer between two views."""
-    builder = GraphBuilder.from_graph(graph)
+    """``data [..., m, k] @ constant [k, n]`` as a dense layer on rows."""
+    sweep = _Sweep(graph)
     for node in graph.nodes:
-        if isinstance(node.op, MatMul) and _has_constant_matrix(graph, node):
-            _emit_dense(builder, graph, node)
+        sweep.convert(node)
+    return sweep.finish()
+
+
+class _Sweep:
+    """The new graph while it grows, and the values of the old one that are kept as rows."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._builder = GraphBuilder.from_graph(graph)
+        self._rows: dict[str, str] = {}
+
+    def finish(self) -> Graph:
+        return self._builder.finish(
+            [Result(r.name, self._whole(r.value)) for r in self._graph.results]
+        )
+
+    def convert(self, node: Node) -> None:
+        """Emit ``node``, on rows where its operator and its operands allow."""
+        shape = self._shape(node.output)
+        if isinstance(node.op, MatMul) and self._has_constant_matrix(node):
+            data, weight = node.inputs
+            if len(shape) == 2:
+                self._builder.copy(node, node.inputs, Dense())
+            else:
+                self._emit_rows(node, Dense(), [self._as_rows(data), weight])
+            return
+        op = self._on_rows(node)
+        if op is None:
+            self._builder.copy(node, [self._whole(name) for name in node.inputs])
         else:
-            builder.copy(node, node.inputs)
-    return builder.finish(graph.results)
+            self._emit_rows(node, op, [self._operand(name, shape) for name in node.inputs])
 
+    def _on_rows(self, node: Node) -> Op | None:
+        """What computes the rows of ``node``; None where nothing does, or nobody has begun to."""
+        shape = self._shape(node.output)
+        if not any(name in self._rows and self._shape(name) == shape for name in node.inputs):
+            return None
+        match node.op:
+            case Normalize(axes) if axes == (len(shape) - 1,):
+                return replace(node.op, axes=(1,))
+            case Softmax(axis) if axis % len(shape) == len(shape) - 1:
+                return replace(node.op, axis=1)
+            case BatchNorm():
+                return None
+            case op if op.pattern <= Pattern.BROADCAST:
+                fits = all(self._repeats_in_rows(self._shape(name), shape) for name in node.inputs)
+                return op if fits else None
+            case _:
+                return None
 
-def _has_constant_matrix(graph: Graph, node: Node) -> bool:
-    weight = node.inputs[1]
-    return weight in graph.constants and len(graph.types[weight].shape) == 2
+    def _repeats_in_rows(self, shape: Shape, whole: Shape) -> bool:
+        """Whether an operand is as large as the whole, the same for all rows, or one number."""
+        return shape == whole or prod(shape) == 1 or prod(shape) == shape[-1] == whole[-1]
 
+    def _operand(self, name: str, whole: Shape) -> str:
+        shape = self._shape(name)
+        if shape == whole:
+            return self._as_rows(name)
+        return self._whole(name) if len(shape) < 2 else self._view(name, (shape[-1],))
 
-def _emit_dense(builder: GraphBuilder, graph: Graph, node: Node) -> None:
-    data, weight = node.inputs
-    shape = graph.types[data].shape
-    if len(shape) == 2:
-        builder.copy(node, node.inputs, Dense())
-        return
-    rows = (prod(shape[:-1]), shape[-1])
-    flat = builder.add(Reshape(rows), (data,), builder.unique(f"{node.output}.rows"), origins=())
-    product = builder.add(
-        Dense(), (flat, weight), builder.unique(f"{node.output}.dense"), origins=node.origins
-    )
-    builder.add(Reshape(graph.types[node.output].shape), (product,), node.output, node.name, ())
+    def _has_constant_matrix(self, node: Node) -> bool:
+        weight = node.inputs[1]
+        return weight in self._graph.constants and len(self._shape(weight)) == 2
+
+    def _emit_rows(self, node: Node, op: Op, inputs: list[str]) -> None:
+        output = self._builder.unique(f"{node.output}.rows")
+        self._rows[node.output] = self._builder.add(op, inputs, output, node.name, node.origins)
+
+    def _as_rows(self, name: str) -> str:
+        if name not in self._rows:
+            shape = self._shape(name)
+            self._rows[name] = self._view(name, (prod(shape[:-1]), shape[-1]))
+        return self._rows[name]
+
+    def _whole(self, name: str) -> str:
+        """The value ``name`` itself."""
+        if name not in self._builder.types:
+            label = self._builder.unique(f"{name}.view")
+            self._builder.add(Reshape(self._shape(name)), (self._rows[name],), name, label, ())
+        return name
+
+    def _view(self, name: str, shape: Shape) -> str:
+        label = self._builder.unique(f"{name}.rows")
+        constant = self._builder.constants.get(name)
+        if constant is not None:
+            return self._builder.constant(label, constant.reshape(shape))
+        return self._builder.add(Reshape(shape), (self._whole(name),), label, origins=())
+
+    def _shape(self, name: str) -> Shape:
+        return self._graph.types[name].shape

@@ -14,7 +14,7 @@ from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.elementwise import Binary, Cast, Clip, Identity, Unary
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.movement import Expand, Slice
-from autosched.graph.ops.norm import BatchNorm
+from autosched.graph.ops.norm import BatchNorm, Normalize
 from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import Reduce
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
@@ -309,13 +309,29 @@ def test_clean_up_leaves_views_and_one_relu() -> None:
 def test_bias_is_recognised_on_either_side() -> None:
     graph = fold_bias(matmul_to_dense(_matrices()))
     dense = [node for node in graph.nodes if isinstance(node.op, Dense)]
-    assert [len(node.inputs) for node in dense] == [2, 3]
+    assert [len(node.inputs) for node in dense] == [3, 3]
 
 
 def test_only_zero_padding_of_maps_folds() -> None:
     graph = remove_dead_code(fold_padding(_padded()))
     assert _kinds(graph).count("pad") == 3  # one is still read by the sum
     assert graph.producers["conv2d"].op == Conv(padding=(2, 3, 1, 2))
+
+
+def test_what_follows_a_product_works_on_its_rows() -> None:
+    net = _Net((2, 3, 8))
+    product = net.then(MatMul(), net.x, net.random(8, 8))
+    biased = net.then(Binary("add"), net.random(1, 1, 8), product)
+    added = net.then(Binary("add"), net.unary(biased), net.x)
+    normal = net.then(Softmax(-1), net.then(Normalize((2,)), added))
+    scaled = net.then(Binary("mul"), normal, net.random(1, 1, 1))
+    other = net.then(Binary("mul"), scaled, net.random(3, 1))  # differs by row
+    graph = net.finish({"y": scaled, "z": other, "again": product})
+    dense = matmul_to_dense(graph)
+    _assert_close(_values(dense), _values(graph), "rows")
+    on_rows = [n.op.kind for n in dense.nodes if dense.types[n.output].shape == (6, 8)]
+    assert on_rows == ["reshape", "dense", "add", "relu", "add", "normalize", "softmax", "mul"]
+    assert _kinds(dense).count("reshape") == 3 and _kinds(dense).count("mul") == 2
 
 
 def test_attention_needs_no_transpose() -> None:

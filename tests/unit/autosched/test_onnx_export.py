@@ -12,7 +12,9 @@ from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Value
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import Binary, Clip, LeakyRelu, Unary
+from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.matmul import MatMul
+from autosched.graph.ops.norm import Normalize
 from autosched.graph.ops.pooling import Pool
 from autosched.graph.ops.reduce import Reduce
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
@@ -74,6 +76,35 @@ def test_two_operands(op):
     builder = GraphBuilder("two")
     operands = builder.input(Value("a", IMAGE)), builder.input(Value("b", IMAGE))
     assert_same(builder.finish({"result": builder.add(op, operands)}))
+
+
+@pytest.mark.parametrize("inner", [False, True])
+def test_layer_norms_are_one_operator(inner):
+    from autosched.onnx_export import to_onnx
+
+    builder = GraphBuilder("norm")
+    data = builder.input(Value("data", (2, 3, 5)))
+    rng = np.random.default_rng(1)
+    scale, bias = (
+        builder.constant(name, rng.standard_normal(5, dtype=np.float32)) for name in ("g", "b")
+    )
+    normal = builder.add(Normalize((2,)), (data,))
+    scaled = builder.add(Binary("mul"), (scale, normal))
+    result = builder.add(Binary("add"), (scaled, bias))
+    graph = builder.finish({"y": result, "inner": scaled} if inner else {"y": result})
+    if inner:
+        with pytest.raises(GraphError, match="no ONNX form"):
+            to_onnx(graph)
+    else:
+        assert [node.op_type for node in to_onnx(graph).graph.node] == ["LayerNormalization"]
+        assert_same(graph)
+
+
+def test_gather():
+    builder = GraphBuilder("gather")
+    data = builder.input(Value("data", (4, 5)))
+    indices = builder.constant("indices", np.array([[1, 3], [0, 3]]))
+    assert_same(builder.finish({"y": builder.add(Gather(0), (data, indices))}))
 
 
 def test_an_output_may_be_an_inner_value_or_an_input():
