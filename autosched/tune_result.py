@@ -56,6 +56,8 @@ class TuneResult:
         seconds: wall-clock time of this run.
         stopped: "trials", "time", "no improvement", "nothing left to improve" or "interrupted".
         warnings: tasks on which nothing ran, lines of the log that could not be used.
+        search_s: part of ``seconds`` in which spaces were built, candidates chosen, and the model
+            learned, whether or not a batch was being compiled meanwhile.
     """
 
     tasks: tuple[TaskResult, ...]
@@ -64,6 +66,7 @@ class TuneResult:
     seconds: float
     stopped: str
     warnings: tuple[str, ...]
+    search_s: float = 0.0
 
     @property
     def interrupted(self) -> bool:

@@ -22,6 +22,7 @@ from autosched.report.events import Progress, Quiet, TaskRow, View
 from autosched.search.learner import Learner
 from autosched.search.models import make_model
 from autosched.search.recall import best_of, recall
+from autosched.stopwatch import Stopwatch
 from autosched.task_progress import Turn
 from autosched.task_run import TaskRun, verify_new_best
 from autosched.task_scheduler import TaskScheduler
@@ -141,10 +142,14 @@ class _Run:
         self._learner = Learner(model, options.search.model_trials)
         rng = session.rng or np.random.default_rng(options.seed)
         pools = session.pools
-        self._runs = [
-            TaskRun(task, self._learner, options, own, None if pools is None else pools[task.key])
-            for task, own in zip(tasks, rng.spawn(len(tasks)), strict=True)
-        ]
+        self._thinking = Stopwatch()
+        with self._thinking:
+            self._runs = [
+                TaskRun(
+                    task, self._learner, options, own, None if pools is None else pools[task.key]
+                )
+                for task, own in zip(tasks, rng.spawn(len(tasks)), strict=True)
+            ]
         reserve_s = _FINAL_S * len(tasks) if options.leaders else 0.0
         if options.budget_s is not None:
             reserve_s = min(reserve_s, _FINAL_SHARE * options.budget_s)
@@ -209,6 +214,10 @@ class _Run:
 
     def _propose(self, busy: Turn | None = None) -> Job | None:
         """The next batch; with ``busy``, of another task than the one that is being compiled."""
+        with self._thinking:
+            return self._choose(busy)
+
+    def _choose(self, busy: Turn | None) -> Job | None:
         while True:
             turn = self._scheduler.next_turn(busy)
             if turn is None:
@@ -224,13 +233,15 @@ class _Run:
         """Measure a batch; while it is compiled, learn and choose a batch of another task."""
         run, candidates, began = self._runs[job.turn.task], job.candidates, self._clock()
         ticket = self._runner.submit(run.task, candidates)
-        self._learner.learn()
+        with self._thinking:
+            self._learner.learn()
         ahead = self._propose(job.turn)
         results = self._runner.collect(ticket, run.best_s)
         checked = verify_new_best(run, self._runner, candidates, results, self._options.tolerance)
         self._write(run.task, candidates, checked, "trial")
         before = run.best_s
-        run.tell(candidates, checked)
+        with self._thinking:
+            run.tell(candidates, checked)
         self._trials += len(checked)
         failed = sum(isinstance(result, Failure) for result in checked)
         took = self._clock() - began
@@ -321,7 +332,7 @@ class _Run:
         bare = [f"{item}" for item in items if item.best is None and item.trials]
         return TuneResult(
             items, tuple(self._records), self._trials, self._elapsed(), stopped,
-            (*self._warnings, *bare),
+            (*self._warnings, *bare), self._thinking.seconds,
         )  # fmt: skip
 
     def _task_result(self, index: int) -> TaskResult:

@@ -37,10 +37,15 @@ class Learner:
         self._dataset = Dataset()
         self._successes: dict[str, int] = {}
         self._learned = 0
+        self._told: list[tuple[str, Sequence[Candidate], Sequence[MeasureResult]]] = []
 
     @property
     def dataset(self) -> Dataset:
         """All programs told so far."""
+        for task_key, candidates, results in self._told:
+            for features, seconds in training_data(candidates, results):
+                self._dataset.append(task_key, features, seconds)
+        self._told.clear()
         return self._dataset
 
     def scorer(self, task_key: str) -> ModelScorer:
@@ -50,9 +55,11 @@ class Learner:
     def tell(
         self, task_key: str, candidates: Sequence[Candidate], results: Sequence[MeasureResult]
     ) -> None:
-        """Add results of one task to the data; the model learns in ``learn``."""
-        for features, seconds in training_data(candidates, results):
-            self._dataset.append(task_key, features, seconds)
+        """Add results of one task to the data; the model learns in ``learn``.
+
+        Features are extracted when they are needed: the next batch can be compiled meanwhile.
+        """
+        self._told.append((task_key, candidates, results))
         good = sum(not isinstance(result, Failure) for result in results)
         self._successes[task_key] = self._successes.get(task_key, 0) + good
 
@@ -63,9 +70,10 @@ class Learner:
 
     def learn(self) -> None:
         """Update the model, if there is enough new data."""
-        count = len(self._dataset)
+        dataset = self.dataset
+        count = len(dataset)
         if sum(self._successes.values()) and count >= self._learned * (1 + _GROWTH) + 1:
-            self._model.update(self._dataset)
+            self._model.update(dataset)
             self._learned = count
 
     def _trust(self, task_key: str) -> float:

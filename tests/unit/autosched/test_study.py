@@ -26,6 +26,7 @@ from autosched.search.random_search import RandomPolicy
 from autosched.search.restricted import Pool, RestrictedPolicy
 from autosched.search.scorer import Scorer
 from autosched.search.space import Space
+from autosched.stopwatch import Stopwatch
 from autosched.study import replay_study
 from autosched.task import Task
 from autosched.tune_result import TuneResult
@@ -245,3 +246,19 @@ def test_an_error_of_a_callback_reaches_the_caller() -> None:
         tune_tasks(
             some_tasks(), SimulatedRunner(), None, options("random", 9), callbacks=[Broken()]
         )
+
+
+def test_the_time_of_searching_is_a_part_of_the_run() -> None:
+    found = simulate("evolutionary")
+    assert 0.0 < found.search_s < found.seconds
+
+
+def test_nested_blocks_of_a_stopwatch_count_once() -> None:
+    watch = Stopwatch()
+    with watch, watch:
+        pass
+    first = watch.seconds
+    assert first > 0.0
+    with watch:
+        assert watch.seconds == first
+    assert watch.seconds > first
