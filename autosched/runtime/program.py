@@ -50,10 +50,10 @@ class StepInfo:
         op: what it computes, as one word or a few joined by ``+``.
         shapes: shapes of its inputs and outputs as text.
         flops: floating-point operations of one execution.
-        bytes: of its inputs, constants and outputs, each once; 0 where nobody knows.
         task: key of its tuning task.
         schedule: "record" (the best of a log), "model" (predicted, never measured) or "host"
             (no kernel: onnx's reference implementation computes it).
+        bytes: of its inputs, constants and outputs, each once; 0 where nobody knows.
     """
 
     name: str
@@ -61,9 +61,9 @@ class StepInfo:
     op: str = ""
     shapes: str = ""
     flops: float = 0.0
-    bytes: float = 0.0
     task: str = ""
     schedule: str = ""
+    bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

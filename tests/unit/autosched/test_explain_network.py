@@ -25,9 +25,9 @@ MACHINE = Machine(flops=1e9, bandwidth=1e8, working_bytes=1 << 20, threads=2)
 
 def explanation() -> Explanation:
     infos = (
-        StepInfo("conv", ("c1", "r1"), "conv", "s", 4000.0, 100.0, "t1" * 8, "record"),  # 4 us
-        StepInfo("add", ("add",), "add", "s", 10.0, 600.0, "t2" * 8, "model"),  # 6 us
-        StepInfo("winograd", ("w",), "conv", "s", 9000.0, 1.0, "t3" * 8, "record"),  # 9 us
+        StepInfo("conv", ("c1", "r1"), "conv", "s", 4000.0, "t1" * 8, "record", 100.0),  # 4 us
+        StepInfo("add", ("add",), "add", "s", 10.0, "t2" * 8, "model", 600.0),  # 6 us
+        StepInfo("winograd", ("w",), "conv", "s", 9000.0, "t3" * 8, "record", 1.0),  # 9 us
     )
     sort = HostStep("p", (), (), StepInfo("sort", op="TopK", schedule="host"))
     steps = (*(Step("k", (), info) for info in infos), sort)
