@@ -66,7 +66,7 @@ def add_model(parser: Parser, compiled: bool = True) -> None:
     parser.add_argument("model", metavar="MODEL", help=kinds + extra)
     parser.add_argument(
         "--target", default="cpu", metavar="NAME",
-        help="cpu (this machine, the default), cpu-avx512, cpu-avx2, cpu-sse2",
+        help="cpu (this machine, the default), cpu-avx512, cpu-avx2, cpu-sse2, cpu-neon",
     )  # fmt: skip
     parser.add_argument(
         "--threads", type=positive_int, metavar="N",

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from autosched.least_traffic import least_bytes
 from autosched.measure.result import Timing
 from autosched.records.log import RecordLog
 from autosched.records.record import record_of
 from autosched.report.events import Progress, Quiet, TaskRow, View
-from autosched.report.explain import explain, minimal_bytes
+from autosched.report.explain import explain
 from autosched.report.peak import fma_chains, measured_peak
 from autosched.report.progress import (
     PlainProgress,
@@ -137,4 +138,4 @@ def test_explain_names_schedule_bounds_and_times(tmp_path: Path) -> None:
     RecordLog(tmp_path / "log").append([record])
     text = explain(task, tmp_path / "log", peak_flops=1e11)
     assert "measured        0.02 ms" in text and "parallel " in text and "error 1.0e-07" in text
-    assert minimal_bytes(task) == 4 * (8 * 33 + 33 * 50 + 50 + 8 * 50)
+    assert least_bytes(task.dag) == 4 * (8 * 33 + 33 * 50 + 50 + 8 * 50)
