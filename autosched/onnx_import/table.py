@@ -16,6 +16,7 @@ from autosched.onnx_import.pooling import IMPORT_POOLING
 from autosched.onnx_import.quantize import IMPORT_QUANTISED
 from autosched.onnx_import.reduction import IMPORT_POSITIONS, IMPORT_REDUCE
 from autosched.onnx_import.resize import IMPORT_RESIZE
+from autosched.onnx_import.rotary import import_rotary_embedding
 from autosched.onnx_import.shape import (
     import_concat,
     import_flatten,
@@ -47,6 +48,7 @@ IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     "MatMul": import_matmul,
     "Pad": import_pad,
     "Reshape": import_reshape,
+    "RotaryEmbedding": import_rotary_embedding,
     "Squeeze": import_squeeze,
     "Transpose": import_transpose,
     "Unsqueeze": import_unsqueeze,

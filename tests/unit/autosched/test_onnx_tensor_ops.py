@@ -317,6 +317,20 @@ def test_padding_of_integers_along_given_axes() -> None:
     check(node_model("Pad", data, constants, 19), data)
 
 
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("rotated", [0, 4])
+def test_rotary_embedding(interleaved: int, rotated: int) -> None:
+    half = (rotated or 8) // 2
+    attributes = {"interleaved": interleaved, "rotary_embedding_dim": rotated}
+    heads = [values(2, 3, 5, 8)]
+    positions = np.array([[0, 2, 4, 6, 1], [5, 3, 1, 0, 2]])
+    tables = [np.cos(values(7, half)), np.sin(values(7, half)), positions]
+    check(node_model("RotaryEmbedding", heads, tables, 23, **attributes), heads)
+    rows = [values(2, 5, 24)]
+    angles = [np.cos(values(2, 5, half)), np.sin(values(2, 5, half))]
+    check(node_model("RotaryEmbedding", rows, angles, 23, num_heads=3, **attributes), rows)
+
+
 REFUSED: list[tuple[str, int, Mapping[str, Any], Sequence[Array], str]] = [
     ("Pad", 1, {"mode": "mirror"}, [], "mode 'mirror'"),
     ("AveragePool", 1, {"kernel_shape": [2, 2], "pads": [2, 0, 0, 0]}, [], "not smaller than"),
