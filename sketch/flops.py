@@ -5,7 +5,17 @@ from __future__ import annotations
 import math
 
 from sketch.dtypes import is_float, is_integer
-from sketch.expr import ARITHMETIC, COMPARISON, Binary, Cast, Expr, Reducer, Select, Unary
+from sketch.expr import (
+    ARITHMETIC,
+    BITWISE,
+    COMPARISON,
+    Binary,
+    Cast,
+    Expr,
+    Reducer,
+    Select,
+    Unary,
+)
 from sketch.tensor import Compute
 
 
@@ -34,7 +44,7 @@ def _operations(node: Expr, counts_float: bool) -> int:
     match node:
         case Binary(op, lhs, rhs, _):
             inner = _operations(lhs, counts_float) + _operations(rhs, counts_float)
-            numeric = op in ARITHMETIC or op in COMPARISON
+            numeric = op in ARITHMETIC or op in BITWISE or op in COMPARISON
             return inner + int(numeric and _counts(lhs.dtype, counts_float))
         case Unary(_, operand, dtype):
             return _operations(operand, counts_float) + int(_counts(dtype, counts_float))

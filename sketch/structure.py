@@ -29,7 +29,9 @@ from sketch.expr import (
 )
 from sketch.tensor import Compute, Operation, Placeholder, Tensor
 
-_COMMUTATIVE: Final = ("add", "mul", "min", "max", "eq", "ne")
+_COMMUTATIVE: Final = (
+    "add", "mul", "min", "max", "eq", "ne", "bit_and", "bit_or", "bit_xor",
+)  # fmt: skip
 _SWAPPED: Final = {"gt": "lt", "ge": "le"}
 
 Names = Callable[[Tensor], str]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from typing import Any
 
 import numpy as np
 
 from sketch.dag import ComputeDAG
 from sketch.dtypes import FLOATS, INTEGERS, SUPPORTED, integer_limits, is_float, numpy_dtype
 from sketch.expr import Axis, Expr, binary, cast, unary
-from sketch.tensor import Tensor, compute, placeholder
+from sketch.tensor import compute, placeholder
 
 NUMBERS = (*FLOATS, *INTEGERS)
 FLOAT_EDGES = [
@@ -19,7 +19,7 @@ FLOAT_EDGES = [
 ]  # fmt: skip
 
 
-def stage(shape: tuple[int, ...], element: Callable[..., Expr], name: str) -> Tensor:
+def stage(shape: tuple[int, ...], element: Callable[..., Any], name: str) -> Any:
     """``compute`` for a function that takes the axes as one tuple."""
     return compute(shape, lambda *axes: element(axes), name)
 
@@ -55,35 +55,33 @@ def small_inputs(dag: ComputeDAG, seed: int) -> dict[str, np.ndarray]:
     return arrays
 
 
-def converted(data: Tensor, dtype: str, axes: tuple[Axis, ...]) -> Expr:
-    return cast(data[axes], dtype)
-
-
-def combined(op: str, lhs: Tensor, rhs: Tensor, axes: tuple[Axis, ...]) -> Expr:
-    return binary(op, lhs[axes], rhs[axes])
-
-
-def applied(op: str, data: Tensor, axes: tuple[Axis, ...]) -> Expr:
-    return unary(op, data[axes])
-
-
-def arithmetic(dtype: str) -> list[Tensor]:
+def arithmetic(dtype: str) -> list[ComputeDAG]:
+    """Every operator on ``dtype``: one program for numbers, one for truth values."""
     lhs, rhs = placeholder((4, 41), dtype, "lhs"), placeholder((4, 41), dtype, "rhs")
-    names = ["add", "sub", "mul", "min", "max", "lt", "le", "eq", "ne", "gt", "ge"]
-    names += ["mod", "trunc_mod", "floordiv"]
+    names = ["add", "sub", "mul", "min", "max", "mod", "trunc_mod", "floordiv"]
+    unaries, tests = ["neg", "abs", "sign"], ["lt", "le", "eq", "ne", "gt", "ge"]
     if is_float(dtype):
         names += ["div"]
     else:
         names += ["trunc_div", "bit_and", "bit_or", "bit_xor", "shift_left", "shift_right", "pow"]
-    stages = [stage((4, 41), partial(combined, op, lhs, rhs), f"out_{op}") for op in names]
-    unaries = ["is_nan", "is_inf"] if is_float(dtype) else ["bit_not"]
-    for op in ["neg", "abs", "sign", *unaries]:
-        stages.append(stage((4, 41), partial(applied, op, lhs), f"out_{op}"))
-    return stages
+        unaries += ["bit_not"]
+
+    def numbers(axes: tuple[Axis, ...]) -> tuple[Expr, ...]:
+        pairs = [binary(op, lhs[axes], rhs[axes]) for op in names]
+        return (*pairs, *(unary(op, lhs[axes]) for op in unaries))
+
+    def truths(axes: tuple[Axis, ...]) -> tuple[Expr, ...]:
+        pairs = [binary(op, lhs[axes], rhs[axes]) for op in tests]
+        return (*pairs, *(unary(op, lhs[axes]) for op in ("is_nan", "is_inf") if is_float(dtype)))
+
+    return [
+        ComputeDAG(list(stage((4, 41), numbers, "number"))),
+        ComputeDAG(list(stage((4, 41), truths, "truth"))),
+    ]
 
 
-def conversions(source: str, shape: tuple[int, ...]) -> list[ComputeDAG]:
-    """A cast to every other dtype, each a program of its own."""
+def conversions(source: str, shape: tuple[int, ...]) -> ComputeDAG:
+    """Casts to every dtype, its own as well."""
     data = placeholder(shape, source, "data")
-    others = [dtype for dtype in SUPPORTED if dtype != source]
-    return [ComputeDAG([stage(shape, partial(converted, data, d), f"to_{d}")]) for d in others]
+    results = stage(shape, lambda axes: tuple(cast(data[axes], d) for d in SUPPORTED), "cast")
+    return ComputeDAG(list(results))

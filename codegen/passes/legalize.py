@@ -14,7 +14,7 @@ from dataclasses import replace
 from codegen.errors import CodegenError
 from codegen.passes.affine import flatten
 from codegen.passes.rewrite import Nodes, map_body, stores, substitute
-from sketch.dtypes import size_of
+from sketch.lanes import store_bytes
 from sketch.loopnest import (
     Affine,
     Allocate,
@@ -79,8 +79,7 @@ def _depends(store: Store, var: LoopVar) -> bool:
 
 def _split(loop: Loop, target: Target) -> Loop:
     """Cut a loop of several vectors into unrolled vectors."""
-    sizes = [size_of(target_.dtype) for store, _ in stores(loop.body) for target_ in store.targets]
-    lanes = target.lanes(min(4, max(sizes)) if sizes else 4)
+    lanes = target.lanes(max((store_bytes(store) for store, _ in stores(loop.body)), default=4))
     extent, stride = int(loop.extent), int(loop.stride)
     if extent <= lanes or extent % lanes:
         return loop

@@ -23,6 +23,7 @@ from costmodel.extract.access import (
 from costmodel.extract.operations import flops, operation_counts
 from costmodel.extract.quantity import Floats, Quantity, stack
 from costmodel.extract.statement import PARALLEL_KINDS, LoopInfo, Site, Statement
+from sketch.lanes import store_bytes
 from sketch.target import Target
 
 Rows = NDArray[np.intp]
@@ -55,6 +56,11 @@ class Analysis:
     def main(self) -> Site:
         """The store that does the work."""
         return self.statement.main
+
+    @property
+    def lane_bytes(self) -> int:
+        """Bytes of a lane of the main store's vectors."""
+        return store_bytes(self.main.store)
 
     @property
     def loops(self) -> tuple[LoopInfo, ...]:

@@ -115,7 +115,7 @@ def _compute_cycles(
 
 def _vector_share(analysis: Analysis, tile: RegisterTile) -> Quantity:
     """Vector operations per execution of the store: parts of a vectorised loop over its width."""
-    lanes = float(analysis.target.lanes(analysis.accesses[0].element_bytes))
+    lanes = float(analysis.target.lanes(analysis.lane_bytes))
     parts = tile.width / (tile.lane_use * lanes)
     return parts / tile.width
 

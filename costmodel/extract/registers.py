@@ -69,7 +69,7 @@ class _Tile:
 def register_tile(analysis: Analysis) -> RegisterTile:
     """Derive the tile from the loops: from the innermost out to the first serial spatial loop."""
     tile = _collect(analysis.loops)
-    lanes = float(analysis.target.lanes(analysis.accesses[0].element_bytes))
+    lanes = float(analysis.target.lanes(analysis.lane_bytes))
     width = 1.0 if tile.vector is None else tile.vector[1]
     parts = ceil(width / lanes)
     reads = [a for a in analysis.accesses if a.kind == READ and a.site is analysis.main]

@@ -28,6 +28,7 @@ from costmodel.extract.statement import (
 from costmodel.extract.validity import Validity
 from costmodel.feature_table import OP_KINDS
 from sketch.dtypes import size_of
+from sketch.lanes import store_bytes
 from sketch.loopnest import Buffer, Scope
 from sketch.target import Target
 
@@ -189,7 +190,7 @@ def instructions(analysis: Analysis, tile: RegisterTile, checks: Validity) -> Qu
     tile_unrolled = (
         tile.accumulators
         * tile.reduce_unroll
-        / ceil(tile.width / float(analysis.target.lanes(analysis.accesses[0].element_bytes)))
+        / ceil(tile.width / float(analysis.target.lanes(analysis.lane_bytes)))
     )
     budget = float(analysis.target.instruction_budget)
     copied = step * (unrolled / tile_unrolled)
@@ -205,7 +206,7 @@ def instructions(analysis: Analysis, tile: RegisterTile, checks: Validity) -> Qu
 
 
 def _straight_line(site: Site, analysis: Analysis) -> Quantity:
-    lanes = float(analysis.target.lanes(size_of(site.store.targets[0].dtype)))
+    lanes = float(analysis.target.lanes(store_bytes(site.store)))
     copies = product(tuple(p for p in site.loops if p.kind in UNROLLED_KINDS))
     width = product(tuple(p for p in site.loops if p.kind in VECTOR_KINDS))
     counts = operation_counts(site.store).items()

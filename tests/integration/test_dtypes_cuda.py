@@ -21,19 +21,18 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run
 
 
 def test_operators_and_casts(tmp_path: Path) -> None:
-    dags: list[ComputeDAG] = []
-    for dtype in SUPPORTED:
-        dags += conversions(dtype, (2, 67))
-    for dtype in NUMBERS:
-        dags += [ComputeDAG([result]) for result in arithmetic(dtype)]
     rng = np.random.default_rng(0)
-    sources = [emit(next(feasible_nests(dag, 1, rng)), GPU) for dag in dags]
+    cases: list[tuple[ComputeDAG, dict[str, np.ndarray]]] = []
+    for dtype in SUPPORTED:
+        casts = conversions(dtype, (2, 67))
+        cases.append((casts, inputs_of(casts, 3)))
+    for dtype in NUMBERS:
+        draw = small_inputs if is_float(dtype) else inputs_of
+        cases += [(dag, draw(dag, 3)) for dag in arithmetic(dtype)]
+    sources = [emit(next(feasible_nests(dag, 1, rng)), GPU) for dag, _ in cases]
     programs = compile_programs(sources, tmp_path)
-    for dag, program in zip(dags, programs, strict=True):
-        small = is_float(dag.inputs[0].dtype) and not dag.outputs[0].name.startswith("to_")
-        inputs = small_inputs(dag, 3) if small else inputs_of(dag, 3)
-        output = dag.outputs[0]
-        got, expected = program.run(inputs)[output.name], interpret(dag, inputs)[output.name]
-        assert relative_error(got, expected) <= TOLERANCES.get(output.dtype, 0.0), (
-            dag.inputs[0].dtype, output.name, got, expected,
-        )  # fmt: skip
+    for (dag, inputs), program in zip(cases, programs, strict=True):
+        got, expected = program.run(inputs), interpret(dag, inputs)
+        for output in dag.outputs:
+            error = relative_error(got[output.name], expected[output.name])
+            assert error <= TOLERANCES.get(output.dtype, 0.0), (dag.inputs[0].dtype, output)
