@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from sketch import expr, reducers
-from sketch.dtypes import STORAGE_FLOATS
 from sketch.expr import Axis, Expr, all_of, unary
 from sketch.operators import reduction
-from sketch.operators.elementwise import cast, map_elements
+from sketch.operators.elementwise import map_elements
 from sketch.operators.layout import stage
 from sketch.tensor import Tensor, reduce_axis
 
@@ -28,7 +27,7 @@ def normalize(
     ``name``.
     """
     dims = {axis % data.ndim for axis in axes}
-    wide = cast(data, "float32", f"{name}.wide") if data.dtype in STORAGE_FLOATS else data
+    wide = reduction.widened(data, name)
     deviation = _deviation(wide, sorted(dims), centered, name)
     count = math.prod(data.shape[d] for d in dims)
     total = _sum_of_squares(wide, dims, deviation, f"{name}.variance")
@@ -86,19 +85,18 @@ def local_response_norm(
     """
     dimension = axis % data.ndim
     over = reduce_axis(size, "k")
+    wide = reduction.widened(data, name)
     extent, before = data.shape[dimension], (size - 1) // 2
 
     def square(axes: tuple[Axis, ...]) -> Expr:
         index = axes[dimension] + over - before
-        read = data[(*axes[:dimension], index, *axes[dimension + 1 :])]
+        read = wide[(*axes[:dimension], index, *axes[dimension + 1 :])]
         inside = all_of(index >= 0, index < extent)
         return reducers.sum(expr.select(inside, read * read, 0), over)
 
     def element(axes: tuple[Axis, ...]) -> Expr:
         base = total[axes] * (alpha / size) + bias
-        return data[axes] / expr.binary("pow", base, beta)
+        return expr.cast(wide[axes] / expr.binary("pow", base, beta), data.dtype)
 
-    total = reduction.narrowed(
-        f"{name}.sum", data.dtype, lambda label: stage(data.shape, square, label)
-    )
+    total = stage(data.shape, square, f"{name}.sum")
     return stage(data.shape, element, name)

@@ -124,18 +124,18 @@ def _tap(
 def _average(
     data: Tensor, windows: Sequence[Window], shape: tuple[int, ...], with_pad: bool, name: str
 ) -> Tensor:
-    total = _reduce_windows(data, windows, shape, "sum", f"{name}.sum")
+    total = _reduce_windows(reduction.widened(data, name), windows, shape, "sum", f"{name}.sum")
 
     def element(axes: tuple[Axis, ...]) -> Expr:
         counts = [_count(w, axis, with_pad) for w, axis in zip(windows, axes[1:-1], strict=True)]
         fixed = math.prod(count for count in counts if isinstance(count, int))
         varying = [count for count in counts if not isinstance(count, int)]
         if not varying:
-            return total[axes] * (1.0 / fixed)
+            return cast(total[axes] * (1.0 / fixed), data.dtype)
         taps = varying[0]
         for count in varying[1:]:
             taps = taps * count
-        return total[axes] / cast(taps * fixed, data.dtype)
+        return cast(total[axes] / cast(taps * fixed, total.dtype), data.dtype)
 
     return stage(shape, element, name)
 

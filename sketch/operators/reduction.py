@@ -60,6 +60,16 @@ def narrowed(name: str, dtype: str, make: Callable[[str], Tensor]) -> Tensor:
     return map_elements(make(f"{name}.wide"), lambda x: expr.cast(x, dtype), name)
 
 
+def widened(data: Tensor, name: str) -> Tensor:
+    """``data`` for operators of several stages: 16-bit floats as float32, stage ``<name>.input``.
+
+    What lies between the stages is not rounded then, and does not overflow.
+    """
+    if data.dtype not in STORAGE_FLOATS:
+        return data
+    return map_elements(data, lambda x: expr.cast(x, "float32"), f"{name}.input")
+
+
 def _reduce(
     data: Tensor, axis: Axes, keepdims: bool, name: str,
     reducer: Callable[[Any, Sequence[Axis]], Reduce],
@@ -108,16 +118,16 @@ def l1(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "l1"
 
 def l2(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "l2") -> Tensor:
     """Root of the sum of squares over ``axis``: stage ``<name>.sum``, then the root."""
-    total = sum_square(data, axis, keepdims, f"{name}.sum")
-    return map_elements(total, lambda x: expr.unary("sqrt", x), name)
+    total = sum_square(widened(data, name), axis, keepdims, f"{name}.sum")
+    return map_elements(total, lambda x: expr.cast(expr.unary("sqrt", x), data.dtype), name)
 
 
 def log_sum(
     data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "log_sum"
 ) -> Tensor:
     """Logarithm of the sum over ``axis``: stage ``<name>.sum``, then the logarithm."""
-    total = sum(data, axis, keepdims, f"{name}.sum")
-    return map_elements(total, lambda x: expr.unary("log", x), name)
+    total = sum(widened(data, name), axis, keepdims, f"{name}.sum")
+    return map_elements(total, lambda x: expr.cast(expr.unary("log", x), data.dtype), name)
 
 
 def log_sum_exp(
@@ -127,18 +137,19 @@ def log_sum_exp(
 
     Stages ``<name>.max``, ``<name>.sum`` (of exponentials relative to the maximum), ``name``.
     """
-    top = max(data, axis, keepdims, f"{name}.max")
-    plan = _Plan(data, axis, keepdims, f"stage {name}")
+    wide = widened(data, name)
+    top = max(wide, axis, keepdims, f"{name}.max")
+    plan = _Plan(wide, axis, keepdims, f"stage {name}")
     over = tuple(plan.axes.values())
 
     def power(axes: tuple[Axis, ...]) -> Expr:
         return expr.unary("exp", plan.element(axes) - _finite(top[axes]))
 
-    def make(label: str) -> Tensor:
-        return stage(plan.shape, lambda axes: reducers.sum(power(axes), over), label)
+    def element(axes: tuple[Axis, ...]) -> Expr:
+        return expr.cast(expr.unary("log", total[axes]) + _finite(top[axes]), data.dtype)
 
-    total = narrowed(f"{name}.sum", data.dtype, make)
-    return stage(plan.shape, lambda axes: expr.unary("log", total[axes]) + _finite(top[axes]), name)
+    total = stage(plan.shape, lambda axes: reducers.sum(power(axes), over), f"{name}.sum")
+    return stage(plan.shape, element, name)
 
 
 def _finite(value: Expr) -> Expr:
@@ -151,8 +162,8 @@ def mean(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "m
     if not is_float(data.dtype):
         raise ExpressionError(f"the mean of {data.dtype} is not defined", name, "cast it first")
     count = math.prod(data.shape[d] for d in _reduced(data, axis, f"stage {name}"))
-    total = sum(data, axis, keepdims, f"{name}.sum")
-    return map_elements(total, lambda x: x * (1.0 / count), name)
+    total = sum(widened(data, name), axis, keepdims, f"{name}.sum")
+    return map_elements(total, lambda x: expr.cast(x * (1.0 / count), data.dtype), name)
 
 
 def argmax(

@@ -16,28 +16,35 @@ def softmax(data: Tensor, axis: int = -1, name: str = "softmax") -> Tensor:
     The three inner stages are ``<name>.max``, ``<name>.exp`` and ``<name>.sum``.
     """
     dims = {axis % data.ndim}
-    top = reduction.max(data, axis, True, f"{name}.max")
-    powers = stage(
-        data.shape, lambda axes: unary("exp", data[axes] - top[kept(axes, dims)]), f"{name}.exp"
-    )
-    total = reduction.sum(powers, axis, True, f"{name}.sum")
-    return stage(data.shape, lambda axes: powers[axes] / total[kept(axes, dims)], name)
+    _, powers, total = _stages(reduction.widened(data, name), axis, name)
+
+    def element(axes: tuple[Axis, ...]) -> Expr:
+        return expr.cast(powers[axes] / total[kept(axes, dims)], data.dtype)
+
+    return stage(data.shape, element, name)
 
 
 def log_softmax(data: Tensor, axis: int = -1, name: str = "log_softmax") -> Tensor:
-    """``x - max - log(sum(exp(x - max)))`` along ``axis``."""
+    """``x - max - log(sum(exp(x - max)))`` along ``axis``; stages as those of ``softmax``."""
+    dims = {axis % data.ndim}
+    wide = reduction.widened(data, name)
+    top, _, total = _stages(wide, axis, name)
+
+    def element(axes: tuple[Axis, ...]) -> Expr:
+        shifted = wide[axes] - top[kept(axes, dims)]
+        return expr.cast(shifted - unary("log", total[kept(axes, dims)]), data.dtype)
+
+    return stage(data.shape, element, name)
+
+
+def _stages(data: Tensor, axis: int, name: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Maxima, exponentials relative to them, and the sums of those."""
     dims = {axis % data.ndim}
     top = reduction.max(data, axis, True, f"{name}.max")
     powers = stage(
         data.shape, lambda axes: unary("exp", data[axes] - top[kept(axes, dims)]), f"{name}.exp"
     )
-    total = reduction.sum(powers, axis, True, f"{name}.sum")
-
-    def element(axes: tuple[Axis, ...]) -> Expr:
-        shifted = data[axes] - top[kept(axes, dims)]
-        return shifted - unary("log", total[kept(axes, dims)])
-
-    return stage(data.shape, element, name)
+    return top, powers, reduction.sum(powers, axis, True, f"{name}.sum")
 
 
 def hardmax(data: Tensor, axis: int = -1, name: str = "hardmax") -> Tensor:
