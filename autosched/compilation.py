@@ -302,7 +302,7 @@ def _shapes(subgraph: Subgraph) -> str:
     """``1x56x56x64, 3x3x64x64 -> 1x56x56x64``; vectors (biases) are left out of the inputs."""
     inputs = [tensor.shape for tensor in subgraph.dag.inputs if len(tensor.shape) > 1]
     texts = ["x".join(map(str, shape)) for shape in inputs]
-    outputs = ["x".join(map(str, tensor.shape)) for tensor in subgraph.dag.outputs]
+    outputs = ["x".join(map(str, array.shape)) for array in subgraph.dag.output_arrays]
     return f"{', '.join(texts)} -> {', '.join(outputs)}"
 
 

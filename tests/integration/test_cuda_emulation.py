@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from autosched.workloads import get
 from codegen.cuda.build import emit
 from sketch.dag import ComputeDAG
 from sketch.interpret import interpret
 from tests.cuda_programs import GPU, MATMUL, feasible_nests, matmul_nest
 from tests.emulation.emulate import COMPILER, EmulationError, Program, compile_programs
+from tests.small_workloads import SMALL
 from tests.workloads import (
     WORKLOADS,
     batch_matmul_dag,
@@ -36,6 +39,10 @@ TAILS: Mapping[str, Callable[[], ComputeDAG]] = {
     "batch_matmul 3 7 11 5": lambda: batch_matmul_dag(3, 7, 11, 5),
     "conv2d 11 5 7 stride 2": lambda: conv2d_relu(11, 5, 7, 3, 2, 1),
     "conv2d 7 3 11 kernel 5": lambda: conv2d_relu(7, 3, 11, 5, 1, 2),
+    **{
+        name: partial(get(name).dag, *SMALL[name])
+        for name in ("C1D", "C3D", "GRP", "T2D", "CAP", "NRM", "TBMM")
+    },
 }
 CASES = {**WORKLOADS, **TAILS}
 _ROWS = 3
