@@ -25,6 +25,7 @@ from autosched.torch_frontend.export import export_onnx, import_torch
 from sketch.errors import AutoschedError
 
 if TYPE_CHECKING:
+    from autosched.graph.ir import Network
     from autosched.runtime.module import Module
 
 LOG: Final = logging.getLogger("autosched.torch")
@@ -153,6 +154,7 @@ class CompiledGraph:
         bound = _bind(self._graph, args, variable, self._computed)
         model = _exported(bound, [args[index].detach() for index in variable])
         network = autosched.from_onnx(model)
+        self._check_outputs(network)
         options = dict(self._options)
         target, log = options.get("target", "cpu"), options.get("log")
         if "budget" in options:
@@ -160,6 +162,16 @@ class CompiledGraph:
         module = autosched.compile(network, target=target, log=log)
         names = [value.name for value in network.inputs]
         return _Specialised(module, versions, tuple(zip(names, variable, strict=True)))
+
+    def _check_outputs(self, network: Network) -> None:
+        """ONNX knows no complex numbers: torch's exporter writes them as pairs."""
+        for index, ours in zip(self._computed, network.outputs, strict=True):
+            theirs = self._outputs[index].meta["val"]
+            if str(theirs.dtype) != f"torch.{ours.dtype}" or theirs.dim() != len(ours.shape):
+                raise ModelImportError(
+                    f"an output is {theirs.dtype} with {theirs.dim()} dimensions, as ONNX it is "
+                    f"{ours.type}"
+                )
 
     def _run(
         self, module: Module, inputs: Sequence[tuple[str, int]], args: Sequence[Any]
