@@ -85,7 +85,11 @@ def from_torch(module: Any, example_inputs: Any, name: str | None = None) -> Net
 
 
 def compile(
-    net: Network, target: AnyTarget = "cpu", log: PathText | None = None, threads: int | None = None
+    net: Network,
+    target: AnyTarget = "cpu",
+    log: PathText | None = None,
+    threads: int | None = None,
+    quick: bool = False,
 ) -> Module:
     """Compile a network.
 
@@ -96,13 +100,15 @@ def compile(
             the draft model predicts to be fastest: ``Module.untuned`` and a warning say which, and
             others which records could not be used.  A log that does not exist is empty.
         threads: worker threads, instead of the target's.
+        quick: choose the schedules of tasks without a record from few candidates: compiles in a
+            fraction of the time, to code that may be slower.
 
     Raises:
         AutoschedError: NaN weights, an unreadable log, an unknown target.
     """
     from autosched.compilation import contents_from_log, link
 
-    return link(*contents_from_log(net, resolve_target(target, threads), log))
+    return link(*contents_from_log(net, resolve_target(target, threads), log, quick))
 
 
 def load(path: PathText) -> Module:

@@ -78,11 +78,12 @@ def cache_state_of(extraction: Extraction, target: Target) -> CacheState:
 
 
 def schedule(
-    tasks: Sequence[Task], records: Sequence[Record], state: CacheState
+    tasks: Sequence[Task], records: Sequence[Record], state: CacheState, quick: bool = False
 ) -> tuple[Scheduled, ...]:
     """The best recorded candidate of each task, or the draft model's favourite without one.
 
-    Times taken in cache state ``state`` are preferred to others.
+    Times taken in cache state ``state`` are preferred to others.  ``quick``: the draft model sees
+    few candidates.
     """
     found = []
     for task in tasks:
@@ -90,7 +91,7 @@ def schedule(
         if best is not None:
             found.append(Scheduled(task, best.candidate, "record", best.seconds))
         else:
-            found.append(Scheduled(task, task.space.draft_candidate(), "model"))
+            found.append(Scheduled(task, task.draft_candidate(quick), "model"))
     return tuple(found)
 
 
@@ -108,7 +109,7 @@ def compile_network(network: Network, target: Target, records: Sequence[Record] 
 
 
 def contents_from_log(
-    network: Network, target: Target, log: str | PathLike[str] | None
+    network: Network, target: Target, log: str | PathLike[str] | None, quick: bool = False
 ) -> Contents:
     """``network_contents`` with the records of a log, if one is given.
 
@@ -116,21 +117,23 @@ def contents_from_log(
     and of tasks that are left without a record.
     """
     if log is None:
-        return network_contents(network, target)
+        return network_contents(network, target, quick=quick)
     found = RecordLog(log).read()
     notify(found.warnings)
-    contents = network_contents(network, target, found.records)
+    contents = network_contents(network, target, found.records, quick)
     untuned = untuned_notice(contents[0])
     if untuned:
         notify((*target_warnings(found.records, target), untuned))
     return contents
 
 
-def network_contents(network: Network, target: Target, records: Sequence[Record] = ()) -> Contents:
+def network_contents(
+    network: Network, target: Target, records: Sequence[Record] = (), quick: bool = False
+) -> Contents:
     """All that a compiled network consists of, for any CPU; nothing is loaded."""
     extraction = extract_checked(network)
     state = cache_state_of(extraction, target)
-    scheduled = schedule(network_tasks(extraction, target), records, state)
+    scheduled = schedule(network_tasks(extraction, target), records, state, quick)
     return build_contents(network.name, extraction, scheduled, target)
 
 

@@ -114,6 +114,17 @@ class Task:
 
         return build_space(self.variants, self.target, self.rules)
 
+    def draft_candidate(self, quick: bool = False) -> Candidate:
+        """What the draft model likes best: of the whole space, or ``quick`` of a few rows."""
+        from autosched.search.space import build_space
+
+        if quick and "space" not in self.__dict__:
+            try:
+                return build_space(self.variants, self.target, self.rules, quick).draft_candidate()
+            except TaskError:
+                pass  # so few feasible rows that a quick look found none
+        return self.space.draft_candidate()
+
     @property
     def sketches(self) -> tuple[Sketch, ...]:
         """Sketches of all variants that are worth searching, most promising first."""

@@ -23,11 +23,17 @@ def keep_feasible(population: Population) -> Population:
     return population.take(np.flatnonzero(np.broadcast_to(fits, (population.count,))))
 
 
-def sample_feasible(sketch: Sketch, count: int, rng: np.random.Generator) -> Population:
-    """At most ``count`` different feasible rows; fewer where the sketch hardly has any."""
+def sample_feasible(
+    sketch: Sketch, count: int, rng: np.random.Generator, enough: int | None = None
+) -> Population:
+    """At most ``count`` different feasible rows; fewer where the sketch hardly has any.
+
+    No more is drawn when ``enough`` (default: ``count``) have been found.
+    """
+    least = count if enough is None else enough
     found = keep_feasible(deduplicate(mix_nests(sample(sketch, count, rng), rng)))
     for _ in range(_DRAWS - 1):
-        if found.count >= count or not sketch.decisions:
+        if found.count >= least or not sketch.decisions:
             break
         fresh = keep_feasible(mix_nests(sample(sketch, count, rng), rng))
         found = deduplicate(concat([found, fresh]))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sketch.rules.rule import SketchRule
 
 SAMPLE_ROWS: Final = 512
+QUICK_ROWS: Final = 64
 KEEP_WITHIN: Final = 2.0
 MAX_SKETCHES: Final = 48
 
@@ -50,11 +51,15 @@ class Space:
 
 
 def build_space(
-    variants: Sequence[Variant], target: Target, rules: tuple[SketchRule, ...] | None = None
+    variants: Sequence[Variant],
+    target: Target,
+    rules: tuple[SketchRule, ...] | None = None,
+    quick: bool = False,
 ) -> Space:
     """Generate sketches of all variants, score random rows of each, and drop the hopeless ones.
 
-    ``rules``: see ``sketch.rules.generate``; None: the target's default rules.
+    ``rules``: see ``sketch.rules.generate``; None: the target's default rules.  ``quick``: score
+    few rows, where some schedule is wanted soon; nothing should be tuned from such a space.
 
     Raises:
         TaskError: no sketch has a single feasible row.
@@ -62,7 +67,7 @@ def build_space(
     from sketch.rules.generate import generate
 
     sketches = [s for v in variants for s in generate(v.dag, target, rules, v.name)]
-    scored = [_draft(sketch) for sketch in sketches]
+    scored = [_draft(sketch, quick) for sketch in sketches]
     usable = [(p, d) for p, d in scored if p.count]
     if not usable:
         raise TaskError(
@@ -81,12 +86,14 @@ def build_space(
 Drafted = tuple[Population, NDArray[np.float64]]
 
 
-def _draft(sketch: Sketch) -> Drafted:
+def _draft(sketch: Sketch, quick: bool) -> Drafted:
     """Random rows, the best first; the rows depend on the sketch alone."""
     from costmodel.draft import draft_seconds
     from sketch.lower import lower
 
-    population = sample_feasible(sketch, SAMPLE_ROWS, np.random.default_rng(int(sketch.key, 16)))
+    rng = np.random.default_rng(int(sketch.key, 16))
+    rows, enough = (QUICK_ROWS, 1) if quick else (SAMPLE_ROWS, SAMPLE_ROWS)
+    population = sample_feasible(sketch, rows, rng, enough)
     if not population.count:
         return population, np.empty(0)
     nest = lower(sketch, population.columns())

@@ -31,6 +31,7 @@ from autosched.runtime.errors import AssemblyError
 from autosched.tuning import SKIPPED
 from sketch.errors import TargetError
 from sketch.reference import relative_error
+from sketch.rules.generate import generate
 
 
 def make_network() -> Network:
@@ -62,6 +63,19 @@ def module(network: Network) -> Any:
 def worst(network: Network, outputs: dict[str, Any], inputs: dict[str, Any]) -> float:
     expected = evaluate(network.graph, inputs)
     return max(relative_error(outputs[name], value) for name, value in expected.items())
+
+
+def test_a_quick_compilation_looks_at_fewer_schedules(network: Network) -> None:
+    module = asd.compile(network, threads=1, quick=True)
+    inputs = module.random_inputs()
+    assert worst(network, module.run(inputs), inputs) < 1e-5
+    extraction = extract(network)
+    task = network_tasks(extraction, module.target)[0]
+    quick = task.draft_candidate(quick=True)
+    assert "space" not in task.__dict__
+    sketch = quick.sketch.key
+    assert sketch in {s.key for s in generate(task.dag, task.target)}
+    assert task.draft_candidate() == task.space.draft_candidate() == task.draft_candidate(True)
 
 
 def test_outputs_equal_the_oracle(network: Network, module: Any) -> None:
