@@ -1,12 +1,14 @@
 # make tune     set up, then tune a network and compare it with onnxruntime (about 5 minutes)
 # make test     set up, then check and test everything (no GPU, no network access after set-up)
 # make bench    set up with the rivals, then run the benchmarks and regenerate the README's table
-# Overridable: MODEL (a zoo name or an .onnx file), BUDGET, LOG, TARGET, PYTHON, VENV, ARGS.
+# Overridable: MODEL (a zoo name or an .onnx file), BUDGET, LOG, TARGET, PYTHON, VENV, ARGS, and
+# NETWORKS (those that `make bench` compares).
 
 VENV   ?= .venv
 MODEL  ?= resnet-18
 BUDGET ?= 5m
 TARGET ?= cpu
+NETWORKS ?= resnet-18
 LOG    ?= out/$(basename $(notdir $(MODEL))).jsonl
 ARGS   ?=
 
@@ -59,8 +61,9 @@ bench: $(RIVALS_STAMP)
 	@$(BIN)/python -m benchmarks.search --json benchmarks/results/search.json
 	@$(BIN)/python -m benchmarks.compile_time --json benchmarks/results/compile_time.json
 	@$(BIN)/python -m benchmarks.tuning_rate --json benchmarks/results/tuning_rate.json
-	@$(BIN)/python -m benchmarks.networks --networks resnet-18 --budget 10m \
+	@$(BIN)/python -m benchmarks.networks --networks $(NETWORKS) --budget 10m --skip-tuned \
 		--logs benchmarks/logs --json benchmarks/results/networks.json
+	@$(BIN)/autosched records distill benchmarks/logs/*.jsonl -o benchmarks/logs
 	@$(BIN)/python -m benchmarks.readme_table
 
 clean:

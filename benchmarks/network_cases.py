@@ -62,7 +62,8 @@ _BARS: Final = {
     "dla-34": 0.9,
     "bert-base": 0.8,
 }
-_TOLERANCES: Final = {"inception-v3": 1e-4, "bert-base": 1e-4}
+# Where float32 itself leaves more than 1e-5 between two runtimes that sum in other orders.
+_TOLERANCES: Final = {"inception-v3": 1e-4, "dla-34": 1e-4}
 CASES: Final = {
     name: Case(name, bar, _TOLERANCES.get(name, 1e-5))
     for name, bar in _BARS.items()

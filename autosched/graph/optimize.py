@@ -10,6 +10,7 @@ from autosched.graph.passes.clean_up import clean_up
 from autosched.graph.passes.concat import split_concats
 from autosched.graph.passes.constant_folding import fold_constants
 from autosched.graph.passes.dead_code import remove_dead_code
+from autosched.graph.passes.equal_nodes import merge_equal_nodes
 from autosched.graph.passes.layout import to_channels_last
 from autosched.graph.passes.matmul import matmul_to_dense
 from autosched.graph.passes.padding import fold_padding
@@ -20,6 +21,7 @@ Pass = Callable[[Graph], Graph]
 PASSES: Final[tuple[Pass, ...]] = (
     clean_up,
     fold_constants,
+    merge_equal_nodes,
     fold_padding,
     matmul_to_dense,
     fold_bias,

@@ -127,11 +127,11 @@ def test_operands_in_either_order_share_a_task() -> None:
 
 def test_programs_of_one_key_bind_their_own_operands() -> None:
     builder = GraphBuilder("commuted")
-    a, b = (builder.input(Value(name, (4, 4))) for name in "ab")
+    a, b, c = (builder.input(Value(name, (4, 4))) for name in "abc")
     for number, (first, second) in enumerate([(a, b), (b, a)]):
         squared = builder.add(Binary("mul"), [first, first])
         total = builder.add(Binary("add"), [squared, second], f"total{number}")
-    swapped = builder.add(Binary("add"), [a, builder.add(Binary("mul"), [b, b])], "total2")
+    swapped = builder.add(Binary("add"), [a, builder.add(Binary("mul"), [c, c])], "total2")
     results = {"y0": "total0", "y1": total, "y2": swapped}
     extraction = _assert_same(builder.finish(results))
     assert [weight for _, weight in extraction.tasks] == [3]

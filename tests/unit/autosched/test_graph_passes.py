@@ -25,6 +25,7 @@ from autosched.graph.passes.bias import fold_bias
 from autosched.graph.passes.clean_up import clean_up
 from autosched.graph.passes.constant_folding import fold_constants
 from autosched.graph.passes.dead_code import remove_dead_code
+from autosched.graph.passes.equal_nodes import merge_equal_nodes
 from autosched.graph.passes.layout import to_channels_last
 from autosched.graph.passes.matmul import matmul_to_dense
 from autosched.graph.passes.padding import fold_padding
@@ -316,6 +317,19 @@ def test_only_zero_padding_of_maps_folds() -> None:
     graph = remove_dead_code(fold_padding(_padded()))
     assert _kinds(graph).count("pad") == 3  # one is still read by the sum
     assert graph.producers["conv2d"].op == Conv(padding=(2, 3, 1, 2))
+
+
+def test_equal_nodes_are_computed_once() -> None:
+    net = _Net((2, 3))
+    first, again = (net.unary(net.unary(net.x), "exp") for _ in range(2))
+    other = net.unary(net.x, "tanh")
+    total = net.then(Binary("add"), net.then(Binary("sub"), first, other), again)
+    graph = net.finish({"y": total, "z": again})
+    merged = merge_equal_nodes(graph)
+    _assert_close(_values(merged), _values(graph), "merged")
+    assert _kinds(merged) == ["relu", "exp", "tanh", "sub", "add"]
+    assert [result.value for result in merged.results] == [total, first]
+    assert merge_equal_nodes(merged) is merged
 
 
 def test_what_follows_a_product_works_on_its_rows() -> None:
