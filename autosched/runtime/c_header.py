@@ -154,8 +154,8 @@ def _features(features: str) -> str:
 
 def _link_hint(threads: int) -> str:
     if threads == 1:
-        return "One thread; link with the C library only."
-    return f"{threads} threads; link with -lgomp."
+        return "One thread; link with -lm."
+    return f"{threads} threads; link with -lgomp -lm."
 
 
 def _comment(text: str) -> str:

@@ -54,7 +54,7 @@ def link_command(tool: str, source: Path, output: Path, needs_openmp: bool) -> l
         # Undefined symbols are an error now rather than when the library is loaded.
         return [*command, "-Wl,-z,defs", *(["-lgomp"] if needs_openmp else []), "-lm"]
     folders = [f"-L{folder}" for folder in _LIBRARY_FOLDERS]
-    libraries = (["-l:libgomp.so.1"] if needs_openmp else []) + ["-l:libc.so.6"]
+    libraries = [*(["-l:libgomp.so.1"] if needs_openmp else []), "-l:libm.so.6", "-l:libc.so.6"]
     return [*command, *folders, *libraries]
 
 
