@@ -34,9 +34,12 @@ def import_conv_transpose(site: Site) -> None:
         full = [(e - 1) * s + (k - 1) * d + 1 + more for e, k, s, d, more in parts]
         target = tuple(wanted)[-len(spatial) :]  # some exporters list batch and channels, too
         totals = tuple(f - w for f, w in zip(full, target, strict=True))
-        if min(totals) < 0:
-            raise UnsupportedError(f"output_shape {target} is larger than the output {full}")
-        padding = halves(totals, larger_last=mode == "SAME_UPPER")
+        if any(total <= -stride for total, stride in zip(totals, strides, strict=True)):
+            raise UnsupportedError(
+                f"output_shape {target} does not belong to data of extents {spatial}"
+            )
+        padding = halves(tuple(max(t, 0) for t in totals), larger_last=mode == "SAME_UPPER")
+        extra = tuple(more - min(t, 0) for more, t in zip(extra, totals, strict=True))
     op = ConvTranspose(strides, padding, dilation, _groups(site), output_padding=extra)
     site.emit(op, site.inputs())
 
