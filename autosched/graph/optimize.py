@@ -14,6 +14,7 @@ from autosched.graph.passes.equal_nodes import merge_equal_nodes
 from autosched.graph.passes.layout import to_channels_last
 from autosched.graph.passes.matmul import matmul_to_dense
 from autosched.graph.passes.padding import fold_padding
+from autosched.graph.passes.sink_views import sink_views
 from autosched.graph.passes.transposed_products import fold_transposes
 
 Pass = Callable[[Graph], Graph]
@@ -24,6 +25,8 @@ PASSES: Final[tuple[Pass, ...]] = (
     merge_equal_nodes,
     fold_padding,
     matmul_to_dense,
+    sink_views,
+    remove_dead_code,  # views that nothing reads any more
     fold_bias,
     fold_batch_norm,
     to_channels_last,

@@ -18,8 +18,9 @@ import numpy as np
 
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Node, Result
-from autosched.graph.ops.base import Op, Pattern, Shape
+from autosched.graph.ops.base import Op, Shape
 from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.elementwise import Elementwise
 from autosched.graph.ops.host import HostOp
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.norm import BatchNorm
@@ -89,7 +90,7 @@ class _Sweep:
                 stored = self._of(node.inputs[0])
                 owed = tuple(stored.permutation[axis] for axis in permutation)
                 self._stored[node.output] = Stored(stored.value, owed)
-            case op if op.pattern <= Pattern.BROADCAST:
+            case Elementwise():
                 self._several(node)
             case _:
                 self._one_input(node)

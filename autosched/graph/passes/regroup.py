@@ -24,7 +24,7 @@ class Regrouping:
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class Group:
     """A shortest run of dimensions before and after, with one product of extents."""
 
     before: tuple[int, ...]
@@ -38,11 +38,11 @@ def regroup(owed: Permutation, before: Shape, after: Shape) -> Regrouping:
     in memory remains so.
     """
 
-    def place(group: _Group) -> int:
+    def place(group: Group) -> int:
         wide = [d for d in group.before if before[d] > 1] or group.before
         return owed[wide[-1]] if wide else len(owed)
 
-    groups = sorted(_groups(before, after), key=place)
+    groups = sorted(matching_groups(before, after), key=place)
     order = tuple(owed[d] for group in groups for d in group.before)
     targets = [d for group in groups for d in group.after]
     position = {d: index for index, d in enumerate(targets)}
@@ -53,8 +53,9 @@ def regroup(owed: Permutation, before: Shape, after: Shape) -> Regrouping:
     )
 
 
-def _groups(before: Sequence[int], after: Sequence[int]) -> list[_Group]:
-    groups: list[_Group] = []
+def matching_groups(before: Sequence[int], after: Sequence[int]) -> list[Group]:
+    """The groups of a reshape, in order; together they have all dimensions."""
+    groups: list[Group] = []
     start, end = 0, 0
     while start < len(before):
         taken, stop = start + 1, end
@@ -66,8 +67,8 @@ def _groups(before: Sequence[int], after: Sequence[int]) -> list[_Group]:
             else:
                 old *= before[taken]
                 taken += 1
-        groups.append(_Group(tuple(range(start, taken)), tuple(range(end, stop))))
+        groups.append(Group(tuple(range(start, taken)), tuple(range(end, stop))))
         start, end = taken, stop
     if end < len(after):  # extents of 1 at the end
-        groups.append(_Group((), tuple(range(end, len(after)))))
+        groups.append(Group((), tuple(range(end, len(after)))))
     return groups

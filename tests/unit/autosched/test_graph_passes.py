@@ -7,6 +7,7 @@ import pytest
 
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
+from autosched.graph.fusion import fuse
 from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.base import Op, Shape
 from autosched.graph.ops.conv import Conv
@@ -30,6 +31,7 @@ from autosched.graph.passes.layout import to_channels_last
 from autosched.graph.passes.matmul import matmul_to_dense
 from autosched.graph.passes.padding import fold_padding
 from autosched.graph.passes.regroup import regroup
+from autosched.graph.passes.sink_views import sink_views
 
 NCHW_TO_NHWC, NHWC_TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 
@@ -452,3 +454,50 @@ def _merged(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[int, ...]
         else:
             result.append(extent)
     return tuple(result)
+
+
+def _dense_of_rows(net: _Net, data: str, columns: int) -> str:
+    return net.add(MatMul(), [data, net.random(net.types[data].shape[-1], columns)])
+
+
+def test_views_sink_below_what_follows_a_layer() -> None:
+    """The bias is the layer's own; activation and residual share its kernel."""
+    net = _Net((2, 5, 8))
+    hidden = net.add(Binary("add"), [_dense_of_rows(net, net.x, 6), net.random(6)])
+    back = _dense_of_rows(net, net.unary(hidden, "tanh"), 8)
+    graph = net.finish({"y": net.add(Binary("add"), [back, net.x])})
+    optimized = optimize(graph)
+    assert [n.op.kind for n in optimized.nodes if n.op.kind != "reshape"] == [
+        "dense", "tanh", "dense", "add",
+    ]  # fmt: skip
+    assert [len(group.nodes) for group in fuse(optimized)] == [2, 2]
+    _assert_close(_values(optimized), _values(graph), "optimized")
+
+
+@pytest.mark.parametrize(
+    ("shape", "sinks"),
+    [
+        ((6,), True),
+        ((1,), True),
+        ((2, 5, 6), True),
+        ((2, 5, 1), True),
+        ((5, 1), False),
+        ((2, 1, 6), False),
+    ],
+)
+def test_views_sink_where_operands_have_a_form_before_them(shape: Shape, sinks: bool) -> None:
+    net = _Net((10, 8))
+    rows = net.add(Reshape((2, 5, 6)), [_dense_of_rows(net, net.x, 6)])
+    graph = net.finish({"y": net.add(Binary("mul"), [rows, net.random(*shape)])})
+    changed = sink_views(graph)
+    assert (_kinds(changed)[-1] == "reshape") == sinks
+    _assert_close(_values(changed), _values(graph), "sunk")
+
+
+def test_views_stay_before_what_belongs_to_another_layer() -> None:
+    net = _Net((2, 5, 8))
+    layer = _dense_of_rows(net, net.x, 8)
+    flat = net.add(Reshape((10, 8)), [net.unary(net.x)])
+    other = net.add(Reshape((2, 5, 8)), [flat])
+    graph = net.finish({"y": net.add(Binary("add"), [layer, other])})
+    assert _kinds(sink_views(graph))[-1] == "add"

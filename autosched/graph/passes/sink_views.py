@@ -1,0 +1,119 @@
+"""Element-wise operators move before a reshape of their operand, so that they can share the kernel
+of what is reshaped.
+
+``add(reshape(dense(x)), bias)`` becomes ``reshape(add(dense(x), bias))``: a view between a layer
+and what follows it would keep them apart.
+"""
+
+from __future__ import annotations
+
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.ir import Graph, Node
+from autosched.graph.ops.base import Pattern, Shape
+from autosched.graph.ops.elementwise import Elementwise
+from autosched.graph.ops.shape import Reshape
+from autosched.graph.passes.regroup import matching_groups
+
+
+def sink_views(graph: Graph) -> Graph:
+    """``graph`` with views after element-wise operators where they were before them."""
+    sweep = _Sweep(graph)
+    for node in graph.nodes:
+        sweep.convert(node)
+    return sweep.builder.finish(graph.results)
+
+
+class _Sweep:
+    """The new graph, and for each reshaped value of the old one the value that it is a view of."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self.builder = GraphBuilder.from_graph(graph)
+        self._source: dict[str, str] = {}
+        self._weight: dict[str, int] = {}  # what a kernel before each value gains from a reader
+
+    def convert(self, node: Node) -> None:
+        """Emit ``node``, in the shape that one of its operands had before a reshape if it can."""
+        source = self._chosen(node) if isinstance(node.op, Elementwise) else None
+        operands = None if source is None else self._operands(node, source)
+        if operands is not None and source is not None:
+            self._weight[node.output] = self._weight[source]
+            self._emit(node, operands)
+            return
+        self.builder.copy(node, node.inputs)
+        if isinstance(node.op, Reshape):
+            before = node.inputs[0]
+            if self._weight.get(before, 0) > 0:
+                self._source[node.output] = before
+                self._weight[node.output] = self._weight[before]
+        elif node.op.pattern <= Pattern.COMPLEX:
+            inherited = [self._weight.get(name, 0) for name in node.inputs]
+            anchor = node.op.pattern >= Pattern.REDUCTION
+            self._weight[node.output] = 2 if anchor else max((1, *inherited))
+
+    def _chosen(self, node: Node) -> str | None:
+        """The reshaped operand's source whose kernel gains most from computing ``node``."""
+        shape = self._graph.types[node.output].shape
+        full = [name for name in node.inputs if self._graph.types[name].shape == shape]
+        views = [name for name in full if name in self._source]
+        if not views:
+            return None
+        best = max(views, key=lambda name: self._weight[name])
+        others = [
+            self._weight.get(name, 0)
+            for name in full
+            if name not in self._source and len(self._graph.consumers[name]) == 1
+        ]
+        gains = self._weight[best] > max(others, default=0)
+        return self._source[best] if gains else None
+
+    def _operands(self, node: Node, source: str) -> list[str] | None:
+        """All operands in the shape before the reshape; None if one has no such form."""
+        after, before = (
+            types[name].shape
+            for types, name in ((self._graph.types, node.output), (self.builder.types, source))
+        )
+        shapes = [_moved(self._graph.types[name].shape, after, before) for name in node.inputs]
+        if any(shape is None for shape in shapes):
+            return None
+        return [
+            self._in_shape(name, shape)
+            for name, shape in zip(node.inputs, shapes, strict=True)
+            if shape is not None
+        ]
+
+    def _in_shape(self, name: str, shape: Shape) -> str:
+        origin = self._source.get(name, name)
+        if self.builder.types[origin].shape == shape:
+            return origin
+        label = self.builder.unique(f"{name}.view")
+        constant = self.builder.constants.get(name)
+        if constant is not None:
+            return self.builder.constant(label, constant.reshape(shape))
+        return self.builder.add(Reshape(shape), (name,), label, origins=())
+
+    def _emit(self, node: Node, operands: list[str]) -> None:
+        inner = self.builder.unique(f"{node.output}.before")
+        self.builder.add(node.op, operands, inner, node.name, node.origins)
+        shape = self._graph.types[node.output].shape
+        label = self.builder.unique(f"{node.name}.view")
+        self.builder.add(Reshape(shape), (inner,), node.output, label, ())
+        self._source[node.output] = inner
+        self._weight[inner] = self._weight[node.output]
+
+
+def _moved(shape: Shape, after: Shape, before: Shape) -> Shape | None:
+    """The shape that an operand of ``shape``, broadcasting to ``after``, has before the reshape.
+
+    Each group of dimensions is either there as a whole, or repeated as a whole.
+    """
+    full = (1,) * (len(after) - len(shape)) + shape
+    result = [1] * len(before)
+    for group in matching_groups(before, after):
+        extents = [full[d] for d in group.after]
+        if extents == [after[d] for d in group.after]:
+            for d in group.before:
+                result[d] = before[d]
+        elif any(extent != 1 for extent in extents):
+            return None
+    return tuple(result)
