@@ -181,6 +181,15 @@ def _gemm(fx: Any, args: list[Any], attributes: Attributes) -> Any:
     return fx.call_function(F.linear, (args[0], weight, *args[2:]))
 
 
+def _transpose(fx: Any, args: list[Any], attributes: Attributes) -> Any:
+    order = list(attributes["perm"])
+    if order != [0, 2, 3, 1]:
+        return fx.call_function(torch.permute, (args[0], order))
+    # In two views: Inductor's attention pattern takes the keys of all heads, then transposes them.
+    heads = fx.call_function(torch.permute, (args[0], [0, 2, 1, 3]))
+    return fx.call_function(torch.transpose, (heads, 2, 3))
+
+
 def _gather(fx: Any, args: list[Any], attributes: Attributes) -> Any:
     data, indices = args
     axis = attributes.get("axis", 0)
@@ -236,5 +245,5 @@ _CONVERTERS: dict[str, Callable[[Any, list[Any], Attributes], Any]] = {
     "Softmax": lambda fx, args, a: fx.call_function(torch.softmax, (args[0], a.get("axis", -1))),
     "Sub": _function(torch.sub),
     "Tanh": _function(torch.tanh),
-    "Transpose": lambda fx, args, a: fx.call_function(torch.permute, (args[0], list(a["perm"]))),
+    "Transpose": _transpose,
 }
