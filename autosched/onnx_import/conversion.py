@@ -21,6 +21,7 @@ from autosched.onnx_import.load import initial_arrays
 from autosched.onnx_import.names import read_names, walk
 from autosched.onnx_import.piece import Setting, type_of
 from autosched.onnx_import.randomness import random_operator
+from autosched.onnx_import.signatures import check_signature
 from autosched.onnx_import.site import Site, UnsupportedError, checked_constant
 from autosched.onnx_import.table import IMPORTERS
 
@@ -98,6 +99,7 @@ class Conversion:
         Raises:
             UnsupportedError: there is none (without the host unless ``on_host``).
         """
+        check_signature(node, self._dtypes(node), self._version(node.domain))
         drawn = random_operator([node], self._arrays)
         if drawn is not None:
             raise UnsupportedError(f"{drawn} draws new random numbers in each run")
@@ -152,7 +154,9 @@ class Conversion:
                 raise UnsupportedError(f"the shape of its input {name!r} depends on data")
             if name in types and not types[name].native:
                 raise UnsupportedError(f"its input {name!r} has type {types[name]}")
-        site = Site(node, label, self._opset, _attributes(node), self._arrays, self._builder, layer)
+        site = Site(
+            node, label, self._version(""), _attributes(node), self._arrays, self._builder, layer
+        )
         IMPORTERS[node.op_type](site)
         for name in node.output:
             if name in self._read:
@@ -226,9 +230,14 @@ class Conversion:
         self._labels.add(label)
         return str(label)
 
-    @property
-    def _opset(self) -> int:
-        versions = [o.version for o in self._setting.opsets if o.domain in _DEFAULT]
+    def _dtypes(self, node: onnx.NodeProto) -> dict[str, str]:
+        """Element types of the node's inputs, where they are known."""
+        types = self._builder.types
+        known = {n: str(self._arrays[n].dtype) for n in node.input if n in self._arrays}
+        return known | {name: types[name].dtype for name in node.input if name in types}
+
+    def _version(self, domain: str) -> int:
+        versions = [o.version for o in self._setting.opsets if o.domain == domain]
         return max(versions, default=0)
 
 

@@ -10,7 +10,7 @@ from autosched.graph.errors import ModelImportError, UnsupportedModelError
 from autosched.graph.ir import Network
 from autosched.onnx_import.conversion import Conversion
 from autosched.onnx_import.load import load_model
-from autosched.onnx_import.piece import type_of
+from autosched.onnx_import.piece import dtype_name, type_of
 from autosched.onnx_import.shapes import (
     Shapes,
     input_values,
@@ -51,12 +51,15 @@ def from_onnx(source: str | Path | onnx.ModelProto, shapes: Shapes | None = None
 
 
 def _check_against_inference(network: Network, model: onnx.ModelProto) -> None:
-    """Our types must be those that onnx infers."""
-    inferred = {info.name: type_of(info) for info in model.graph.output}
+    """Our types must be those that onnx infers and that the model states."""
+    infos = {info.name: info for info in model.graph.output}
     for value in network.outputs:
-        if inferred[value.name] not in (None, value.type):
+        info = infos[value.name]
+        stated = dtype_name(info.type.tensor_type.elem_type)
+        if type_of(info) not in (None, value.type) or stated not in (None, value.dtype):
             raise ModelImportError(
-                f"output {value.name!r} has type {value.type}, onnx infers {inferred[value.name]}",
+                f"output {value.name!r} has type {value.type}, the model states "
+                f"{type_of(info) or stated}",
                 f"model {network.name}",
                 "check the model with onnx.checker",
             )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.element_types import element_type
+from autosched.runtime.errors import AssemblyError
 
 HUGE_PAGE_BYTES: Final = 2 * 1024 * 1024
 
@@ -20,7 +21,13 @@ def allocate(size_bytes: int) -> NDArray[np.uint8]:
     none the memory is ordinary.  The array owns the mapping.
     """
     total = size_bytes + 2 * HUGE_PAGE_BYTES
-    mapping = mmap.mmap(-1, total, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        mapping = mmap.mmap(-1, total, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, ValueError, OverflowError) as error:
+        raise AssemblyError(
+            f"cannot allocate {size_bytes:,} bytes: {error}",
+            hint="the values of the model do not fit the memory of this machine",
+        ) from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
         _advise(mapping)
     whole = np.frombuffer(mapping, dtype=np.uint8)

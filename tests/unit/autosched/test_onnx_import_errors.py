@@ -174,3 +174,94 @@ def test_invalid_models_and_old_opsets() -> None:
         from_onnx(_model([RELU], opset=6))
     with pytest.raises(ModelImportError, match="no ONNX model"):
         from_onnx(onnx.ModelProto())
+
+
+@pytest.mark.parametrize("location", ["/etc/hostname", "../weights", "data/../../weights", ""])
+def test_external_data_outside_the_folder_is_refused(location: str, tmp_path: Path) -> None:
+    (tmp_path / "weights").write_bytes(bytes(1 << 20))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    with pytest.raises(ModelImportError, match="not within the model's folder"):
+        from_onnx(_with_external_data(folder, location))
+
+
+def test_links_to_external_data_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "weights").write_bytes(bytes(1 << 20))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path / "weights")
+    with pytest.raises(ModelImportError, match="not within the model's folder"):
+        from_onnx(_with_external_data(folder, "link"))
+    (folder / "inside").symlink_to(tmp_path)
+    with pytest.raises(ModelImportError, match="not within the model's folder"):
+        from_onnx(_with_external_data(folder, "inside/weights"))
+
+
+def _with_external_data(folder: Path, location: str) -> Path:
+    """A saved model whose weight claims to be at ``location``."""
+    weight = numpy_helper.from_array(np.zeros((3, 5), np.float32), "w")
+    model = _model([helper.make_node("MatMul", ["x", "w"], ["y"])], shape=(2, 3))
+    model.graph.initializer.append(weight)
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", location), ("length", "60")):
+        entry = tensor.external_data.add()
+        entry.key, entry.value = key, value
+    path = folder / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("extent", [2**31, 2**40, 2**62])
+def test_tensors_too_large_for_any_memory(extent: int) -> None:
+    with pytest.raises(ModelImportError, match=r"needs .* bytes"):
+        from_onnx(_model([RELU], shape=(extent, 64)))
+    expand = helper.make_node("Expand", ["x", "huge"], ["y"])
+    with pytest.raises(ModelImportError, match="bytes"):
+        from_onnx(_model([expand], {"huge": np.array([extent, 3, 1, 1])}, shape=(1, 3, 8, 8)))
+    nodes = [
+        helper.make_node("ConstantOfShape", ["huge"], ["c"]),
+        helper.make_node("Add", ["x", "c"], ["y"]),
+    ]
+    with pytest.raises(ModelImportError, match="bytes"):
+        from_onnx(_model(nodes, {"huge": np.array([extent, 3, 8, 8])}, shape=(1, 3, 8, 8)))
+
+
+def test_cycles() -> None:
+    nodes = [
+        helper.make_node("Add", ["x", "b"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Relu", ["b"], ["y"]),
+    ]
+    with pytest.raises(ModelImportError, match=r"the model is invalid: .*sorted"):
+        from_onnx(_model(nodes))
+
+
+def test_wrong_types() -> None:
+    model = _model([helper.make_node("Add", ["x", "c"], ["y"])], {"c": np.array([1, 2])}, (2, 2))
+    with pytest.raises(ModelImportError, match=r"'c' is a tensor\(int64\) next to tensor\(float\)"):
+        from_onnx(model)
+    model = _model([helper.make_node("BitwiseNot", ["x"], ["y"])], opset=18)
+    with pytest.raises(ModelImportError, match=r"BitwiseNot takes no tensor\(float\) as input 'x'"):
+        from_onnx(model)
+    model = _model([RELU])
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    with pytest.raises(ModelImportError):
+        from_onnx(model)
+
+
+def test_weights_that_do_not_fit_their_shape() -> None:
+    model = _model([helper.make_node("MatMul", ["x", "w"], ["y"])], shape=(2, 3))
+    model.graph.initializer.append(numpy_helper.from_array(np.zeros((3, 5), np.float32), "w"))
+    model.graph.initializer[0].raw_data = b"1234"
+    with pytest.raises(ModelImportError):
+        from_onnx(model)
+
+
+def test_importers_that_stumble_name_the_node() -> None:
+    concat = helper.make_node("Concat", ["x", "x"], ["y"], name="join", axis=0)
+    concat.attribute[0].s = b"\xff\xfe"
+    concat.attribute[0].type = onnx.AttributeProto.STRING
+    with pytest.raises(ModelImportError):
+        from_onnx(_model([concat]))
