@@ -1,5 +1,6 @@
 # make tune     set up, then tune a network and compare it with onnxruntime (about 5 minutes)
 # make test     set up, then check and test everything (no GPU, no network access after set-up)
+# make docs     set up, then write the API reference as HTML into out/docs
 # make bench    set up with the rivals, then run the benchmarks and regenerate the README's table
 # Overridable: MODEL (a zoo name or an .onnx file), BUDGET, LOG, TARGET, PYTHON, VENV, ARGS, and
 # NETWORKS (those that `make bench` compares).
@@ -18,7 +19,7 @@ DEV_STAMP    := $(VENV)/.installed-dev
 RIVALS_STAMP := $(VENV)/.installed-rivals
 SETUP_INPUTS := pyproject.toml scripts/setup
 
-.PHONY: help tune test test-slow lint format bench clean
+.PHONY: help tune test test-slow lint format docs bench clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -55,6 +56,9 @@ test: lint
 
 test-slow: $(DEV_STAMP)
 	@$(BIN)/python -m pytest -q -m "slow" $(ARGS)
+
+docs: $(DEV_STAMP)
+	@$(BIN)/python scripts/api_reference.py out/docs
 
 bench: $(RIVALS_STAMP)
 	@$(BIN)/python -m benchmarks.ops --json benchmarks/results/ops.json

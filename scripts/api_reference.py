@@ -1,0 +1,104 @@
+"""Write the API reference as HTML, from docstrings: ``python scripts/api_reference.py FOLDER``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pdoc.doc
+import pdoc.render
+
+# What users import, and what they implement or construct when they extend the search.
+PUBLIC: Final = (
+    "autosched",
+    "autosched.api",
+    "autosched.objectives",
+    "autosched.onnx_backend",
+    "autosched.options",
+    "autosched.study",
+    "autosched.task",
+    "autosched.tune_result",
+    "autosched.tuning",
+    "autosched.graph.builder",
+    "autosched.graph.ir",
+    "autosched.graph.ops.base",
+    "autosched.measure.protocol",
+    "autosched.measure.replay",
+    "autosched.measure.result",
+    "autosched.measure.simulated",
+    "autosched.onnx_import.site",
+    "autosched.records.log",
+    "autosched.records.record",
+    "autosched.report.callbacks",
+    "autosched.report.events",
+    "autosched.runtime.benchmark",
+    "autosched.runtime.module",
+    "autosched.runtime.profiler",
+    "autosched.search.measured",
+    "autosched.search.policy",
+    "autosched.search.sampling",
+    "autosched.search.scorer",
+    "autosched.search.space",
+    "autosched.torch_frontend",
+    "autosched.workloads",
+    "autosched.workloads.definition",
+    "autosched.zoo",
+    "codegen.host",
+    "costmodel.dataset",
+    "costmodel.draft",
+    "costmodel.evaluation",
+    "costmodel.features",
+    "costmodel.gbdt",
+    "costmodel.metrics",
+    "costmodel.model",
+    "costmodel.sklearn_model",
+    "sketch.dag",
+    "sketch.decision",
+    "sketch.errors",
+    "sketch.expr",
+    "sketch.gpu_targets",
+    "sketch.interpret",
+    "sketch.lower",
+    "sketch.loopnest",
+    "sketch.population",
+    "sketch.reducers",
+    "sketch.rules.generate",
+    "sketch.rules.rule",
+    "sketch.sketch",
+    "sketch.steps",
+    "sketch.target",
+    "sketch.tensor",
+)
+
+
+def build(folder: Path, modules: Sequence[str] = PUBLIC) -> Path:
+    """Write one page a module, an index and a search index into ``folder``; returns the index.
+
+    Raises:
+        RuntimeError: a module cannot be imported.
+    """
+    pdoc.render.configure(docformat="google", footer_text="autosched", show_source=False)
+    pages = {name: pdoc.doc.Module.from_name(name) for name in modules}
+    for name, page in pages.items():
+        _write(folder / f"{name.replace('.', '/')}.html", pdoc.render.html_module(page, pages))
+    _write(folder / "search.js", pdoc.render.search_index(pages))
+    return _write(folder / "index.html", pdoc.render.html_index(pages))
+
+
+def _write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="where the pages go")
+    print(build(parser.parse_args().folder))
+
+
+if __name__ == "__main__":
+    main()

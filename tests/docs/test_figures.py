@@ -1,0 +1,29 @@
+"""The script that draws the figures of docs/ runs, and draws those that pages show."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+pytest.importorskip("matplotlib", reason="matplotlib draws the figures")
+
+from scripts.figures import FIGURES, draw, example, landscape
+from tests.pages import PAGES, Page
+
+
+def test_figures_are_drawn(tmp_path):
+    for path in draw(tmp_path):
+        assert ElementTree.parse(path).getroot().tag.endswith("svg")
+
+
+def test_every_figure_is_shown_on_a_page():
+    shown = {link for path in PAGES for link in Page(path).links if link.endswith(".svg")}
+    assert shown == {f"figures/{name}.svg" for name in FIGURES}
+
+
+def test_the_landscape_has_holes_where_tiles_do_not_fit():
+    times, (rows, vectors) = landscape(example(), "D.i@3", "D.j@3", count=2000)
+    registers = rows[:, None] * vectors + vectors + 1
+    assert (times[registers > example().target.registers] > 0).sum() == 0
+    assert (times > 0).any()

@@ -1,0 +1,118 @@
+"""Snippets of README and docs/ run and print what the pages say; commands parse, links lead on."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.pages import PAGES, ROOT, Block, Page, arguments, run
+
+# What makes snippets take minutes, and what stands for it here.
+SHORTER = {'budget="10m"': "trials=24", "trials=200": "trials=8"}
+
+every_page = pytest.mark.parametrize("page", [Page(path) for path in PAGES], ids=str)
+
+
+@pytest.fixture(scope="module")
+def onnx_model() -> bytes:
+    pytest.importorskip("onnx", reason="snippets read an ONNX file")
+    from autosched import zoo
+    from autosched.onnx_export import to_onnx
+
+    return bytes(to_onnx(zoo.build("resnet-18", image=32).graph).SerializeToString())
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, onnx_model):
+    monkeypatch.chdir(tmp_path)
+    Path("resnet18.onnx").write_bytes(onnx_model)
+    return tmp_path
+
+
+def same(expected: str, printed: str) -> bool:
+    """Whether lines agree but for blanks at their ends; a line "..." stands for any lines."""
+    parts = [
+        re.escape(part.strip("\n")) for part in re.split(r"^\.\.\.$", tidy(expected), flags=re.M)
+    ]
+    return re.fullmatch(r"\n(?:.*\n)*?".join(parts).strip("\n"), tidy(printed)) is not None
+
+
+def tidy(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n")
+
+
+def rewrite(page: Page, outputs: list[tuple[Block, str]]) -> None:
+    text = page.text
+    for block, printed in reversed(outputs):
+        text = text[: block.start] + tidy(printed) + "\n" + text[block.end :]
+    page.path.write_text(text, encoding="utf-8")
+
+
+@every_page
+def test_snippets_run_and_print_what_the_page_says(page, folder, request):
+    outputs = list(run(page, SHORTER, torch=False))
+    wrong = [(block, printed) for block, printed in outputs if not same(block.text, printed)]
+    if wrong and request.config.getoption("--update-golden"):
+        rewrite(page, wrong)
+        return
+    for block, printed in wrong:
+        assert tidy(block.text) == tidy(printed), (
+            "if that is right, run pytest with --update-golden"
+        )
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in map(Page, PAGES) if any(block.needs_torch for block in page.blocks)],
+    ids=str,
+)
+def test_snippets_with_torch_run(page, folder):
+    pytest.importorskip("torch", reason="the snippets import modules from PyTorch")
+    pytest.importorskip("onnxscript", reason="PyTorch exports through onnxscript")
+    for block, printed in run(page, SHORTER, torch=True):
+        assert same(block.text, printed)
+
+
+def test_every_long_figure_is_in_a_snippet():
+    snippets = "".join(
+        block.text for path in PAGES for block in Page(path).blocks if block.language == "python"
+    )
+    assert [long for long in SHORTER if long not in snippets] == []
+
+
+@every_page
+def test_commands_parse(page):
+    from autosched.cli.app import make_parser
+
+    for command in page.commands:
+        assert make_parser().parse_args(arguments(command))
+
+
+@every_page
+def test_make_targets_exist(page):
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    named = set(re.findall(r"\bmake ([a-z][a-z-]*)`", page.text))
+    for block in page.blocks:
+        if block.language == "console":
+            named |= set(re.findall(r"\bmake ([a-z][a-z-]*)", block.text))
+    assert named - set(re.findall(r"^([a-z-]+):", makefile, flags=re.MULTILINE)) == set()
+
+
+@every_page
+def test_links_lead_to_files(page):
+    missing = [link for link in page.links if not (page.path.parent / link).exists()]
+    assert missing == []
+
+
+def test_every_page_is_linked_from_the_readme():
+    linked = {(ROOT / link).resolve() for link in Page(ROOT / "README.md").links}
+    assert [path.name for path in PAGES[1:] if path not in linked] == []
+
+
+def test_results_are_those_of_the_benchmarks():
+    from benchmarks.readme_table import RESULTS, generate, replaced
+
+    readme = Page(ROOT / "README.md").text
+    assert replaced(readme, generate(RESULTS)) == readme
