@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from autosched.graph.builder import GraphBuilder
-from autosched.graph.errors import GraphError, UnsupportedModelError
+from autosched.graph.errors import GraphError, ModelImportError, UnsupportedModelError
 from autosched.graph.ir import Network, Value
-from autosched.graph.ops.base import TensorType
+from autosched.graph.ops.base import TensorType, check_size
 from autosched.graph.ops.host import HostOp
 from autosched.onnx_import.folding import fold_node
 from autosched.onnx_import.functions import expanded, taken_branch
@@ -26,6 +26,8 @@ from autosched.onnx_import.site import Site, UnsupportedError, checked_constant
 from autosched.onnx_import.table import IMPORTERS
 
 _DEFAULT = ("", "ai.onnx")
+# What an importer raises on attributes and constants that the standard does not allow.
+_STUMBLES = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 
 class Conversion:
@@ -154,13 +156,33 @@ class Conversion:
                 raise UnsupportedError(f"the shape of its input {name!r} depends on data")
             if name in types and not types[name].native:
                 raise UnsupportedError(f"its input {name!r} has type {types[name]}")
-        site = Site(
-            node, label, self._version(""), _attributes(node), self._arrays, self._builder, layer
-        )
-        IMPORTERS[node.op_type](site)
+        self._check_sizes(node)
+        try:
+            site = Site(
+                node,
+                label,
+                self._version(""),
+                _attributes(node),
+                self._arrays,
+                self._builder,
+                layer,
+            )
+            IMPORTERS[node.op_type](site)
+        except _STUMBLES as error:
+            raise ModelImportError(
+                f"the node cannot be read: {type(error).__name__}: {error}",
+                f"node {label} ({node.op_type})",
+                "check its attributes and constants",
+            ) from error
         for name in node.output:
             if name in self._read:
                 self._check_imported(name)
+
+    def _check_sizes(self, node: onnx.NodeProto) -> None:
+        """Importers may allocate what they know the size of; too large a result ends here."""
+        for name in node.output:
+            if name in self._setting.inferred:
+                check_size(name, self._setting.inferred[name])
 
     def _check_imported(self, name: str) -> None:
         kind = self._builder.types.get(name)

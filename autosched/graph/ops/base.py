@@ -60,7 +60,7 @@ class TensorType:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
-MAX_VALUE_BYTES: Final = 1 << 36
+MAX_VALUE_BYTES: Final = 1 << 34
 """No value may be larger: checked before anything is allocated."""
 
 

@@ -260,8 +260,6 @@ def test_weights_that_do_not_fit_their_shape() -> None:
 
 
 def test_importers_that_stumble_name_the_node() -> None:
-    concat = helper.make_node("Concat", ["x", "x"], ["y"], name="join", axis=0)
-    concat.attribute[0].s = b"\xff\xfe"
-    concat.attribute[0].type = onnx.AttributeProto.STRING
-    with pytest.raises(ModelImportError):
-        from_onnx(_model([concat]))
+    pad = helper.make_node("Pad", ["x", "pads"], ["y"], name="border", mode=b"\xff\xfe")
+    with pytest.raises(ModelImportError, match=r"UnicodeDecodeError.* node border \(Pad\)"):
+        from_onnx(_model([pad], {"pads": np.array([0, 0, 1, 1, 0, 0, 1, 1])}))
