@@ -29,6 +29,7 @@ from autosched.onnx_import.site import UnsupportedError
 _PROBE_BYTES: Final = 1 << 22
 _PROBE_SEEDS: Final = (0, 1, 2)
 _PROBE_LOOPS: Final = 1000
+_FIRST_PLAIN_SCAN: Final = 9  # the opset that took the batch dimension away
 
 
 def static_outputs(
@@ -49,6 +50,8 @@ def static_outputs(
     drawn = random_operator(nodes, arrays)
     if drawn is not None:
         raise UnsupportedError(f"{drawn} draws new random numbers in each run")
+    if any(node.op_type == "Scan" for node in walk(nodes)) and _opset(setting) < _FIRST_PLAIN_SCAN:
+        raise UnsupportedError("Scan works on batches in this opset, onnx cannot evaluate that")
     piece = make_piece(nodes, wanted, arrays, types, setting)
     evaluator = _evaluator(piece)
     known = inferred_types(piece.model)
@@ -79,6 +82,10 @@ def host_function(
         tuple(outputs.values()),
     )
     return function, piece.inputs
+
+
+def _opset(setting: Setting) -> int:
+    return max((entry.version for entry in setting.opsets if not entry.domain), default=0)
 
 
 def _evaluator(piece: Piece) -> HostEvaluator:
