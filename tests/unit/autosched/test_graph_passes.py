@@ -5,17 +5,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from autosched.graph.builder import GraphBuilder
-from autosched.graph.evaluate import evaluate
-from autosched.graph.fusion import fuse
-from autosched.graph.ir import Graph, Value
-from autosched.graph.ops.base import Op, Shape
+from autosched.graph.ir import Graph
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.einsum import Einsum
-from autosched.graph.ops.elementwise import Binary, Cast, Clip, Identity, Unary
+from autosched.graph.ops.elementwise import Binary, Cast, Clip, Identity
 from autosched.graph.ops.matmul import Dense, MatMul
-from autosched.graph.ops.movement import Expand, Slice
-from autosched.graph.ops.norm import BatchNorm, Normalize
+from autosched.graph.ops.norm import Normalize
 from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import Reduce
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
@@ -27,50 +22,15 @@ from autosched.graph.passes.clean_up import clean_up
 from autosched.graph.passes.constant_folding import fold_constants
 from autosched.graph.passes.dead_code import remove_dead_code
 from autosched.graph.passes.equal_nodes import merge_equal_nodes
-from autosched.graph.passes.layout import to_channels_last
 from autosched.graph.passes.matmul import matmul_to_dense
 from autosched.graph.passes.padding import fold_padding
-from autosched.graph.passes.regroup import regroup
-from autosched.graph.passes.sink_views import sink_views
+from tests.small_graphs import Net, assert_close, kinds_of, values_of
 
 NCHW_TO_NHWC, NHWC_TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
-class _Net(GraphBuilder):
-    """A builder with seeded weights."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__("net")
-        self._rng = np.random.default_rng(0)
-        self.x = self.input(Value("x", shape))
-
-    def random(self, *shape: int) -> str:
-        array = self._rng.standard_normal(shape, dtype=np.float32)
-        return self.constant(self.unique("w"), array)
-
-    def positive(self, count: int) -> str:
-        array = self._rng.uniform(0.5, 2, count).astype(np.float32)
-        return self.constant(self.unique("variance"), array)
-
-    def conv(self, data: str, channels: int, kernel: int = 3, **attributes: object) -> str:
-        op = Conv(padding=(kernel // 2,) * 4, **attributes)  # type: ignore[arg-type]
-        inputs = self.types[data].shape[1] // op.groups
-        return self.add(op, [data, self.random(channels, inputs, kernel, kernel)])
-
-    def norm(self, data: str) -> str:
-        count = self.types[data].shape[1]
-        parameters = [self.random(count) for _ in range(3)]
-        return self.add(BatchNorm(), [data, *parameters, self.positive(count)])
-
-    def unary(self, data: str, function: str = "relu") -> str:
-        return self.add(Unary(function), [data])  # type: ignore[arg-type]
-
-    def then(self, op: Op, *data: str) -> str:
-        return self.add(op, data)
-
-
 def _residual() -> Graph:
-    net = _Net((2, 3, 9, 7))
+    net = Net((2, 3, 9, 7))
     stem = net.unary(net.norm(net.conv(net.x, 8)))
     main = net.norm(net.conv(net.unary(net.norm(net.conv(stem, 8))), 8))
     total = net.unary(net.then(Binary("add"), stem, main))
@@ -81,20 +41,20 @@ def _residual() -> Graph:
 
 
 def _flatten_before_dense() -> Graph:
-    net = _Net((2, 3, 6, 5))
+    net = Net((2, 3, 6, 5))
     maps = net.then(Pool("avg", (2, 2), (2, 2)), net.conv(net.x, 4))
     flat = net.then(Identity(), net.then(Reshape((2, 4 * 3 * 2)), maps))
     return net.finish({"y": net.then(Dense(), flat, net.random(24, 5))})
 
 
 def _flatten_as_output() -> Graph:
-    net = _Net((2, 3, 6, 5))
+    net = Net((2, 3, 6, 5))
     return net.finish({"y": net.then(Reshape((2, 4 * 6 * 5)), net.conv(net.x, 4))})
 
 
 def _channels_last_model() -> Graph:
     """As converters from TensorFlow write it: transposes around every convolution."""
-    net = _Net((2, 6, 5, 3))
+    net = Net((2, 6, 5, 3))
     data = net.x
     for channels in (4, 6):
         maps = net.conv(net.then(Transpose(NHWC_TO_NCHW), data), channels)
@@ -103,7 +63,7 @@ def _channels_last_model() -> Graph:
 
 
 def _dimension_operators() -> Graph:
-    net = _Net((2, 4, 6, 5))
+    net = Net((2, 4, 6, 5))
     a, b = net.conv(net.x, 4), net.conv(net.x, 3)
     joined = net.then(Concat(1), a, b, net.x)
     padded = net.then(Pad((0, 1, 2, 0), (0, 0, 1, 1), 0.5), joined)
@@ -116,7 +76,7 @@ def _dimension_operators() -> Graph:
 
 
 def _broadcasts() -> Graph:
-    net = _Net((2, 4, 6, 5))
+    net = Net((2, 4, 6, 5))
     maps = net.conv(net.x, 4)
     row = net.then(Binary("add"), maps, net.random(5))
     channel = net.then(Binary("mul"), net.random(4, 1, 1), row)
@@ -128,7 +88,7 @@ def _broadcasts() -> Graph:
 
 def _split_reshape() -> Graph:
     """A channel shuffle: reshapes that need the model's own layout."""
-    net = _Net((2, 6, 4, 3))
+    net = Net((2, 6, 4, 3))
     maps = net.conv(net.x, 6, groups=3)
     split = net.then(Reshape((2, 3, 2, 4, 3)), maps)
     shuffled = net.then(Reshape((2, 6, 4, 3)), net.then(Transpose((0, 2, 1, 3, 4)), split))
@@ -136,13 +96,13 @@ def _split_reshape() -> Graph:
 
 
 def _computed_weight() -> Graph:
-    net = _Net((4, 3, 3, 3))
+    net = Net((4, 3, 3, 3))
     weight = net.unary(net.x, "tanh")
     return net.finish({"y": net.then(Conv(), net.random(1, 3, 8, 8), weight)})
 
 
 def _norms_alone() -> Graph:
-    net = _Net((3, 4, 5, 6))
+    net = Net((3, 4, 5, 6))
     first = net.norm(net.x)
     shared = net.conv(first, 4)
     both = net.then(Binary("add"), net.norm(shared), shared)
@@ -150,7 +110,7 @@ def _norms_alone() -> Graph:
 
 
 def _redundant() -> Graph:
-    net = _Net((2, 3, 4, 1))
+    net = Net((2, 3, 4, 1))
     same = net.then(Cast("float32"), net.then(Identity(), net.x))
     view = net.then(Reshape((4, 6)), net.then(Reshape((24,)), same))
     back = net.then(Transpose((0, 3, 2, 1)), net.then(Transpose((0, 3, 2, 1)), same))
@@ -160,7 +120,7 @@ def _redundant() -> Graph:
 
 
 def _matrices() -> Graph:
-    net = _Net((2, 3, 8))
+    net = Net((2, 3, 8))
     hidden = net.then(MatMul(), net.x, net.random(8, 6))
     biased = net.unary(net.then(Binary("add"), hidden, net.random(6)))
     scores = net.then(MatMul(), biased, net.then(Transpose((0, 2, 1)), biased))
@@ -170,7 +130,7 @@ def _matrices() -> Graph:
 
 
 def _padded() -> Graph:
-    net = _Net((2, 3, 6, 5))
+    net = Net((2, 3, 6, 5))
     maps = net.then(Pad((0, 0, 1, 2), (0, 0, 0, 1)), net.x)
     ones = net.then(Pad((0, 0, 1, 1), (0, 0, 1, 1), 1.0), net.x)
     channels = net.then(Pad((0, 1, 0, 0), (0, 0, 0, 0)), net.x)
@@ -180,7 +140,7 @@ def _padded() -> Graph:
 
 
 def _attention() -> Graph:
-    net = _Net((6, 24))
+    net = Net((6, 24))
     heads = net.then(Reshape((1, 6, 3, 8)), net.x)
     query, value = (net.then(Transpose((0, 2, 1, 3)), heads) for _ in range(2))
     scores = net.then(MatMul(), query, net.then(Transpose((0, 2, 3, 1)), heads))
@@ -200,31 +160,14 @@ GRAPHS: tuple[Callable[[], Graph], ...] = (
 )  # fmt: skip
 
 
-def _values(graph: Graph) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(7)
-    return evaluate(graph, {v.name: rng.standard_normal(v.shape) for v in graph.inputs})
-
-
-def _assert_close(
-    values: dict[str, np.ndarray], expected: dict[str, np.ndarray], where: str
-) -> None:
-    for name, array in expected.items():
-        error = np.abs(values[name] - array).max() / np.abs(array).max()
-        assert error < 1e-5, f"{where}: output {name} is off by {error}"
-
-
-def _kinds(graph: Graph) -> list[str]:
-    return [node.op.kind for node in graph.nodes]
-
-
 @pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
 def test_every_pass_keeps_values_and_signature(make: Callable[[], Graph]) -> None:
     original = graph = make()
-    expected = _values(graph)
+    expected = values_of(graph)
     for apply in PASSES:
         graph = apply(graph)
         assert (graph.inputs, graph.outputs) == (original.inputs, original.outputs)
-        _assert_close(_values(graph), expected, apply.__name__)
+        assert_close(values_of(graph), expected, apply.__name__)
 
 
 @pytest.mark.parametrize("apply", dict.fromkeys(PASSES), ids=lambda apply: apply.__name__)
@@ -233,79 +176,79 @@ def test_every_pass_stands_alone(
     make: Callable[[], Graph], apply: Callable[[Graph], Graph]
 ) -> None:
     graph = make()
-    _assert_close(_values(apply(graph)), _values(graph), apply.__name__)
+    assert_close(values_of(apply(graph)), values_of(graph), apply.__name__)
 
 
 @pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
 def test_optimizing_twice_gains_nothing(make: Callable[[], Graph]) -> None:
-    once = _kinds(optimize(make()))
-    twice = _kinds(optimize(optimize(make())))
+    once = kinds_of(optimize(make()))
+    twice = kinds_of(optimize(optimize(make())))
     free = ("reshape",)
     assert sorted(k for k in twice if k not in free) == sorted(k for k in once if k not in free)
 
 
 def test_batch_norms_vanish_into_convolutions() -> None:
-    assert "batch_norm" not in _kinds(fold_batch_norm(_residual()))
+    assert "batch_norm" not in kinds_of(fold_batch_norm(_residual()))
     folded = fold_batch_norm(_residual()).nodes[0]
     assert folded.origins == ("conv2d", "batch_norm")
     assert len(folded.inputs) == 3
 
 
 def test_batch_norms_without_a_convolution_become_scale_and_shift() -> None:
-    kinds = _kinds(fold_batch_norm(_norms_alone()))
+    kinds = kinds_of(fold_batch_norm(_norms_alone()))
     assert "batch_norm" not in kinds
     assert kinds.count("mul") == 3
 
 
 def test_residual_network_needs_transposes_at_its_edges_only() -> None:
-    kinds = _kinds(optimize(_residual()))
+    kinds = kinds_of(optimize(_residual()))
     assert kinds.count("transpose") == 2  # the input, and the output `features`
     assert kinds[0] == "transpose"
 
 
 def test_flatten_is_absorbed_by_the_dense_weight() -> None:
-    assert _kinds(optimize(_flatten_before_dense())).count("transpose") == 1
+    assert kinds_of(optimize(_flatten_before_dense())).count("transpose") == 1
 
 
 def test_flatten_as_output_needs_the_models_order() -> None:
-    assert _kinds(optimize(_flatten_as_output())).count("transpose") == 2
+    assert kinds_of(optimize(_flatten_as_output())).count("transpose") == 2
 
 
 def test_channels_last_models_lose_all_transposes() -> None:
-    assert _kinds(optimize(_channels_last_model())) == ["conv2d", "relu", "conv2d", "relu"]
+    assert kinds_of(optimize(_channels_last_model())) == ["conv2d", "relu", "conv2d", "relu"]
 
 
 def test_dimension_operators_pass_the_permutation_on() -> None:
-    kinds = _kinds(optimize(_dimension_operators()))
+    kinds = kinds_of(optimize(_dimension_operators()))
     assert kinds.count("transpose") <= 3  # x, kept, moved: [c] stays a view for gate
 
 
 def test_constants_fold_and_keep_their_dtype() -> None:
-    net = _Net((3,))
+    net = Net((3,))
     total = net.then(
         Binary("add"), net.then(Binary("mul"), net.random(3), net.random(3)), net.random(1)
     )
     graph = fold_constants(net.finish({"y": net.then(Binary("add"), net.x, total)}))
-    assert _kinds(graph) == ["add"]
+    assert kinds_of(graph) == ["add"]
     assert graph.constants[total].dtype == np.float32
 
 
 def test_dead_code_goes_and_live_code_is_untouched() -> None:
-    net = _Net((2, 3))
+    net = Net((2, 3))
     live = net.unary(net.x)
     net.then(Binary("add"), live, net.random(3))
     graph = remove_dead_code(net.finish({"y": live}))
-    assert _kinds(graph) == ["relu"]
+    assert kinds_of(graph) == ["relu"]
     assert not graph.constants
     assert remove_dead_code(graph) is graph
 
 
 def test_clean_up_leaves_views_and_one_relu() -> None:
-    kinds = _kinds(clean_up(_redundant()))
+    kinds = kinds_of(clean_up(_redundant()))
     assert "relu" in kinds
     assert not {"identity", "cast", "clip"} & set(kinds)
     graph = optimize(_redundant())
-    assert sorted(_kinds(graph)) == ["relu", "reshape", "reshape"]
+    assert sorted(kinds_of(graph)) == ["relu", "reshape", "reshape"]
     assert [result.value for result in graph.results[2:]] == ["x", "x"]
 
 
@@ -317,25 +260,25 @@ def test_bias_is_recognised_on_either_side() -> None:
 
 def test_only_zero_padding_of_maps_folds() -> None:
     graph = remove_dead_code(fold_padding(_padded()))
-    assert _kinds(graph).count("pad") == 3  # one is still read by the sum
+    assert kinds_of(graph).count("pad") == 3  # one is still read by the sum
     assert graph.producers["conv2d"].op == Conv(padding=(2, 3, 1, 2))
 
 
 def test_equal_nodes_are_computed_once() -> None:
-    net = _Net((2, 3))
+    net = Net((2, 3))
     first, again = (net.unary(net.unary(net.x), "exp") for _ in range(2))
     other = net.unary(net.x, "tanh")
     total = net.then(Binary("add"), net.then(Binary("sub"), first, other), again)
     graph = net.finish({"y": total, "z": again})
     merged = merge_equal_nodes(graph)
-    _assert_close(_values(merged), _values(graph), "merged")
-    assert _kinds(merged) == ["relu", "exp", "tanh", "sub", "add"]
+    assert_close(values_of(merged), values_of(graph), "merged")
+    assert kinds_of(merged) == ["relu", "exp", "tanh", "sub", "add"]
     assert [result.value for result in merged.results] == [total, first]
     assert merge_equal_nodes(merged) is merged
 
 
 def test_what_follows_a_product_works_on_its_rows() -> None:
-    net = _Net((2, 3, 8))
+    net = Net((2, 3, 8))
     product = net.then(MatMul(), net.x, net.random(8, 8))
     biased = net.then(Binary("add"), net.random(1, 1, 8), product)
     added = net.then(Binary("add"), net.unary(biased), net.x)
@@ -344,160 +287,21 @@ def test_what_follows_a_product_works_on_its_rows() -> None:
     other = net.then(Binary("mul"), scaled, net.random(3, 1))  # differs by row
     graph = net.finish({"y": scaled, "z": other, "again": product})
     dense = matmul_to_dense(graph)
-    _assert_close(_values(dense), _values(graph), "rows")
+    assert_close(values_of(dense), values_of(graph), "rows")
     on_rows = [n.op.kind for n in dense.nodes if dense.types[n.output].shape == (6, 8)]
     assert on_rows == ["reshape", "dense", "add", "relu", "add", "normalize", "softmax", "mul"]
-    assert _kinds(dense).count("reshape") == 3 and _kinds(dense).count("mul") == 2
+    assert kinds_of(dense).count("reshape") == 3 and kinds_of(dense).count("mul") == 2
 
 
 def test_attention_needs_no_transpose() -> None:
-    net = _Net((6, 24))
+    net = Net((6, 24))
     heads = net.then(Reshape((1, 6, 3, 8)), net.x)
     rows = net.then(Transpose((0, 2, 1, 3)), heads)
     scores = net.then(MatMul(), rows, net.then(Transpose((0, 2, 3, 1)), heads))
     mixed = net.then(MatMul(), net.then(Softmax(-1), scores), rows)
     back = net.then(Reshape((6, 24)), net.then(Transpose((0, 2, 1, 3)), mixed))
     graph = optimize(net.finish({"y": back}))
-    assert _kinds(graph) == ["reshape", "einsum", "softmax", "einsum", "reshape"]
+    assert kinds_of(graph) == ["reshape", "einsum", "softmax", "einsum", "reshape"]
     products = [node.op for node in graph.nodes if isinstance(node.op, Einsum)]
     assert [op.labels for op in products] == [("AiBk", "AjBk"), ("ABik", "AkBj")]
     assert [op.output for op in products] == ["ABij", "AiBj"]
-
-
-def test_layout_shares_a_transpose_between_readers() -> None:
-    net = _Net((2, 4, 6, 5))
-    graph = net.finish({"a": net.conv(net.x, 4), "b": net.conv(net.x, 3)})
-    assert _kinds(to_channels_last(graph)).count("transpose") == 3  # x once, both outputs
-
-
-def _layer_after(net: _Net, value: str) -> Graph:
-    """A convolution on ``value``, so that leaving channels-last would show."""
-    return net.finish({"y": net.conv(value, 3)})
-
-
-def _channel_shuffle(net: _Net) -> str:
-    split = net.add(Reshape((2, 2, 3, 6, 5)), [net.conv(net.x, 6)])
-    return net.add(Reshape((2, 6, 6, 5)), [net.add(Transpose((0, 2, 1, 3, 4)), [split])])
-
-
-def _depth_to_space(net: _Net) -> str:
-    split = net.add(Reshape((2, 2, 2, 3, 6, 5)), [net.conv(net.x, 12)])
-    return net.add(Reshape((2, 3, 12, 10)), [net.add(Transpose((0, 3, 4, 1, 5, 2)), [split])])
-
-
-def _split_and_join(net: _Net) -> str:
-    data = net.conv(net.x, 6)
-    halves = [
-        net.add(Slice((0, first, 0, 0), (2, first + 3, 6, 5), (1, 1, 1, 1)), [data])
-        for first in (0, 3)
-    ]
-    return net.add(Concat(1), [net.unary(halves[1]), halves[0]])
-
-
-def _flip_columns(net: _Net) -> str:
-    return net.add(Slice((0, 5, 0, 4), (2, -1, 6, -1), (1, -2, 1, -1)), [net.conv(net.x, 6)])
-
-
-def _expand_maps(net: _Net) -> str:
-    pooled = net.add(GlobalPool("avg"), [net.conv(net.x, 6)])
-    return net.add(Expand((2, 6, 4, 5)), [pooled])
-
-
-@pytest.mark.parametrize(
-    ("build", "moves"),
-    [
-        (_channel_shuffle, 1),
-        (_depth_to_space, 1),
-        (_split_and_join, 0),
-        (_flip_columns, 0),
-        (_expand_maps, 0),
-    ],
-)
-def test_moved_elements_stay_channels_last(build: Callable[[_Net], str], moves: int) -> None:
-    """Between two convolutions no more is transposed than the operator itself asks for."""
-    net = _Net((2, 4, 6, 5))
-    graph = _layer_after(net, build(net))
-    edges = 2  # the model's own input and output are NCHW
-    assert _kinds(optimize(graph)).count("transpose") == edges + moves
-    _assert_close(_values(optimize(graph)), _values(graph), "optimized")
-
-
-def test_spatial_positions_become_a_sequence_without_moving() -> None:
-    net = _Net((2, 4, 6, 5))
-    flat = net.add(Reshape((2, 6, 30)), [net.conv(net.x, 6)])
-    tokens = net.add(Transpose((0, 2, 1)), [flat])
-    graph = net.finish({"y": net.add(MatMul(), [tokens, net.random(6, 3)])})
-    assert _kinds(optimize(graph)).count("transpose") == 1  # of the input
-    _assert_close(_values(optimize(graph)), _values(graph), "optimized")
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_regrouping_reshapes_any_stored_order(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    after = tuple(int(n) for n in rng.choice([1, 1, 2, 3, 4], rng.integers(1, 6)))
-    before = _merged(after, rng)
-    value = rng.standard_normal(before)
-    for source, target in ((value, after), (value.reshape(after), before)):
-        order = tuple(int(d) for d in rng.permutation(source.ndim))
-        kept = source.transpose(np.argsort(order)) if source.ndim else source
-        plan = regroup(order, source.shape, target)
-        result = kept.transpose(plan.order).reshape(plan.shape).transpose(plan.owed)
-        np.testing.assert_array_equal(result, source.reshape(target))
-
-
-def _merged(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[int, ...]:
-    """``shape`` with some neighbours merged."""
-    result = [1]
-    for extent in shape:
-        if rng.random() < 0.5:
-            result[-1] *= extent
-        else:
-            result.append(extent)
-    return tuple(result)
-
-
-def _dense_of_rows(net: _Net, data: str, columns: int) -> str:
-    return net.add(MatMul(), [data, net.random(net.types[data].shape[-1], columns)])
-
-
-def test_views_sink_below_what_follows_a_layer() -> None:
-    """The bias is the layer's own; activation and residual share its kernel."""
-    net = _Net((2, 5, 8))
-    hidden = net.add(Binary("add"), [_dense_of_rows(net, net.x, 6), net.random(6)])
-    back = _dense_of_rows(net, net.unary(hidden, "tanh"), 8)
-    graph = net.finish({"y": net.add(Binary("add"), [back, net.x])})
-    optimized = optimize(graph)
-    assert [n.op.kind for n in optimized.nodes if n.op.kind != "reshape"] == [
-        "dense", "tanh", "dense", "add",
-    ]  # fmt: skip
-    assert [len(group.nodes) for group in fuse(optimized)] == [2, 2]
-    _assert_close(_values(optimized), _values(graph), "optimized")
-
-
-@pytest.mark.parametrize(
-    ("shape", "sinks"),
-    [
-        ((6,), True),
-        ((1,), True),
-        ((2, 5, 6), True),
-        ((2, 5, 1), True),
-        ((5, 1), False),
-        ((2, 1, 6), False),
-    ],
-)
-def test_views_sink_where_operands_have_a_form_before_them(shape: Shape, sinks: bool) -> None:
-    net = _Net((10, 8))
-    rows = net.add(Reshape((2, 5, 6)), [_dense_of_rows(net, net.x, 6)])
-    graph = net.finish({"y": net.add(Binary("mul"), [rows, net.random(*shape)])})
-    changed = sink_views(graph)
-    assert (_kinds(changed)[-1] == "reshape") == sinks
-    _assert_close(_values(changed), _values(graph), "sunk")
-
-
-def test_views_stay_before_what_belongs_to_another_layer() -> None:
-    net = _Net((2, 5, 8))
-    layer = _dense_of_rows(net, net.x, 8)
-    flat = net.add(Reshape((10, 8)), [net.unary(net.x)])
-    other = net.add(Reshape((2, 5, 8)), [flat])
-    graph = net.finish({"y": net.add(Binary("add"), [layer, other])})
-    assert _kinds(sink_views(graph))[-1] == "add"
