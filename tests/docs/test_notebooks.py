@@ -10,7 +10,13 @@ nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
-TINY = 'trials = 8\nbudget = "5s"\nimage = 32\nthreads = 1'
+TINY = {
+    "01_quickstart": 'trials = 8\nbudget = "5s"\nimage = 32\nthreads = 1',
+    "02_reading_a_tuning_log": (
+        'log = "log.jsonl"\nmodel = "mlp"\nimage = 16\nthreads = 1\ntrials = 48'
+    ),
+    "03_comparing_policies": ("simulated = True\ntable_size = 48\ntrials = 8\nrepetitions = 2"),
+}
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -21,12 +27,12 @@ def test_notebook_is_stripped(path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs(path, tmp_path):
-    notebook = nbformat.read(path, as_version=4)
+    notebook, tiny = nbformat.read(path, as_version=4), TINY[path.stem]
     parameters = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
     assert len(parameters) == 1
     names = [line.split("=")[0].strip() for line in parameters[0].source.splitlines()]
-    assert names == [line.split("=")[0].strip() for line in TINY.splitlines()]
-    parameters[0].source = TINY
+    assert names == [line.split("=")[0].strip() for line in tiny.splitlines()]
+    parameters[0].source = tiny
     client = nbclient.NotebookClient(
         notebook, timeout=240, resources={"metadata": {"path": str(tmp_path)}}
     )
