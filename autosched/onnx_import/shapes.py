@@ -16,6 +16,7 @@ from autosched.graph.errors import (
 from autosched.graph.ir import Value
 from autosched.graph.ops.base import Shape, check_size
 from autosched.onnx_import.piece import dtype_name
+from autosched.onnx_import.pool_inference import infer_with_pools
 
 Dimension = int | str
 Dimensions = tuple[Dimension, ...] | None
@@ -73,13 +74,21 @@ def with_static_inputs(
         if info.type.WhichOneof("value") == "tensor_type":
             info.type.tensor_type.ClearField("shape")
     try:
-        return shape_inference.infer_shapes(copy, strict_mode=True, data_prop=True), None
+        return infer_with_pools(copy, _infer_strictly), None
     except Exception as error:  # InferenceError, or what else broken models make onnx raise
         complaint = _first_line(error)
     try:
-        return shape_inference.infer_shapes(copy, data_prop=True), complaint
+        return infer_with_pools(copy, _infer_leniently), complaint
     except Exception as error:
         raise shapes_do_not_fit(_first_line(error)) from error
+
+
+def _infer_strictly(model: onnx.ModelProto) -> onnx.ModelProto:
+    return shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+
+
+def _infer_leniently(model: onnx.ModelProto) -> onnx.ModelProto:
+    return shape_inference.infer_shapes(model, data_prop=True)
 
 
 def shapes_do_not_fit(complaint: str) -> ModelImportError:

@@ -146,6 +146,11 @@ class CompiledGraph:
 
         if not self._computed:
             raise ModelImportError("it computes nothing")
+        if any(_normalises_by_batch(node) for node in self._graph.graph.nodes):
+            raise ModelImportError(
+                "it normalises by the statistics of its batch, which torch's exporter takes for "
+                "the stored statistics"
+            )
         variable = [
             index
             for index, value in enumerate(args)
@@ -227,6 +232,14 @@ def _bind(graph: Any, args: Sequence[Any], variable: Sequence[int], computed: Se
             return tuple(results[index] for index in computed)
 
     return Bound().eval()
+
+
+def _normalises_by_batch(node: Any) -> bool:
+    """Whether ``node`` is a batch norm in training mode, which updates the statistics it has."""
+    schema = getattr(node.target, "_schema", None)
+    names = [argument.name for argument in schema.arguments] if schema is not None else []
+    given = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
+    return given.get("training") is True and given.get("running_mean") is not None
 
 
 def _is_plain(value: Any) -> bool:

@@ -159,6 +159,17 @@ def test_training_and_unsupported_parts_are_left_to_torch(
     assert not COMPILED
 
 
+def test_statistics_of_the_batch_are_left_to_torch(caplog: pytest.LogCaptureFixture) -> None:
+    """The exporter writes a batch norm in training mode as one of stored statistics."""
+    module, eager = nn.BatchNorm2d(3), nn.BatchNorm2d(3)
+    compiled = torch.compile(module, backend=backend_module.backend)
+    x = torch.randn(2, 3, 4, 4) * 3 + 1
+    with torch.no_grad(), caplog.at_level(logging.WARNING, "autosched.torch"):
+        _assert_close(compiled(x), eager(x))
+        _assert_close(module.running_mean, eager.running_mean)
+    assert "statistics of its batch" in caplog.text
+
+
 def test_options_are_checked() -> None:
     compiled = torch.compile(
         nn.ReLU(), backend=backend_module.backend, options={"targets": "cpu-avx2"}

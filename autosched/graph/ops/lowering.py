@@ -144,7 +144,11 @@ def _stored(tensor: Tensor, dtype: str, name: str) -> Tensor:
     if tensor.dtype == dtype or not isinstance(tensor.op, Compute):
         return tensor
     store = tensor.op.store
-    plain = Tensor(replace(tensor.op, store=None), tensor.output)
-    label = name if store is None else f"{tensor.op.name}_{dtype}"
+    label, unrounded = name, tensor.op.name
+    if (
+        store is not None
+    ):  # a stage alone may have the name of its buffer: the one that stores keeps it
+        label, unrounded = tensor.op.name, f"{tensor.op.name}_{tensor.dtype}"
+    plain = Tensor(replace(tensor.op, name=unrounded, store=None), tensor.output)
     stored: Tensor = compute(tensor.shape, lambda *axes: cast(plain[axes], dtype), label, store)
     return stored

@@ -12,8 +12,9 @@ from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.base import Op, Shape, TensorType
 from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.conv_transpose import ConvTranspose
 from autosched.graph.ops.elementwise import Binary, Cast, Clip, Identity, LeakyRelu, Unary
-from autosched.graph.ops.lowering import LOWERINGS
+from autosched.graph.ops.lowering import LOWERINGS, lower
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.norm import BatchNorm
 from autosched.graph.ops.pooling import GlobalPool, Pool
@@ -21,6 +22,9 @@ from autosched.graph.ops.reduce import Reduce
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 from autosched.graph.ops.softmax import Softmax
 from autosched.onnx_export import to_onnx
+from sketch.dag import ComputeDAG
+from sketch.interpret import interpret
+from sketch.tensor import placeholder
 
 MAP = (2, 6, 9, 7)
 
@@ -123,6 +127,22 @@ def test_cast_truncates_and_gives_the_dtype() -> None:
     assert graph.outputs[0].dtype == "int32"
     value = evaluate(graph, {"x0": np.array([-1.7, -0.2, 0.9, 2.5], np.float32)})["y"]
     np.testing.assert_array_equal(value, [-1, 0, 0, 2])
+
+
+@pytest.mark.parametrize(
+    ("op", "weight"),
+    [(ConvTranspose((1, 1), (1,) * 4), (6, 4, 3, 3)), (Conv(groups=3), (6, 2, 3, 3))],
+)
+def test_stages_that_share_a_buffer_round_to_16_bits(op: Op, weight: Shape) -> None:
+    rng = np.random.default_rng(0)
+    shapes = {"x": MAP, "w": weight}
+    arrays = {n: rng.standard_normal(s).astype(np.float16) for n, s in shapes.items()}
+    program = ComputeDAG(lower(op, [placeholder(s, "float16", n) for n, s in shapes.items()], "y"))
+    assert {array.dtype for array in program.output_arrays} == {"float16"}
+    exact = ComputeDAG(lower(op, [placeholder(s, "float64", n) for n, s in shapes.items()], "y"))
+    (value,) = interpret(program, arrays).values()
+    (wanted,) = interpret(exact, {n: a.astype(np.float64) for n, a in arrays.items()}).values()
+    np.testing.assert_allclose(value, wanted, rtol=2e-3, atol=2e-3)
 
 
 def _types(*shapes: Shape) -> list[TensorType]:

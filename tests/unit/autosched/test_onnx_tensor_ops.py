@@ -31,6 +31,13 @@ POOLS: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
     ("MaxPool", MAP, {"kernel_shape": [3, 2], "dilations": [2, 3], "strides": [2, 1]}),
     ("MaxPool", MAP, {"kernel_shape": [3, 3], "auto_pad": "SAME_LOWER", "strides": [2, 3]}),
     ("AveragePool", SIGNAL, {"kernel_shape": [4], "strides": [3], "ceil_mode": 1}),
+    # rounded up, the last window of rows begins beyond the data: there is no such window
+    (
+        "AveragePool",
+        MAP,
+        {"kernel_shape": [2, 3], "strides": [2, 3], "pads": [1] * 4, "ceil_mode": 1},
+    ),
+    ("MaxPool", MAP, {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1] * 4, "ceil_mode": 1}),
     ("AveragePool", VOLUME, {"kernel_shape": [3, 3, 3], "pads": [1, 1, 1, 1, 1, 1]}),
     (
         "AveragePool",
@@ -52,6 +59,17 @@ POOLS: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
 def test_pooling(operator: str, shape: tuple[int, ...], attributes: dict[str, Any]) -> None:
     data = [values(*shape)]
     check(node_model(operator, data, **attributes), data)
+
+
+def test_pools_behind_one_that_is_rounded_up_have_kernels() -> None:
+    window = {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1] * 4, "ceil_mode": 1}
+    model = node_model("MaxPool", [values(*MAP)], **window)
+    (output,) = model.graph.output
+    model.graph.node.append(helper.make_node("AveragePool", [output.name], ["second"], **window))
+    model.graph.node.append(helper.make_node("Relu", ["second"], ["third"]))
+    output.name = "third"
+    output.type.tensor_type.ClearField("shape")
+    check(model, [values(*MAP)])
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
