@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from sketch.expr import Binary, Cast, Const, Expr, Select, Unary, Var
 from sketch.loopnest import (
+    UNBOUNDED,
     Affine,
     AffineValue,
     Allocate,
@@ -101,7 +102,9 @@ def _store(store: Store) -> str:
 
 
 def _predicate(predicate: Predicate) -> str:
-    return f"{predicate.low} <= {print_affine(predicate.index)} < {predicate.high}"
+    low = "" if predicate.low == -UNBOUNDED else f"{predicate.low} <= "
+    high = "" if predicate.high == UNBOUNDED else f" < {predicate.high}"
+    return f"{low}{print_affine(predicate.index)}{high}"
 
 
 def print_affine(form: Affine) -> str:

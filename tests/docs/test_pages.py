@@ -75,6 +75,16 @@ def test_snippets_with_torch_run(page, folder):
         assert same(block.text, printed)
 
 
+def test_the_c_program_uses_what_the_header_declares(folder):
+    page = Page(ROOT / "docs" / "deploy.md")
+    assert list(run(page, SHORTER, torch=False))
+    (program,) = [block.text for block in page.blocks if block.language == "c"]
+    used = set(re.findall(r"\bmlp_\w+|\bMLP_\w+", program))
+    header = Path("build/mlp.h").read_text(encoding="utf-8")
+    assert len(used) > 3
+    assert [name for name in used if not re.search(rf"\b{name}\b", header)] == []
+
+
 def test_every_long_figure_is_in_a_snippet():
     snippets = "".join(
         block.text for path in PAGES for block in Page(path).blocks if block.language == "python"
