@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -75,7 +77,7 @@ def test_snippets_with_torch_run(page, folder):
         assert same(block.text, printed)
 
 
-def test_the_c_program_uses_what_the_header_declares(folder):
+def test_the_c_program_fits_the_header_and_runs(folder):
     page = Page(ROOT / "docs" / "deploy.md")
     assert list(run(page, SHORTER, torch=False))
     (program,) = [block.text for block in page.blocks if block.language == "c"]
@@ -83,6 +85,12 @@ def test_the_c_program_uses_what_the_header_declares(folder):
     header = Path("build/mlp.h").read_text(encoding="utf-8")
     assert len(used) > 3
     assert [name for name in used if not re.search(rf"\b{name}\b", header)] == []
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is not None:
+        Path("build/main.c").write_text(program, encoding="utf-8")
+        command = re.search(r"/\* cc (.*?) \*/", program)[1].split()
+        subprocess.run([compiler, *command, "-o", "main"], cwd="build", check=True)
+        assert subprocess.run(["build/main"], timeout=60).returncode == 0
 
 
 def test_every_long_figure_is_in_a_snippet():
