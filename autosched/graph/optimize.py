@@ -16,12 +16,14 @@ from autosched.graph.passes.matmul import matmul_to_dense
 from autosched.graph.passes.padding import fold_padding
 from autosched.graph.passes.sink_views import sink_views
 from autosched.graph.passes.transposed_products import fold_transposes
+from autosched.graph.passes.wide_softmax import widen_softmax
 
 Pass = Callable[[Graph], Graph]
 
 PASSES: Final[tuple[Pass, ...]] = (
     clean_up,
     fold_constants,
+    widen_softmax,
     merge_equal_nodes,
     fold_padding,
     matmul_to_dense,
