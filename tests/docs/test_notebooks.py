@@ -13,9 +13,9 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 TINY = {
     "01_quickstart": 'trials = 8\nbudget = "5s"\nimage = 32\nthreads = 1',
     "02_reading_a_tuning_log": (
-        'log = "log.jsonl"\nmodel = "mlp"\nimage = 16\nthreads = 1\ntrials = 48'
+        'log = "log.jsonl"\nmodel = "mlp"\nimage = 16\nthreads = 1\ntrials = 24'
     ),
-    "03_comparing_policies": ("simulated = True\ntable_size = 48\ntrials = 8\nrepetitions = 2"),
+    "03_comparing_policies": ("simulated = True\ntable_size = 32\ntrials = 4\nrepetitions = 1"),
 }
 
 
