@@ -65,6 +65,7 @@ bench: $(RIVALS_STAMP)
 	@$(BIN)/python -m benchmarks.search --json benchmarks/results/search.json
 	@$(BIN)/python -m benchmarks.compile_time --json benchmarks/results/compile_time.json
 	@$(BIN)/python -m benchmarks.tuning_rate --json benchmarks/results/tuning_rate.json
+	@$(BIN)/python -m benchmarks.onnx_nodes --json benchmarks/results/onnx_nodes.json
 	@$(BIN)/python -m benchmarks.networks --networks $(NETWORKS) --budget 10m --skip-tuned \
 		--logs benchmarks/logs --json benchmarks/results/networks.json
 	@$(BIN)/autosched records distill benchmarks/logs/*.jsonl -o benchmarks/logs
