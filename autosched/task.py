@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -119,10 +120,8 @@ class Task:
         from autosched.search.space import build_space
 
         if quick and "space" not in self.__dict__:
-            try:
+            with suppress(TaskError):  # few feasible rows: a quick look may find none
                 return build_space(self.variants, self.target, self.rules, quick).draft_candidate()
-            except TaskError:
-                pass  # so few feasible rows that a quick look found none
         return self.space.draft_candidate()
 
     @property

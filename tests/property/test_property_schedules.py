@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,23 +9,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codegen.build import build
 from codegen.host import host_target
-from codegen.llvm.jit import aligned_workspace, call, load
 from sketch import reducers
 from sketch.dag import ComputeDAG
 from sketch.expr import all_of, maximum, select
 from sketch.interpret import interpret
 from sketch.lower import lower
 from sketch.nest_interpreter import run_nest
-from sketch.packing import packings
 from sketch.population import mutate, sample
 from sketch.reference import relative_error
 from sketch.rules.generate import generate
-from sketch.sketch import Sketch
 from sketch.target import Target
 from sketch.tensor import compute, placeholder, reduce_axis
-from sketch.verify import verify
+from tests.compiled import packed_inputs, run_compiled
 from tests.workloads import WORKLOADS, random_inputs
 
 HOST = host_target(1)
@@ -37,32 +32,6 @@ TARGETS = {
     "8 lanes, 16 registers": replace(HOST, vector_bytes=32, registers=16, fma_accumulators=6),
 }
 COMMON = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-
-
-def packed_inputs(
-    sketch: Sketch, row: Mapping[str, int], inputs: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    layouts = packings(sketch, row)
-    return {k: layouts[k].apply(a) if k in layouts else a for k, a in inputs.items()}
-
-
-def run_compiled(
-    sketch: Sketch, row: Mapping[str, int], inputs: Mapping[str, np.ndarray], target: Target
-) -> dict[str, np.ndarray]:
-    nest = lower(sketch, row)
-    verify(nest)
-    kernel = build(nest, target)
-    packed = packed_inputs(sketch, row, inputs)
-    arrays, outputs = [], {}
-    for argument in kernel.arguments:
-        if argument.scope == "output":
-            outputs[argument.name] = np.full(argument.shape, 7, argument.dtype)
-            arrays.append(outputs[argument.name])
-        else:
-            arrays.append(np.ascontiguousarray(packed[argument.name]).reshape(argument.shape))
-    library = load([kernel])
-    call(library.address(kernel.symbol), arrays, aligned_workspace(kernel.workspace_bytes))
-    return outputs
 
 
 def check(dag: ComputeDAG, target: Target, choice: int, seed: int) -> None:
