@@ -38,10 +38,6 @@ class Operand:
             found.update(dict.fromkeys(terms))
         return tuple(found)
 
-    @property
-    def is_masked(self) -> bool:
-        return any(limit != (None, None) for limit in self.limits)
-
 
 @dataclass(frozen=True, slots=True)
 class Term:
@@ -157,12 +153,18 @@ def _attach(
 
 
 def all_finite(terms: Sequence[Term], load: Loader) -> bool:
-    """Whether zero can stand for a masked element: zero times infinity would be NaN."""
-    if not any(operand.is_masked for term in terms for operand in term.operands):
-        return True
+    """Whether the terms may be computed as matrix products: zero times infinity would be NaN where
+    zero stands for a masked element, and no infinite factor may be taken out of a sum.
+    """
     return all(
-        bool(np.isfinite(load(operand.tensor)).all()) for term in terms for operand in term.operands
+        bool(np.isfinite(term.coefficient))
+        and all(_is_finite(load(operand.tensor)) for operand in term.operands)
+        for term in terms
     )
+
+
+def _is_finite(values: Array) -> bool:
+    return values.dtype.kind != "f" or bool(np.isfinite(values).all())
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ Python operators build nodes (``a + b``, ``a < b``, ``-a``, ``a // b``, ``a & b`
 
 What every backend and the oracle agree on: integers wrap around; dividing them by zero gives 0 (the
 remainder too); shifting by less than 0 or by the width and more shifts all bits out; float to
-integer truncates toward zero and saturates, NaN gives 0; NaN passes through minima and maxima.
+integer truncates toward zero and saturates, NaN gives 0; NaN passes through minima and maxima, and
+is what argmax and argmin find.  Nothing is simplified that differs for NaN or infinities; only the
+sign of a zero that a sum, a minimum or a maximum gives is not defined.
 Arithmetic on 16-bit floats is float32 arithmetic, rounded once, when the value is stored.
 """
 

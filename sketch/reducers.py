@@ -8,7 +8,21 @@ from typing import Any
 
 from sketch.dtypes import integer_limits, is_float
 from sketch.errors import ExpressionError
-from sketch.expr import Axis, Const, Expr, Reduce, Reducer, Var, as_expr, binary, select, widen
+from sketch.expr import (
+    Axis,
+    Const,
+    Expr,
+    Reduce,
+    Reducer,
+    Var,
+    all_of,
+    any_of,
+    as_expr,
+    binary,
+    select,
+    unary,
+    widen,
+)
 
 
 def lowest(dtype: str) -> float | int:
@@ -82,27 +96,31 @@ def min(value: Any, axis: Axis | Sequence[Axis]) -> Reduce:
 def argmax(index: Any, value: Any, axis: Axis | Sequence[Axis], last: bool = False) -> Reduce:
     """The pair (index of the maximum, maximum); the first index wins a tie, or the ``last``.
 
-    ``compute`` then returns two tensors: int64 indices and the values.
+    NaN counts as the maximum, as in NumPy.  ``compute`` then returns two tensors: int64 indices
+    and the values.
     """
-    return _argument("argmax", "gt", index, value, axis, last)
+    return _argument("argmax", "ge", index, value, axis, last)
 
 
 def argmin(index: Any, value: Any, axis: Axis | Sequence[Axis], last: bool = False) -> Reduce:
-    """The pair (index of the minimum, minimum); the first index wins a tie, or the ``last``."""
-    return _argument("argmin", "lt", index, value, axis, last)
+    """The pair (index of the minimum, minimum); the first index wins a tie, or the ``last``.
+
+    NaN counts as the minimum, as in NumPy.
+    """
+    return _argument("argmin", "le", index, value, axis, last)
 
 
 def _argument(
-    name: str, better: str, index: Any, value: Any, axis: Axis | Sequence[Axis], last: bool
+    name: str, as_good: str, index: Any, value: Any, axis: Axis | Sequence[Axis], last: bool
 ) -> Reduce:
     position, node = as_expr(index), widen(as_expr(value))
     lhs = (Var("lhs_index", position.dtype), Var("lhs_value", node.dtype))
     rhs = (Var("rhs_index", position.dtype), Var("rhs_value", node.dtype))
     preferred = rhs[0] > lhs[0] if last else rhs[0] < lhs[0]
-    tie = binary("and", binary("eq", lhs[1], rhs[1]), preferred)
-    take = binary("or", binary(better, rhs[1], lhs[1]), tie)
+    better = ~_as_good(as_good, lhs[1], rhs[1])
+    take = all_of(_as_good(as_good, rhs[1], lhs[1]), any_of(better, preferred))
     low, high = integer_limits(position.dtype)
-    worst = lowest(node.dtype) if better == "gt" else highest(node.dtype)
+    worst = lowest(node.dtype) if as_good == "ge" else highest(node.dtype)
     reducer = Reducer(
         name,
         lhs,
@@ -111,3 +129,9 @@ def _argument(
         (Const(low if last else high, position.dtype), Const(worst, node.dtype)),
     )
     return reduce(reducer, (position, node), axis)
+
+
+def _as_good(compare: str, value: Expr, other: Expr) -> Expr:
+    """Whether ``value`` may stand before ``other``: NaN may before everything."""
+    test = binary(compare, value, other)
+    return any_of(test, unary("is_nan", value)) if is_float(value.dtype) else test

@@ -89,6 +89,13 @@ def _shift(lhs: Array, rhs: Array, left: bool) -> Array:
     return np.where(inside, np.right_shift(lhs, amount), outside)
 
 
+def _power(lhs: Array, rhs: Array) -> Array:
+    """C's ``pow``; NumPy takes square roots where the exponent is 0.5, which differ below."""
+    power = np.power(lhs, rhs)
+    differs = (rhs == 0.5) & ((lhs == 0) | (lhs == -np.inf))
+    return np.where(differs, np.abs(lhs), power)
+
+
 def _integer_power(lhs: Array, rhs: Array) -> Array:
     """Wraps around; a negative exponent gives the quotient rounded toward zero (0 for base 0)."""
     power = np.power(lhs, np.where(rhs < 0, rhs & 1, rhs))
@@ -99,7 +106,7 @@ def _integer_power(lhs: Array, rhs: Array) -> Array:
 _BINARY: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
     "floordiv": np.floor_divide, "mod": np.mod, "trunc_mod": np.fmod,
-    "min": np.minimum, "max": np.maximum, "pow": np.power,
+    "min": np.minimum, "max": np.maximum, "pow": _power,
     "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
     "and": np.logical_and, "or": np.logical_or,

@@ -225,10 +225,22 @@ def _emit_power(site: Site, exponent: NDArray[Any], data: str) -> bool:
         case 3.0:
             site.emit(Binary("mul"), [site.step(Binary("mul"), [data, data]), data])
         case 0.5 if is_float(site.type(0).dtype):
-            site.emit(Unary("sqrt"), [data])
+            _emit_root(site, data)
         case _:
             return False
     return True
+
+
+def _emit_root(site: Site, data: str) -> None:
+    """The power 0.5 is the square root, but 0 of -0 and infinity of minus infinity."""
+    dtype = site.type(0).dtype
+    zero, infinity, lowest = (
+        site.scalar(name, value, dtype)
+        for name, value in (("zero", 0.0), ("infinity", np.inf), ("lowest", -np.inf))
+    )
+    positive = site.step(Binary("add"), [data, zero])
+    unbounded = site.step(Binary("eq"), [data, lowest])
+    site.emit(Where(), [unbounded, infinity, site.step(Unary("sqrt"), [positive])])
 
 
 IMPORT_ELEMENTWISE: Final[dict[str, Callable[[Site], None]]] = {

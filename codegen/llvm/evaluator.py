@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from codegen.errors import CodegenError
@@ -262,9 +263,13 @@ class Evaluator:
         return Value(ref, expr.dtype, width)
 
     def _unit(self, expr: Binary, lhs: Value, rhs: Value) -> Value | None:
-        """Exact float identities: ``x * 1``, ``x / 1``."""
+        """Exact float identities: ``x * 1``, ``x / 1``, NaN with anything."""
         if not is_float(expr.dtype):
             return None
+        if expr.op != "pow":
+            for operand in (lhs, rhs):
+                if operand.const is not None and math.isnan(operand.const):
+                    return operand
         if rhs.const == 1.0 and expr.op in ("mul", "div"):
             return lhs
         return rhs if lhs.const == 1.0 and expr.op == "mul" else None

@@ -152,7 +152,7 @@ class Statements:
         return [evaluate(result) for result in reducer.result]
 
     def _accumulate(self, old: Value, term: Expr) -> Value:
-        """``old + term``; products are fused, terms multiplied by a literal 0 vanish."""
+        """``old + term``; products are fused, those by a literal 1 or -1 need no product."""
         evaluator, arithmetic = self.evaluator, self.arithmetic
         if not is_float(old.dtype) or not isinstance(term, Binary) or term.op != "mul":
             return self._plus("add", old, evaluator.evaluate(term))
@@ -169,10 +169,8 @@ class Statements:
         return Value(ref, old.dtype, width)
 
     def _accumulate_literal(self, old: Value, lhs: Value, rhs: Value) -> Value | None:
-        """``old + lhs * rhs`` where a factor is 0, 1 or -1."""
+        """``old + lhs * rhs`` where a factor is 1 or -1."""
         for factor, other in ((lhs, rhs), (rhs, lhs)):
-            if factor.const == 0:
-                return old
             if factor.const in (1.0, -1.0):
                 return self._plus("add" if factor.const == 1.0 else "sub", old, other)
         return None

@@ -63,7 +63,7 @@ def hard_sigmoid(x: Expr, alpha: float, beta: float) -> Expr:
 
 def hard_swish(x: Expr) -> Expr:
     """``x * min(max(x + 3, 0), 6) / 6``."""
-    return x * minimum(maximum(x + 3, 0), 6) * (1 / 6)
+    return x * (minimum(maximum(x + 3, 0), 6) * (1 / 6))
 
 
 def softplus(x: Expr) -> Expr:

@@ -11,8 +11,9 @@ import pytest
 from sketch import functions, reducers
 from sketch.dag import ComputeDAG
 from sketch.dtypes import numpy_dtype
-from sketch.expr import Expr, cast, maximum, minimum, select
-from sketch.operators import elementwise
+from sketch.expr import Const, Expr, cast, maximum, minimum, select
+from sketch.interpret import interpret
+from sketch.operators import activations, elementwise
 from sketch.operators.softmax import softmax
 from sketch.tensor import Tensor, compute, placeholder, reduce_axis
 from tests.compiled import random_run
@@ -61,6 +62,15 @@ GOLDEN: dict[str, tuple[Callable[[Expr], Any], list[float]]] = {
     "relu, literal first": (lambda x: maximum(0, x), [NAN, INF, 0, 0, 0, 1, 0, 0.5, 0]),
     "clip": (lambda x: minimum(maximum(x, -1), 1), [NAN, 1, -1, 0, 0, 1, -1, 0.5, -0.5, 1, -1]),
     "reciprocal": (lambda x: 1 / x, [NAN, 0, -0.0, INF, -INF, 1, -1, 2, -2]),
+    "no more than NaN": (lambda x: minimum(x, NAN), [NAN] * 13),
+    "no less than NaN": (lambda x: maximum(NAN, x), [NAN] * 13),
+    "quotient of itself": (lambda x: x / x, [NAN, NAN, NAN, NAN, NAN, 1, 1]),
+    "zero by it": (lambda x: 0.0 / x, [NAN, 0, -0.0, NAN, NAN, 0, -0.0]),
+    "power 0": (lambda x: functions.pow(x, 0.0), [1] * 13),
+    "power of 1": (lambda x: functions.pow(1.0, x), [1] * 13),
+    "power 0.5": (lambda x: functions.pow(x, 0.5), [NAN, INF, INF, 0, 0, 1, NAN]),
+    "either": (lambda x: select(x > 0, x, x), [NAN, INF, -INF, 0, -0.0, 1, -1]),
+    "hard swish": (lambda x: activations.hard_swish(x), [NAN, INF, NAN, 0, 0, 2 / 3, -1 / 3]),
     "times zero": (lambda x: x * 0.0, [NAN, NAN, NAN, 0, -0.0, 0, -0.0]),
     "minus itself": (lambda x: x - x, [NAN, NAN, NAN, 0, 0, 0, 0]),
     "select": (lambda x: select(x > 0, x, x * 0.5), [NAN, INF, -INF, 0, -0.0, 1, -0.5]),
@@ -100,6 +110,48 @@ def test_reductions_pass_nan_on(kind: str, target: Any) -> None:
     dag = ComputeDAG([compute(6, lambda i: reduce(data[i, k], k), name="y")])
     expected = getattr(np, kind)(x.astype(np.float64), axis=1)
     for choice in range(4):
+        got = random_run(dag, {"x": x}, target, choice, choice)["y"]
+        np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=label)
+def test_hard_swish_does_not_overflow(target: Any) -> None:
+    x = np.full(37, 3e38, np.float32)
+    dag = ComputeDAG([elementwise.hard_swish(placeholder((37,), name="x"), "y")])
+    np.testing.assert_allclose(random_run(dag, {"x": x}, target, 0, 0)["y"], x, rtol=1e-6)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=label)
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("kind", ["argmax", "argmin"])
+def test_nan_is_the_largest_and_the_least(kind: str, last: bool, target: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((7, 53)).astype(np.float32)
+    x[0, [7, 40]], x[1, 52], x[2, 0], x[3], x[4] = NAN, NAN, NAN, -INF, INF
+    x[5, [3, 20, 33]] = NAN, INF, -INF
+    data, k = placeholder((7, 53), name="x"), reduce_axis(53)
+    function = getattr(reducers, kind)
+    dag = ComputeDAG(list(compute(7, lambda i: function(k, data[i, k], k, last), name="y")))
+    position = getattr(np, kind)(x[:, ::-1] if last else x, axis=1)
+    index = 52 - position if last else position
+    for choice in range(4):
+        got = random_run(dag, {"x": x}, target, choice, choice)
+        np.testing.assert_array_equal(got["y.v0"], index)
+        np.testing.assert_array_equal(got["y.v1"], x[np.arange(7), index])
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=label)
+@pytest.mark.parametrize("factor", [0.0, 1.0, -1.0, INF, NAN])
+def test_terms_with_a_literal_factor(factor: float, target: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((4, 19)).astype(np.float32)
+    x[0, 3], x[1, 4], x[2] = NAN, INF, 0
+    data, k = placeholder((4, 19), name="x"), reduce_axis(19)
+    dag = ComputeDAG(
+        [compute(4, lambda i: reducers.sum(data[i, k] * Const(factor, "float32"), k), name="y")]
+    )
+    with np.errstate(invalid="ignore"):
+        expected = (x.astype(np.float64) * factor).sum(1)
+    np.testing.assert_allclose(interpret(dag, {"x": x})["y"], expected)
+    for choice in range(3):
         got = random_run(dag, {"x": x}, target, choice, choice)["y"]
         np.testing.assert_allclose(got, expected, rtol=1e-5)
 

@@ -110,7 +110,7 @@ class LocalResponseNorm(Op):
 
 
 def lower_batch_norm(op: BatchNorm, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
-    """One stage; only batch-norms whose statistics are computed get this far."""
+    """One stage; batch-norms of finite constant parameters do not get this far."""
     data, gamma, beta, mean, variance = inputs
     channel = op.channel_axis(data.ndim)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.conv import Conv
@@ -13,12 +15,15 @@ from autosched.graph.ops.shape import Pad
 def fold_padding(graph: Graph) -> Graph:
     """Convolutions read what a zero padding reads; the pad may stay for other readers.
 
-    Only convolutions: a maximum over padding differs from one over zeros.
+    Only convolutions: a maximum over padding differs from one over zeros.  Only with
+    finite constant weights: zero times infinity is NaN, but a padded tap is not multiplied.
     """
     builder = GraphBuilder.from_graph(graph)
     for node in graph.nodes:
         pad = graph.producers.get(node.inputs[0]) if node.inputs else None
         folded = None if pad is None else _padded(node, pad)
+        if folded is not None and not _has_finite_weight(graph, node):
+            folded = None
         if folded is None or pad is None:
             builder.copy(node, node.inputs)
         else:
@@ -26,6 +31,11 @@ def fold_padding(graph: Graph) -> Graph:
             origins = (*pad.origins, *node.origins)
             builder.add(folded, inputs, node.output, node.name, origins)
     return builder.finish(graph.results)
+
+
+def _has_finite_weight(graph: Graph, node: Node) -> bool:
+    weight = graph.constants.get(node.inputs[1])
+    return weight is not None and bool(np.isfinite(weight).all())
 
 
 def _padded(node: Node, pad: Node) -> Conv | None:

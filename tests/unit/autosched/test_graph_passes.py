@@ -10,7 +10,7 @@ from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.elementwise import Binary, Cast, Clip, Identity
 from autosched.graph.ops.matmul import Dense, MatMul
-from autosched.graph.ops.norm import Normalize
+from autosched.graph.ops.norm import BatchNorm, Normalize
 from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import Reduce
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
@@ -198,6 +198,45 @@ def test_batch_norms_without_a_convolution_become_scale_and_shift() -> None:
     kinds = kinds_of(fold_batch_norm(_norms_alone()))
     assert "batch_norm" not in kinds
     assert kinds.count("mul") == 3
+
+
+def _infinite(net: Net, *shape: int) -> str:
+    array = np.ones(shape, np.float32)
+    array.reshape(-1)[0] = np.inf
+    return net.constant(net.unique("w"), array)
+
+
+@pytest.mark.parametrize("place", ["variance", "mean", "weight"])
+def test_batch_norms_stay_where_their_parameters_would_not_be_finite(place: str) -> None:
+    """With a variance of -epsilon the scale is infinite: x * inf - mean * inf is not a number."""
+    net = Net((1, 3, 4, 4))
+    weight = _infinite(net, 2, 3, 3, 3) if place == "weight" else net.random(2, 3, 3, 3)
+    data = net.then(Conv(), net.x, weight)
+    statistics = {"mean": net.random(2), "variance": net.positive(2)}
+    if place == "variance":
+        no_spread = np.array([-1e-5, 1], np.float32)
+        statistics["variance"] = net.constant("no_spread", no_spread)
+    elif place == "mean":
+        statistics["mean"] = _infinite(net, 2)
+    epsilon = float(np.float32(1e-5))
+    norm = net.then(BatchNorm(epsilon), data, net.random(2), net.random(2), *statistics.values())
+    graph = net.finish({"y": norm})
+    folded = fold_batch_norm(graph)
+    assert "conv2d" in kinds_of(folded) and len(folded.nodes) > 1
+    expected = values_of(graph)["y"]
+    assert not np.isfinite(expected[:, 0]).any() and np.isfinite(expected[:, 1]).all()
+    np.testing.assert_allclose(values_of(folded)["y"], expected, rtol=1e-6)
+    np.testing.assert_allclose(values_of(optimize(graph))["y"], expected, rtol=1e-6)
+
+
+def test_padding_stays_before_an_infinite_weight() -> None:
+    net = Net((1, 2, 4, 4))
+    maps = net.then(Pad((0, 0, 1, 1), (0, 0, 1, 1)), net.x)
+    graph = net.finish({"y": net.then(Conv(), maps, _infinite(net, 2, 2, 3, 3))})
+    assert "pad" in kinds_of(fold_padding(graph))
+    expected = values_of(graph)["y"]
+    assert np.isnan(expected[0, 0, 0]).all()  # the infinite tap meets the padding
+    np.testing.assert_allclose(values_of(optimize(graph))["y"], expected, rtol=1e-6)
 
 
 def test_residual_network_needs_transposes_at_its_edges_only() -> None:

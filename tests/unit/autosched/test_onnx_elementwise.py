@@ -3,8 +3,10 @@
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
+import autosched as asd
 from autosched.graph.errors import ModelImportError
 from autosched.onnx_import import from_onnx
 from tests.onnx_reference import compare, node_model
@@ -81,6 +83,11 @@ def test_operators_of_several_operands(operator: str, operands: list[np.ndarray]
     compare(node_model(operator, {}, inputs, {}), inputs, compiled=operator in ("Where", "Xor"))
 
 
+def run(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
+    """The output of the compiled model."""
+    return asd.compile(from_onnx(model), target="cpu").run({"x": x})["y"]
+
+
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0, 3.0, -1.0])
 def test_powers_of_constant_exponents(exponent: float) -> None:
     x = np.abs(X) + np.float32(0.1)
@@ -89,6 +96,14 @@ def test_powers_of_constant_exponents(exponent: float) -> None:
     )
     kinds = {node.op.kind for node in network.graph.nodes}
     assert ("pow" in kinds) == (exponent == -1)
+
+
+def test_the_power_of_one_half_is_no_plain_root() -> None:
+    x = np.array([-np.inf, -0.0, np.inf, -1, 4, np.nan], np.float32)
+    model = node_model("Pow", {}, {"x": x}, {"e": np.float32(0.5)})
+    with np.errstate(divide="ignore"):
+        roots = 1 / run(model, x)  # tells 0 from -0
+    np.testing.assert_array_equal(roots, np.array([0, np.inf, 0, np.nan, 0.5, np.nan], np.float32))
 
 
 UNARY: list[tuple[str, np.ndarray]] = [

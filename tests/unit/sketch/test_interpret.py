@@ -164,6 +164,17 @@ def test_padded_tap_is_not_multiplied(rng):
     assert np.isfinite(one(dag, inputs)[0, 0]).all()
 
 
+@pytest.mark.parametrize("factor", [1.0, np.inf])
+def test_infinite_factors_are_not_taken_out_of_sums(factor):
+    a, b = placeholder((2,), name="a"), placeholder((2,), name="b")
+    k, m = reduce_axis(2, "k"), reduce_axis(2, "m")
+    dag = ComputeDAG(
+        [compute((1,), lambda i: reducers.sum(a[k] * b[m] * factor, (k, m)), name="s")]
+    )
+    inputs = {"a": np.array([2.0, -1.0]), "b": np.array([np.inf if factor == 1 else 1, 3.0])}
+    assert np.isnan(one(dag, inputs)).all()  # inf - inf, not the sum of a times infinity
+
+
 def test_nan_spreads_through_maxima():
     a = placeholder((2, 3), name="a")
     dag = ComputeDAG([reduction.max(a, 1)])
@@ -177,6 +188,16 @@ def test_argmax_takes_the_first_of_equal_values():
     result = interpret(dag, {"data": data})
     assert result["argmax.v0"].tolist() == [1, 1] and result["argmax.v0"].dtype == np.int64
     assert result["argmax.v1"].tolist() == [7, 2]
+
+
+@pytest.mark.parametrize("function", ["argmax", "argmin"])
+def test_nan_is_the_extreme_of_floats(function):
+    data = np.array([[1, np.nan, 3, np.nan], [np.inf, -np.inf, 0, 1], [np.nan, 2, 3, np.inf]])
+    index, value = getattr(reduction, function)(placeholder((3, 4), name="data"), 1)
+    result = interpret(ComputeDAG([index, value]), {"data": data})
+    expected = getattr(np, function)(data, axis=1)
+    assert result[index.name].tolist() == expected.tolist()
+    np.testing.assert_array_equal(result[value.name], data[np.arange(3), expected])
 
 
 def welford():
