@@ -6,9 +6,8 @@ import itertools
 import math
 import zlib
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Self
 
+from autosched.measure.batch_runner import BatchRunner
 from autosched.measure.protocol import Candidate, MeasuredTask, Ticket
 from autosched.measure.result import Failure, MeasureResult, Timing
 from costmodel.draft import draft_seconds
@@ -28,7 +27,7 @@ def landscape(candidate: Candidate) -> float:
     return math.exp(logs + 0.3 * sketch_bias)
 
 
-class FakeRunner:
+class FakeRunner(BatchRunner):
     """Deterministic; keeps what it was asked, in order.
 
     Args:
@@ -61,11 +60,6 @@ class FakeRunner:
     def time(self, candidate: Candidate) -> MeasureResult:
         return self._rule(candidate) or Timing((landscape(candidate),))
 
-    def measure(
-        self, task: MeasuredTask, candidates: Sequence[Candidate], best_s: float = math.inf
-    ) -> list[MeasureResult]:
-        return self.collect(self.submit(task, candidates), best_s)
-
     def remeasure(
         self, task: MeasuredTask, candidates: Sequence[Candidate], rounds: int = 5
     ) -> list[MeasureResult]:
@@ -78,17 +72,6 @@ class FakeRunner:
 
     def close(self) -> None:
         """Nothing to end."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def sequence(self) -> list[tuple[str, str, tuple[int, ...]]]:
         """(task, sketch, decisions in order of name) of everything measured."""

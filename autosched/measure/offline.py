@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
-from autosched.measure.errors import MeasureError
+from autosched.measure.batch_runner import BatchRunner, not_waiting
 from autosched.measure.protocol import Candidate, MeasuredTask, Ticket
 from autosched.measure.result import Failure, MeasureResult
 
 
-class OfflineRunner(ABC):
+class OfflineRunner(BatchRunner):
     """The runner protocol on two functions: ``answer`` and ``verify``.
 
     No process is started and nothing is compiled.  Every candidate gets its full answer; none is
@@ -41,17 +39,9 @@ class OfflineRunner(ABC):
     def collect(self, ticket: Ticket, best_s: float = math.inf) -> list[MeasureResult]:
         """Answers of a batch; raises MeasureError when they were collected before."""
         if ticket.number not in self._waiting:
-            raise MeasureError(
-                f"batch {ticket.number} is not waiting", hint="collect each ticket once"
-            )
+            raise not_waiting(ticket)
         self._waiting.remove(ticket.number)
         return self.answer(ticket.task, ticket.candidates)
-
-    def measure(
-        self, task: MeasuredTask, candidates: Sequence[Candidate], best_s: float = math.inf
-    ) -> list[MeasureResult]:
-        """``collect(submit(task, candidates), best_s)``."""
-        return self.collect(self.submit(task, candidates), best_s)
 
     def remeasure(
         self, task: MeasuredTask, candidates: Sequence[Candidate], rounds: int = 5
@@ -62,14 +52,3 @@ class OfflineRunner(ABC):
     def close(self) -> None:
         """Forget the batches that wait; a second call does nothing."""
         self._waiting.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

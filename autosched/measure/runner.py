@@ -7,9 +7,9 @@ import os
 import pickle
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
+from autosched.measure.batch_runner import BatchRunner, not_waiting
 from autosched.measure.build_pool import BuildPool, Built, SketchCache
 from autosched.measure.errors import MeasureError
 from autosched.measure.function_reference import reference_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DEFAULT_BUILD: Final = "autosched.measure.builder:build_candidate"
 
 
-class LocalRunner:
+class LocalRunner(BatchRunner):
     """Measures on this machine's CPU; a context manager.
 
     Candidates are compiled by child processes, one per CPU, and timed in another child, so neither
@@ -89,12 +89,6 @@ class LocalRunner:
             results.append(result)
         return results
 
-    def measure(
-        self, task: MeasuredTask, candidates: Sequence[Candidate], best_s: float = math.inf
-    ) -> list[MeasureResult]:
-        """``collect(submit(task, candidates), best_s)``."""
-        return self.collect(self.submit(task, candidates), best_s)
-
     def remeasure(
         self, task: MeasuredTask, candidates: Sequence[Candidate], rounds: int = 5
     ) -> list[MeasureResult]:
@@ -124,17 +118,6 @@ class LocalRunner:
         self._zygote.close()  # ends its children: what is still being built fails
         self._pool.join()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def _check_open(self) -> None:
         if self._closed:
             raise MeasureError("the runner is closed", hint="make a new one")
@@ -152,9 +135,7 @@ class LocalRunner:
         """The kernels of a batch, once nothing at all is being compiled."""
         self._check_open()
         if ticket.number not in self._building:
-            raise MeasureError(
-                f"batch {ticket.number} is not waiting", hint="collect each ticket once"
-            )
+            raise not_waiting(ticket)
         references = [s.reference for s in self._tasks.values() if s.reference is not None]
         wait([*references, *(f for batch in self._building.values() for f in batch)])
         return [future.result() for future in self._building.pop(ticket.number)]

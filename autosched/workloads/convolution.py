@@ -7,13 +7,14 @@ extents, input channels, output channels, kernel extent, stride, padding, dilati
 from __future__ import annotations
 
 from autosched.workloads.definition import workload
+from autosched.workloads.operands import operands
 from sketch import reducers
 from sketch.expr import Axis, Expr, select
 from sketch.operators.conv import conv, depthwise_conv, grouped_conv
 from sketch.operators.shared_buffer import merged_channels
 from sketch.operators.transposed import conv_transpose
 from sketch.operators.window import Window, inside
-from sketch.tensor import Tensor, compute, placeholder, reduce_axis
+from sketch.tensor import Tensor, compute, reduce_axis
 
 _CAPSULE = 4  # a capsule is a matrix of 4 x 4 (Hinton et al., ICLR 2018)
 
@@ -32,8 +33,7 @@ def c1d(
     dilation: int = 1,
 ) -> Tensor:  # fmt: skip
     """1-D convolution: [n, w, ci] with [kernel, ci, co]."""
-    data = placeholder((n, w, ci), name="data")
-    weight = placeholder((kernel, ci, co), name="weight", constant=True)
+    data, weight = operands((n, w, ci), (kernel, ci, co))
     return conv(data, weight, stride, padding, dilation, name="c1d")
 
 
@@ -51,8 +51,7 @@ def c2d(
     dilation: int = 1,
 ) -> Tensor:  # fmt: skip
     """2-D convolution: [n, h, w, ci] with [kernel, kernel, ci, co]."""
-    data = placeholder((n, h, w, ci), name="data")
-    weight = placeholder((kernel, kernel, ci, co), name="weight", constant=True)
+    data, weight = operands((n, h, w, ci), (kernel, kernel, ci, co))
     return conv(data, weight, stride, padding, dilation, name="c2d")
 
 
@@ -70,8 +69,7 @@ def c3d(
     padding: int = 0, dilation: int = 1,
 ) -> Tensor:  # fmt: skip
     """3-D convolution: [n, d, h, w, ci] with [kernel, kernel, kernel, ci, co]."""
-    data = placeholder((n, d, h, w, ci), name="data")
-    weight = placeholder((kernel, kernel, kernel, ci, co), name="weight", constant=True)
+    data, weight = operands((n, d, h, w, ci), (kernel, kernel, kernel, ci, co))
     return conv(data, weight, stride, padding, dilation, name="c3d")
 
 
@@ -89,9 +87,8 @@ def grp(
     dilation: int = 1, groups: int = 4,
 ) -> Tensor:  # fmt: skip
     """Grouped convolution: [n, h, w, ci] with [groups, kernel, kernel, ci/groups, co/groups]."""
-    data = placeholder((n, h, w, ci), name="data")
     shape = (groups, kernel, kernel, ci // groups, co // groups)
-    weight = placeholder(shape, name="weight", constant=True)
+    data, weight = operands((n, h, w, ci), shape)
     split = grouped_conv(data, weight, stride, padding, dilation, groups, name="grp.split")
     return merged_channels(split, (co // groups, 1), "grp")
 
@@ -110,8 +107,7 @@ def dil(
     dilation: int = 2,
 ) -> Tensor:  # fmt: skip
     """Dilated convolution: [n, h, w, ci] with [kernel, kernel, ci, co]."""
-    data = placeholder((n, h, w, ci), name="data")
-    weight = placeholder((kernel, kernel, ci, co), name="weight", constant=True)
+    data, weight = operands((n, h, w, ci), (kernel, kernel, ci, co))
     return conv(data, weight, stride, padding, dilation, name="dil")
 
 
@@ -129,8 +125,7 @@ def dep(
     dilation: int = 1,
 ) -> Tensor:  # fmt: skip
     """Depthwise convolution: [n, h, w, c] with [kernel, kernel, 1, c]."""
-    data = placeholder((n, h, w, c), name="data")
-    weight = placeholder((kernel, kernel, 1, c), name="weight", constant=True)
+    data, weight = operands((n, h, w, c), (kernel, kernel, 1, c))
     return depthwise_conv(data, weight, stride, padding, dilation, name="dep")
 
 
@@ -148,8 +143,7 @@ def t2d(
     output_padding: int = 0,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Transposed convolution: [n, h, w, ci] with [kernel, kernel, ci, co]."""
-    data = placeholder((n, h, w, ci), name="data")
-    weight = placeholder((kernel, kernel, ci, co), name="weight", constant=True)
+    data, weight = operands((n, h, w, ci), (kernel, kernel, ci, co))
     return conv_transpose(data, weight, stride, padding, output_padding=output_padding, name="t2d")
 
 
@@ -166,9 +160,8 @@ def cap(
     n: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0
 ) -> Tensor:
     """Capsule convolution, sums of 4 x 4 matrix products: [n, h, w, 4, 4, ci]."""
-    data = placeholder((n, h, w, _CAPSULE, _CAPSULE, ci), name="data")
-    shape = (kernel, kernel, _CAPSULE, _CAPSULE, ci, co)
-    weight = placeholder(shape, name="weight", constant=True)
+    matrix = (_CAPSULE, _CAPSULE)
+    data, weight = operands((n, h, w, *matrix, ci), (kernel, kernel, *matrix, ci, co))
     rows, columns = (Window(extent, kernel, stride, 1, padding, padding) for extent in (h, w))
     rh, rw = reduce_axis(kernel, "rh"), reduce_axis(kernel, "rw")
     rk, rc = reduce_axis(_CAPSULE, "rk"), reduce_axis(ci, "rc")
@@ -181,5 +174,5 @@ def cap(
         return reducers.sum(term, axis=(rh, rw, rk, rc))
 
     outputs = rows.positions("workload CAP"), columns.positions("workload CAP")
-    result: Tensor = compute((n, *outputs, _CAPSULE, _CAPSULE, co), element, name="cap")
+    result: Tensor = compute((n, *outputs, *matrix, co), element, name="cap")
     return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autosched.workloads.definition import workload
+from autosched.workloads.operands import operands
 from sketch.operators.broadcast import add, multiply
 from sketch.operators.conv import conv
 from sketch.operators.elementwise import relu
@@ -22,8 +23,7 @@ def cbr(
     n: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0
 ) -> Tensor:
     """Convolution, bias, batch-norm as scale and shift, relu: [n, h, w, ci]."""
-    data = placeholder((n, h, w, ci), name="data")
-    weight = placeholder((kernel, kernel, ci, co), name="weight", constant=True)
+    data, weight = operands((n, h, w, ci), (kernel, kernel, ci, co))
     bias, scale, shift = (
         placeholder(co, name=name, constant=True) for name in ("bias", "scale", "shift")
     )

@@ -1,0 +1,54 @@
+"""What runners have in common: batches one after another, inside a ``with`` block."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from autosched.measure.errors import MeasureError
+from autosched.measure.protocol import Candidate, MeasuredTask, Ticket
+from autosched.measure.result import MeasureResult
+
+
+class BatchRunner(ABC):
+    """The part of ``protocol.Runner`` that follows from ``submit``, ``collect`` and ``close``.
+
+    A context manager that closes the runner.
+    """
+
+    @abstractmethod
+    def submit(self, task: MeasuredTask, candidates: Sequence[Candidate]) -> Ticket:
+        """Take on a batch; see ``Runner``."""
+
+    @abstractmethod
+    def collect(self, ticket: Ticket, best_s: float = math.inf) -> list[MeasureResult]:
+        """Results of a batch; raises MeasureError when they were collected before."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of everything; a second call does nothing."""
+
+    def measure(
+        self, task: MeasuredTask, candidates: Sequence[Candidate], best_s: float = math.inf
+    ) -> list[MeasureResult]:
+        """``collect(submit(task, candidates), best_s)``."""
+        return self.collect(self.submit(task, candidates), best_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def not_waiting(ticket: Ticket) -> MeasureError:
+    """The error of a batch that was collected before, or never submitted to this runner."""
+    return MeasureError(f"batch {ticket.number} is not waiting", hint="collect each ticket once")
