@@ -12,9 +12,15 @@ from numpy.typing import NDArray
 from autosched.compilation import link
 from autosched.errors import TaskError
 from autosched.least_traffic import least_bytes
+from autosched.measure.inputs import random_inputs
+from autosched.notices import notify
+from autosched.records.best import target_warnings
+from autosched.records.log import RecordLog
+from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import Call, Wiring, assemble, check_no_nan
 from autosched.runtime.module import Module
 from autosched.runtime.program import StepInfo, TensorSpec
+from autosched.runtime.untuned import untuned_notice
 from autosched.search.recall import recall_best
 from autosched.task import Task
 from codegen.build import build
@@ -39,6 +45,13 @@ def task_module(
     Raises:
         TaskError: a constant is missing, unknown, or of another shape or dtype.
     """
+    return link(*task_contents(task, constants, log))
+
+
+def task_contents(
+    task: Task, constants: Arrays | None = None, log: str | PathLike[str] | None = None
+) -> Contents:
+    """What ``task_module`` consists of, for any CPU; nothing is loaded."""
     found = recall_best(task, log) if log is not None else None
     best = task.space.draft_candidate() if found is None else found.candidate
     values = dict(best.values)
@@ -73,7 +86,22 @@ def task_module(
     program, packed = assemble(wiring)
     driver = build_driver(task.target)
     objects = {kernel.symbol: kernel.object_code, driver.symbol: driver.object_code}
-    return link(program, packed, objects)
+    return program, packed, objects, {}
+
+
+def contents_from_log(task: Task, constants: Arrays, log: str | PathLike[str] | None) -> Contents:
+    """``task_contents``; warns when a log is given that has no record for the task's target."""
+    contents = task_contents(task, constants, log)
+    untuned = untuned_notice(contents[0])
+    if log is not None and untuned:
+        notify((*target_warnings(RecordLog(log).read().records, task.target), untuned))
+    return contents
+
+
+def random_constants(task: Task, seed: int = 0) -> dict[str, NDArray[Any]]:
+    """An array for each constant of the task, scaled so that its results stay O(1)."""
+    arrays = random_inputs(task.dag, seed)
+    return {tensor.name: arrays[tensor.name] for tensor in constants_of(task)}
 
 
 def _bytes(spec: TensorSpec) -> int:
@@ -81,7 +109,7 @@ def _bytes(spec: TensorSpec) -> int:
 
 
 def _check_constants(task: Task, constants: Arrays) -> dict[str, NDArray[Any]]:
-    wanted = {tensor.name: tensor for tensor in task.dag.inputs if _is_constant(tensor)}
+    wanted = {tensor.name: tensor for tensor in constants_of(task)}
     where = f"task {task.name}"
     if set(wanted) != set(constants):
         raise TaskError(
@@ -101,5 +129,7 @@ def _check_constants(task: Task, constants: Arrays) -> dict[str, NDArray[Any]]:
     return dict(constants)
 
 
-def _is_constant(tensor: Tensor) -> bool:
-    return isinstance(tensor.op, Placeholder) and tensor.op.constant
+def constants_of(task: Task) -> tuple[Tensor, ...]:
+    """The placeholders of a task that are marked constant."""
+    inputs = task.dag.inputs
+    return tuple(t for t in inputs if isinstance(t.op, Placeholder) and t.op.constant)

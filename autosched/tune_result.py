@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure
@@ -77,6 +77,26 @@ class TuneResult:
     def total_s(self) -> float:
         """Weighted sum of the tasks' times; infinite when one has none."""
         return sum(item.task.weight * item.seconds for item in self.tasks)
+
+    def to_json(self) -> dict[str, Any]:
+        """Tasks and totals as JSON values, times of tasks in milliseconds."""
+        tasks = [
+            {
+                "name": item.task.name,
+                "key": item.task.key,
+                "weight": item.task.weight,
+                "best_ms": item.seconds * 1e3 if math.isfinite(item.seconds) else None,
+                "trials": item.trials,
+                "failures": item.failures,
+            }
+            for item in self.tasks
+        ]
+        return {
+            "trials": self.trials,
+            "seconds": self.seconds,
+            "stopped": self.stopped,
+            "tasks": tasks,
+        }
 
     def __str__(self) -> str:
         lines = [str(item) for item in self.tasks]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
 from autosched.compilation import cache_state_of, compile_network, extract_checked, network_tasks
@@ -25,6 +25,7 @@ from sketch.target import Target
 if TYPE_CHECKING:
     from autosched.graph.extract import Extraction
     from autosched.records.record import Record
+    from autosched.report.events import Progress
     from autosched.task import Task
 
 DEFAULT_BUDGET: Final = "10m"
@@ -60,26 +61,8 @@ class NetworkTuning:
 
     def to_json(self) -> dict[str, Any]:
         """Tasks and totals as JSON values, times in milliseconds."""
-        result = self.result
-        tasks = [
-            {
-                "name": item.task.name,
-                "key": item.task.key,
-                "weight": item.task.weight,
-                "best_ms": item.seconds * 1e3 if math.isfinite(item.seconds) else None,
-                "trials": item.trials,
-                "failures": item.failures,
-            }
-            for item in result.tasks
-        ]
-        return {
-            "network": self.network.name,
-            "target": self.target.to_json(),
-            "trials": result.trials,
-            "seconds": result.seconds,
-            "stopped": result.stopped,
-            "tasks": tasks,
-        }
+        own = {"network": self.network.name, "target": self.target.to_json()}
+        return own | self.result.to_json()
 
     def __str__(self) -> str:
         return f"{self.network.name}\n{self.result}"
@@ -121,10 +104,8 @@ def tune_networks(
     tasks = shared_tasks(extractions, target)
     if request.skip_tuned and request.log is not None:
         _check_objective(request)
-        known = RecordLog(request.log).read()
-        tasks = tuple(task for task in tasks if best_of(task, known.records) is None)
+        tasks, nothing = without_record(tasks, request.log)
         if not tasks:
-            nothing = TuneResult((), known.records, 0, 0.0, SKIPPED, known.warnings)
             return _session(networks, target, (), nothing, ())
     usage = usage_of(extractions, target, tasks)
     # Weights that more than one network needs stay cold for the coldest of them.
@@ -133,10 +114,19 @@ def tune_networks(
     request = replace(
         request,
         options=request.limited(budget=DEFAULT_BUDGET),
-        trials=None, budget=None, progress=request.progress or _progress(request.quiet, target),
+        trials=None, budget=None, progress=progress_of(request, target),
     )  # fmt: skip
     result = tune_locally(tasks, request, measure, usage)
     return _session(networks, target, tasks, result, usage)
+
+
+def without_record(
+    tasks: Sequence[Task], log: str | PathLike[str]
+) -> tuple[tuple[Task, ...], TuneResult]:
+    """The tasks that a log knows no candidate of, and the result where there is none left."""
+    known = RecordLog(log).read()
+    left = tuple(task for task in tasks if best_of(task, known.records) is None)
+    return left, TuneResult((), known.records, 0, 0.0, SKIPPED, known.warnings)
 
 
 def shared_tasks(extractions: Sequence[Extraction], target: Target) -> tuple[Task, ...]:
@@ -199,8 +189,11 @@ def _check_objective(request: TuneRequest) -> None:
         )
 
 
-def _progress(quiet: bool, target: Target) -> Any:
+def progress_of(request: TuneRequest, target: Target) -> Progress:
+    """Who is shown how far it is: whom the request names, or whoever fits."""
     from autosched.report.peak import measured_peak
     from autosched.report.progress import choose_progress
 
-    return choose_progress(quiet, None if quiet else measured_peak(target))
+    if request.progress is not None:
+        return request.progress
+    return choose_progress(request.quiet, None if request.quiet else measured_peak(target))

@@ -16,7 +16,17 @@ from io import TextIOWrapper
 from typing import Any, Final
 
 import autosched
-from autosched.cli import bench, compile, costmodel, explain, profile, records, summary, tune
+from autosched.cli import (
+    bench,
+    compile,
+    costmodel,
+    explain,
+    profile,
+    records,
+    summary,
+    tune,
+    workloads,
+)
 from autosched.cli.command import Command, add_command
 from autosched.notices import AutoschedWarning
 from sketch.errors import AutoschedError
@@ -30,6 +40,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     compile.COMMAND,
     records.COMMAND,
     costmodel.COMMAND,
+    workloads.COMMAND,
 )
 
 _EXAMPLES: Final = """\
@@ -39,6 +50,7 @@ a first session:
   autosched profile resnet-18 --log resnet-18.jsonl              where does the time go?
   autosched explain resnet-18 --log resnet-18.jsonl              and where is some to gain?
   autosched tune model.onnx --budget 1h                          your own model
+  autosched tune --workload C2D --trials 200                     one operator of `workloads`
 
 `autosched COMMAND --help` explains a command, with examples.
 

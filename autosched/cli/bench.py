@@ -4,39 +4,29 @@ from __future__ import annotations
 
 import argparse
 
-from autosched.cli.command import (
-    Command,
-    Parser,
-    add_json,
-    add_log,
-    add_model,
-    open_module,
-    positive_int,
-    say,
-    write_json,
-)
+from autosched.cli.command import Command, Parser, say, write_json
+from autosched.cli.model import add_timing, open_module
+from autosched.cli.waiting import waiting
 
 _EXAMPLES = """\
   autosched bench resnet-18 --log resnet-18.jsonl               with the best records of a log
   autosched bench resnet-18                                     untuned, for comparison
   autosched bench resnet-18.asd --repeats 500 --pin             a compiled module, pinned threads
+  autosched bench --workload C2D --args h=28,w=28 --log c2d.jsonl        one tensor program
 """
 
 
 def _arguments(parser: Parser) -> None:
-    add_model(parser)
-    add_log(parser)
-    parser.add_argument("--repeats", type=positive_int, default=100, metavar="N",
-                        help="timed runs (default: %(default)s)")  # fmt: skip
+    add_timing(parser, repeats=100)
     parser.add_argument("--pin", action="store_true", help="bind each worker thread to a core")
-    add_json(parser)
 
 
 def _run(args: argparse.Namespace) -> None:
     module = open_module(args)
     if args.pin:
         module.pin_threads()
-    result = module.benchmark(repeats=args.repeats)
+    with waiting(f"timing {module.name}", args.quiet):
+        result = module.benchmark(repeats=args.repeats)
     say(args, result)
     write_json(args.json, result.to_json())
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
-from autosched.cli.command import (
-    Command,
-    Parser,
-    UsageError,
+from autosched.cli.command import Command, Parser, UsageError, say
+from autosched.cli.model import (
+    COMPILED_SUFFIX,
     add_log,
     add_model,
     check_compiled,
-    check_log,
-    open_network,
-    say,
+    compiled_contents,
+    is_compiled,
+    open_workload,
+    target_of,
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from autosched.runtime.archive import Contents
 
 _EXAMPLES = """\
@@ -27,8 +30,8 @@ _EXAMPLES = """\
   autosched compile model.onnx --shape data=1,3,224,224 --threads 1 -o model   an open shape
   autosched compile model.onnx --target cpu-neon -o model                      another machine
   autosched compile resnet-18.asd -o resnet18                                  compiled already
+  autosched compile --workload GMM --log gmm.jsonl -o gmm                      one tensor program
 """
-_SUFFIX = ".asd"
 
 
 def _arguments(parser: Parser) -> None:
@@ -44,6 +47,10 @@ def _arguments(parser: Parser) -> None:
         "--save", metavar="FILE",
         help="write one file that autosched.load, bench, profile, explain and summary read "
         "(default, when there is no -o: MODEL.asd)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--constants", metavar="FILE.npz",
+        help="the constants of a workload, by name; they are packed into what is written",
     )  # fmt: skip
 
 
@@ -68,32 +75,67 @@ def _outputs(args: argparse.Namespace) -> tuple[Path | None, Path | None]:
     """Where to write the library, and the file for autosched."""
     library = None if args.output is None else Path(args.output)
     saved = None if args.save is None else Path(args.save)
-    if library is not None and library.suffix == _SUFFIX:
+    if library is not None and library.suffix == COMPILED_SUFFIX:
         if saved is not None:
-            raise UsageError(f"-o and --save both name an {_SUFFIX} file", args.output)
+            raise UsageError(f"-o and --save both name an {COMPILED_SUFFIX} file", args.output)
         library, saved = None, library
     if library is None and args.name is not None:
         raise UsageError("--name is for a library", args.name, "give -o PATH")
     if library is None and saved is None:
-        stem = Path(args.model).name.removesuffix(".onnx").removesuffix(_SUFFIX)
-        saved = Path(f"{stem}{_SUFFIX}")
-    if saved is not None and saved == Path(args.model):
+        saved = Path(f"{_stem(args)}{COMPILED_SUFFIX}")
+    if args.model is not None and saved == Path(args.model):
         raise UsageError("the model itself would be overwritten", args.model, "give --save or -o")
     return library, saved
 
 
+def _stem(args: argparse.Namespace) -> str:
+    """What files are called after."""
+    if args.workload is not None:
+        return open_workload(args).name
+    return Path(args.model).name.removesuffix(".onnx").removesuffix(COMPILED_SUFFIX)
+
+
 def _contents(args: argparse.Namespace) -> Contents:
     """What is compiled, without loading it: it may be for another machine."""
-    from autosched.api import resolve_target
-    from autosched.compilation import contents_from_log
     from autosched.runtime.archive import read_archive
 
-    if args.model.endswith(_SUFFIX):
+    if is_compiled(args):
         check_compiled(args)
         return read_archive(Path(args.model))
-    check_log(args.log)
-    network = open_network(args.model, args.shapes)
-    return contents_from_log(network, resolve_target(args.target, args.threads), args.log)
+    return compiled_contents(args, _constants(args))
+
+
+def _constants(args: argparse.Namespace) -> dict[str, NDArray[Any]] | None:
+    """The constants of a workload, none of which may be missing; None for a network."""
+    if args.workload is None:
+        if args.constants is not None:
+            raise UsageError("--constants is for --workload", args.model, "leave it out")
+        return None
+    if args.constants is not None:
+        return _read_constants(args.constants)
+    from autosched.task_module import constants_of
+
+    task = open_workload(args).task(target_of(args))
+    needed = [f"{t.name}: {t.dtype}{list(t.shape)}" for t in constants_of(task)]
+    if needed:
+        raise UsageError(
+            f"the values of its constants are not known: {', '.join(needed)}",
+            f"workload {args.workload}",
+            "give --constants FILE.npz with an array for each",
+        )
+    return {}
+
+
+def _read_constants(path: str) -> dict[str, NDArray[Any]]:
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            return {name: found[name] for name in found.files}
+    except (OSError, ValueError, BadZipFile, AttributeError) as error:
+        raise UsageError(
+            f"cannot read arrays: {error}", path, "write the file with numpy.savez"
+        ) from error
 
 
 COMMAND = Command(

@@ -7,24 +7,19 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from autosched.cli.command import (
-    Command,
-    Parser,
-    UsageError,
-    add_json,
-    add_model,
-    open_network,
-    say,
-    write_json,
-)
+from autosched.cli.command import Command, Parser, UsageError, add_json, say, write_json
+from autosched.cli.model import add_model, check_log, open_subject, target_of
+from autosched.cli.waiting import waiting
 from autosched.search.models import MODELS, make_model
 
 if TYPE_CHECKING:
+    from autosched.cli.subject import Subject
     from costmodel.evaluation import Evaluation
 
 _EXAMPLES = """\
   autosched costmodel resnet-18 --log resnet-18.jsonl
   autosched costmodel resnet-18 --log resnet-18.jsonl --cost-model gbdt --cost-model forest
+  autosched costmodel --workload C2D --log c2d.jsonl
 """
 _METRICS: Final = ("top_1", "top_5", "pairwise", "peak_1", "peak_5", "best_1")
 
@@ -42,28 +37,35 @@ def _arguments(parser: Parser) -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
-    from autosched.api import resolve_target
-    from autosched.compilation import extract_checked, network_tasks
+    check_log(args.log)
+    subject = open_subject(args)
+    with waiting(f"judging cost models on {subject.label}", args.quiet):
+        found = _evaluations(args, subject)
+    say(args, _table(found))
+    rows = [{"cost_model": name, **asdict(item)} for name, item in found]
+    write_json(args.json, {subject.kind: subject.label, "log": args.log, "rows": rows})
+
+
+def _evaluations(args: argparse.Namespace, subject: Subject) -> list[tuple[str, Evaluation]]:
+    """How each of the cost models does, for each way to hold something out."""
     from autosched.records.log import RecordLog
     from autosched.study import recorded_dataset
     from costmodel.evaluation import SPLITS, evaluate
 
-    extraction = extract_checked(open_network(args.model, args.shapes))
-    tasks = network_tasks(extraction, resolve_target(args.target, args.threads))
-    dataset = recorded_dataset(tasks, RecordLog(args.log).read().records)
+    records = RecordLog(args.log).read().records
+    dataset = recorded_dataset(subject.tasks(target_of(args)), records)
     if not len(dataset):
         raise UsageError(
-            f"no record of {args.model} for this target", args.log, "tune first, or see --threads"
+            f"no record of {subject.label} for this target",
+            args.log,
+            "tune first, or see --threads",
         )
     splits = [split for split in SPLITS if split != "by-task" or len(dataset.tasks) > 1]
-    found = [
+    return [
         (name, evaluate(dataset, partial(make_model, name, args.seed), split, args.seed))
         for split in splits
         for name in args.cost_model or MODELS
     ]
-    say(args, _table(found))
-    rows = [{"cost_model": name, **asdict(item)} for name, item in found]
-    write_json(args.json, {"network": args.model, "log": args.log, "rows": rows})
 
 
 def _table(found: list[tuple[str, Evaluation]]) -> str:

@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import argparse
 
-from autosched.cli.command import (
-    Command,
-    Parser,
-    add_json,
-    add_log,
-    add_model,
-    open_module,
-    positive_int,
-    say,
-    write_json,
-)
+from autosched.cli.command import Command, Parser, say, write_json
+from autosched.cli.model import add_timing, open_module, open_workload, target_of
+from autosched.cli.waiting import waiting
 
 _EXAMPLES = """\
   autosched explain resnet-18 --log resnet-18.jsonl             what to tune, or improve, next
   autosched explain resnet-18.asd --repeats 200                 of what is compiled already
   autosched explain model.onnx --json explain.json              the same for a program
+  autosched explain --workload GMM --log gmm.jsonl              one tensor program, and its loops
 """
 
 
 def _arguments(parser: Parser) -> None:
-    add_model(parser)
-    add_log(parser)
-    parser.add_argument("--repeats", type=positive_int, default=50, metavar="N",
-                        help="timed runs (default: %(default)s)")  # fmt: skip
-    add_json(parser)
+    add_timing(parser, repeats=50)
 
 
 def _run(args: argparse.Namespace) -> None:
-    explanation = open_module(args).explain(repeats=args.repeats)
+    module = open_module(args)
+    with waiting(f"timing {module.name}", args.quiet):
+        explanation = module.explain(repeats=args.repeats)
     say(args, explanation)
+    if args.workload is not None:
+        say(args, f"\n{open_workload(args).task(target_of(args)).explain(args.log)}")
     write_json(args.json, explanation.to_json())
 
 
@@ -43,7 +36,7 @@ COMMAND = Command(
     "Times every operator inside ordinary runs and compares it with its limit: FLOPs over the\n"
     "measured arithmetic peak, or inputs, constants and outputs over the measured bandwidth,\n"
     "whichever takes longer.  The operators that lose most come first, with where their\n"
-    "schedules come from.",
+    "schedules come from.  Of a workload also the schedule itself, as loops.",
     _EXAMPLES,
     _arguments,
     _run,

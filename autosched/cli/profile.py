@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from autosched.cli.command import (
-    Command,
-    Parser,
-    UsageError,
-    add_json,
-    add_log,
-    add_model,
-    open_module,
-    positive_int,
-    say,
-    write_json,
-)
+from autosched.cli.command import Command, Parser, UsageError, say, write_json
+from autosched.cli.model import add_timing, open_module
+from autosched.cli.waiting import waiting
 
 _EXAMPLES = """\
   autosched profile resnet-18 --log resnet-18.jsonl
@@ -26,22 +17,18 @@ _EXAMPLES = """\
 
 
 def _arguments(parser: Parser) -> None:
-    add_model(parser)
-    add_log(parser)
-    parser.add_argument(
-        "--repeats", type=positive_int, default=50, metavar="N",
-        help="timed runs; the half that is nearest the median counts (default: %(default)s)",
-    )  # fmt: skip
+    add_timing(parser, repeats=50, more="; the half that is nearest the median counts")
     parser.add_argument(
         "--counters", action="store_true",
         help="also count cycles, instructions, cache misses and stalls, where the system lets us",
     )  # fmt: skip
     parser.add_argument("--csv", metavar="FILE", help="also write the table as CSV")
-    add_json(parser)
 
 
 def _run(args: argparse.Namespace) -> None:
-    profile = open_module(args).profile(repeats=args.repeats, counters=args.counters)
+    module = open_module(args)
+    with waiting(f"timing {module.name}", args.quiet):
+        profile = module.profile(repeats=args.repeats, counters=args.counters)
     say(args, profile)
     if args.csv is not None:
         try:

@@ -13,11 +13,11 @@ from autosched.cli.command import (
     Parser,
     add_command,
     add_json,
-    open_network,
     positive_int,
     say,
     write_json,
 )
+from autosched.cli.model import open_network
 from autosched.notices import notify
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from autosched.cli.command import Command, Parser, add_log, add_model, open_module, say
+from autosched.cli.command import Command, Parser, say
+from autosched.cli.model import add_log, add_model, open_module
 
 _EXAMPLES = """\
   autosched summary resnet-18                              what there is to tune

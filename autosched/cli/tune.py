@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from dataclasses import replace
-from pathlib import Path
 
-from autosched.cli.command import (
-    Command,
-    Parser,
-    add_json,
-    add_model,
-    open_network,
-    positive_int,
-    say,
-    write_json,
-)
+from autosched.cli.command import Command, Parser, add_json, positive_int, say, write_json
+from autosched.cli.model import add_model, open_subject, target_of
+from autosched.cli.waiting import waiting
 from autosched.options import POLICIES, PRESETS, TuneOptions
 from autosched.search.models import MODELS, make_model
 
@@ -25,6 +18,9 @@ _EXAMPLES = """\
   autosched tune resnet-18 --budget 1h                     run again: goes on from that log
   autosched tune model.onnx --trials 2000 --threads 1      a number of trials, for one thread
   autosched tune resnet-18 --budget 5m --quiet --json result.json
+  autosched tune --workload C2D --trials 200               a convolution; the log is c2d.jsonl
+  autosched tune --workload C2D --args n=16,h=28,w=28 --trials 200       of other sizes
+  autosched tune --workload mine.py:scaled --args n=4096                 a workload of your own
 """
 
 
@@ -32,7 +28,8 @@ def _arguments(parser: Parser) -> None:
     add_model(parser, compiled=False)
     parser.add_argument(
         "--budget", metavar="TIME",
-        help="wall-clock limit: 90s, 10m, 1h30m (default: 10m without --trials)",
+        help="wall-clock limit: 90s, 10m, 1h30m (default without --trials: 10m; for a workload "
+        "256 trials)",
     )  # fmt: skip
     parser.add_argument(
         "--trials", type=positive_int, metavar="N",
@@ -40,7 +37,8 @@ def _arguments(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--log", metavar="FILE",
-        help="every trial is appended here; an existing log is resumed (default: MODEL.jsonl)",
+        help="every trial is appended here; an existing log is resumed (default: MODEL.jsonl "
+        "or, in lower case, WORKLOAD.jsonl)",
     )  # fmt: skip
     parser.add_argument("--seed", type=int, metavar="N", help="of everything random (default: 0)")
     parser.add_argument(
@@ -70,40 +68,59 @@ def tune_options(args: argparse.Namespace) -> TuneOptions:
 
 
 def _run(args: argparse.Namespace) -> None:
-    from autosched import api
+    from autosched.tune_request import TuneRequest
 
-    network = open_network(args.model, args.shapes)
-    log = args.log or f"{Path(args.model).name.removesuffix('.onnx')}.jsonl"
-    tuning = api.tune(
-        network,
-        args.target,
-        budget=args.budget,
-        trials=args.trials,
+    subject = open_subject(args)
+    log = args.log or f"{subject.name}.jsonl"
+    request = TuneRequest(
         log=log,
+        trials=args.trials,
+        budget=args.budget,
         seed=args.seed,
-        threads=args.threads,
         options=tune_options(args),
+        quiet=args.quiet or args.json == "-",
         skip_tuned=args.skip_tuned,
         cost_model=make_model(args.cost_model, args.seed or 0),
-        quiet=args.quiet or args.json == "-",
     )
+    tuning = subject.tune(target_of(args), request)
     if tuning.result.interrupted:
         print(f"everything measured is in {log}; the same command goes on", file=sys.stderr)
         raise KeyboardInterrupt
     if args.quiet and args.json is None:
         return
-    comparison = tuning.compare()
+    with waiting("compiling and timing", args.quiet):
+        comparison = tuning.compare()
     say(args, comparison)
-    say(args, f"next: autosched bench {args.model} --log {log}")
+    say(args, f"next: {_next(args, log)}")
     write_json(args.json, tuning.to_json() | comparison.to_json())
+
+
+def _next(args: argparse.Namespace, log: str) -> str:
+    """A command that makes use of the log: for the same program and the same target."""
+    words = ["autosched"]
+    words += ["bench", args.model] if args.workload is None else ["explain"]
+    options = {
+        "--workload": args.workload,
+        "--args": args.args or None,
+        "--configuration": args.configuration,
+        "--target": None if args.target == "cpu" else args.target,
+        "--threads": args.threads,
+        "--log": log,
+    }
+    for name, shape in args.shapes or ():
+        words += ["--shape", f"{name}={','.join(map(str, shape))}"]
+    for option, value in options.items():
+        words += [] if value is None else [option, str(value)]
+    return shlex.join(words)
 
 
 COMMAND = Command(
     "tune",
-    "search for fast schedules of a network, measuring on this machine",
-    "Searches for fast schedules of all operators of a network.  Every trial is appended to a\n"
-    "log; stop with Ctrl-C at any time and run the same command to go on.  Ends with the latency\n"
-    "before and after, next to onnxruntime's where that is installed.",
+    "search for fast schedules of a network or a workload, measuring on this machine",
+    "Searches for fast schedules of all operators of a network, or of one tensor program.  Every\n"
+    "trial is appended to a log; stop with Ctrl-C at any time and run the same command to go on.\n"
+    "Ends with the latency before and after, a network's next to onnxruntime's where that is\n"
+    "installed.",
     _EXAMPLES,
     _arguments,
     _run,

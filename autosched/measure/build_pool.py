@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 
@@ -59,28 +59,33 @@ class BuildPool:
 
     def _build(self, key: str, payload: bytes, values: Mapping[str, int]) -> Built:
         limit = self._options.build_timeout_s
-        child = self._idle.get()
-        try:
+
+        def build(child: Child) -> Built:
             child.define("sketch", key, key, payload, timeout_s=limit)
             built: Built = child.call("build", key, values, timeout_s=limit)
             return built
+
+        try:
+            return self._borrow(build)
         except ChildDiedError as error:
             return Failure("compile", error.kind, f"the compiler died: {error.output}")
         except ChildTimeoutError:
             return Failure("timeout", "build", f"not built in {limit:g} s")
-        finally:
-            self._idle.put(child)
 
     def _reference(self, dag: bytes, seed: int) -> Built:
         limit = self._options.reference_timeout_s
-        child = self._idle.get()
         try:
-            result: Built = child.call("reference", dag, seed, timeout_s=limit)
-            return result
+            return self._borrow(lambda child: child.call("reference", dag, seed, timeout_s=limit))
         except ChildDiedError as error:
             return Failure("verify", error.kind, f"the oracle died: {error.output}")
         except ChildTimeoutError:
             return Failure("timeout", "reference", f"no reference in {limit:g} s")
+
+    def _borrow(self, request: Callable[[Child], Built]) -> Built:
+        """What a child that is idle answers; waits for one."""
+        child = self._idle.get()
+        try:
+            return request(child)
         finally:
             self._idle.put(child)
 

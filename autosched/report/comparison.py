@@ -25,7 +25,7 @@ RIVAL: Final = "onnxruntime"
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Latencies of one network: "untuned", "tuned", and "onnxruntime" where it is installed.
+    """Latencies of a network or a task: "untuned", "tuned", "onnxruntime" where it is installed.
 
     Attributes:
         error: largest relative difference of our outputs to onnxruntime's,
@@ -59,19 +59,28 @@ def _ms(seconds: float) -> str:
 def compare(network: Network, untuned: Module, tuned: Module, repeats: int = 50) -> Comparison:
     """Time both modules, and onnxruntime with as many threads, one after another."""
     inputs = tuned.random_inputs()
-    rows = []
-    for name, module in (("untuned", untuned), ("tuned", tuned)):
-        time.sleep(_SETTLE_SECONDS)
-        seconds = module.benchmark(inputs, repeats).seconds
-        rows.append(Benchmark(name, seconds, module.target.threads))
+    rows = before_and_after(untuned, tuned, inputs, repeats)
     if find_spec("onnxruntime") is None or find_spec("onnx") is None:
-        return Comparison(tuple(rows), None)
+        return Comparison(rows, None)
     ours = tuned.run(inputs)
     time.sleep(_SETTLE_SECONDS)
     theirs, seconds = _run_rival(network, inputs, tuned.target.threads, repeats)
-    rows.append(Benchmark(RIVAL, seconds, tuned.target.threads))
+    rival = Benchmark(RIVAL, seconds, tuned.target.threads)
     error = max(_difference(ours[name], expected) for name, expected in theirs.items())
-    return Comparison(tuple(rows), error)
+    return Comparison((*rows, rival), error)
+
+
+def before_and_after(
+    untuned: Module, tuned: Module, inputs: dict[str, NDArray[Any]], repeats: int = 50
+) -> tuple[Benchmark, Benchmark]:
+    """Times of both modules on the same inputs, one after the other."""
+
+    def timed(name: str, module: Module) -> Benchmark:
+        time.sleep(_SETTLE_SECONDS)
+        seconds = module.benchmark(inputs, repeats).seconds
+        return Benchmark(name, seconds, module.target.threads)
+
+    return timed("untuned", untuned), timed("tuned", tuned)
 
 
 def _run_rival(

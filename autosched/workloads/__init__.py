@@ -9,10 +9,12 @@
 
     task = scaled.task(4096)
 
-``WORKLOADS`` lists the built-in ones, each with the configurations of the paper.
+``WORKLOADS`` lists the built-in ones, each with the configurations of the paper; ``find`` knows
+those of a file, too: ``find("mine.py:scaled")``.
 """
 
 from autosched.workloads.builtin import WORKLOADS, get
 from autosched.workloads.definition import Workload, workload
+from autosched.workloads.source import find
 
-__all__ = ["WORKLOADS", "Workload", "get", "workload"]
+__all__ = ["WORKLOADS", "Workload", "find", "get", "workload"]

@@ -132,34 +132,21 @@ def _batch_norm(fx: Any, args: list[Any], attributes: Attributes) -> Any:
     )
 
 
-def _max_pool(fx: Any, args: list[Any], attributes: Attributes) -> Any:
+def _windows(attributes: Attributes) -> tuple[list[int], list[int], list[int]]:
+    """Kernel, stride and padding of a pooling, as torch takes them."""
     pads = attributes.get("pads", [0, 0, 0, 0])
-    return fx.call_function(
-        F.max_pool2d,
-        (
-            args[0],
-            list(attributes["kernel_shape"]),
-            list(attributes.get("strides", [1, 1])),
-            list(pads[:2]),
-            1,
-            bool(attributes.get("ceil_mode", 0)),
-        ),
-    )
+    steps = list(attributes.get("strides", [1, 1]))
+    return list(attributes["kernel_shape"]), steps, list(pads[:2])
+
+
+def _max_pool(fx: Any, args: list[Any], attributes: Attributes) -> Any:
+    ceiling = bool(attributes.get("ceil_mode", 0))
+    return fx.call_function(F.max_pool2d, (args[0], *_windows(attributes), 1, ceiling))
 
 
 def _average_pool(fx: Any, args: list[Any], attributes: Attributes) -> Any:
-    pads = attributes.get("pads", [0, 0, 0, 0])
-    return fx.call_function(
-        F.avg_pool2d,
-        (
-            args[0],
-            list(attributes["kernel_shape"]),
-            list(attributes.get("strides", [1, 1])),
-            list(pads[:2]),
-            bool(attributes.get("ceil_mode", 0)),
-            bool(attributes.get("count_include_pad", 0)),
-        ),
-    )
+    flags = (bool(attributes.get(name, 0)) for name in ("ceil_mode", "count_include_pad"))
+    return fx.call_function(F.avg_pool2d, (args[0], *_windows(attributes), *flags))
 
 
 def _global_average_pool(fx: Any, args: list[Any], attributes: Attributes) -> Any:

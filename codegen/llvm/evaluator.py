@@ -21,6 +21,7 @@ from codegen.llvm.values import (
 )
 from codegen.llvm.writer import Writer
 from codegen.passes.affine import flatten
+from codegen.passes.rewrite import buffer_loads
 from sketch.dtypes import INDEX_DTYPES, is_float, size_of
 from sketch.expr import COMPARISON, LOGICAL, Binary, Cast, Const, Expr, Select, Unary, Var
 from sketch.loopnest import Affine, AffineValue, Buffer, BufferLoad, Index, LoopVar, Quasi
@@ -381,18 +382,4 @@ class Evaluator:
 
 
 def _reads_memory(expr: Expr) -> bool:
-    pending = [expr]
-    while pending:
-        node = pending.pop()
-        match node:
-            case BufferLoad():
-                return True
-            case Binary(_, lhs, rhs, _):
-                pending += [lhs, rhs]
-            case Unary(_, operand, _) | Cast(operand, _):
-                pending.append(operand)
-            case Select(condition, then, otherwise):
-                pending += [condition, then, otherwise]
-            case _:
-                continue
-    return False
+    return next(buffer_loads(expr), None) is not None

@@ -5,7 +5,7 @@ A part that does not change comes back as the same object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from codegen.passes.affine import substitute_affine
@@ -192,18 +192,16 @@ def buffer_loads(expr: Expr) -> Iterator[BufferLoad]:
         if id(node) in seen:
             continue
         seen.add(id(node))
-        match node:
-            case BufferLoad(_, indices):
-                yield node
-                pending.extend(i.expr for i in indices if isinstance(i, Quasi))
-            case Binary(_, lhs, rhs, _):
-                pending += [lhs, rhs]
-            case Unary(_, operand, _) | Cast(operand, _):
-                pending.append(operand)
-            case Select(condition, then, otherwise):
-                pending += [condition, then, otherwise]
-            case _:
-                continue
+        if isinstance(node, BufferLoad):
+            yield node
+        pending.extend(_operands(node))
+
+
+def _operands(node: Expr) -> Sequence[Expr]:
+    """What a node of a nest is computed from; of a load, the indices that are not affine."""
+    if isinstance(node, BufferLoad):
+        return [index.expr for index in node.indices if isinstance(index, Quasi)]
+    return children(node)
 
 
 def store_loads(store: Store) -> Iterator[BufferLoad]:
@@ -233,16 +231,8 @@ def free_values(expr: Expr) -> Iterator[LoopVar]:
                 yield node
             case AffineValue(index):
                 yield from (var for var, _ in index.terms)
-            case BufferLoad(_, indices):
-                pending.extend(i.expr for i in indices if isinstance(i, Quasi))
-            case Binary(_, lhs, rhs, _):
-                pending += [lhs, rhs]
-            case Unary(_, operand, _) | Cast(operand, _):
-                pending.append(operand)
-            case Select(condition, then, otherwise):
-                pending += [condition, then, otherwise]
             case _:
-                continue
+                pending.extend(_operands(node))
 
 
 def instructions(nodes: Nodes) -> int:

@@ -11,12 +11,14 @@ import pytest
 
 from autosched.cli import main
 from autosched.cli.app import COMMANDS
-from autosched.cli.command import open_network, write_json
+from autosched.cli.command import write_json
+from autosched.cli.model import open_network
 from autosched.measure.result import Failure, Timing
 from autosched.records.log import RecordLog
 from autosched.records.record import Record
 from autosched.report.comparison import Comparison
 from autosched.runtime.benchmark import Benchmark
+from autosched.tune_request import TuneRequest
 from sketch.target import Target
 
 TARGET = Target("cpu", "znver5", threads=2)
@@ -92,23 +94,31 @@ class FakeTuning:
         return {"network": "mlp"}
 
 
+class FakeSession:
+    """Stands in for ``SessionTuning``."""
+
+    def __init__(self, interrupted: bool) -> None:
+        self.networks = (FakeTuning(interrupted),)
+
+
 def test_tune_passes_its_arguments_on_and_compares(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen: dict[str, Any] = {}
 
-    def tune(network: Any, target: str, **options: Any) -> FakeTuning:
-        seen.update(options, network=network.name, target=target)
-        return FakeTuning(False)
+    def tune(networks: list[Any], target: Target, request: TuneRequest) -> FakeSession:
+        seen.update(network=networks[0].name, threads=target.threads, request=request)
+        return FakeSession(False)
 
-    monkeypatch.setattr("autosched.api.tune", tune)
+    monkeypatch.setattr("autosched.tuning.tune_networks", tune)
     line = f"tune mlp --trials 9 --seed 3 --threads 1 --json {tmp_path}/r.json --preset quick"
     assert main([*line.split(), "--skip-tuned"]) == 0
-    assert seen["skip_tuned"] is True
-    assert seen["network"] == "mlp" and seen["trials"] == 9 and seen["budget"] is None
-    assert seen["log"] == "mlp.jsonl" and seen["seed"] == 3 and seen["threads"] == 1
+    request = seen["request"]
+    assert request.skip_tuned is True and request.quiet is False
+    assert seen["network"] == "mlp" and request.trials == 9 and request.budget is None
+    assert request.log == "mlp.jsonl" and request.seed == 3 and seen["threads"] == 1
     out = capsys.readouterr().out
-    assert "2.00x" in out and "autosched bench mlp --log mlp.jsonl" in out
+    assert "2.00x" in out and "autosched bench mlp --threads 1 --log mlp.jsonl" in out
     assert json.loads((tmp_path / "r.json").read_text())["rows"][1]["median_ms"] == 1.0
     assert main(["tune", "mlp", "--budget", "1s", "--quiet"]) == 0
     assert capsys.readouterr().out == ""
@@ -117,7 +127,7 @@ def test_tune_passes_its_arguments_on_and_compares(
 def test_an_interrupted_tuning_exits_with_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("autosched.api.tune", lambda *_, **__: FakeTuning(True))
+    monkeypatch.setattr("autosched.tuning.tune_networks", lambda *_: FakeSession(True))
     assert main(["tune", "mlp", "--trials", "9"]) == 130
     assert "mlp.jsonl; the same command goes on" in capsys.readouterr().err
 

@@ -28,6 +28,7 @@ from autosched.options import SearchOptions, TuneOptions
 from autosched.records.log import RecordLog
 from autosched.report.callbacks import Callback
 from autosched.search.models import MODELS, make_model
+from autosched.tune_request import TuneRequest
 from autosched.tuning import SessionTuning
 from costmodel.model import CostModel
 from costmodel.sklearn_model import SklearnModel
@@ -35,6 +36,7 @@ from sketch.program import StagePlan
 from sketch.rules.generate import default_rules, generate
 from sketch.rules.rule import SketchRule, State, Verdict
 from sketch.steps import Annotate, Reorder, Split, Step
+from sketch.target import Target
 
 SEARCH = SearchOptions(population=256, generations=2, sketch_rows=64)
 OPTIONS = TuneOptions(trials=24, search=SEARCH)
@@ -146,17 +148,17 @@ def test_cost_models_by_name(name: str) -> None:
 def test_the_command_line_takes_policy_and_model(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    seen: dict[str, Any] = {}
+    seen: list[TuneRequest] = []
 
-    def stop(network: Network, *arguments: Any, **options: Any) -> None:
-        seen.update(options)
+    def stop(networks: list[Network], target: Target, request: TuneRequest) -> None:
+        seen.append(request)
         raise OptionError("stopped here")
 
-    monkeypatch.setattr("autosched.api.tune", stop)
+    monkeypatch.setattr("autosched.tuning.tune_networks", stop)
     line = "tune mlp --policy genetic --cost-model forest --trials 3"
     assert main(line.split()) == 1
-    assert isinstance(seen["cost_model"], SklearnModel)
-    assert seen["options"].search.policy == "genetic"
+    assert isinstance(seen[0].cost_model, SklearnModel)
+    assert seen[0].options.search.policy == "genetic"
 
 
 @dataclass(frozen=True)
@@ -231,7 +233,7 @@ def test_models_are_evaluated_on_a_log(
     network, log, output = two_networks()[0], tmp_path / "log.jsonl", tmp_path / "result.json"
     options = TuneOptions(trials=60, search=SearchOptions(policy="random"))
     tune([network], log=log, options=options)
-    monkeypatch.setattr("autosched.cli.costmodel.open_network", lambda *_: network)
+    monkeypatch.setattr("autosched.cli.model.open_network", lambda *_: network)
     line = f"costmodel first --log {log} --threads 1 --json {output}"
     assert main([*line.split(), "--cost-model", "ridge", "--cost-model", "random"]) == 0
     text = capsys.readouterr().out

@@ -1,0 +1,157 @@
+"""MODEL and --workload: the arguments that say what a command works on, and what they open."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autosched.cli.command import Parser, UsageError, add_json, named_shape, positive_int
+from autosched.cli.subject import NetworkSubject, Subject, WorkloadSubject
+from autosched.cli.waiting import waiting
+
+if TYPE_CHECKING:
+    from autosched.graph.ir import Network
+    from autosched.runtime.archive import Contents
+    from autosched.runtime.module import Module
+    from sketch.target import Target
+
+COMPILED_SUFFIX = ".asd"
+
+
+def add_model(parser: Parser, compiled: bool = True) -> None:
+    """MODEL or --workload with --args and --configuration; --target, --threads, --shape."""
+    kinds = "a network of the zoo (resnet-18, ...) or the path of an .onnx file"
+    extra = ", or of an .asd file that `autosched compile` wrote" if compiled else ""
+    either = parser.add_mutually_exclusive_group(required=True)
+    either.add_argument("model", metavar="MODEL", nargs="?", help=kinds + extra)
+    either.add_argument(
+        "--workload", metavar="NAME",
+        help="instead of a MODEL, one tensor program: a workload of `autosched workloads`, or your "
+        "own as FILE.py:NAME or package.module:NAME",
+    )  # fmt: skip
+    parser.add_argument(
+        "--args", metavar="N=1,H=56", default="",
+        help="arguments of the workload; they replace those of its configuration",
+    )  # fmt: skip
+    parser.add_argument(
+        "--configuration", type=positive_int, metavar="K",
+        help="which of the configurations that `autosched workloads` lists (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--target", default="cpu", metavar="NAME",
+        help="cpu (this machine, the default), cpu-avx512, cpu-avx2, cpu-sse2, cpu-neon",
+    )  # fmt: skip
+    parser.add_argument(
+        "--threads", type=positive_int, metavar="N",
+        help="worker threads (default: one for each CPU)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--shape", dest="shapes", type=named_shape, action="append", metavar="INPUT=1,3,224,224",
+        help="shape of an input that an .onnx file leaves open; once for each such input",
+    )  # fmt: skip
+
+
+def add_log(parser: Parser) -> None:
+    """--log, for commands that read it."""
+    parser.add_argument(
+        "--log", metavar="FILE",
+        help="records of tuning; without it every operator gets its best predicted schedule",
+    )  # fmt: skip
+
+
+def add_timing(parser: Parser, repeats: int, more: str = "") -> None:
+    """MODEL and the rest, --log, --repeats and --json: of a command that times runs."""
+    add_model(parser)
+    add_log(parser)
+    parser.add_argument("--repeats", type=positive_int, default=repeats, metavar="N",
+                        help=f"timed runs{more} (default: %(default)s)")  # fmt: skip
+    add_json(parser)
+
+
+def open_network(
+    model: str, shapes: Sequence[tuple[str, tuple[int, ...]]] | None = None
+) -> Network:
+    """The network that MODEL and --shape name."""
+    if model.endswith(".onnx") or Path(model).is_file():
+        from autosched.api import from_onnx
+
+        return from_onnx(model, dict(shapes) if shapes else None)
+    from autosched.zoo import build
+
+    if shapes:
+        raise UsageError("--shape is for .onnx files", model, "leave it out")
+    return build(model)
+
+
+def open_workload(args: argparse.Namespace) -> WorkloadSubject:
+    """The program that --workload, --args and --configuration name."""
+    from autosched.workloads.arguments import bind_text
+    from autosched.workloads.source import find
+
+    if args.shapes:
+        raise UsageError("--shape is for .onnx files", args.workload, "use --args")
+    workload = find(args.workload)
+    return WorkloadSubject(workload, bind_text(workload, args.args, args.configuration))
+
+
+def open_subject(args: argparse.Namespace) -> Subject:
+    """What MODEL or --workload name."""
+    if args.workload is not None:
+        return open_workload(args)
+    if args.args or args.configuration is not None:
+        raise UsageError("--args and --configuration are for --workload", args.model)
+    with waiting(f"reading {args.model}", args.quiet):
+        return NetworkSubject(args.model, open_network(args.model, args.shapes))
+
+
+def target_of(args: argparse.Namespace) -> Target:
+    """The machine that --target and --threads name."""
+    from autosched.api import resolve_target
+
+    return resolve_target(args.target, args.threads)
+
+
+def open_module(args: argparse.Namespace) -> Module:
+    """The compiled module that the arguments name; compiles it where that is still to do."""
+    from autosched import api
+    from autosched.compilation import link
+
+    if is_compiled(args):
+        check_compiled(args)
+        return api.load(args.model)
+    return link(*compiled_contents(args, None))
+
+
+def compiled_contents(args: argparse.Namespace, constants: dict[str, Any] | None) -> Contents:
+    """The compiled program, not loaded: it may be for another machine."""
+    check_log(args.log)
+    subject = open_subject(args)
+    if isinstance(subject, WorkloadSubject) and constants is not None:
+        subject = subject.with_constants(constants)
+    target = target_of(args)
+    with waiting(f"compiling {subject.label}", args.quiet):
+        return subject.contents(target, args.log)
+
+
+def check_log(log: str | None) -> None:
+    """Raise UsageError when a log is named that does not exist."""
+    if log is not None and not Path(log).is_file():
+        raise UsageError("the log does not exist", log, "leave --log out, or tune first")
+
+
+def is_compiled(args: argparse.Namespace) -> bool:
+    """Whether MODEL is a module that `autosched compile` wrote."""
+    return args.model is not None and args.model.endswith(COMPILED_SUFFIX)
+
+
+def check_compiled(args: argparse.Namespace) -> None:
+    """Raise UsageError when options are given that a compiled module has fixed already."""
+    given = [args.log, args.threads, args.shapes, args.configuration, args.args or None]
+    if any(value is not None for value in given):
+        raise UsageError(
+            "--log, --threads, --shape, --args and --configuration are fixed in a compiled module",
+            args.model,
+            "leave them out",
+        )

@@ -1,0 +1,174 @@
+"""What a command works on: a network, or one tensor program of a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+from numpy.typing import NDArray
+
+from autosched.errors import WorkloadError
+from sketch.errors import AutoschedError
+
+if TYPE_CHECKING:
+    import inspect
+
+    from autosched.graph.ir import Network
+    from autosched.report.comparison import Comparison
+    from autosched.runtime.archive import Contents
+    from autosched.task import Task
+    from autosched.tune_request import TuneRequest
+    from autosched.tune_result import TuneResult
+    from autosched.workloads.definition import Workload
+    from sketch.target import Target
+
+
+class Tuning(Protocol):
+    """What tuning gave: of a network, or of a task."""
+
+    @property
+    def result(self) -> TuneResult:
+        """Tasks, trials, and why it ended."""
+        ...
+
+    def compare(self) -> Comparison:
+        """Latency before and after."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as JSON values."""
+        ...
+
+
+class Subject(Protocol):
+    """What a command works on.
+
+    Attributes:
+        kind: "network" or "workload".
+    """
+
+    kind: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """Of the files that belong to it, without suffix."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """Which one it is, for people."""
+        ...
+
+    def tasks(self, target: Target) -> tuple[Task, ...]:
+        """The distinct tasks."""
+        ...
+
+    def tune(self, target: Target, request: TuneRequest) -> Tuning:
+        """Tune all tasks."""
+        ...
+
+    def contents(self, target: Target, log: str | None) -> Contents:
+        """The compiled program; warns of tasks that a log has no record of."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSubject:
+    """A network; ``model`` is what the user calls it."""
+
+    kind: ClassVar[str] = "network"
+    model: str
+    network: Network
+
+    @property
+    def name(self) -> str:
+        return Path(self.model).name.removesuffix(".onnx")
+
+    @property
+    def label(self) -> str:
+        return self.model
+
+    def tasks(self, target: Target) -> tuple[Task, ...]:
+        """The distinct tasks of the network."""
+        from autosched.compilation import extract_checked, network_tasks
+
+        return network_tasks(extract_checked(self.network), target)
+
+    def tune(self, target: Target, request: TuneRequest) -> Tuning:
+        """Tune the network."""
+        from autosched.tuning import tune_networks
+
+        return tune_networks([self.network], target, request).networks[0]
+
+    def contents(self, target: Target, log: str | None) -> Contents:
+        """The compiled network."""
+        from autosched.compilation import contents_from_log
+
+        return contents_from_log(self.network, target, log)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSubject:
+    """A workload with its arguments.
+
+    Attributes:
+        constants: by name; None: random ones.
+    """
+
+    kind: ClassVar[str] = "workload"
+    workload: Workload
+    arguments: inspect.BoundArguments
+    constants: Mapping[str, NDArray[Any]] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.workload.name.lower()
+
+    @property
+    def label(self) -> str:
+        return self.workload.label(*self.arguments.args, **self.arguments.kwargs)
+
+    def with_constants(self, constants: Mapping[str, NDArray[Any]]) -> Self:
+        """The same with these constants."""
+        return replace(self, constants=constants)
+
+    def task(self, target: Target) -> Task:
+        """The program as a task.
+
+        Raises:
+            WorkloadError: the workload's function fails on these arguments.
+        """
+        args, kwargs = self.arguments.args, self.arguments.kwargs
+        try:
+            return self.workload.task(*args, target=target, **kwargs)
+        except AutoschedError:
+            raise
+        except Exception as error:  # the function is the user's
+            raise WorkloadError(
+                f"its function fails: {type(error).__name__}: {error}", f"workload {self.label}"
+            ) from error
+
+    def tasks(self, target: Target) -> tuple[Task, ...]:
+        """The one task."""
+        return (self.task(target),)
+
+    def tune(self, target: Target, request: TuneRequest) -> Tuning:
+        """Tune the task."""
+        from autosched.task_tuning import tune_task
+
+        task = self.task(target)
+        return tune_task(task, self._constants(task), request)
+
+    def contents(self, target: Target, log: str | None) -> Contents:
+        """The compiled task, with the constants in it."""
+        from autosched.task_module import contents_from_log
+
+        task = self.task(target)
+        return contents_from_log(task, self._constants(task), log)
+
+    def _constants(self, task: Task) -> Mapping[str, NDArray[Any]]:
+        from autosched.task_module import random_constants
+
+        return random_constants(task) if self.constants is None else self.constants
