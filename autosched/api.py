@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import sketch.target
+from autosched.optional_packages import require
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network
@@ -50,6 +51,18 @@ def resolve_target(target: AnyTarget, threads: int | None = None) -> sketch.targ
     return target if threads is None else target.with_threads(threads)
 
 
+def check_network(net: object) -> None:
+    """Raise OptionError when ``net`` is no network, such as the name of one."""
+    from autosched.errors import OptionError
+    from autosched.graph.ir import Network
+
+    if not isinstance(net, Network):
+        raise OptionError(
+            f"{net if isinstance(net, str) else type(net).__name__!r} is no network",
+            hint='give zoo.build("resnet-18"), from_onnx("model.onnx") or from_torch(module, ...)',
+        )
+
+
 def from_onnx(source: PathText | Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Network:
     """Read an ONNX model (needs the ``onnx`` package).
 
@@ -60,7 +73,9 @@ def from_onnx(source: PathText | Any, shapes: Mapping[str, Sequence[int]] | None
     Raises:
         ModelImportError: no such file, an invalid model, or operators that are not supported (all
             of them are listed).
+        MissingPackageError: ``onnx`` is not installed.
     """
+    require("onnx", "from_onnx", "onnx")
     from autosched.onnx_import import from_onnx as read
 
     fixed = None if shapes is None else {name: tuple(shape) for name, shape in shapes.items()}
@@ -104,10 +119,11 @@ def compile(
             fraction of the time, to code that may be slower.
 
     Raises:
-        AutoschedError: NaN weights, an unreadable log, an unknown target.
+        AutoschedError: no network, NaN weights, an unreadable log, an unknown target.
     """
     from autosched.compilation import contents_from_log, link
 
+    check_network(net)
     return link(*contents_from_log(net, resolve_target(target, threads), log, quick))
 
 
@@ -175,7 +191,8 @@ def tune(
         runner: measures instead of this machine, see ``autosched.measure.protocol``.
 
     Raises:
-        AutoschedError: a malformed option, an unwritable log, or a machine on which nothing runs.
+        AutoschedError: no network, a malformed option, an unwritable log, or a machine on which
+            nothing runs.
     """
     from autosched.objectives import weighted_sum
     from autosched.options import TuneOptions
@@ -186,6 +203,8 @@ def tune(
         log, trials, budget, seed, options or TuneOptions(), progress, quiet, skip_tuned,
         objective or weighted_sum, cost_model, callbacks, runner,
     )  # fmt: skip
-    networks = list(net) if isinstance(net, Sequence) else [net]
+    networks = list(net) if isinstance(net, Sequence) and not isinstance(net, str) else [net]
+    for network in networks:
+        check_network(network)
     session = tune_networks(networks, resolve_target(target, threads), request)
     return session if isinstance(net, Sequence) else session.networks[0]

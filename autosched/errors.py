@@ -7,6 +7,10 @@ class OptionError(AutoschedError):
     """An option has a value that makes no sense."""
 
 
+class MissingPackageError(AutoschedError):
+    """A function needs a package that is not installed."""
+
+
 class TaskError(AutoschedError):
     """A task is malformed, or a log has nothing for it."""
 

@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from autosched.errors import OptionError
 
 Usage = Sequence[Sequence[float]]
@@ -41,6 +43,20 @@ def latencies(usage: Usage, seconds: Sequence[float]) -> Latencies:
     networks = (sum(n * s for n, s in zip(row, seconds, strict=True)) for row in usage)
     weights = (sum(column) for column in zip(*usage, strict=True))
     return Latencies(tuple(networks), tuple(seconds), tuple(weights))
+
+
+def value_of(objective: Objective, found: Latencies) -> float:
+    """What the objective says of the latencies.
+
+    Raises:
+        OptionError: it is no finite number, so no task would seem worth a trial.
+    """
+    value = objective(found)
+    if not isinstance(value, int | float | np.number) or not math.isfinite(value):
+        raise OptionError(
+            f"the objective gave {value!r} for {found}", hint="return a finite number to minimise"
+        )
+    return float(value)
 
 
 def weighted_sum(found: Latencies) -> float:

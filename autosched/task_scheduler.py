@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from autosched.objectives import Objective, Usage, latencies, weighted_sum
+from autosched.objectives import Objective, Usage, latencies, value_of, weighted_sum
 from autosched.options import TuneOptions
 from autosched.task_progress import TaskInfo, TaskProgress, Turn
 
@@ -155,7 +155,7 @@ class TaskScheduler:
         return self._limit_s - self._clock()
 
     def _value(self, seconds: Sequence[float]) -> float:
-        return self._objective(latencies(self._usage, seconds))
+        return value_of(self._objective, latencies(self._usage, seconds))
 
     def _why_stop(self) -> str:
         options = self._options

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from autosched.compilation import cache_state_of, compile_network, extract_checked, network_tasks
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 DEFAULT_BUDGET: Final = "10m"
 SKIPPED: Final = "every task has a record"
+UNTUNABLE: Final = "no operator is tuned: all are constant or run on the host"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,11 +41,13 @@ class NetworkTuning:
     Attributes:
         network, target: what was tuned.
         result: tasks, trials, and why it ended.
+        source: the ONNX file that the network was read from, where that is known.
     """
 
     network: Network
     target: Target
     result: TuneResult
+    source: Path | None = None
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -55,9 +59,13 @@ class NetworkTuning:
         return compile_network(self.network, self.target, self.records)
 
     def compare(self, repeats: int = 50) -> Comparison:
-        """Latency untuned and tuned, and in onnxruntime where that is installed."""
+        """Latency untuned and tuned, and in onnxruntime where that is installed.
+
+        onnxruntime runs ``source``; without it an export of the network, which not every operator
+        has a form in.
+        """
         untuned = compile_network(self.network, self.target)
-        return compare(self.network, untuned, self.compile(), repeats)
+        return compare(self.network, untuned, self.compile(), repeats, self.source)
 
     def to_json(self) -> dict[str, Any]:
         """Tasks and totals as JSON values, times in milliseconds."""
@@ -102,6 +110,8 @@ def tune_networks(
         raise OptionError("there is no network to tune", hint="give at least one")
     extractions = [extract_checked(network) for network in networks]
     tasks = shared_tasks(extractions, target)
+    if not tasks:
+        return _session(networks, target, (), TuneResult((), (), 0, 0.0, UNTUNABLE, ()), ())
     if request.skip_tuned and request.log is not None:
         _check_objective(request)
         tasks, nothing = without_record(tasks, request.log)

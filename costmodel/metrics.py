@@ -40,11 +40,18 @@ def top_k_score(
 
     Args:
         tasks: (true seconds, predicted seconds) of each task.
-        k: programs that would be measured.
+        k: programs that would be measured, at least 1.
         weights: occurrences of each task in the network; 1 each by default.
+
+    Raises:
+        CostModelError: no task, a task on which nothing ran, or k below 1.
     """
+    if not tasks:
+        raise CostModelError("a score of no tasks", hint="give at least one")
+    _check_k(k)
+    found = [1.0] * len(tasks) if weights is None else weights
     best_total = picked_total = 0.0
-    for (seconds, predicted), weight in zip(tasks, weights or [1.0] * len(tasks), strict=True):
+    for (seconds, predicted), weight in zip(tasks, found, strict=True):
         y = labels(seconds)
         best = float(seconds[np.isfinite(seconds)].min())
         picked = max(float(y[ranking(predicted)[:k]].max()), _LEAST_LABEL)
@@ -58,6 +65,7 @@ def peak_score(seconds: Times, predicted: Times, k: int) -> float:
 
     With fewer than k programs, k is their number.
     """
+    _check_k(k)
     y = labels(seconds)
     running = np.maximum.accumulate(y[ranking(predicted)[:k]])
     return float(running.mean() / y.max())
@@ -83,6 +91,12 @@ def best_k(seconds: Times, predicted: Times, drafted: int, k: int = 1) -> float:
     """
     y = labels(seconds)
     kept = np.sort(y[ranking(predicted)[:drafted]])[::-1]
+    _check_k(k)
     if k > len(kept):
         raise CostModelError(f"best-{k} of a draft set of {len(kept)}", hint="draft more programs")
     return float(kept[k - 1])
+
+
+def _check_k(k: int) -> None:
+    if k < 1:
+        raise CostModelError(f"a score of the first {k} programs", hint="k is at least 1")

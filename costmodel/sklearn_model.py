@@ -36,10 +36,21 @@ def program_vectors(rows: NDArray[np.float32], offsets: NDArray[np.int64]) -> ND
 
 
 class SklearnModel:
-    """Predicts the log of the relative time with ``regressor`` (or a pipeline that ends in one)."""
+    """Predicts the log of the relative time with ``regressor`` (or a pipeline that ends in one).
+
+    Raises:
+        CostModelError: ``regressor`` cannot be cloned, so it is none of scikit-learn's; or, while
+            tuning, it refuses the programs, as one that takes positive targets only does.
+    """
 
     def __init__(self, regressor: RegressorMixin) -> None:
-        self._template = regressor
+        try:
+            self._template = clone(regressor)
+        except TypeError as error:
+            raise CostModelError(
+                f"{type(regressor).__name__} is no regressor of scikit-learn: {error}",
+                hint="derive it from sklearn.base.BaseEstimator, or implement CostModel",
+            ) from error
         self._fitted: Any = None
 
     @property
@@ -60,7 +71,14 @@ class SklearnModel:
         if np.isfinite(table.seconds).sum() < _LEAST_PROGRAMS:
             return
         vectors = program_vectors(table.rows, table.offsets)
-        self._fitted = clone(self._template).fit(vectors, np.log(table.relative_times()))
+        try:
+            self._fitted = clone(self._template).fit(vectors, np.log(table.relative_times()))
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise CostModelError(
+                f"the regressor cannot learn from {len(vectors)} programs: {error}",
+                str(self._template),
+                "choose another one, or other parameters",
+            ) from error
 
     def save(self, path: Path) -> None:
         """Write the regressor with pickle: load such files only from sources you trust."""

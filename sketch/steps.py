@@ -105,7 +105,10 @@ class ComputeAt:
 
 @dataclass(frozen=True, slots=True)
 class Annotate:
-    """How the loop ``loop`` of ``stage`` is executed."""
+    """How the loop ``loop`` of ``stage`` is executed.
+
+    ``execution``: "parallel", "vectorized" or "unrolled"; "block", "vthread" or "thread" on a GPU.
+    """
 
     kind: ClassVar[str] = "annotate"
     version: ClassVar[int] = 1
@@ -115,7 +118,15 @@ class Annotate:
 
     @property
     def loop_kind(self) -> LoopKind:
-        return LoopKind(self.execution)
+        """Raises ScheduleError when there is no such kind."""
+        try:
+            return LoopKind(self.execution)
+        except ValueError as error:
+            raise ScheduleError(
+                f"a loop cannot be {self.execution!r}",
+                f"loop {self.loop} of stage {self.stage}",
+                f"one of {', '.join(kind.value for kind in LoopKind)}",
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,18 +77,24 @@ def arguments(command: str) -> list[str]:
     return shlex.split(command)[1:]
 
 
-def run(page: Page, shorter: Mapping[str, str], torch: bool) -> Iterator[tuple[Block, str]]:
+def run(
+    page: Page,
+    shorter: Mapping[str, str],
+    torch: bool,
+    namespace: dict[str, Any] | None = None,
+) -> Iterator[tuple[Block, str]]:
     """Run the page's Python snippets in order in one namespace.
 
     Args:
         page: whose snippets run, in the current directory.
         shorter: what makes snippets take minutes, and what stands for it here.
         torch: only snippets that import torch, or only the others.
+        namespace: where the snippets' names go; None: nobody needs them.
 
     Yields:
         each block of text that follows a snippet at once, and what that snippet printed.
     """
-    namespace: dict[str, Any] = {}
+    namespace = {} if namespace is None else namespace
     printed: str | None = None
     for block in page.blocks:
         if block.language == "text" and printed is not None:

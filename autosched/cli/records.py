@@ -118,7 +118,8 @@ def _prune(args: argparse.Namespace) -> None:
     from autosched.records.log import RecordSet
     from autosched.records.merge import prune, replace_log, unique
 
-    output, found = args.output or args.log, _read([args.log])
+    output = args.log if args.output is None else args.output
+    found = _read([args.log])
     records = unique(found.records)
     if args.model is not None:
         records = _replayable(records, args.model)

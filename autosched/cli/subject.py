@@ -100,7 +100,9 @@ class NetworkSubject:
         """Tune the network."""
         from autosched.tuning import tune_networks
 
-        return tune_networks([self.network], target, request).networks[0]
+        tuning = tune_networks([self.network], target, request).networks[0]
+        source = Path(self.model)
+        return replace(tuning, source=source if source.is_file() else None)
 
     def contents(self, target: Target, log: str | None) -> Contents:
         """The compiled network."""

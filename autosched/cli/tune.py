@@ -71,7 +71,7 @@ def _run(args: argparse.Namespace) -> None:
     from autosched.tune_request import TuneRequest
 
     subject = open_subject(args)
-    log = args.log or f"{subject.name}.jsonl"
+    log = f"{subject.name}.jsonl" if args.log is None else args.log
     request = TuneRequest(
         log=log,
         trials=args.trials,

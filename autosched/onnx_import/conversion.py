@@ -148,7 +148,7 @@ class Conversion:
 
     def _import(self, node: onnx.NodeProto, label: str, layer: str) -> None:
         """Hand the node to the importer of its operator."""
-        if node.domain not in _DEFAULT or node.op_type not in IMPORTERS:
+        if _qualified(node) not in IMPORTERS:
             raise UnsupportedError("")
         types = self._builder.types
         for name in node.input:
@@ -167,7 +167,7 @@ class Conversion:
                 self._builder,
                 layer,
             )
-            IMPORTERS[node.op_type](site)
+            IMPORTERS[_qualified(node)](site)
         except _STUMBLES as error:
             raise ModelImportError(
                 f"the node cannot be read: {type(error).__name__}: {error}",
@@ -232,7 +232,7 @@ class Conversion:
 
     def _looks_supported(self, node: onnx.NodeProto) -> bool:
         """Whether a node whose inputs are missing could be part of the graph with them."""
-        if node.domain in _DEFAULT and node.op_type in IMPORTERS:
+        if _qualified(node) in IMPORTERS:
             return True
         try:
             static_outputs([node], [], self._arrays, {}, self._setting)
@@ -241,8 +241,8 @@ class Conversion:
         return True
 
     def _reject(self, node: onnx.NodeProto, label: str, reason: str) -> None:
-        operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-        self._unsupported.append(f"{operator} {label!r}" + (f" ({reason})" if reason else ""))
+        cause = f" ({reason})" if reason else ""
+        self._unsupported.append(f"{_qualified(node)} {label!r}{cause}")
         self._missing.update(node.output)
 
     def _label(self, node: onnx.NodeProto) -> str:
@@ -261,6 +261,11 @@ class Conversion:
     def _version(self, domain: str) -> int:
         versions = [o.version for o in self._setting.opsets if o.domain == domain]
         return max(versions, default=0)
+
+
+def _qualified(node: onnx.NodeProto) -> str:
+    """The operator, after its domain where that is not ONNX's own."""
+    return str(node.op_type if node.domain in _DEFAULT else f"{node.domain}.{node.op_type}")
 
 
 def _attributes(node: onnx.NodeProto) -> dict[str, Any]:

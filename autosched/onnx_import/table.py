@@ -1,4 +1,7 @@
-"""The table: which function imports each ONNX operator (default domain)."""
+"""The table: which function imports each ONNX operator.
+
+Operators of a domain of their own are listed as ``"domain.Operator"``.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Final

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from autosched.optional_packages import data_frame
 from autosched.records.errors import RecordError
 from autosched.records.record import NewerSchemaError, Record, from_json, to_json
 
@@ -36,10 +37,14 @@ class RecordSet:
     warnings: tuple[str, ...] = ()
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame (needs pandas): one row a record, one column a field or decision."""
-        from autosched.records.frame import to_frame
+        """A pandas DataFrame: one row a record, the columns of ``rows.row_of``.
 
-        return to_frame(self.records)
+        Raises:
+            MissingPackageError: pandas is not installed.
+        """
+        from autosched.records.rows import COLUMNS, row_of
+
+        return data_frame([row_of(record) for record in self.records], COLUMNS)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the same table as CSV; raises RecordError when the file cannot be written."""
@@ -152,9 +157,16 @@ def parse_lines(text: bytes, where: str) -> RecordSet:
     return RecordSet(tuple(records), tuple(warnings))
 
 
+def _reject_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")  # nothing could be written again that holds it
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_reject_constant)
+
+
 def _parse_line(line: bytes, place: str) -> Record:
     try:
-        data = json.loads(line)
-    except ValueError as error:  # also a UnicodeDecodeError
+        data = _DECODER.decode(line.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:  # also a UnicodeDecodeError
         raise RecordError(f"no JSON ({error})", place) from error
     return from_json(data, place)

@@ -12,6 +12,7 @@ from autosched.records.best import rank
 from autosched.records.errors import RecordError
 from autosched.records.log import RecordLog, RecordSet
 from autosched.records.record import Record, to_json
+from autosched.replaced_file import replaced_file
 from sketch.target import Target
 
 
@@ -93,13 +94,10 @@ def replace_log(records: Iterable[Record], out: str | os.PathLike[str]) -> None:
     Raises:
         RecordError: the file cannot be written.
     """
-    target = Path(out)
-    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
-        RecordLog(partial).append(records)
-        partial.touch()  # no record at all is an empty log
-        os.replace(partial, target)
+        with replaced_file(Path(out)) as partial:
+            partial.parent.mkdir(parents=True, exist_ok=True)
+            partial.touch()  # no record at all is an empty log
+            RecordLog(partial).append(records)
     except OSError as error:
-        raise RecordError(f"the log cannot be written: {error.strerror}", str(target)) from error
-    finally:
-        partial.unlink(missing_ok=True)
+        raise RecordError(f"the log cannot be written: {error.strerror}", str(out)) from error

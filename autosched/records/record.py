@@ -10,9 +10,10 @@ A failed trial has ``"result": {"stage": "compile", "kind": "...", "message": ".
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import STAGES, Failure, MeasureResult, Timing
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION: Final = 1
 Phase = Literal["trial", "final"]
+PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,24 +155,18 @@ def from_json(data: Any, where: str = "") -> Record:
     if not isinstance(data, dict):
         raise RecordError(f"a record must be a JSON object, got {type(data).__name__}", where)
     check_schema(data, where)
+    return Record(**{name: _field(name, read, data, where) for name, read in _READERS.items()})
+
+
+def _field(name: str, read: Callable[[Any], Any], data: Mapping[str, Any], where: str) -> Any:
+    if name not in data and name not in _OPTIONAL:
+        raise RecordError(f"field {name!r} is missing", where)
     try:
-        return Record(
-            task=str(data["task"]),
-            target=Target.from_json(data["target"]),
-            variant=str(data["variant"]),
-            steps=tuple(dict(step) for step in data["steps"]),
-            decisions={str(name): int(value) for name, value in data["decisions"].items()},
-            result=_result_from_json(data["result"]),
-            phase="final" if data["phase"] == "final" else "trial",
-            seed=int(data["seed"]),
-            versions={str(k): str(v) for k, v in data["versions"].items()},
-            time=float(data["time"]),
-            names=_names_from_json(data.get("names")),
-        )
+        return read(data.get(name))
     except KeyError as error:
-        raise RecordError(f"field {error} is missing", where) from error
-    except (TypeError, ValueError, AttributeError, TargetError) as error:
-        raise RecordError(f"a field has a wrong value: {error}", where) from error
+        raise RecordError(f"field {name!r} lacks {error}", where) from error
+    except (TypeError, ValueError, AttributeError, OverflowError, TargetError) as error:
+        raise RecordError(f"field {name!r} has a wrong value: {error}", where) from error
 
 
 def check_schema(data: Mapping[str, Any], where: str = "") -> None:
@@ -191,11 +187,45 @@ class NewerSchemaError(RecordError):
     """A log was written by a newer release."""
 
 
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no text")
+    return value
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is no finite number")
+    return float(value)
+
+
+def _phase(value: Any) -> Phase:
+    if value not in PHASES:
+        raise ValueError(f"phase {value!r} is not one of {', '.join(PHASES)}")
+    return cast(Phase, value)
+
+
 def _result_from_json(data: Mapping[str, Any]) -> MeasureResult:
     if "seconds" in data:
         error = data.get("error")
-        seconds = tuple(float(s) for s in data["seconds"])
-        return Timing(seconds, data["cache_state"], None if error is None else float(error))
+        seconds = tuple(map(_number, data["seconds"]))
+        return Timing(seconds, data["cache_state"], None if error is None else _number(error))
     if data["stage"] not in STAGES:
         raise ValueError(f"stage {data['stage']!r} is not one of {', '.join(STAGES)}")
     return Failure(data["stage"], str(data["kind"]), str(data["message"]))
+
+
+_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "task": _text,
+    "target": Target.from_json,
+    "variant": _text,
+    "steps": lambda steps: tuple(dict(step) for step in steps),
+    "decisions": lambda values: {str(name): int(value) for name, value in values.items()},
+    "result": _result_from_json,
+    "phase": _phase,
+    "seed": int,
+    "versions": lambda values: {str(name): str(value) for name, value in values.items()},
+    "time": _number,
+    "names": _names_from_json,
+}
+_OPTIONAL: Final = ("names",)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
+from autosched.optional_packages import data_frame
 from autosched.runtime.profiler import Profile, ProfileRow
 from autosched.runtime.program import SCHEDULE_LABELS, Program
 from autosched.runtime.table import render_table, shorten
@@ -100,10 +101,8 @@ class Explanation:
         return sum(row.lost_us for row in self.rows)
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame of the rows (needs pandas)."""
-        import pandas
-
-        return pandas.DataFrame([row.to_json() for row in self.rows])
+        """A pandas DataFrame of the rows; raises MissingPackageError without pandas."""
+        return data_frame([row.to_json() for row in self.rows])
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON values."""

@@ -8,7 +8,6 @@ that host steps evaluate.
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.replaced_file import replaced_file
 from autosched.runtime.errors import ModuleFileError
 from autosched.runtime.memory import allocate
 from autosched.runtime.program import Program
@@ -42,9 +42,11 @@ def write_archive(
     Raises:
         ModuleFileError: the file cannot be written.
     """
-    partial = path.with_name(f"{path.name}.part{os.getpid()}")
     try:
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
+        with (
+            replaced_file(path) as partial,
+            zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive,
+        ):
             archive.writestr(_PLAN, json.dumps(program.to_json(), indent=1))
             for symbol, code in objects.items():
                 archive.writestr(f"{_OBJECTS}{symbol}.o", code)
@@ -52,10 +54,10 @@ def write_archive(
                 archive.writestr(f"{_HOST}{name}.onnx", payload)
             with archive.open(_CONSTANTS, "w", force_zip64=True) as stream:
                 stream.write(constants.data)
-        partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise ModuleFileError(f"cannot write the module: {error}", str(path)) from error
+        raise ModuleFileError(
+            f"cannot write the module: {error.strerror or error}", str(path)
+        ) from error
 
 
 def read_archive(path: Path) -> Contents:

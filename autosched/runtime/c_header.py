@@ -142,9 +142,10 @@ def _typed_call(name: str, inputs: Sequence[TensorSpec], outputs: Sequence[Tenso
 
 
 def _parameters(prefix: str, specs: Sequence[TensorSpec]) -> list[str]:
-    """``in_data``; the number is appended where two names are one in C."""
+    """``in_data``; numbers are appended to all where two names are one in C."""
     names = [f"{prefix}_{identifier(spec.name)}" for spec in specs]
-    return [name if names.count(name) == 1 else f"{name}_{n}" for n, name in enumerate(names)]
+    distinct = len(set(names)) == len(names)
+    return names if distinct else [f"{name}_{n}" for n, name in enumerate(names)]
 
 
 def _features(features: str) -> str:

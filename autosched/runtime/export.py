@@ -7,7 +7,6 @@ The constants are a section of that file, written straight from memory, whatever
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.element_types import element_bytes
+from autosched.replaced_file import replaced_file
 from autosched.runtime.c_header import C_TYPES, header_text, identifier
 from autosched.runtime.errors import ExportError
 from autosched.runtime.linker import link_shared
@@ -80,6 +80,8 @@ def export_program(
 
     check_exportable(program)
     base = path.with_suffix("") if path.suffix in _SUFFIXES else path
+    if base.name in ("", ".."):
+        raise ExportError("this names no file", str(path), "give the path of the files to write")
     prefix = identifier(name or base.name)
     merged = _merge(program, constants, objects, prefix)
     object_file, header, shared = (_with_suffix(base, suffix) for suffix in _SUFFIXES)
@@ -153,13 +155,8 @@ def _operand(place: Place) -> Operand:
 def _write(merged: Merged, path: Path) -> None:
     from codegen.elf.write import write_object
 
-    partial = path.with_name(f"{path.name}.part{os.getpid()}")
-    try:
-        with partial.open("wb") as stream:
-            write_object(merged, stream)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replaced_file(path) as partial, partial.open("wb") as stream:
+        write_object(merged, stream)
 
 
 def _with_suffix(base: Path, suffix: str) -> Path:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.optional_packages import data_frame
 from autosched.runtime.counters.counts import (
     INSTRUCTIONS_PER_CYCLE,
     Counts,
@@ -96,10 +97,12 @@ class Profile:
             writer.writerows(rows)
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame of the rows, the rest and the total (needs pandas)."""
-        import pandas
+        """A pandas DataFrame of the rows, the rest and the total.
 
-        return pandas.DataFrame(self.to_rows())
+        Raises:
+            MissingPackageError: pandas is not installed.
+        """
+        return data_frame(self.to_rows())
 
     def to_rows(self) -> list[dict[str, Any]]:
         """All rows, the rest and the total, as dictionaries by column."""

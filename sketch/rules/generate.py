@@ -22,6 +22,8 @@ from sketch.target import Target
 
 # Bound on the sketches of a task: each is searched, so a task must not drown in structure.
 MAX_SKETCHES: Final = 48
+# A rule that forgets to mark its stage as scheduled is asked about it for ever.
+_MAX_IDLE: Final = 8
 
 CPU_RULES: Final[tuple[SketchRule, ...]] = (
     InlineStage(),
@@ -56,7 +58,7 @@ def generate(
     ``rules`` are asked in order for every stage (None: the target's default rules).  User rules go
     before the built-in ones: ``(MyRule(), *default_rules(target))``.
 
-    Raises ScheduleError when the rules leave a stage unscheduled.
+    Raises ScheduleError when the rules leave a stage unscheduled, or go on without scheduling any.
     """
     rules = default_rules(target) if rules is None else rules
     pending = [_apply_eagerly(State(target, initial_program(dag)), rules)]
@@ -67,13 +69,7 @@ def generate(
         if stage is None:
             sketches.append(Sketch(dag, state.steps, target, variant))
             continue
-        successors: list[State] = []
-        for rule in rules:
-            verdict = rule.applies(state, stage)
-            if verdict is not Verdict.SKIP:
-                successors += rule.apply(state, stage)
-            if verdict is Verdict.APPLY_AND_STOP:
-                break
+        successors = _successors(state, stage, rules)
         if not successors:
             raise ScheduleError(
                 f"no rule applies to stage {stage.op.name}",
@@ -81,6 +77,32 @@ def generate(
             )
         pending += _alike(state, stage, successors)
     return tuple(sketches)
+
+
+def _successors(state: State, stage: StagePlan, rules: tuple[SketchRule, ...]) -> list[State]:
+    """What the rules offer for a stage."""
+    found: list[State] = []
+    for rule in rules:
+        verdict = rule.applies(state, stage)
+        if verdict is not Verdict.SKIP:
+            found += [_counted(state, successor, rule) for successor in rule.apply(state, stage)]
+        if verdict is Verdict.APPLY_AND_STOP:
+            break
+    return found
+
+
+def _counted(state: State, successor: State, rule: SketchRule) -> State:
+    """``successor``, with the number of rules applied since a stage was scheduled."""
+    progress = len(successor.scheduled) > len(state.scheduled)
+    idle = 0 if progress else state.idle + 1
+    if idle > _MAX_IDLE:
+        stage = state.current()
+        raise ScheduleError(
+            f"{idle} rules in a row scheduled no stage, {rule!r} was the last",
+            "" if stage is None else f"stage {stage.op.name}",
+            "let the rule mark the stages that it is done with: state.then(...).done([name])",
+        )
+    return replace(successor, idle=idle)
 
 
 def _alike(state: State, stage: StagePlan, successors: list[State]) -> list[State]:

@@ -32,6 +32,7 @@ class State:
         scheduled: names of the stages that need no further rule.
         choices: which alternative was taken for the stages of a shared buffer, by the buffer and
             the number of alternatives.
+        idle: rules applied one after another without one that scheduled a stage.
     """
 
     target: Target
@@ -39,6 +40,7 @@ class State:
     steps: tuple[Step, ...] = ()
     scheduled: frozenset[str] = frozenset()
     choices: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    idle: int = 0
 
     def then(self, *steps: Step) -> State:
         """The state after more steps."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import GammaRegressor, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -130,3 +130,11 @@ class TestRandomForest(CostModelConformance):
 class TestSklearnModel(CostModelConformance):
     def make(self) -> CostModel:
         return SklearnModel(make_pipeline(StandardScaler(), Ridge()))
+
+    def test_what_is_no_regressor_is_refused(self) -> None:
+        with pytest.raises(CostModelError, match="object is no regressor of scikit-learn"):
+            SklearnModel(object())
+
+    def test_a_regressor_that_refuses_the_programs_is_named(self) -> None:
+        with pytest.raises(CostModelError, match=r"learn from 120 programs: .*GammaRegressor"):
+            SklearnModel(GammaRegressor()).update(self.data())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 pytest.importorskip("pdoc", reason="pdoc makes the reference")
 
 from scripts.api_reference import PUBLIC, build
+from tests.pages import PAGES, ROOT
+
+PACKAGES = ("autosched", "codegen", "costmodel", "sketch")
 
 
 def test_every_public_name_has_a_page(tmp_path):
@@ -33,3 +37,20 @@ def test_the_package_documents_what_users_import(tmp_path):
 def test_a_module_that_cannot_be_imported_is_an_error(tmp_path):
     with pytest.raises(RuntimeError, match=r"autosched\.no_such_module"):
         build(tmp_path, ["autosched.no_such_module"])
+
+
+def test_what_pages_and_notebooks_import_is_in_the_reference():
+    text = "".join(
+        path.read_text(encoding="utf-8")
+        for path in (*PAGES, *sorted((ROOT / "notebooks").glob("*.ipynb")))
+    )
+    found = set(re.findall(rf"\bfrom ((?:{'|'.join(PACKAGES)})[\w.]*) import", text))
+    assert len(found) > 20
+    assert sorted(found - set(PUBLIC)) == []
+
+
+def test_all_errors_are_in_the_reference():
+    files = [path for package in PACKAGES for path in (ROOT / package).rglob("errors.py")]
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files}
+    assert "sketch.errors" in modules
+    assert sorted(modules - set(PUBLIC)) == []

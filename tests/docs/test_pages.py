@@ -7,8 +7,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import autosched as asd
+from autosched.graph.ops.lowering import LOWERINGS
 from tests.pages import PAGES, ROOT, Block, Page, arguments, run
 
 # What makes snippets take minutes, and what stands for it here.
@@ -63,6 +66,46 @@ def test_snippets_run_and_print_what_the_page_says(page, folder, request):
         assert tidy(block.text) == tidy(printed), (
             "if that is right, run pytest with --update-golden"
         )
+
+
+def test_the_operator_of_the_how_to_runs_in_a_network(folder, monkeypatch):
+    """The lines that the page adds to tables are added, and a model with the operator is run."""
+    from autosched.onnx_import.table import IMPORTERS
+
+    page = Page(ROOT / "docs" / "add-an-operator.md")
+    names: dict = {}
+    list(run(page, SHORTER, torch=False, namespace=names))
+    tables = {"LOWERINGS": LOWERINGS, "IMPORTERS": IMPORTERS}
+    added = 0
+    for text in (block.text for block in page.blocks if block.language == "diff"):
+        table = tables[re.search(r"^ (\w+):", text, flags=re.M)[1]]
+        for line in re.findall(r"^\+ +(.*)$", text, flags=re.M):
+            ((key, value),) = eval("{" + line + "}", names).items()
+            monkeypatch.setitem(table, key, value)
+            added += 1
+    assert added == 2
+    onnx, rng = names["onnx"], np.random.default_rng(0)
+    kinds = {"x": (4, 6, 8), "y": (4, 6)}
+    infos = [onnx.helper.make_tensor_value_info(n, 1, shape) for n, shape in kinds.items()]
+    body = onnx.helper.make_graph(
+        [onnx.helper.make_node("Relu", ["x"], ["r"]), *nodes_of(names, "r", "y")],
+        "g", infos[:1], infos[1:],
+    )  # fmt: skip
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("example", 1)]
+    model = onnx.helper.make_model(body, opset_imports=opsets, ir_version=9)
+    x = rng.standard_normal(kinds["x"], dtype=np.float32)
+    network = asd.from_onnx(model)
+    found = asd.compile(network, threads=1).run({"x": x})["y"]
+    expected = np.sqrt((np.maximum(x, 0) ** 2).mean(axis=-1))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def nodes_of(names, source, result):
+    """The node that the page imports, with other values."""
+    node = names["onnx"].NodeProto()
+    node.CopyFrom(names["node"])
+    node.input[0], node.output[0] = source, result
+    return [node]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import autosched as asd
+from autosched import optional_packages
 from autosched.compilation import cache_state_of, network_tasks
+from autosched.errors import MissingPackageError, OptionError
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
@@ -215,3 +217,28 @@ def test_targets_by_name() -> None:
     assert asd.Target("cpu-avx2").vector_bytes == 32
     with pytest.raises(asd.AutoschedError, match="abacus"):
         asd.Target("abacus")
+
+
+@pytest.mark.parametrize("thing", ["resnet-18", 3, ["resnet-18"]])
+def test_what_is_no_network_is_refused(thing: Any) -> None:
+    with pytest.raises(OptionError, match=r"is no network \| .*zoo\.build"):
+        asd.tune(thing, trials=1)
+    with pytest.raises(OptionError, match="is no network"):
+        asd.compile(thing)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optional_packages, "find_spec", lambda name: None)
+    with pytest.raises(MissingPackageError, match=r"'onnx' .*from_onnx \| pip install onnx"):
+        asd.from_onnx("model.onnx")
+    with pytest.raises(MissingPackageError, match="pandas"):
+        asd.RecordLog("no.jsonl").read().to_pandas()
+
+
+def test_a_network_of_constants_has_nothing_to_tune(tmp_path: Path) -> None:
+    builder = GraphBuilder("constant")
+    value = builder.constant("c", np.ones(3, np.float32))
+    network = Network("constant", builder.finish({"y": value}))
+    tuning = asd.tune(network, trials=4, log=tmp_path / "log.jsonl", quiet=True)
+    assert tuning.result.trials == 0 and "no operator is tuned" in tuning.result.stopped
+    np.testing.assert_array_equal(tuning.compile().run({})["y"], np.ones(3, np.float32))

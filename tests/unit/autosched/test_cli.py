@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -80,11 +81,16 @@ def test_an_interrupt_exits_with_130(
     assert capsys.readouterr().err == "autosched: interrupted\n"
 
 
+@dataclass(frozen=True)
 class FakeTuning:
     """Stands in for ``NetworkTuning``."""
 
-    def __init__(self, interrupted: bool) -> None:
-        self.result = SimpleNamespace(interrupted=interrupted)
+    interrupted: bool
+    source: Path | None = None
+
+    @property
+    def result(self) -> SimpleNamespace:
+        return SimpleNamespace(interrupted=self.interrupted)
 
     def compare(self) -> Comparison:
         rows = (Benchmark("untuned", (2e-3,), 1), Benchmark("tuned", (1e-3,), 1))

@@ -55,6 +55,8 @@ def test_a_library_or_a_file_or_both(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_outputs_that_make_no_sense(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compile", "mlp", "-o", "a.asd", "--save", "b.asd"]) == 1
     assert "both name an .asd file" in capsys.readouterr().err
+    assert main(["compile", "mlp", "--save", ""]) == 1
+    assert main(["compile", "mlp", "-o", "."]) == 1
     assert main(["compile", "mlp", "--name", "net"]) == 1
     assert main(["compile", "mlp.asd"]) == 1
     assert "would be overwritten" in capsys.readouterr().err

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -23,3 +25,32 @@ def test_a_network_against_onnxruntime() -> None:
     assert [row.name for row in result.rows] == ["untuned", "tuned", "onnxruntime"]
     assert result.error is not None and result.error < 1e-5
     assert all(np.isfinite(row.seconds).all() for row in result.rows)
+
+
+def test_a_rival_that_cannot_run_the_network_is_left_out(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    network = asd.zoo.build("mlp", image=4)
+    module = asd.compile(network, threads=1)
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"no model")
+    result = compare(network, module, module, repeats=2, source=broken)
+    assert [row.name for row in result.rows] == ["untuned", "tuned"] and result.error is None
+    assert result.note.startswith("not compared with onnxruntime: ")
+    assert result.note in str(result) and result.to_json()["note"] == result.note
+
+
+def test_the_rival_runs_the_model_that_was_given(tmp_path: Path) -> None:
+    """An export of the network would not do: its opset has no bitwise operators."""
+    pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    info = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.INT32, (4,)) for n in "xy"]
+    node = onnx.helper.make_node("BitwiseNot", ["x"], ["y"])
+    graph = onnx.helper.make_graph([node], "g", info[:1], info[1:])
+    opsets = [onnx.helper.make_opsetid("", 18)]
+    path = tmp_path / "model.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    network = asd.from_onnx(path)
+    module = asd.compile(network, threads=1)
+    assert "BitwiseNot" in compare(network, module, module, repeats=2).note
+    result = compare(network, module, module, repeats=2, source=path)
+    assert result.error == 0.0 and result.rows[-1].name == "onnxruntime"

@@ -182,6 +182,10 @@ def test_the_header_documents_names_shapes_and_types() -> None:
     assert "const float *in_da_ta_0,\n    const float *in_da_ta_1,\n    uint16_t *out_y" in text
     assert "#define NET_OUTPUT_0_RANK 0" in text and "#define NET_OUTPUT_0_BYTES 2" in text
     assert "#define NET_THREADS 3" in text and "-lgomp" in text
+    x = TensorSpec("x.1", (1,), "float32")
+    alike = (x, replace(x, name="x/1"), replace(x, name="x_1_0"))
+    text = header_text(make_program(inputs=alike), "net", "1.2")
+    assert all(f"*in_x_1_{end}," in text for end in ("0", "1", "0_2"))
     assert identifier("3-net.v2") == "_3_net_v2" and identifier("") == "_"
 
 
@@ -197,5 +201,8 @@ def test_what_cannot_run_without_python_is_refused_by_name() -> None:
 
 def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
+    for path in ("", ".", "..", "/", tmp_path / ".."):
+        with pytest.raises(ExportError, match="names no file"):
+            matmul(1).export_library(path)
     with pytest.raises(ExportError, match="cannot write the library"):
         matmul(1).export_library(tmp_path / "file" / "net")

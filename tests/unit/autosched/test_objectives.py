@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from autosched.errors import OptionError
@@ -12,6 +13,7 @@ from autosched.objectives import (
     Objective,
     geometric_mean,
     latencies,
+    value_of,
     weighted_sum,
 )
 from autosched.options import TuneOptions
@@ -94,3 +96,14 @@ def test_speed_ups_of_networks_count_alike() -> None:
         trials[name] = [task.trials for task in scheduler.tasks]
     assert trials["sum"][0] < 0.5 * trials["sum"][1]
     assert abs(trials["speed"][0] - trials["speed"][1]) <= 40
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, None, "1"])
+def test_an_objective_without_a_value_is_an_error(value: object) -> None:
+    with pytest.raises(OptionError, match=r"the objective gave .* for Latencies"):
+        simulate(lambda found: value)  # type: ignore[arg-type,return-value]
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    found = latencies(USAGE, [1.0, 10.0, 100.0])
+    assert value_of(lambda found: np.max(found.networks), found) == 130.0

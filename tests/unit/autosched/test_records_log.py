@@ -70,6 +70,8 @@ def test_a_whole_last_line_without_newline_counts(tmp_path):
         (b"[1, 2]", "must be a JSON object"),
         (b'{"v": 1}', "'task' is missing"),
         (b'{"v": 1, "task": "t", "target": 3}', "not a target|wrong value"),
+        (b'{"v": 1, "time": NaN}', "NaN is no JSON"),
+        (b"[" * 100_000, "no JSON"),
     ],
 )
 def test_a_corrupt_line_is_skipped_with_file_and_number(tmp_path, line, reason):

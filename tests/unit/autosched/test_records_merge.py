@@ -3,10 +3,11 @@ from dataclasses import replace
 
 import pytest
 
+from autosched.cli.app import main
 from autosched.measure.result import WRONG_RESULT, Failure, Timing
 from autosched.records.errors import RecordError
-from autosched.records.log import RecordLog
-from autosched.records.merge import merge, prune, read_all
+from autosched.records.log import RecordLog, RecordSet
+from autosched.records.merge import merge, prune, read_all, replace_log
 from autosched.records.record import Record
 from autosched.records.rows import COLUMNS, row_of, write_csv
 from autosched.records.stats import stats
@@ -99,9 +100,28 @@ def test_a_table_has_a_column_for_every_decision(tmp_path):
 
 def test_frames_have_a_row_per_record():
     pytest.importorskip("pandas")
-    from autosched.records.frame import to_frame
-
-    frame = to_frame(LOG)
+    frame = RecordSet(tuple(LOG)).to_pandas()
     assert len(frame) == len(LOG)
     assert frame["median_s"].min() == 1.0
-    assert list(to_frame([]).columns) == list(COLUMNS)
+    assert list(RecordSet(()).to_pandas().columns) == list(COLUMNS)
+
+
+@pytest.mark.parametrize("name", ["", ".", "folder"])
+def test_no_file_is_no_log(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(RecordError, match="Is a directory"):
+        replace_log(LOG, name)
+
+
+def test_an_empty_log_is_written_into_a_new_folder(tmp_path):
+    replace_log((), tmp_path / "new" / "log.jsonl")
+    assert (tmp_path / "new" / "log.jsonl").read_bytes() == b""
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["log.jsonl"]
+
+
+def test_pruning_to_no_file_leaves_the_log(tmp_path, capsys):
+    log = RecordLog(tmp_path / "log.jsonl")
+    log.append(LOG)
+    assert main(["records", "prune", str(log.path), "-o", ""]) == 1
+    assert log.read().records == LOG

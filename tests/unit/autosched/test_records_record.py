@@ -1,4 +1,5 @@
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -115,6 +116,13 @@ def test_a_missing_field_is_named(field):
         {"result": {"stage": "magic", "kind": "", "message": ""}},
         {"decisions": {"x": "many"}},
         {"decisions": [1]},
+        {"decisions": {"x": math.inf}},
+        {"task": None},
+        {"variant": 3},
+        {"phase": "second"},
+        {"time": math.inf},
+        {"result": {"seconds": "123", "cache_state": "warm"}},
+        {"result": {"seconds": [1.0], "cache_state": "warm", "error": math.nan}},
     ],
 )
 def test_a_wrong_value_is_an_error(change):

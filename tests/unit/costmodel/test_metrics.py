@@ -55,3 +55,21 @@ def test_best_k_of_a_draft_set() -> None:
     assert best_k(SECONDS, predicted, drafted=3) == 1.0
     with pytest.raises(CostModelError):
         best_k(SECONDS, predicted, drafted=1, k=2)
+
+
+def test_scores_of_nothing_are_errors() -> None:
+    with pytest.raises(CostModelError, match="no tasks"):
+        top_k_score([], 1)
+    for score in (
+        lambda: top_k_score([(SECONDS, SECONDS)], 0),
+        lambda: peak_score(SECONDS, SECONDS, 0),
+        lambda: best_k(SECONDS, SECONDS, drafted=3, k=0),
+    ):
+        with pytest.raises(CostModelError, match="k is at least 1"):
+            score()
+
+
+def test_weights_may_be_an_array() -> None:
+    tasks = [(SECONDS, SECONDS), (SECONDS, -SECONDS)]
+    expected = top_k_score(tasks, 2, [5.0, 1.0])
+    assert top_k_score(tasks, 2, np.array([5.0, 1.0])) == expected  # type: ignore[arg-type]

@@ -22,6 +22,7 @@ from sketch.rules.inline import InlineStage
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
 from sketch.rules.tiling import REGISTER_TILE, MultiLevelTilingWithFusion
+from sketch.steps import Annotate
 from sketch.verify import verify
 from tests.targets import AVX512, SMALL
 from tests.workloads import WORKLOADS, conv2d_relu, matmul_dag, random_inputs
@@ -117,6 +118,30 @@ def test_the_number_of_tile_levels_is_free(structure: str, rng: np.random.Genera
 def test_other_structures_are_refused(structure: str) -> None:
     with pytest.raises(ScheduleError, match="no tile structure"):
         MultiLevelTilingWithFusion(structures=(structure,))
+
+
+@dataclass(frozen=True)
+class Forgetful:
+    """Never marks a stage as scheduled."""
+
+    eager: ClassVar[bool] = False
+    execution: str = "parallel"
+
+    def applies(self, state: State, stage: StagePlan) -> Verdict:
+        return Verdict.APPLY
+
+    def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
+        return (state.then(Annotate(stage.op.name, stage.loops()[0], self.execution)),)
+
+
+def test_a_rule_that_schedules_nothing_is_an_error() -> None:
+    with pytest.raises(ScheduleError, match=r"Forgetful\(.*\| stage C \| .*done"):
+        generate(matmul_dag(), AVX512, (Forgetful(),))
+
+
+def test_a_loop_of_no_kind_is_an_error() -> None:
+    with pytest.raises(ScheduleError, match=r"cannot be 'sideways' \| loop .* one of serial, par"):
+        generate(matmul_dag(), AVX512, (Forgetful("sideways"),))
 
 
 def test_rules_that_leave_a_stage_out_are_an_error() -> None:
