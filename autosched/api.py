@@ -75,11 +75,14 @@ def from_onnx(source: PathText | Any, shapes: Mapping[str, Sequence[int]] | None
             of them are listed).
         MissingPackageError: ``onnx`` is not installed.
     """
+    from autosched.memory_room import enough_memory
+
     require("onnx", "from_onnx", "onnx")
     from autosched.onnx_import import from_onnx as read
 
     fixed = None if shapes is None else {name: tuple(shape) for name, shape in shapes.items()}
-    return read(Path(source) if isinstance(source, PathLike) else source, fixed)
+    with enough_memory("importing an ONNX model"):
+        return read(Path(source) if isinstance(source, PathLike) else source, fixed)
 
 
 def from_torch(module: Any, example_inputs: Any, name: str | None = None) -> Network:

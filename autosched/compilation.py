@@ -16,6 +16,7 @@ from autosched.graph.host_call import HostCall
 from autosched.graph.subgraph import Subgraph
 from autosched.least_traffic import least_bytes
 from autosched.measure.result import CacheState
+from autosched.memory_room import enough_memory
 from autosched.notices import notify
 from autosched.records.best import target_warnings
 from autosched.records.log import RecordLog
@@ -131,10 +132,11 @@ def network_contents(
     network: Network, target: Target, records: Sequence[Record] = (), quick: bool = False
 ) -> Contents:
     """All that a compiled network consists of, for any CPU; nothing is loaded."""
-    extraction = extract_checked(network)
-    state = cache_state_of(extraction, target)
-    scheduled = schedule(network_tasks(extraction, target), records, state, quick)
-    return build_contents(network.name, extraction, scheduled, target)
+    with enough_memory(f"compiling network {network.name}"):
+        extraction = extract_checked(network)
+        state = cache_state_of(extraction, target)
+        scheduled = schedule(network_tasks(extraction, target), records, state, quick)
+        return build_contents(network.name, extraction, scheduled, target)
 
 
 def build_contents(

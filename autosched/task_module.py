@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from os import PathLike
 from typing import Any
@@ -13,6 +14,7 @@ from autosched.compilation import link
 from autosched.errors import TaskError
 from autosched.least_traffic import least_bytes
 from autosched.measure.inputs import random_inputs
+from autosched.memory_room import enough_memory, room_for
 from autosched.notices import notify
 from autosched.records.best import target_warnings
 from autosched.records.log import RecordLog
@@ -52,11 +54,16 @@ def task_contents(
     task: Task, constants: Arrays | None = None, log: str | PathLike[str] | None = None
 ) -> Contents:
     """What ``task_module`` consists of, for any CPU; nothing is loaded."""
+    with enough_memory(f"compiling task {task.name}"):
+        return _build_contents(task, constants or {}, log)
+
+
+def _build_contents(task: Task, constants: Arrays, log: str | PathLike[str] | None) -> Contents:
     found = recall_best(task, log) if log is not None else None
     best = task.space.draft_candidate() if found is None else found.candidate
     values = dict(best.values)
     dag = best.sketch.dag
-    given = _check_constants(task, constants or {})
+    given = _check_constants(task, constants)
     packs = packings(best.sketch, values)
     bound = {
         name: packs[name].apply(array) if name in packs else array for name, array in given.items()
@@ -81,7 +88,7 @@ def task_contents(
         outputs=tuple((spec, spec.name) for spec in outputs),
         calls=(Call(kernel, tuple(argument.name for argument in kernel.arguments), info),),
         constants=bound,
-        sizes={spec.name: _bytes(spec) for spec in (*inputs, *outputs)},
+        sizes={spec.name: spec.size_bytes for spec in (*inputs, *outputs)},
     )
     program, packed = assemble(wiring)
     driver = build_driver(task.target)
@@ -100,12 +107,12 @@ def contents_from_log(task: Task, constants: Arrays, log: str | PathLike[str] | 
 
 def random_constants(task: Task, seed: int = 0) -> dict[str, NDArray[Any]]:
     """An array for each constant of the task, scaled so that its results stay O(1)."""
-    arrays = random_inputs(task.dag, seed)
+    if not constants_of(task):
+        return {}
+    drawn = sum(math.prod(tensor.shape) for tensor in task.dag.inputs)
+    with room_for(f"random constants of task {task.name}", drawn * np.dtype(np.float64).itemsize):
+        arrays = random_inputs(task.dag, seed)
     return {tensor.name: arrays[tensor.name] for tensor in constants_of(task)}
-
-
-def _bytes(spec: TensorSpec) -> int:
-    return int(np.prod(spec.shape, dtype=np.int64)) * np.dtype(spec.dtype).itemsize
 
 
 def _check_constants(task: Task, constants: Arrays) -> dict[str, NDArray[Any]]:

@@ -32,6 +32,7 @@ def fold_node(
         return {node.output[0]: _shape_of(node, types[node.input[0]])}
     if node.op_type == "EyeLike" and node.input[0] in types:
         kind = types[node.input[0]]
+        _check_size(node.output[0], kind)
         arrays = {node.input[0]: np.zeros(kind.shape, kind.dtype)}
     given = [name for name in node.input if name]
     source = default and node.op_type == "Constant"
@@ -42,8 +43,7 @@ def fold_node(
     names = [name for name in node.output if name]
     piece = make_piece([node], names, arrays, types, setting)
     for name, kind in ({} if source else inferred_types(piece.model)).items():
-        if kind.size_bytes > MAX_FOLDED_BYTES:
-            raise UnsupportedError(f"its constant output {name!r} has {kind.size_bytes:,} bytes")
+        _check_size(name, kind)
     try:
         values = HostEvaluator(node.op_type, piece.serialized()).raw([])
     except HostError as error:
@@ -51,6 +51,14 @@ def fold_node(
     if not all(isinstance(value, np.ndarray | np.generic) for value in values):
         return None  # sequences and optionals stay within host operators
     return {name: _plain(value) for name, value in zip(names, values, strict=True)}
+
+
+def _check_size(name: str, kind: TensorType) -> None:
+    if kind.size_bytes > MAX_FOLDED_BYTES:
+        raise UnsupportedError(
+            f"its constant output {name!r} has {kind.size_bytes:,} bytes, more than "
+            f"{MAX_FOLDED_BYTES:,}"
+        )
 
 
 def _plain(value: Any) -> NDArray[Any]:

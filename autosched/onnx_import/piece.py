@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper, shape_inference
+from onnx import helper, numpy_helper
 
 from autosched.element_types import element_type
 from autosched.graph.ops.base import TensorType
+from autosched.onnx_import.inference import infer_types
 from autosched.onnx_import.names import free_names
 from autosched.onnx_import.site import UnsupportedError
 
@@ -88,7 +89,7 @@ def make_piece(
 def inferred_types(model: onnx.ModelProto, data: bool = True) -> dict[str, TensorType]:
     """Types that onnx infers for the values of a model, where all of a type is known."""
     try:
-        result = shape_inference.infer_shapes(model, data_prop=data)
+        result = infer_types(model, through_data=data)
     except Exception:  # inference is a help; without it the piece is evaluated, or refused
         return {}
     infos = (*result.graph.value_info, *result.graph.output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import onnx
-from onnx import helper, shape_inference
+from onnx import helper
 
 from autosched.graph.errors import (
     GraphError,
@@ -15,6 +15,7 @@ from autosched.graph.errors import (
 )
 from autosched.graph.ir import Value
 from autosched.graph.ops.base import Shape, check_size
+from autosched.onnx_import.inference import infer_types
 from autosched.onnx_import.piece import dtype_name
 from autosched.onnx_import.pool_inference import infer_with_pools
 
@@ -78,17 +79,13 @@ def with_static_inputs(
     except Exception as error:  # InferenceError, or what else broken models make onnx raise
         complaint = _first_line(error)
     try:
-        return infer_with_pools(copy, _infer_leniently), complaint
+        return infer_with_pools(copy, infer_types), complaint
     except Exception as error:
         raise shapes_do_not_fit(_first_line(error)) from error
 
 
 def _infer_strictly(model: onnx.ModelProto) -> onnx.ModelProto:
-    return shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-
-
-def _infer_leniently(model: onnx.ModelProto) -> onnx.ModelProto:
-    return shape_inference.infer_shapes(model, data_prop=True)
+    return infer_types(model, strict=True)
 
 
 def shapes_do_not_fit(complaint: str) -> ModelImportError:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.host_evaluation import HostEvaluator
+from autosched.memory_room import room_for
 from autosched.runtime.counters.reader import Reader
 from autosched.runtime.memory import allocate, view
 from autosched.runtime.program import HostStep, Place, Program, Step, TensorSpec
@@ -110,7 +111,10 @@ class Executor:
 
     def results(self) -> dict[str, NDArray[Any]]:
         """New arrays with the outputs of the last run, by name; lets go of its inputs."""
-        found = {spec.name: self._array(spec, place).copy() for spec, place in self._outputs}
+        found = {}
+        for spec, place in self._outputs:
+            with room_for(f"output {spec}", spec.size_bytes):
+                found[spec.name] = self._array(spec, place).copy()
         self._inputs = ()
         self._host.clear()
         return found

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.element_types import element_type
-from autosched.runtime.errors import AssemblyError
+from autosched.memory_room import room_for
 
 HUGE_PAGE_BYTES: Final = 2 * 1024 * 1024
 
@@ -19,20 +19,25 @@ def allocate(size_bytes: int) -> NDArray[np.uint8]:
 
     The kernel is asked for huge pages, which it grants to private mappings only; where it knows
     none the memory is ordinary.  The array owns the mapping.
+
+    Raises:
+        OutOfMemoryError: there is no room for that many.
     """
     total = size_bytes + 2 * HUGE_PAGE_BYTES
-    try:
-        mapping = mmap.mmap(-1, total, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except (OSError, ValueError, OverflowError) as error:
-        raise AssemblyError(
-            f"cannot allocate {size_bytes:,} bytes: {error}",
-            hint="the values of the model do not fit the memory of this machine",
-        ) from error
+    with room_for("the values of a module", size_bytes):
+        mapping = _mapping(total)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         _advise(mapping)
     whole = np.frombuffer(mapping, dtype=np.uint8)
     start = -whole.ctypes.data % HUGE_PAGE_BYTES
     return whole[start : start + size_bytes]
+
+
+def _mapping(size_bytes: int) -> mmap.mmap:
+    try:
+        return mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, ValueError, OverflowError) as error:
+        raise MemoryError(str(error)) from error
 
 
 def _advise(mapping: mmap.mmap) -> None:

@@ -19,6 +19,7 @@ from autosched.runtime.errors import AssemblyError, InputError
 from autosched.runtime.executor import Executor, NativeLibrary
 from autosched.runtime.profiler import Profile, make_profile
 from autosched.runtime.program import Program, TensorSpec
+from autosched.runtime.random_arrays import random_arrays
 from autosched.runtime.runner import available_cores, shared_runner
 from autosched.runtime.summary import program_table
 from autosched.runtime.untuned import Untuned, untuned_tasks
@@ -98,6 +99,7 @@ class Module:
         Raises:
             InputError: a name is missing or unknown, or a shape or dtype differs.
             HostError: an operator that runs on the host failed on these values.
+            OutOfMemoryError: an output does not fit the memory of this machine.
         """
         arrays = check_inputs(self.inputs, inputs)
         with self._lock:
@@ -187,9 +189,12 @@ class Module:
         shared_runner().pin(chosen)
 
     def random_inputs(self, seed: int = 0) -> dict[str, NDArray[Any]]:
-        """Standard-normal floats, small integers, random booleans and digits, by input name."""
-        rng = np.random.default_rng(seed)
-        return {spec.name: _random(spec, rng) for spec in self.inputs}
+        """Standard-normal floats, small integers, random booleans and digits, by input name.
+
+        Raises:
+            OutOfMemoryError: an array does not fit the memory of this machine.
+        """
+        return random_arrays(self.inputs, seed)
 
     def save(self, path: str | Path) -> None:
         """Write the module to one file (suffix ``.asd``), which ``autosched.load`` reads.
@@ -283,16 +288,6 @@ class Module:
 
         self._warm(arrays, 1)
         return count_steps(once, self.target, repeats)
-
-
-def _random(spec: TensorSpec, rng: np.random.Generator) -> NDArray[Any]:
-    dtype = element_type(spec.dtype)
-    if dtype.kind == "O":
-        return rng.integers(0, 8, spec.shape).astype(str).astype(object)
-    if dtype.kind in "iub":
-        high = 2 if dtype.kind == "b" else 8
-        return rng.integers(0, high, spec.shape).astype(dtype)
-    return rng.standard_normal(spec.shape).astype(dtype)
 
 
 def check_inputs(specs: Sequence[TensorSpec], inputs: Mapping[str, Any]) -> dict[str, NDArray[Any]]:

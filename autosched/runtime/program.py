@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, Self
 
+from autosched.element_types import element_bytes
 from autosched.runtime.errors import ModuleFileError
 from sketch.target import Target
 
@@ -22,6 +24,16 @@ class TensorSpec:
     name: str
     shape: tuple[int, ...]
     dtype: str
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * element_bytes(self.dtype)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}{list(self.shape)}"
