@@ -55,7 +55,7 @@ def candidates(sketch: Sketch, target: Target, count: int) -> Iterator[dict[str,
         decision.name: rng.choice([c for c in decision.choices if c & (c - 1) == 0], _DRAWS)
         for decision in sketch.decisions
     }
-    fits = feasible(sketch, columns, target)
+    fits = feasible(sketch, columns)
     for index in np.flatnonzero(fits):
         row = {name: int(column[index]) for name, column in columns.items()}
         (launch,) = emit(lower(sketch, dict(row)), target).launches

@@ -21,11 +21,12 @@ from autosched.measure.result import Timing
 from autosched.options import SearchOptions, TuneOptions
 from autosched.records.log import RecordLog
 from autosched.search.evolutionary import EvolutionaryPolicy
-from autosched.search.scorer import ModelScorer, Scorer, features_of
+from autosched.search.scorer import ModelScorer, Scorer
 from benchmarks.programs import operator_task
 from benchmarks.rows import Row, write_json
 from benchmarks.workloads import CONVOLUTIONS_3X3, Conv
 from costmodel.dataset import Dataset
+from costmodel.extract import features_of
 from costmodel.feature_table import FEATURE_COUNT
 from costmodel.gbdt import GbdtOptions, GradientBoostedModel
 from sketch.population import Population, sample

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import autosched as asd
 from autosched.task import Task
-from costmodel.draft import draft_seconds
+from costmodel.extract import draft_seconds
 from sketch.feasible import feasible
 from sketch.loopnest import Allocate, Loop, LoopKind, Node, Store
 from sketch.lower import lower
@@ -134,9 +134,9 @@ def landscape(
     """[n1, n2] best draft seconds over two decisions (NaN: no feasible row), and their values."""
     sketch = task.sketches[0]
     population = sample(sketch, count, np.random.default_rng(0))
-    population = population.take(feasible(sketch, population.columns(), task.target))
+    population = population.take(feasible(sketch, population.columns()))
     columns = population.columns()
-    seconds = draft_seconds(lower(sketch, columns), population.count, task.target)
+    seconds = draft_seconds(population)
     x, at_x = np.unique(columns[first], return_inverse=True)
     y, at_y = np.unique(columns[second], return_inverse=True)
     times = np.full((len(x), len(y)), np.inf)

@@ -6,19 +6,22 @@ vectorised loops inside its innermost serial loop).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketch.dtypes import size_of
-from sketch.feasible_gpu import feasible_on_gpu
+from sketch.feasible_gpu import Flags, feasible_on_gpu
 from sketch.lanes import store_bytes
 from sketch.loopnest import Allocate, Branch, Loop, LoopKind, LoopNest, Node, Num, Scope, Store
 from sketch.lower import lower
+from sketch.memo import kept_by_sketch
 from sketch.program import root_host
 from sketch.sketch import Sketch
+from sketch.tape import Tape, record
 from sketch.target import Target
 
 # Private buffers beyond this share of the L2 cache would evict what they are meant to save.
@@ -86,39 +89,35 @@ def register_tile(loops: tuple[Loop, ...], target: Target, lane_bytes: int) -> R
     return RegisterTile(rows, vectors, copies, points)
 
 
-def feasible_nest(nest: LoopNest, target: Target, count: int) -> NDArray[np.bool_]:
-    """Which of ``count`` rows of a lowered population fit ``target``; bool ``[count]``."""
+def feasible_nest(nest: LoopNest, target: Target) -> Flags:
+    """Which rows of a lowered population fit ``target``; bool ``[P]``, or one for all rows."""
     if target.kind == "cuda":
-        return feasible_on_gpu(nest, target, count)
-    fits = np.ones(count, dtype=np.bool_)
+        return feasible_on_gpu(nest, target)
+    fits: Flags = True
     for store, loops in statements(nest.roots):
         tile = register_tile(loops, target, store_bytes(store))
         instructions = tile.rows * tile.vectors * tile.copies
-        fits &= np.asarray(instructions <= target.instruction_budget)
+        fits = fits & (instructions <= target.instruction_budget)
         if store.reducer is None or not any(loop.axis_kind == "reduce" for loop in loops):
             continue
         accumulators = tile.rows * tile.vectors * len(store.targets)
-        fits &= np.asarray(accumulators + tile.vectors + 1 <= target.registers)
+        fits = fits & (accumulators + tile.vectors + 1 <= target.registers)
         if store.targets[0].scope is Scope.LOCAL:
-            fits &= np.asarray(_enough_accumulators(tile, loops, target))
-    return fits & (_local_bytes(nest, count) <= _LOCAL_SHARE_OF_L2 * target.l2_bytes)
+            fits = fits & _enough_accumulators(tile, loops, target)
+    return fits & (_local_bytes(nest) <= _LOCAL_SHARE_OF_L2 * target.l2_bytes)
 
 
-def _enough_accumulators(
-    tile: RegisterTile, loops: tuple[Loop, ...], target: Target
-) -> NDArray[np.bool_]:
+def _enough_accumulators(tile: RegisterTile, loops: tuple[Loop, ...], target: Target) -> Flags:
     """Independent accumulators hide the FMA latency, unless the stage itself is too small."""
+    if not any(loop.kind is LoopKind.UNROLLED and loop.axis_kind == "spatial" for loop in loops):
+        return True
     lanes = next((loop.extent for loop in loops if loop.kind is LoopKind.VECTORIZED), 1)
-    available = -(-np.asarray(tile.points) // lanes)
-    wanted = np.minimum(target.fma_accumulators, available)
-    tiled = any(loop.kind is LoopKind.UNROLLED and loop.axis_kind == "spatial" for loop in loops)
-    if not tiled:
-        return np.ones_like(wanted, dtype=np.bool_)
-    return np.asarray(tile.rows * tile.vectors >= wanted)
+    available = -(-tile.points // lanes)
+    return tile.rows * tile.vectors >= np.minimum(target.fma_accumulators, available)
 
 
-def _local_bytes(nest: LoopNest, count: int) -> NDArray[np.int64]:
-    total = np.zeros(count, dtype=np.int64)
+def _local_bytes(nest: LoopNest) -> Num:
+    total: Num = 0
 
     def visit(nodes: tuple[Node, ...]) -> None:
         nonlocal total
@@ -133,22 +132,37 @@ def _local_bytes(nest: LoopNest, count: int) -> NDArray[np.int64]:
 
 
 def feasible(
-    sketch: Sketch, values: Mapping[str, Num], target: Target, root: str | None = None
+    sketch: Sketch, values: Mapping[str, Num], root: str | None = None
 ) -> NDArray[np.bool_]:
-    """Which rows of ``values`` (arrays ``[P]``, or ints for one row) fit ``target``.
+    """Which rows of ``values`` (arrays ``[P]``, or ints for one row) fit the sketch's target.
 
     ``root``: look only at the nest of this root stage, and at what is attached inside it.
     """
-    counts = [np.size(v) for v in values.values()]
-    nest = lower(sketch, values)
-    if root is not None:
-        nest = replace(nest, roots=tuple(n for n in nest.roots if _belongs(n, root, sketch)))
-    return feasible_nest(nest, target, max(counts, default=1))
+    columns = [np.atleast_1d(values[decision.name]) for decision in sketch.decisions]
+    count = max((len(column) for column in columns), default=1)
+    (fits,) = _tapes(sketch)[root].replay(columns)
+    return np.broadcast_to(fits, (count,))
 
 
-def _belongs(node: Node, root: str, sketch: Sketch) -> bool:
-    """Whether a root node of a nest was made of the root stage ``root``."""
-    return any(
-        root_host(sketch.program, sketch.program.stage(store.stage)).op.name == root
-        for store, _ in statements((node,))
-    )
+@kept_by_sketch
+def _tapes(sketch: Sketch) -> Mapping[str | None, Tape]:
+    """By root stage, and under None for all of them together."""
+    names = [decision.name for decision in sketch.decisions]
+    roots: list[str | None] = [p.op.name for p in sketch.program.stages if p.attach is None]
+
+    def fits(columns: Sequence[Any]) -> list[Flags]:
+        nest = lower(sketch, dict(zip(names, columns, strict=True)))
+        parts = [
+            replace(nest, roots=tuple(n for n in nest.roots if _root_of(n, sketch) == root))
+            for root in roots
+        ]
+        return [feasible_nest(part, sketch.target) for part in (nest, *parts)]
+
+    tape = record(fits, len(names))
+    return {root: tape.only([n]) for n, root in enumerate([None, *roots])}
+
+
+def _root_of(node: Node, sketch: Sketch) -> str:
+    """The root stage that a root node of a nest was made of."""
+    store, _ = next(statements((node,)))
+    return root_host(sketch.program, sketch.program.stage(store.stage)).op.name

@@ -13,19 +13,22 @@ from sketch.target import Target
 _OVERHEAD_REGISTERS = 32
 
 
-def feasible_on_gpu(nest: LoopNest, target: Target, count: int) -> NDArray[np.bool_]:
-    """Which of ``count`` rows of a lowered population fit ``target``; bool ``[count]``."""
-    fits = np.ones(count, dtype=np.bool_)
+Flags = bool | NDArray[np.bool_]
+
+
+def feasible_on_gpu(nest: LoopNest, target: Target) -> Flags:
+    """Which rows of a lowered population fit ``target``; bool ``[P]``, or one for all rows."""
+    fits: Flags = True
     for root in nest.roots:
         use = _Use()
         use.visit((root,))
-        fits &= np.asarray(use.threads <= target.threads_per_block)
-        fits &= np.asarray(use.vthreads <= target.max_vthreads)
-        fits &= np.asarray(use.shared_bytes <= target.shared_memory_bytes)
+        fits = fits & (use.threads <= target.threads_per_block)
+        fits = fits & (use.vthreads <= target.max_vthreads)
+        fits = fits & (use.shared_bytes <= target.shared_memory_bytes)
         registers = use.local * use.vthreads + _OVERHEAD_REGISTERS
-        fits &= np.asarray(registers <= target.registers)
-        fits &= np.asarray(registers * use.threads <= target.registers_per_block)
-        fits &= np.asarray(use.copies <= target.instruction_budget)
+        fits = fits & (registers <= target.registers)
+        fits = fits & (registers * use.threads <= target.registers_per_block)
+        fits = fits & (use.copies <= target.instruction_budget)
     return fits
 
 

@@ -160,7 +160,7 @@ def mix_nests(population: Population, rng: np.random.Generator) -> Population:
         return population
     values = population.values.copy()
     for root, columns in parts.items():
-        fits = feasible(sketch, population.columns(), sketch.target, root)
+        fits = feasible(sketch, population.columns(), root)
         good = np.flatnonzero(fits)
         if len(good):
             drawn = good[rng.integers(0, len(good), population.count)]
@@ -182,7 +182,7 @@ def _feasible_tiles(sketch: Sketch, root: str, members: Sequence[int]) -> Ints:
     rows[:, list(members)] = table
     fitting = (clamp(sketch, rows) == rows).all(axis=1)
     table, rows = table[fitting], rows[fitting]
-    fits = feasible(sketch, Population(sketch, rows).columns(), sketch.target, root)
+    fits = feasible(sketch, Population(sketch, rows).columns(), root)
     return table[fits] if fits.any() else table[:1]
 
 

@@ -46,7 +46,7 @@ def matmul_nest(
 def feasible_rows(sketch: Sketch, count: int, rng: np.random.Generator) -> Population:
     """Up to ``count`` random feasible rows."""
     population = sample(sketch, 16 * count, rng)
-    fits = feasible(sketch, population.columns(), GPU)
+    fits = feasible(sketch, population.columns())
     return population.take(np.flatnonzero(fits)[:count])
 
 

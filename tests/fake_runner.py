@@ -10,16 +10,15 @@ from collections.abc import Callable, Sequence
 from autosched.measure.batch_runner import BatchRunner
 from autosched.measure.protocol import Candidate, MeasuredTask, Ticket
 from autosched.measure.result import Failure, MeasureResult, Timing
-from costmodel.draft import draft_seconds
-from sketch.lower import lower
+from costmodel.extract import draft_seconds
+from sketch.population import from_rows
 
 Rule = Callable[[Candidate], MeasureResult | None]
 
 
 def landscape(candidate: Candidate) -> float:
     """Seconds: the draft's, distorted by a valley per decision that the draft knows nothing of."""
-    nest = lower(candidate.sketch, dict(candidate.values))
-    logs = math.log(float(draft_seconds(nest, 1, candidate.sketch.target)[0]))
+    logs = math.log(float(draft_seconds(from_rows(candidate.sketch, [candidate.values]))[0]))
     for name, value in candidate.values.items():
         best = zlib.crc32(name.encode()) % 5
         logs += 0.08 * (math.log2(value + 1) - best) ** 2

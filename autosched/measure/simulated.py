@@ -70,17 +70,16 @@ class SimulatedRunner(OfflineRunner):
 
     def _seconds(self, population: Population) -> NDArray[np.float64]:
         """[P]: times without noise."""
-        from costmodel.draft import draft_seconds
-        from sketch.lower import lower
+        from costmodel.extract import draft_seconds
 
-        sketch = population.sketch
-        nest = lower(sketch, population.columns())
-        draft = draft_seconds(nest, population.count, sketch.target)
+        draft = draft_seconds(population)
         distance = np.zeros(population.count)
         for name, column in population.columns().items():
             best = _LARGEST_BEST * self._draws(name).random()
             distance += (np.log2(column + 1.0) - best) ** 2
-        return np.asarray(draft * np.exp(self._bias * distance / max(1, len(sketch.decisions))))
+        return np.asarray(
+            draft * np.exp(self._bias * distance / max(1, len(population.sketch.decisions)))
+        )
 
     def _disturbed(self, candidate: Candidate, seconds: float) -> MeasureResult:
         draws = self._draws(repr(candidate.key))

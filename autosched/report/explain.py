@@ -14,9 +14,10 @@ from autosched.records.log import RecordLog
 from autosched.records.record import Record
 from autosched.report.peak import measured_peak
 from autosched.search.recall import best_of
-from costmodel.draft import draft_seconds
+from costmodel.extract import draft_seconds
 from sketch.lower import lower
 from sketch.nest_printer import print_nest
+from sketch.population import from_rows
 
 if TYPE_CHECKING:
     from autosched.measure.protocol import Candidate
@@ -51,8 +52,7 @@ def _schedule(task: Task, candidate: Candidate) -> str:
 
 
 def _times(task: Task, candidate: Candidate, seconds: float, peak_flops: float | None) -> str:
-    nest = lower(candidate.sketch, dict(candidate.values))
-    draft_s = float(draft_seconds(nest, 1, task.target)[0])
+    draft_s = float(draft_seconds(from_rows(candidate.sketch, [candidate.values]))[0])
     lines = [f"draft estimate {draft_s * 1e3:.4g} ms (ranks schedules, is no prediction)"]
     if peak_flops is not None:
         limit_s = task.flops / peak_flops

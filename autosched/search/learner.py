@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, MeasureResult
-from autosched.search.scorer import ModelScorer, features_of
+from autosched.search.scorer import ModelScorer
 from costmodel.dataset import Dataset
 from sketch.population import from_rows
 
@@ -87,6 +87,8 @@ def training_data(
     candidates: Sequence[Candidate], results: Sequence[MeasureResult]
 ) -> Iterator[tuple[Features, list[float | None]]]:
     """Features and seconds (None: failed) of candidates of one task, sketch by sketch."""
+    from costmodel.extract import features_of
+
     groups: dict[str, list[int]] = {}
     for n, candidate in enumerate(candidates):
         groups.setdefault(candidate.sketch.key, []).append(n)

@@ -19,8 +19,7 @@ def keep_feasible(population: Population) -> Population:
     if not population.count:
         return population
     sketch = population.sketch
-    fits = feasible(sketch, population.columns(), sketch.target)
-    return population.take(np.flatnonzero(np.broadcast_to(fits, (population.count,))))
+    return population.take(np.flatnonzero(feasible(sketch, population.columns())))
 
 
 def sample_feasible(

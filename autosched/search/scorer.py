@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sketch.population import Population
 
 if TYPE_CHECKING:
-    from costmodel.features import Features
     from costmodel.model import CostModel
 
 Floats = NDArray[np.float64]
@@ -25,16 +24,6 @@ class Scorer(Protocol):
         ...
 
 
-def features_of(population: Population) -> Features:
-    """Features of all rows at once."""
-    from costmodel.extract import extract
-    from sketch.lower import lower
-
-    sketch = population.sketch
-    nest = lower(sketch, population.columns())
-    return extract(nest, population.count, sketch.dag, sketch.target)
-
-
 class ModelScorer:
     """Geometric mean of the learned model and the draft model.
 
@@ -46,14 +35,14 @@ class ModelScorer:
 
     def score(self, population: Population) -> Floats:
         """[P]: time-like."""
-        features = features_of(population)
+        from costmodel.extract import draft_seconds, features_of
+
         trust = self._trust() if self._model.ready else 0.0
-        logs = np.zeros(population.count)
-        if trust < 1.0:
-            logs += (1.0 - trust) * np.log(features.draft_seconds())
-        if trust > 0.0:
-            logs += trust * np.log(self._model.predict(features))
-        return np.exp(logs)
+        if trust == 0.0:
+            return draft_seconds(population)
+        features = features_of(population)
+        drafts = (1.0 - trust) * np.log(features.draft_seconds())
+        return np.asarray(np.exp(drafts + trust * np.log(self._model.predict(features))))
 
 
 def rounded(scores: Floats) -> Floats:

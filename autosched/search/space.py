@@ -88,16 +88,14 @@ Drafted = tuple[Population, NDArray[np.float64]]
 
 def _draft(sketch: Sketch, quick: bool) -> Drafted:
     """Random rows, the best first; the rows depend on the sketch alone."""
-    from costmodel.draft import draft_seconds
-    from sketch.lower import lower
+    from costmodel.extract import draft_seconds
 
     rng = np.random.default_rng(int(sketch.key, 16))
     rows, enough = (QUICK_ROWS, 1) if quick else (SAMPLE_ROWS, SAMPLE_ROWS)
     population = sample_feasible(sketch, rows, rng, enough)
     if not population.count:
         return population, np.empty(0)
-    nest = lower(sketch, population.columns())
-    seconds = np.asarray(draft_seconds(nest, population.count, sketch.target), dtype=np.float64)
+    seconds = draft_seconds(population)
     order = np.lexsort((population.keys(), np.round(np.log(seconds), 6)))
     return population.take(order), seconds[order]
 

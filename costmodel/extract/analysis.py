@@ -21,12 +21,11 @@ from costmodel.extract.access import (
     footprint,
 )
 from costmodel.extract.operations import flops, operation_counts
-from costmodel.extract.quantity import Floats, Quantity, stack
+from costmodel.extract.quantity import Floats, Quantity, Rows, count_true, gather, stack
 from costmodel.extract.statement import PARALLEL_KINDS, LoopInfo, Site, Statement
 from sketch.lanes import store_bytes
+from sketch.tape import recordable
 from sketch.target import Target
-
-Rows = NDArray[np.intp]
 
 
 def product(loops: tuple[LoopInfo, ...]) -> Quantity:
@@ -42,12 +41,13 @@ class Analysis:
     """One statement of P programs, as all groups of features see it.
 
     Attributes:
+        programs: 0 .. P-1.
         accesses: the written buffer first (``accesses_of``).
         footprints: of each access, at the levels of the main site.
     """
 
     statement: Statement
-    count: int
+    programs: Rows
     target: Target
     accesses: tuple[Access, ...]
     footprints: tuple[Footprint, ...]
@@ -75,37 +75,34 @@ class Analysis:
     @cached_property
     def extents(self) -> Floats:
         """[n, P]."""
-        return stack([loop.extent for loop in self.loops], self.count)
+        return stack(self.programs, *(loop.extent for loop in self.loops))
 
     @cached_property
     def outer(self) -> Floats:
         """[n + 1, P]: trips of the loops outside each level."""
-        ones = np.ones((1, self.count))
-        return np.concatenate([ones, np.cumprod(self.extents, axis=0)])
+        return stack(self.programs, *_cumulative(self.loops))
 
     @cached_property
     def inner(self) -> Floats:
         """[n + 1, P]: trips of the loops of each level."""
-        ones = np.ones((1, self.count))
-        levels = np.concatenate([ones, np.cumprod(self.extents[::-1], axis=0)])
-        return np.ascontiguousarray(levels[::-1])
+        return stack(self.programs, *_cumulative(self.loops[::-1])[::-1])
 
     @cached_property
     def element_levels(self) -> tuple[Floats, ...]:
         """Per access, [n + 1, P]: elements touched at each level."""
-        return tuple(stack(f.elements, self.count) for f in self.footprints)
+        return tuple(stack(self.programs, *f.elements) for f in self.footprints)
 
     @cached_property
     def line_levels(self) -> tuple[Floats, ...]:
         """Per access, [n + 1, P]: cache lines touched at each level."""
-        return tuple(stack(f.lines, self.count) for f in self.footprints)
+        return tuple(stack(self.programs, *f.lines) for f in self.footprints)
 
     @cached_property
     def byte_levels(self) -> Floats:
         """[n + 1, P]: bytes touched at each level, all buffers."""
         levels = self.element_levels[0] * self.accesses[0].element_bytes
         for access, elements in zip(self.accesses[1:], self.element_levels[1:], strict=True):
-            levels += elements * access.element_bytes
+            levels = levels + elements * access.element_bytes
         return levels
 
     @cached_property
@@ -114,45 +111,34 @@ class Analysis:
         return sum(self.line_levels[1:], self.line_levels[0]) * self.target.cache_line_bytes
 
     @cached_property
-    def columns(self) -> Rows:
-        """[P]: 0 .. P-1, to gather one level per program."""
-        return np.arange(self.count)
-
-    @cached_property
     def _moving(self) -> NDArray[np.bool_]:
         """[n, P]: loops of more than one trip."""
         return self.extents > 1.0
 
     def at(self, levels: Floats, index: int | Rows) -> Floats:
         """[P]: one level of a matrix, the same or a different one for each program."""
-        return levels[index] if isinstance(index, int) else self.gather(levels, index)
-
-    def gather(self, levels: Floats, index: Rows) -> Floats:
-        """Entries ``levels[index[..., p], p]``; ``index`` is [P] or [K, P]."""
-        flat: Floats = levels.ravel().take(index * self.count + self.columns)
-        return flat
+        return levels[index] if isinstance(index, int) else gather(levels, index, self.programs)
 
     def outermost(self, chosen: Callable[[LoopInfo], bool]) -> Rows:
         """[P]: index of the outermost chosen loop of more than one trip; n where there is none."""
-        return self._first([chosen(loop) for loop in self.loops], 1)
+        return self._first(chosen, 1)
 
     def innermost(self, chosen: Callable[[LoopInfo], bool]) -> Rows:
         """[P]: index of the innermost chosen loop of more than one trip; n where there is none."""
-        return self._first([chosen(loop) for loop in self.loops], -1)
+        return self._first(chosen, -1)
 
-    def _first(self, chosen: list[bool], step: int) -> Rows:
-        n = len(chosen)
-        rows = np.flatnonzero(chosen)[::step]
-        if not len(rows):
-            return np.full(self.count, n, dtype=np.intp)
-        moving = self._moving[rows]
-        position = moving.argmax(axis=0)
-        return np.where(moving[position, self.columns], rows[position], n)
+    def _first(self, chosen: Callable[[LoopInfo], bool], step: int) -> Rows:
+        # The first loop has the highest rank; 0 is for those that were not chosen.
+        order = [n for n, loop in enumerate(self.loops) if chosen(loop)][::step]
+        ranks = [0] * len(self.loops)
+        for rank, n in enumerate(reversed(order), start=1):
+            ranks[n] = rank
+        return _highest(self._moving, tuple(ranks), self.programs)
 
     def extent_at(self, index: Rows) -> Floats:
         """[P]: the extent of a loop per program; 1 where the index is n."""
-        padded = np.concatenate([self.extents, np.ones((1, self.count))])
-        return self.gather(padded, index)
+        padded = stack(self.programs, *(loop.extent for loop in self.loops), 1.0)
+        return gather(padded, index, self.programs)
 
     @cached_property
     def task_level(self) -> int:
@@ -164,15 +150,15 @@ class Analysis:
         """[P]: the level of the outermost reduce loop (n without one)."""
         return self.outermost(lambda loop: loop.reduce)
 
-    def traffic_level(self, capacity: int) -> Rows:
+    def traffic_level(self, capacity: int) -> int | Rows:
         """[P]: the level whose data moves into a cache once per visit.
 
         It is the outermost loop of which a single trip fits: what consecutive trips share stays in
         the cache, so the loop moves its own footprint, once for every trip of the loops around.
         """
         if not self.loops:
-            return np.zeros(self.count, dtype=np.intp)
-        return (self.working_set[1:] > capacity).sum(axis=0)
+            return 0
+        return count_true(self.working_set[1:] > capacity)
 
     @cached_property
     def operations(self) -> Mapping[str, Quantity]:
@@ -199,8 +185,32 @@ class Analysis:
         return total
 
 
-def analyse(statement: Statement, count: int, target: Target) -> Analysis:
-    """Footprints of all accesses of a statement of ``count`` programs."""
+def _cumulative(loops: tuple[LoopInfo, ...]) -> list[Quantity]:
+    """1, and the products of the extents of the first loop, the first two, and so on."""
+    products: list[Quantity] = [1.0]
+    for loop in loops:
+        products.append(products[-1] * loop.extent)
+    return products
+
+
+@recordable
+def _highest(moving: NDArray[np.bool_], ranks: tuple[int, ...], programs: Rows) -> Rows:
+    """[P]: the row of [n, P] with the highest rank of those that hold; n where no ranked one does.
+
+    As bytes, which reduce many times as fast as ``argmax`` does.
+    """
+    if not any(ranks):
+        return np.full(len(programs), len(ranks), dtype=np.intp)
+    rows = np.full(max(ranks) + 1, len(ranks), dtype=np.intp)
+    for row, rank in enumerate(ranks):
+        if rank:
+            rows[rank] = row
+    weights = np.array(ranks, dtype=np.uint8)[:, None]
+    return rows.take((moving.view(np.uint8) * weights).max(axis=0))
+
+
+def analyse(statement: Statement, programs: Rows, target: Target) -> Analysis:
+    """Footprints of all accesses of a statement of the programs 0 .. P-1."""
     accesses = accesses_of(statement)
     main = statement.main
     footprints = []
@@ -208,4 +218,4 @@ def analyse(statement: Statement, count: int, target: Target) -> Analysis:
         own = footprint(access, access.site.loops, target.cache_line_bytes)
         same = access.site is main
         footprints.append(own if same else at_main_levels(access, own, main.loops))
-    return Analysis(statement, count, target, accesses, tuple(footprints))
+    return Analysis(statement, programs, target, accesses, tuple(footprints))

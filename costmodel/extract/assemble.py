@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from costmodel.extract.analysis import Analysis, analyse
 from costmodel.extract.draft_terms import DraftTerms, draft_terms
@@ -17,7 +16,7 @@ from costmodel.extract.locality import (
     cache_traffic,
     intensity_columns,
 )
-from costmodel.extract.quantity import Quantity
+from costmodel.extract.quantity import Quantity, Rows
 from costmodel.extract.registers import register_tile
 from costmodel.extract.statement import Statement, statements_of
 from costmodel.extract.structure import (
@@ -55,24 +54,32 @@ def extract(nest: LoopNest, count: int, dag: ComputeDAG, target: Target) -> Feat
     Returns:
         One row per statement and program, in the order of the nest.
     """
+    columns = feature_columns(nest, np.arange(count), dag, target)
+    return write_features(columns, count)
+
+
+def feature_columns(
+    nest: LoopNest, programs: Rows, dag: ComputeDAG, target: Target
+) -> dict[str, Columns]:
+    """The features of every statement, by its name; ``programs``: 0 .. P-1."""
     statements = statements_of(nest)
     shared = shared_buffers(statements)
     originals = {t.name: math.prod(t.shape) for t in dag.inputs}
-    analyses = [analyse(statement, count, target) for statement in statements]
+    analyses = [analyse(statement, programs, target) for statement in statements]
     program = program_columns(analyses, dag.flops, len(nest.roots))
-    values = np.zeros((len(statements), FEATURE_COUNT, count), dtype=np.float32)
-    for row, analysis in enumerate(analyses):
-        _write(values[row], {**program, **statement_columns(analysis, shared, originals)})
-    return Features(values, tuple(statement.name for statement in statements))
+    return {
+        analysis.statement.name: {**program, **statement_columns(analysis, shared, originals)}
+        for analysis in analyses
+    }
 
 
-def draft(nest: LoopNest, count: int, target: Target) -> Iterator[DraftTerms]:
-    """The draft model's terms of each statement, without the other features."""
-    for statement in statements_of(nest):
-        analysis = analyse(statement, count, target)
-        checks = validity(analysis.main)
-        traffic = cache_traffic(analysis, checks.tail_executed)
-        yield draft_terms(analysis, register_tile(analysis), checks, traffic)
+def write_features(columns: Mapping[str, Columns], count: int) -> Features:
+    """Columns of ``count`` programs as features; those without a column are 0."""
+    values = np.zeros((len(columns), FEATURE_COUNT, count), dtype=np.float32)
+    for row, statement in zip(values, columns.values(), strict=True):
+        for name, value in statement.items():
+            row[FEATURE_INDEX[name]] = value
+    return Features(values, tuple(columns))
 
 
 def program_columns(analyses: Sequence[Analysis], flops: float, roots: int) -> Columns:
@@ -133,9 +140,3 @@ def shared_buffers(statements: tuple[Statement, ...]) -> frozenset[int]:
             for buffer in site.buffers():
                 users.setdefault(id(buffer), set()).add(statement.name)
     return frozenset(buffer for buffer, names in users.items() if len(names) > 1)
-
-
-def _write(rows: NDArray[np.float32], columns: Columns) -> None:
-    """Put columns into a statement's [F, P]; features without a column stay 0."""
-    for name, value in columns.items():
-        rows[FEATURE_INDEX[name]] = value

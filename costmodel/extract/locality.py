@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.extract.access import SCOPE_CODE, Access
-from costmodel.extract.analysis import Analysis, Rows
+from costmodel.extract.analysis import Analysis
 from costmodel.extract.operations import flops
-from costmodel.extract.quantity import Floats, Quantity
+from costmodel.extract.quantity import Floats, Quantity, Rows, count_true, gather, stack
 from costmodel.feature_table import BUFFER_SLOTS, CACHES, CURVE_POINTS
 from sketch.target import Target
 
@@ -82,12 +82,8 @@ def _volume(analysis: Analysis, slot: int, access: Access, innermost: Rows) -> C
 
 
 def _innermost_stride(analysis: Analysis, access: Access, innermost: Rows) -> Floats:
-    stride = np.zeros(analysis.count)
-    for index in np.unique(innermost):
-        if index < len(analysis.loops):
-            step = access.address_step(analysis.loops[index])
-            stride = np.where(innermost == index, step, stride)
-    return stride
+    steps = (access.address_step(loop) for loop in analysis.loops)
+    return gather(stack(analysis.programs, *steps, 0.0), innermost, analysis.programs)
 
 
 def _reuse(analysis: Analysis, access: Access, shared: bool) -> dict[str, Floats]:
@@ -136,11 +132,11 @@ def intensity_columns(analysis: Analysis) -> Columns:
     fractions = (np.arange(CURVE_POINTS) + 1.0) / CURVE_POINTS
     wanted = fractions[:, None] * work[0]
     # work falls with the level: the levels above ``upper`` do at least what is wanted.
-    upper = (work[1:, None] >= wanted).sum(axis=0, dtype=np.intp)
-    lower = np.minimum(upper + 1, len(work) - 1)
-    low, high = analysis.gather(work, lower), analysis.gather(work, upper)
+    upper = count_true(work[1:, None] >= wanted)
+    lower = np.minimum(upper + 1, len(analysis.loops))
+    low, high = analysis.at(work, lower), analysis.at(work, upper)
     gap = high - low
     weight = np.where(gap > 0, wanted - low, 0.0) / np.where(gap > 0, gap, 1.0)
-    bottom = analysis.gather(intensity, lower)
-    curve = bottom + weight * (analysis.gather(intensity, upper) - bottom)
-    return {f"intensity{point}": row for point, row in enumerate(curve)}
+    bottom = analysis.at(intensity, lower)
+    curve = bottom + weight * (analysis.at(intensity, upper) - bottom)
+    return {f"intensity{point}": curve[point] for point in range(CURVE_POINTS)}

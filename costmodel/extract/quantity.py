@@ -1,7 +1,8 @@
 """Numbers of a nest as floats: a Python float where no decision enters, else float64 ``[P]``.
 
 Both behave alike, so that a population with many fixed extents costs few array operations.  All
-counts are products of integers and exact in float64 up to 2**53.
+counts are products of integers and exact in float64 up to 2**53.  The arrays may be stand-ins of a
+tape that is being recorded, so that only NumPy's functions and those below may look into them.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketch.loopnest import Num
+from sketch.tape import recordable
 
 Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
 Quantity = float | Floats
 
 
 def to_quantity(value: Num) -> Quantity:
     """A ``Num`` as float(s)."""
-    return value.astype(np.float64) if isinstance(value, np.ndarray) else float(value)
+    return float(value) if isinstance(value, int) else value.astype(np.float64)
 
 
 def is_one(value: Quantity) -> bool:
@@ -58,9 +61,34 @@ def more_than_one(value: Quantity) -> Quantity:
     return (value > 1.0).astype(np.float64)
 
 
-def stack(values: list[Quantity], count: int) -> Floats:
-    """[len(values), P]."""
-    result = np.empty((len(values), count))
+@recordable
+def stack(programs: Rows, *values: Quantity) -> Floats:
+    """[len(values), P], for the programs 0 .. P-1."""
+    result = np.empty((len(values), len(programs)))
     for row, value in enumerate(values):
         result[row] = value
     return result
+
+
+def gather(levels: Floats, index: Rows, programs: Rows) -> Floats:
+    """Entries ``levels[index[..., p], p]`` of [levels, P]; ``index`` is [P] or [K, P]."""
+    # Two operations, as many matrices are read at the same places.
+    return _take(levels, _places(index, programs))
+
+
+@recordable
+def _places(index: Rows, programs: Rows) -> Rows:
+    return index * len(programs) + programs
+
+
+@recordable
+def _take(levels: Floats, places: Rows) -> Floats:
+    entries: Floats = levels.ravel().take(places)
+    return entries
+
+
+@recordable
+def count_true(flags: NDArray[np.bool_]) -> Rows:
+    """How many of the (at most 255) flags along the first dimension hold."""
+    # Bytes are summed several times as fast as flags.
+    return flags.view(np.uint8).sum(axis=0, dtype=np.uint8).astype(np.intp)

@@ -23,9 +23,9 @@ _ROWS = 48
 def test_feasibility_of_a_batch_is_that_of_its_rows(name: str, rng: np.random.Generator) -> None:
     for sketch in generate(WORKLOADS[name](), GPU):
         population = sample(sketch, _ROWS, rng)
-        batch = feasible(sketch, population.columns(), GPU)
+        batch = feasible(sketch, population.columns())
         singles = [
-            bool(np.all(feasible(sketch, population.row(i), GPU))) for i in range(population.count)
+            bool(np.all(feasible(sketch, population.row(i)))) for i in range(population.count)
         ]
         assert batch.tolist() == singles
 
@@ -48,7 +48,7 @@ def test_features_of_a_batch_are_those_of_its_rows(name: str, rng: np.random.Gen
 def test_feasible_rows_keep_the_limits_of_the_target(name: str, rng: np.random.Generator) -> None:
     (sketch,) = generate(WORKLOADS[name](), GPU)
     population = sample(sketch, 4 * _ROWS, rng)
-    fits = feasible(sketch, population.columns(), GPU)
+    fits = feasible(sketch, population.columns())
     assert fits.any()
     for index in np.flatnonzero(fits):
         try:

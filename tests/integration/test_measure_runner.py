@@ -37,7 +37,7 @@ def candidates(task, per_sketch=2):
     found = []
     for sketch in generate(task.dag, task.target):
         rows = sample(sketch, 256, rng)
-        good = np.flatnonzero(feasible(sketch, rows.columns(), task.target))[:per_sketch]
+        good = np.flatnonzero(feasible(sketch, rows.columns()))[:per_sketch]
         found += [Candidate(sketch, rows.row(int(row))) for row in good]
     return found
 

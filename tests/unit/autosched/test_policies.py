@@ -14,10 +14,11 @@ from autosched.search.evolution import evolve
 from autosched.search.finish import FinishPolicy, neighbours
 from autosched.search.measured import Measured
 from autosched.search.sampling import sample_feasible
-from autosched.search.scorer import features_of, ranking
+from autosched.search.scorer import ranking
 from autosched.search.selection import Scored, pick
 from autosched.search.space import KEEP_WITHIN, prune
 from autosched.task import Task
+from costmodel.extract import features_of
 from sketch.population import Population
 from tests.fake_runner import landscape
 from tests.targets import AVX512, SMALL

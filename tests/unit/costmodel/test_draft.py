@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from costmodel.draft import draft_seconds
+from costmodel.extract import draft_seconds
 from sketch.dag import ComputeDAG
-from sketch.lower import lower
 from sketch.operators.matmul import matmul
+from sketch.population import from_rows
 from sketch.rules.generate import generate
 from sketch.sketch import Sketch
 from sketch.target import Target
@@ -33,7 +32,8 @@ def values(sketch: Sketch, target: Target, rows: int, vectors: int) -> dict[str,
 
 
 def estimate(sketch: Sketch, target: Target, rows: int, vectors: int) -> float:
-    return float(draft_seconds(lower(sketch, values(sketch, target, rows, vectors)), 1, target)[0])
+    row = values(sketch, target, rows, vectors)
+    return float(draft_seconds(from_rows(replace(sketch, target=target), [row]))[0])
 
 
 def test_accumulators_that_hide_the_latency_win(sketch: Sketch, target: Target) -> None:
@@ -50,16 +50,12 @@ def test_spills_are_punished(sketch: Sketch, target: Target) -> None:
 
 def test_threads_help_where_there_are_tasks(sketch: Sketch, target: Target) -> None:
     one, two = target.with_threads(1), target.with_threads(2)
-    row = values(sketch, target, 4, 2)
-    nest = lower(sketch, row)
-    assert draft_seconds(nest, 1, two)[0] < 0.8 * draft_seconds(nest, 1, one)[0]
+    assert estimate(sketch, two, 4, 2) < 0.8 * estimate(sketch, one, 4, 2)
 
 
 def test_wider_vectors_are_faster(sketch: Sketch, target: Target) -> None:
     scalar = Target("cpu", "scalar", threads=2, vector_bytes=4, registers=16)
-    row = values(sketch, target, 4, 2)
-    nest = lower(sketch, row)
-    assert draft_seconds(nest, 1, target)[0] < 0.5 * draft_seconds(nest, 1, scalar)[0]
+    assert estimate(sketch, target, 4, 2) < 0.5 * estimate(sketch, scalar, 4, 2)
 
 
 def test_smaller_caches_are_not_faster(sketch: Sketch, target: Target) -> None:
@@ -67,5 +63,4 @@ def test_smaller_caches_are_not_faster(sketch: Sketch, target: Target) -> None:
         "cpu", "tiny", threads=2, vector_bytes=32, registers=16, l1_bytes=1024, l2_bytes=8192,
         l3_bytes=65536,
     )  # fmt: skip
-    nest = lower(sketch, values(sketch, target, 4, 2))
-    assert np.all(draft_seconds(nest, 1, tiny) > draft_seconds(nest, 1, target))
+    assert estimate(sketch, tiny, 4, 2) > estimate(sketch, target, 4, 2)

@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from costmodel.draft import draft_seconds
 from costmodel.errors import CostModelError
-from costmodel.extract import extract
+from costmodel.extract import draft_seconds, extract, features_of
 from costmodel.extract.analysis import analyse
 from costmodel.extract.assemble import program_columns, shared_buffers, statement_columns
 from costmodel.extract.statement import statements_of
@@ -54,6 +53,18 @@ def test_one_candidate_equals_its_row_of_the_population(
                 assert not wrong, f"{name}, row {index}"
 
 
+def test_recorded_features_equal_those_of_a_nest(
+    populations: list[Population], target: Target
+) -> None:
+    for population in populations:
+        for rows in (population, population.take([0]), population.take(np.arange(0))):
+            nest = lower(rows.sketch, rows.columns())
+            direct = extract(nest, rows.count, rows.sketch.dag, target)
+            recorded = features_of(rows)
+            assert recorded.statements == direct.statements
+            np.testing.assert_array_equal(recorded.values, direct.values)
+
+
 def test_values_are_finite_and_shares_are_shares(
     populations: list[Population], target: Target
 ) -> None:
@@ -65,7 +76,7 @@ def test_values_are_finite_and_shares_are_shares(
             column = features.column(share)
             assert (column > 0).all() and (column <= 1).all(), share
         assert (features.column("imbalance") >= 1).all()
-        draft = draft_seconds(nest, population.count, target)
+        draft = draft_seconds(population)
         np.testing.assert_allclose(draft, features.draft_seconds(), rtol=1e-5)
         assert (draft > 0).all()
 
@@ -74,7 +85,7 @@ def test_every_feature_is_computed(populations: list[Population], target: Target
     population = populations[0]
     nest = lower(population.sketch, population.columns())
     statements = statements_of(nest)
-    analyses = [analyse(statement, population.count, target) for statement in statements]
+    analyses = [analyse(statement, np.arange(population.count), target) for statement in statements]
     computed = set(program_columns(analyses, 1.0, 1))
     for analysis in analyses:
         computed |= set(statement_columns(analysis, shared_buffers(statements), {}))

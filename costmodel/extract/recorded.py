@@ -1,0 +1,113 @@
+"""Features of populations of a sketch, by a tape that is recorded once for each sketch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.extract.assemble import feature_columns
+from costmodel.extract.quantity import Floats
+from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX
+from costmodel.features import Features
+from sketch.lower import lower
+from sketch.memo import kept_by_sketch
+from sketch.population import Population
+from sketch.sketch import Sketch
+from sketch.tape import Tape, record
+
+_DRAFT = "draft_seconds"
+
+
+def features_of(population: Population) -> Features:
+    """Features of all rows at once."""
+    return _recorded(population.sketch).features(population)
+
+
+def draft_seconds(population: Population) -> Floats:
+    """The draft model's time of each row: ranks programs before there is any data.
+
+    Returns:
+        [P] seconds of a nominal machine: they rank, they are no prediction.
+    """
+    return _recorded(population.sketch).draft_seconds(population)
+
+
+@dataclass(frozen=True, eq=False)
+class _Recorded:
+    """What turns the decisions of any population of one sketch into features.
+
+    Attributes:
+        tape: from 0 .. P-1 and the decisions' columns to the features that are not 0.
+        places: (statement, feature name) of each result of ``tape``.
+        statements: names.
+    """
+
+    tape: Tape
+    places: tuple[tuple[int, str], ...]
+    statements: tuple[str, ...]
+
+    def features(self, population: Population) -> Features:
+        count = population.count
+        values = np.empty((len(self.statements), FEATURE_COUNT, count), dtype=np.float32)
+        values[:] = self._fixed
+        for row, column in zip(self._varying_rows, _replay(self._varying, population), strict=True):
+            values[row] = column
+        return Features(values, self.statements)
+
+    def draft_seconds(self, population: Population) -> Floats:
+        total = np.zeros(population.count)
+        for seconds in _replay(self._drafting, population):
+            total += seconds
+        return total
+
+    @cached_property
+    def _fixed(self) -> NDArray[np.float32]:
+        """[S, F, 1]: features that are the same for all programs; 0 where they vary."""
+        values = np.zeros((len(self.statements), FEATURE_COUNT, 1), dtype=np.float32)
+        for (statement, name), result in zip(self.places, self.tape.results, strict=True):
+            if result.slot is None:
+                values[statement, FEATURE_INDEX[name]] = result.fixed
+        return values
+
+    @cached_property
+    def _varying_rows(self) -> tuple[tuple[int, int], ...]:
+        """(statement, feature) of each result of ``_varying``."""
+        pairs = zip(self.places, self.tape.results, strict=True)
+        return tuple((s, FEATURE_INDEX[name]) for (s, name), r in pairs if r.slot is not None)
+
+    @cached_property
+    def _varying(self) -> Tape:
+        results = enumerate(self.tape.results)
+        return self.tape.only([n for n, result in results if result.slot is not None])
+
+    @cached_property
+    def _drafting(self) -> Tape:
+        return self.tape.only([n for n, (_, name) in enumerate(self.places) if name == _DRAFT])
+
+
+def _replay(tape: Tape, population: Population) -> list[Any]:
+    columns = np.ascontiguousarray(population.values.T)
+    return tape.replay([np.arange(population.count), *columns])
+
+
+@kept_by_sketch
+def _recorded(sketch: Sketch) -> _Recorded:
+    names = [decision.name for decision in sketch.decisions]
+    places: list[tuple[int, str]] = []
+    statements: list[str] = []
+
+    def extraction(inputs: Sequence[Any]) -> list[Any]:
+        programs, *columns = inputs
+        nest = lower(sketch, dict(zip(names, columns, strict=True)))
+        found = feature_columns(nest, programs, sketch.dag, sketch.target)
+        statements.extend(found)
+        places.extend((n, name) for n, statement in enumerate(found.values()) for name in statement)
+        return [value for statement in found.values() for value in statement.values()]
+
+    tape = record(extraction, 1 + len(names))
+    return _Recorded(tape, tuple(places), tuple(statements))

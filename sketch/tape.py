@@ -1,0 +1,235 @@
+"""Tapes: the array operations of a function, recorded once and replayed for other arrays.
+
+What is computed of a population (trips, footprints, features) depends on the numbers of its rows
+only through array operations; which operations these are depends on the sketch alone.  So a
+function is run once, on stand-ins that note what is done to them; a replay then costs the array
+operations and nothing else.  Operations done twice are kept once, those that no result needs not
+at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial, wraps
+from operator import itemgetter
+from typing import Any, Final, TypeVar, cast
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import NDArray
+
+Function = Callable[..., Any]
+
+# Of two operands, whose order does not matter.
+_SYMMETRIC: Final = frozenset((np.add, np.multiply, np.minimum, np.maximum, np.bitwise_and))
+_ARITHMETIC: Final = _SYMMETRIC | {np.divide, np.subtract, np.ceil, np.where}
+_NEUTRAL: Final = {np.add: 0, np.multiply: 1}
+
+_F = TypeVar("_F", bound=Function)
+
+
+class Traced(NDArrayOperatorsMixin):
+    """Stands for an array while a tape is recorded: operators and NumPy's functions are noted.
+
+    Its values are unknown: a branch on them, or a conversion to an array, raises TypeError.
+    """
+
+    __slots__ = ("_recorder", "real", "slot")
+
+    def __init__(self, recorder: Recorder, slot: int, real: bool = False) -> None:
+        """``real``: known to be float64."""
+        self._recorder, self.slot, self.real = recorder, slot, real
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Traced:
+        function = ufunc if method == "__call__" else getattr(ufunc, method)
+        return self._recorder.call(function, inputs, kwargs)
+
+    def __array_function__(
+        self, function: Function, _types: Any, inputs: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Traced:
+        return self._recorder.call(function, inputs, kwargs)
+
+    def __getitem__(self, key: object) -> Traced:
+        return self._recorder.call(_part, (self,), {"key": _Key(key)})
+
+    def astype(self, dtype: type) -> Traced:
+        """As ``ndarray.astype``."""
+        return self._recorder.call(_cast, (self,), {"dtype": dtype})
+
+    def __bool__(self) -> bool:
+        raise TypeError("a recorded function must not branch on the numbers of a population")
+
+    def __array__(self, *_: object, **__: object) -> NDArray[np.float64]:
+        raise TypeError("a recorded function must not turn the numbers of a population into arrays")
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A fixed index; slices cannot be hashed, but their texts are unique."""
+
+    value: object
+
+    def __hash__(self) -> int:
+        return hash(repr(self.value))
+
+
+def _part(values: NDArray[Any], key: _Key) -> Any:
+    return values[cast("Any", key.value)]
+
+
+def _cast(values: NDArray[Any], dtype: type) -> Any:
+    return values.astype(dtype)
+
+
+def recordable(function: _F) -> _F:
+    """A function that a tape notes as a single operation; all of its arguments are positional."""
+
+    @wraps(function)
+    def call(*inputs: Any) -> Any:
+        for value in inputs:
+            if isinstance(value, Traced):
+                return value._recorder.call(function, inputs, {})
+        return function(*inputs)
+
+    return cast("_F", call)
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """``slots[target] = function(*(slots[s] for s in sources))``."""
+
+    function: Function
+    sources: tuple[int, ...]
+    target: int
+
+
+class Recorder:
+    """Notes operations; equal ones get one slot."""
+
+    def __init__(self) -> None:
+        self.operations: list[_Operation] = []
+        self.constants: dict[int, Any] = {}
+        self.slots = 0
+        self._known: dict[object, Traced] = {}
+        self._constant_slots: dict[object, int] = {}
+
+    def input(self) -> Traced:
+        """A slot that every replay fills."""
+        return Traced(self, self._slot())
+
+    def call(self, function: Function, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:
+        """Note one operation on stand-ins and fixed values."""
+        same = _unchanged(function, inputs)
+        if same is not None:
+            return same
+        sources = tuple(self._source(value) for value in inputs)
+        if function in _SYMMETRIC:
+            sources = tuple(sorted(sources))
+        options = tuple(kwargs.items())
+        key = (function, sources, options)
+        if key not in self._known:
+            bound = partial(function, **kwargs) if kwargs else function
+            self._known[key] = Traced(self, self._slot(), _is_real(function, inputs, kwargs))
+            self.operations.append(_Operation(bound, sources, self._known[key].slot))
+        return self._known[key]
+
+    def _slot(self) -> int:
+        self.slots += 1
+        return self.slots - 1
+
+    def _source(self, value: Any) -> int:
+        if isinstance(value, Traced):
+            return value.slot
+        # Equal numbers of different types (1, 1.0, True) give results of different types.
+        simple = isinstance(value, int | float | tuple)
+        key = (type(value), value) if simple else id(value)
+        if key not in self._constant_slots:
+            slot = self._slot()
+            self._constant_slots[key], self.constants[slot] = slot, value
+        return self._constant_slots[key]
+
+
+def _is_real(function: Function, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    if function is _cast:
+        return bool(kwargs["dtype"] is np.float64)
+    if function not in _ARITHMETIC:
+        return False
+    return any(
+        value.real if isinstance(value, Traced) else type(value) is float for value in inputs
+    )
+
+
+def _unchanged(function: Function, inputs: Sequence[Any]) -> Traced | None:
+    """The operand that ``1 * x`` or ``x + 0`` leaves as it is, type included."""
+    if function not in _NEUTRAL:
+        return None
+    for kept, other in (inputs, inputs[::-1]):
+        if isinstance(kept, Traced) and type(other) in (int, float) and other == _NEUTRAL[function]:
+            return kept if kept.real or type(other) is int else None
+    return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """Where a replay leaves a result; ``slot`` None: the same ``fixed`` value for all arrays."""
+
+    slot: int | None
+    fixed: Any = None
+
+
+def _getter(sources: tuple[int, ...]) -> Callable[[list[Any]], Sequence[Any]]:
+    if len(sources) == 1:
+        return itemgetter(slice(sources[0], sources[0] + 1))
+    return itemgetter(*sources)
+
+
+@dataclass(frozen=True, eq=False)
+class Tape:
+    """Recorded operations.
+
+    Attributes:
+        inputs: slots of the arrays to replay for, in their order.
+    """
+
+    operations: tuple[_Operation, ...]
+    constants: tuple[Any, ...]
+    inputs: tuple[int, ...]
+    results: tuple[Result, ...]
+
+    def replay(self, arrays: Sequence[NDArray[Any]]) -> list[Any]:
+        """The results of the recorded function for other arrays; fixed ones are as recorded."""
+        slots = list(self.constants)
+        for slot, array in zip(self.inputs, arrays, strict=True):
+            slots[slot] = array
+        for function, sources, target in self._code:
+            slots[target] = function(*sources(slots))
+        return [r.fixed if r.slot is None else slots[r.slot] for r in self.results]
+
+    @cached_property
+    def _code(self) -> list[tuple[Function, Callable[[list[Any]], Sequence[Any]], int]]:
+        return [(op.function, _getter(op.sources), op.target) for op in self.operations]
+
+    def only(self, chosen: Sequence[int]) -> Tape:
+        """The tape of some of the results, without what only the others need."""
+        results = tuple(self.results[n] for n in chosen)
+        needed = {result.slot for result in results}
+        kept: list[_Operation] = []
+        for operation in reversed(self.operations):
+            if operation.target in needed:
+                kept.append(operation)
+                needed.update(operation.sources)
+        return Tape(tuple(reversed(kept)), self.constants, self.inputs, results)
+
+
+def record(function: Callable[[Sequence[Traced]], Sequence[Any]], inputs: int) -> Tape:
+    """Run ``function`` on that many stand-ins and keep what its results need."""
+    recorder = Recorder()
+    stand_ins = [recorder.input() for _ in range(inputs)]
+    values = function(stand_ins)
+    results = tuple(
+        Result(value.slot) if isinstance(value, Traced) else Result(None, value) for value in values
+    )
+    constants = tuple(recorder.constants.get(slot) for slot in range(recorder.slots))
+    whole = Tape(tuple(recorder.operations), constants, tuple(s.slot for s in stand_ins), results)
+    return whole.only(range(len(results)))

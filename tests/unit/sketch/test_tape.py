@@ -1,0 +1,74 @@
+"""Tapes: replays equal the recorded function, and only what is needed is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sketch.tape import record, recordable
+
+
+@recordable
+def _ordered(values: Any, descending: bool) -> Any:
+    ordered = np.sort(values)
+    return ordered[::-1] if descending else ordered
+
+
+def _mixed(inputs: Sequence[Any]) -> list[Any]:
+    a, b = inputs
+    ratio = np.where(b > 2, a / b, 1.0 * a.astype(np.float64))
+    table = a[:, None] + b[None]
+    return [-(-a // b), ratio, np.sum(table, axis=0), _ordered(b, True), 7, 2 * (a & b) + 0]
+
+
+def test_a_replay_equals_the_function_for_other_arrays_and_lengths() -> None:
+    tape = record(_mixed, 2)
+    rng = np.random.default_rng(0)
+    for length in (0, 1, 5, 300):
+        arrays = [rng.integers(1, 9, length) for _ in range(2)]
+        for found, expected in zip(tape.replay(arrays), _mixed(arrays), strict=True):
+            np.testing.assert_array_equal(found, expected)
+            assert np.asarray(found).dtype == np.asarray(expected).dtype
+
+
+def test_equal_operations_are_kept_once_and_needless_ones_not_at_all() -> None:
+    def function(inputs: Sequence[Any]) -> list[Any]:
+        a, b = inputs
+        _ = a - b
+        return [(a + b) * 2, (b + a) * 2.0]
+
+    tape = record(function, 2)
+    assert len(tape.operations) == 3, "one sum, and two products of different types"
+    assert len(tape.only([1]).operations) == 2
+    found = tape.only([1]).replay([np.array([1, 2]), np.array([3, 4])])
+    np.testing.assert_array_equal(found, [[8.0, 12.0]])
+
+
+def test_neutral_operands_leave_no_operation_unless_they_change_the_type() -> None:
+    tape = record(lambda inputs: [1 * inputs[0], inputs[0] + 0, inputs[0] * 1.0], 1)
+    assert len(tape.operations) == 1
+    integers, again, floats = tape.replay([np.array([1, 2])])
+    assert integers.dtype == again.dtype == np.int64
+    assert floats.dtype == np.float64
+
+
+def test_results_that_no_input_enters_are_fixed() -> None:
+    tape = record(lambda inputs: [inputs[0], 3.5], 1)
+    assert [result.slot is None for result in tape.results] == [False, True]
+    assert tape.replay([np.ones(2)])[1] == 3.5
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda inputs: [1.0 if inputs[0] > 1 else 2.0],
+        lambda inputs: [np.asarray(inputs[0])],
+        lambda inputs: [max(inputs[0], 1)],
+    ],
+)
+def test_a_look_at_the_numbers_is_an_error(function: Any) -> None:
+    with pytest.raises(TypeError, match="recorded function"):
+        record(function, 1)
