@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial, wraps
+from functools import partial, wraps
 from operator import itemgetter
 from typing import Any, Final, TypeVar, cast
 
@@ -27,6 +27,18 @@ _ARITHMETIC: Final = _SYMMETRIC | {np.divide, np.subtract, np.ceil, np.where}
 _NEUTRAL: Final = {np.add: 0, np.multiply: 1}
 
 _F = TypeVar("_F", bound=Function)
+
+
+def _operator(function: np.ufunc, backward: bool = False) -> Function:
+    """A binary operator of stand-ins, without the detour over NumPy's dispatch."""
+
+    def forward_call(self: Traced, other: object) -> Traced:
+        return self._recorder.call(function, (self, other))
+
+    def backward_call(self: Traced, other: object) -> Traced:
+        return self._recorder.call(function, (other, self))
+
+    return backward_call if backward else forward_call
 
 
 class Traced(NDArrayOperatorsMixin):
@@ -49,6 +61,11 @@ class Traced(NDArrayOperatorsMixin):
         self, function: Function, _types: Any, inputs: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Traced:
         return self._recorder.call(function, inputs, kwargs)
+
+    __add__, __radd__ = _operator(np.add), _operator(np.add, backward=True)
+    __sub__, __rsub__ = _operator(np.subtract), _operator(np.subtract, backward=True)
+    __mul__, __rmul__ = _operator(np.multiply), _operator(np.multiply, backward=True)
+    __truediv__, __rtruediv__ = _operator(np.divide), _operator(np.divide, backward=True)
 
     def __getitem__(self, key: object) -> Traced:
         return self._recorder.call(_part, (self,), {"key": _Key(key)})
@@ -89,19 +106,20 @@ def recordable(function: _F) -> _F:
     def call(*inputs: Any) -> Any:
         for value in inputs:
             if isinstance(value, Traced):
-                return value._recorder.call(function, inputs, {})
+                return value._recorder.call(function, inputs)
         return function(*inputs)
 
     return cast("_F", call)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Operation:
     """``slots[target] = function(*(slots[s] for s in sources))``."""
 
     function: Function
     sources: tuple[int, ...]
     target: int
+    get: Callable[[list[Any]], Sequence[Any]]  # the sources from the slots
 
 
 class Recorder:
@@ -118,54 +136,66 @@ class Recorder:
         """A slot that every replay fills."""
         return Traced(self, self._slot())
 
-    def call(self, function: Function, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:
+    def call(
+        self, function: Function, inputs: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None
+    ) -> Traced:
         """Note one operation on stand-ins and fixed values."""
-        same = _unchanged(function, inputs)
-        if same is not None:
-            return same
-        sources = tuple(self._source(value) for value in inputs)
+        sources: list[int] = []
+        real = False
+        for value in inputs:
+            if isinstance(value, Traced):
+                sources.append(value.slot)
+                real = real or value.real
+            else:
+                sources.append(self._constant(value))
+                real = real or type(value) is float
+        if function in _NEUTRAL:
+            same = _unchanged(inputs, _NEUTRAL[function])
+            if same is not None:
+                return same
         if function in _SYMMETRIC:
-            sources = tuple(sorted(sources))
-        options = tuple(kwargs.items())
-        key = (function, sources, options)
-        if key not in self._known:
+            sources.sort()
+        options = tuple(kwargs.items()) if kwargs else ()
+        key = (function, *sources, *options)
+        known = self._known.get(key)
+        if known is None:
+            known = Traced(self, self._slot(), _is_real(function, real, kwargs))
+            self._known[key] = known
             bound = partial(function, **kwargs) if kwargs else function
-            self._known[key] = Traced(self, self._slot(), _is_real(function, inputs, kwargs))
-            self.operations.append(_Operation(bound, sources, self._known[key].slot))
-        return self._known[key]
+            self.operations.append(_Operation(bound, tuple(sources), known.slot, _getter(sources)))
+        return known
 
     def _slot(self) -> int:
         self.slots += 1
         return self.slots - 1
 
-    def _source(self, value: Any) -> int:
-        if isinstance(value, Traced):
-            return value.slot
-        # Equal numbers of different types (1, 1.0, True) give results of different types.
+    def _constant(self, value: Any) -> int:
+        # Equal numbers of different types or signs (1, 1.0, True; 0.0, -0.0) are not the same.
         simple = isinstance(value, int | float | tuple)
-        key = (type(value), value) if simple else id(value)
-        if key not in self._constant_slots:
-            slot = self._slot()
-            self._constant_slots[key], self.constants[slot] = slot, value
-        return self._constant_slots[key]
+        key = (type(value), repr(value)) if simple else id(value)
+        slot = self._constant_slots.get(key)
+        if slot is None:
+            slot = self._constant_slots[key] = self._slot()
+            self.constants[slot] = value
+        return slot
 
 
-def _is_real(function: Function, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    if function is _cast:
+def _getter(sources: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
+    if len(sources) == 1:
+        return itemgetter(slice(sources[0], sources[0] + 1))
+    return itemgetter(*sources)
+
+
+def _is_real(function: Function, operands: bool, kwargs: Mapping[str, Any] | None) -> bool:
+    if function is _cast and kwargs is not None:
         return bool(kwargs["dtype"] is np.float64)
-    if function not in _ARITHMETIC:
-        return False
-    return any(
-        value.real if isinstance(value, Traced) else type(value) is float for value in inputs
-    )
+    return operands and function in _ARITHMETIC
 
 
-def _unchanged(function: Function, inputs: Sequence[Any]) -> Traced | None:
+def _unchanged(inputs: tuple[Any, ...], neutral: int) -> Traced | None:
     """The operand that ``1 * x`` or ``x + 0`` leaves as it is, type included."""
-    if function not in _NEUTRAL:
-        return None
     for kept, other in (inputs, inputs[::-1]):
-        if isinstance(kept, Traced) and type(other) in (int, float) and other == _NEUTRAL[function]:
+        if isinstance(kept, Traced) and type(other) in (int, float) and other == neutral:
             return kept if kept.real or type(other) is int else None
     return None
 
@@ -178,13 +208,7 @@ class Result:
     fixed: Any = None
 
 
-def _getter(sources: tuple[int, ...]) -> Callable[[list[Any]], Sequence[Any]]:
-    if len(sources) == 1:
-        return itemgetter(slice(sources[0], sources[0] + 1))
-    return itemgetter(*sources)
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Tape:
     """Recorded operations.
 
@@ -202,13 +226,9 @@ class Tape:
         slots = list(self.constants)
         for slot, array in zip(self.inputs, arrays, strict=True):
             slots[slot] = array
-        for function, sources, target in self._code:
-            slots[target] = function(*sources(slots))
+        for operation in self.operations:
+            slots[operation.target] = operation.function(*operation.get(slots))
         return [r.fixed if r.slot is None else slots[r.slot] for r in self.results]
-
-    @cached_property
-    def _code(self) -> list[tuple[Function, Callable[[list[Any]], Sequence[Any]], int]]:
-        return [(op.function, _getter(op.sources), op.target) for op in self.operations]
 
     def only(self, chosen: Sequence[int]) -> Tape:
         """The tape of some of the results, without what only the others need."""

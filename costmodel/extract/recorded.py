@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,8 @@ from sketch.sketch import Sketch
 from sketch.tape import Tape, record
 
 _DRAFT = "draft_seconds"
+# Programs of one replay: its thousand intermediate results should stay in the caches.
+_PART = 1024
 
 
 def features_of(population: Population) -> Features:
@@ -52,17 +54,19 @@ class _Recorded:
     statements: tuple[str, ...]
 
     def features(self, population: Population) -> Features:
-        count = population.count
-        values = np.empty((len(self.statements), FEATURE_COUNT, count), dtype=np.float32)
+        shape = (len(self.statements), FEATURE_COUNT, population.count)
+        values = np.empty(shape, dtype=np.float32)
         values[:] = self._fixed
-        for row, column in zip(self._varying_rows, _replay(self._varying, population), strict=True):
-            values[row] = column
+        for rows, found in _replay(self._varying, population):
+            for (statement, feature), column in zip(self._varying_rows, found, strict=True):
+                values[statement, feature, rows] = column
         return Features(values, self.statements)
 
     def draft_seconds(self, population: Population) -> Floats:
         total = np.zeros(population.count)
-        for seconds in _replay(self._drafting, population):
-            total += seconds
+        for rows, found in _replay(self._drafting, population):
+            for seconds in found:
+                total[rows] += seconds
         return total
 
     @cached_property
@@ -90,9 +94,12 @@ class _Recorded:
         return self.tape.only([n for n, (_, name) in enumerate(self.places) if name == _DRAFT])
 
 
-def _replay(tape: Tape, population: Population) -> list[Any]:
-    columns = np.ascontiguousarray(population.values.T)
-    return tape.replay([np.arange(population.count), *columns])
+def _replay(tape: Tape, population: Population) -> Iterator[tuple[slice, list[Any]]]:
+    """Results by part of the population."""
+    for start in range(0, population.count, _PART):
+        rows = slice(start, start + _PART)
+        columns = np.ascontiguousarray(population.values[rows].T)
+        yield rows, tape.replay([np.arange(columns.shape[1]), *columns])
 
 
 @kept_by_sketch
