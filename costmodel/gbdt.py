@@ -33,7 +33,9 @@ class GbdtOptions:
     """How the trees are grown.
 
     Attributes:
-        trees: of a model that is trained from scratch.
+        trees: of a model that is trained from scratch on very many programs.
+        least_trees: on very few, where more rank no better and cost time.
+        tree_programs: so many programs allow one tree more.
         more_trees: added by an update that continues.
         tree_limit: a model that would grow beyond it is trained from scratch.
         scratch_programs: below it every update trains from scratch (about a second).
@@ -45,6 +47,8 @@ class GbdtOptions:
     """
 
     trees: int = 100
+    least_trees: int = 50
+    tree_programs: int = 80
     more_trees: int = 20
     tree_limit: int = 200
     scratch_programs: int = 5000
@@ -57,6 +61,10 @@ class GbdtOptions:
     least_programs: int = 8
     threads: int = 1
     seed: int = 7
+
+    def scratch_trees(self, programs: int) -> int:
+        """Trees of a model that is trained from scratch on ``programs``."""
+        return min(self.trees, self.least_trees + programs // self.tree_programs)
 
     def parameters(self) -> dict[str, Any]:
         """LightGBM's names of the options."""
@@ -155,12 +163,13 @@ class GradientBoostedModel:
             return
         objective = _Objective.of(table, options.weight_power)
         parameters = {**options.parameters(), "objective": objective}
-        scratch = self._starts_over(len(table.seconds))
+        programs = len(table.seconds)
+        scratch = self._starts_over(programs)
         data = lightgbm.Dataset(table.rows, params=options.parameters(), free_raw_data=False)
         self._booster = lightgbm.train(
             parameters,
             data,
-            num_boost_round=options.trees if scratch else options.more_trees,
+            num_boost_round=options.scratch_trees(programs) if scratch else options.more_trees,
             init_model=None if scratch else self._booster,
         )
 

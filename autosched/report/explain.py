@@ -52,7 +52,7 @@ def _schedule(task: Task, candidate: Candidate) -> str:
 
 
 def _times(task: Task, candidate: Candidate, seconds: float, peak_flops: float | None) -> str:
-    draft_s = float(draft_seconds(from_rows(candidate.sketch, [candidate.values]))[0])
+    draft_s = float(draft_seconds(from_rows(candidate.sketch, [candidate.values]), once=True)[0])
     lines = [f"draft estimate {draft_s * 1e3:.4g} ms (ranks schedules, is no prediction)"]
     if peak_flops is not None:
         limit_s = task.flops / peak_flops

@@ -95,7 +95,7 @@ def _draft(sketch: Sketch, quick: bool) -> Drafted:
     population = sample_feasible(sketch, rows, rng, enough)
     if not population.count:
         return population, np.empty(0)
-    seconds = draft_seconds(population)
+    seconds = draft_seconds(population, once=True)
     order = np.lexsort((population.keys(), np.round(np.log(seconds), 6)))
     return population.take(order), seconds[order]
 

@@ -58,6 +58,17 @@ def extract(nest: LoopNest, count: int, dag: ComputeDAG, target: Target) -> Feat
     return write_features(columns, count)
 
 
+def draft_columns(nest: LoopNest, programs: Rows, target: Target) -> list[Quantity]:
+    """The draft model's seconds of every statement; ``programs``: 0 .. P-1."""
+    totals = []
+    for statement in statements_of(nest):
+        analysis = analyse(statement, programs, target)
+        checks = validity(analysis.main)
+        traffic = cache_traffic(analysis, checks.tail_executed)
+        totals.append(draft_terms(analysis, register_tile(analysis), checks, traffic).total)
+    return totals
+
+
 def feature_columns(
     nest: LoopNest, programs: Rows, dag: ComputeDAG, target: Target
 ) -> dict[str, Columns]:

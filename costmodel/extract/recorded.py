@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.extract.assemble import feature_columns
+from costmodel.extract.assemble import draft_columns, feature_columns
 from costmodel.extract.quantity import Floats
 from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX
 from costmodel.features import Features
@@ -30,13 +30,21 @@ def features_of(population: Population) -> Features:
     return _recorded(population.sketch).features(population)
 
 
-def draft_seconds(population: Population) -> Floats:
+def draft_seconds(population: Population, once: bool = False) -> Floats:
     """The draft model's time of each row: ranks programs before there is any data.
+
+    ``once``: hardly anything else will be asked of the sketch, so that recording would not pay.
 
     Returns:
         [P] seconds of a nominal machine: they rank, they are no prediction.
     """
-    return _recorded(population.sketch).draft_seconds(population)
+    if not once:
+        return _recorded(population.sketch).draft_seconds(population)
+    sketch, total = population.sketch, np.zeros(population.count)
+    nest = lower(sketch, population.columns())
+    for seconds in draft_columns(nest, np.arange(population.count), sketch.target):
+        total += seconds
+    return total
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,6 +77,7 @@ def test_values_are_finite_and_shares_are_shares(
             assert (column > 0).all() and (column <= 1).all(), share
         assert (features.column("imbalance") >= 1).all()
         draft = draft_seconds(population)
+        np.testing.assert_array_equal(draft_seconds(population, once=True), draft)
         np.testing.assert_allclose(draft, features.draft_seconds(), rtol=1e-5)
         assert (draft > 0).all()
 
