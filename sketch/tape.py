@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from operator import itemgetter
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -24,6 +24,7 @@ Function = Callable[..., Any]
 # Of two operands, whose order does not matter.
 _SYMMETRIC: Final = frozenset((np.add, np.multiply, np.minimum, np.maximum, np.bitwise_and))
 _ARITHMETIC: Final = _SYMMETRIC | {np.divide, np.subtract, np.ceil, np.where}
+_SIMPLE: Final = frozenset((int, float, bool, tuple))
 _NEUTRAL: Final = {np.add: 0, np.multiply: 1}
 
 _F = TypeVar("_F", bound=Function)
@@ -112,8 +113,7 @@ def recordable(function: _F) -> _F:
     return cast("_F", call)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Operation:
+class _Operation(NamedTuple):
     """``slots[target] = function(*(slots[s] for s in sources))``."""
 
     function: Function
@@ -171,8 +171,12 @@ class Recorder:
 
     def _constant(self, value: Any) -> int:
         # Equal numbers of different types or signs (1, 1.0, True; 0.0, -0.0) are not the same.
-        simple = isinstance(value, int | float | tuple)
-        key = (type(value), repr(value)) if simple else id(value)
+        kind = type(value)
+        key: object = (kind, value)
+        if kind not in _SIMPLE:
+            key = id(value)
+        elif kind is float and value == 0.0:
+            key = repr(value)
         slot = self._constant_slots.get(key)
         if slot is None:
             slot = self._constant_slots[key] = self._slot()
