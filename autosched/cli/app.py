@@ -27,7 +27,7 @@ from autosched.cli import (
     tune,
     workloads,
 )
-from autosched.cli.command import Command, add_command
+from autosched.cli.command import Command, add_command, check_output
 from autosched.notices import AutoschedWarning
 from sketch.errors import AutoschedError
 
@@ -57,6 +57,9 @@ a first session:
 exit codes:
   0 done    1 an error, told in one line on stderr    2 wrong usage    130 interrupted (Ctrl-C)
 """
+
+# Arguments that name a file to write once all work is done.
+_OUTPUTS: Final = ("json", "csv")
 
 OK: Final = 0
 FAILED: Final = 1
@@ -102,8 +105,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code (wrong usage exits with 2 by itself)."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # names of layers may not fit a pipe's encoding
-    args = make_parser().parse_args(argv)
     try:
+        args = make_parser().parse_args(argv)
+        for name in _OUTPUTS:
+            check_output(getattr(args, name, None))
         with _plain_warnings(args.quiet):
             args.run(args)
         sys.stdout.flush()

@@ -6,7 +6,7 @@ import argparse
 
 from autosched.cli.command import Command, Parser, say, write_json
 from autosched.cli.model import add_timing, open_module
-from autosched.cli.waiting import waiting
+from autosched.cli.waiting import Waiting
 
 _EXAMPLES = """\
   autosched bench resnet-18 --log resnet-18.jsonl               with the best records of a log
@@ -25,7 +25,7 @@ def _run(args: argparse.Namespace) -> None:
     module = open_module(args)
     if args.pin:
         module.pin_threads()
-    with waiting(f"timing {module.name}", args.quiet):
+    with Waiting(f"timing {module.name}", args.quiet):
         result = module.benchmark(repeats=args.repeats)
     say(args, result)
     write_json(args.json, result.to_json())

@@ -8,11 +8,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sketch.errors import AutoschedError
 
 Parser = argparse.ArgumentParser
+MOST_THREADS: Final = 1024
 
 
 class UsageError(AutoschedError):
@@ -71,6 +72,14 @@ def positive_int(text: str) -> int:
     return value
 
 
+def thread_count(text: str) -> int:
+    """An argparse type."""
+    value = positive_int(text)
+    if value > MOST_THREADS:
+        raise argparse.ArgumentTypeError(f"{value} is more than {MOST_THREADS}")
+    return value
+
+
 def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """An argparse type: ``data=1,3,224,224`` or ``data=1x3x224x224``."""
     name, _, extents = text.rpartition("=")
@@ -83,6 +92,28 @@ def say(args: argparse.Namespace, text: object) -> None:
     """Print a result for people: not with --quiet, nor into JSON on stdout."""
     if not args.quiet and getattr(args, "json", None) != "-":
         print(text)
+
+
+def check_output(path: str | Path | None) -> None:
+    """Make the folder of a file that is to be written later; None and ``-`` are no file.
+
+    Raises:
+        UsageError: the file cannot be written: better said before the work than after it.
+    """
+    if path is None or path == "-":
+        return
+    file = Path(path)
+    existed = file.exists()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("ab"):
+            pass
+        if not existed:
+            file.unlink()
+    except OSError as error:
+        raise UsageError(
+            f"the file cannot be written: {error.strerror}", str(path), "choose another"
+        ) from error
 
 
 def write_json(path: str | None, value: Any) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
-from autosched.cli.command import Command, Parser, UsageError, say
+from autosched.cli.command import Command, Parser, UsageError, check_output, say
 from autosched.cli.model import (
     COMPILED_SUFFIX,
     add_log,
@@ -60,6 +60,9 @@ def _run(args: argparse.Namespace) -> None:
     from autosched.runtime.untuned import untuned_notice
 
     library, saved = _outputs(args)
+    check_output(saved)
+    if library is not None and library.name:
+        check_output(library.with_name(f"{library.name}.o"))
     program, constants, objects, payloads = _contents(args)
     untuned = untuned_notice(program)
     if untuned and args.log is None:  # with a log it has been said already

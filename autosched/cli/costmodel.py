@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from autosched.cli.command import Command, Parser, UsageError, add_json, say, write_json
 from autosched.cli.model import add_model, check_log, open_subject, target_of
-from autosched.cli.waiting import waiting
+from autosched.cli.waiting import Waiting
 from autosched.search.models import MODELS, make_model
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _arguments(parser: Parser) -> None:
 def _run(args: argparse.Namespace) -> None:
     check_log(args.log)
     subject = open_subject(args)
-    with waiting(f"judging cost models on {subject.label}", args.quiet):
+    with Waiting(f"judging cost models on {subject.label}", args.quiet):
         found = _evaluations(args, subject)
     say(args, _table(found))
     rows = [{"cost_model": name, **asdict(item)} for name, item in found]

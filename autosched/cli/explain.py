@@ -6,7 +6,7 @@ import argparse
 
 from autosched.cli.command import Command, Parser, say, write_json
 from autosched.cli.model import add_timing, open_module, open_workload, target_of
-from autosched.cli.waiting import waiting
+from autosched.cli.waiting import Waiting
 
 _EXAMPLES = """\
   autosched explain resnet-18 --log resnet-18.jsonl             what to tune, or improve, next
@@ -22,7 +22,7 @@ def _arguments(parser: Parser) -> None:
 
 def _run(args: argparse.Namespace) -> None:
     module = open_module(args)
-    with waiting(f"timing {module.name}", args.quiet):
+    with Waiting(f"timing {module.name}", args.quiet):
         explanation = module.explain(repeats=args.repeats)
     say(args, explanation)
     if args.workload is not None:

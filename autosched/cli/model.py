@@ -7,9 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autosched.cli.command import Parser, UsageError, add_json, named_shape, positive_int
+from autosched.cli.command import (
+    MOST_THREADS,
+    Parser,
+    UsageError,
+    add_json,
+    named_shape,
+    positive_int,
+    thread_count,
+)
 from autosched.cli.subject import NetworkSubject, Subject, WorkloadSubject
-from autosched.cli.waiting import waiting
+from autosched.cli.waiting import Waiting
+from autosched.notices import notify
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network
@@ -44,8 +53,8 @@ def add_model(parser: Parser, compiled: bool = True) -> None:
         help="cpu (this machine, the default), cpu-avx512, cpu-avx2, cpu-sse2, cpu-neon",
     )  # fmt: skip
     parser.add_argument(
-        "--threads", type=positive_int, metavar="N",
-        help="worker threads (default: one for each CPU)",
+        "--threads", type=thread_count, metavar="N",
+        help=f"worker threads, at most {MOST_THREADS} (default: one for each CPU)",
     )  # fmt: skip
     parser.add_argument(
         "--shape", dest="shapes", type=named_shape, action="append", metavar="INPUT=1,3,224,224",
@@ -82,6 +91,8 @@ def open_network(
 
     if shapes:
         raise UsageError("--shape is for .onnx files", model, "leave it out")
+    if Path(model).is_dir() or Path(model).name != model:
+        raise UsageError("there is no such file", model, "give an .onnx file or a network's name")
     return build(model)
 
 
@@ -102,7 +113,7 @@ def open_subject(args: argparse.Namespace) -> Subject:
         return open_workload(args)
     if args.args or args.configuration is not None:
         raise UsageError("--args and --configuration are for --workload", args.model)
-    with waiting(f"reading {args.model}", args.quiet):
+    with Waiting(f"reading {args.model}", args.quiet):
         return NetworkSubject(args.model, open_network(args.model, args.shapes))
 
 
@@ -113,6 +124,16 @@ def target_of(args: argparse.Namespace) -> Target:
     return resolve_target(args.target, args.threads)
 
 
+def check_threads(target: Target) -> None:
+    """Warn of threads that take turns: this machine is to run them, and has fewer CPUs."""
+    from autosched.runtime.runner import available_cores
+
+    cores = len(available_cores())
+    if target.threads > cores:
+        shared = f"{target.threads} threads share {cores} CPUs"
+        notify([f"{shared}: times will be longer than on as many CPUs"])
+
+
 def open_module(args: argparse.Namespace) -> Module:
     """The compiled module that the arguments name; compiles it where that is still to do."""
     from autosched import api
@@ -120,8 +141,11 @@ def open_module(args: argparse.Namespace) -> Module:
 
     if is_compiled(args):
         check_compiled(args)
-        return api.load(args.model)
-    return link(*compiled_contents(args, None))
+        module = api.load(args.model)
+    else:
+        module = link(*compiled_contents(args, None))
+    check_threads(module.target)
+    return module
 
 
 def compiled_contents(args: argparse.Namespace, constants: dict[str, Any] | None) -> Contents:
@@ -131,7 +155,7 @@ def compiled_contents(args: argparse.Namespace, constants: dict[str, Any] | None
     if isinstance(subject, WorkloadSubject) and constants is not None:
         subject = subject.with_constants(constants)
     target = target_of(args)
-    with waiting(f"compiling {subject.label}", args.quiet):
+    with Waiting(f"compiling {subject.label}", args.quiet):
         return subject.contents(target, args.log)
 
 

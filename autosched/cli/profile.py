@@ -6,7 +6,7 @@ import argparse
 
 from autosched.cli.command import Command, Parser, UsageError, say, write_json
 from autosched.cli.model import add_timing, open_module
-from autosched.cli.waiting import waiting
+from autosched.cli.waiting import Waiting
 
 _EXAMPLES = """\
   autosched profile resnet-18 --log resnet-18.jsonl
@@ -27,7 +27,7 @@ def _arguments(parser: Parser) -> None:
 
 def _run(args: argparse.Namespace) -> None:
     module = open_module(args)
-    with waiting(f"timing {module.name}", args.quiet):
+    with Waiting(f"timing {module.name}", args.quiet):
         profile = module.profile(repeats=args.repeats, counters=args.counters)
     say(args, profile)
     if args.csv is not None:

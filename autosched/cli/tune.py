@@ -8,8 +8,8 @@ import sys
 from dataclasses import replace
 
 from autosched.cli.command import Command, Parser, add_json, positive_int, say, write_json
-from autosched.cli.model import add_model, open_subject, target_of
-from autosched.cli.waiting import waiting
+from autosched.cli.model import add_model, check_threads, open_subject, target_of
+from autosched.cli.waiting import ProgressAfter, Waiting
 from autosched.options import POLICIES, PRESETS, TuneOptions
 from autosched.search.models import MODELS, make_model
 
@@ -69,26 +69,31 @@ def tune_options(args: argparse.Namespace) -> TuneOptions:
 
 def _run(args: argparse.Namespace) -> None:
     from autosched.tune_request import TuneRequest
+    from autosched.tuning import progress_of
 
     subject = open_subject(args)
     log = f"{subject.name}.jsonl" if args.log is None else args.log
+    target, quiet = target_of(args), args.quiet or args.json == "-"
+    check_threads(target)
     request = TuneRequest(
         log=log,
         trials=args.trials,
         budget=args.budget,
         seed=args.seed,
         options=tune_options(args),
-        quiet=args.quiet or args.json == "-",
+        quiet=quiet,
         skip_tuned=args.skip_tuned,
         cost_model=make_model(args.cost_model, args.seed or 0),
     )
-    tuning = subject.tune(target_of(args), request)
+    with Waiting(f"preparing {subject.label}", quiet) as wait:
+        shown = ProgressAfter(wait, progress_of(request, target))
+        tuning = subject.tune(target, replace(request, progress=shown))
     if tuning.result.interrupted:
         print(f"everything measured is in {log}; the same command goes on", file=sys.stderr)
         raise KeyboardInterrupt
     if args.quiet and args.json is None:
         return
-    with waiting("compiling and timing", args.quiet):
+    with Waiting("compiling and timing", args.quiet):
         comparison = tuning.compare()
     say(args, comparison)
     say(args, f"next: {_next(args, log)}")

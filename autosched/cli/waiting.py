@@ -5,45 +5,90 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final, TextIO
+from types import TracebackType
+from typing import Final, Self, TextIO
+
+from autosched.report.events import Progress, View
 
 PATIENCE_S: Final = 2.0
 _TERMINAL_EVERY_S: Final = 1.0
 _LINE_EVERY_S: Final = 30.0
 
 
-@contextmanager
-def waiting(
-    what: str, quiet: bool = False, stream: TextIO | None = None, patience_s: float = PATIENCE_S
-) -> Iterator[None]:
-    """Tell on stderr that ``what`` is still going on, once the block has taken ``patience_s``.
+class Waiting:
+    """Tells on stderr that something is still going on: a context manager.
 
     On a terminal a line that counts the seconds and is wiped at the end; elsewhere a line now and
-    then.  Nothing when ``quiet``.
+    then.
+
+    Args:
+        what: is going on.
+        quiet: tell nobody.
+        stream: where to; None: stderr.
+        patience_s: nothing is said before.
     """
-    out = stream or sys.stderr
-    done = threading.Event()
-    teller = threading.Thread(target=_tell, args=(what, out, done, patience_s), daemon=True)
-    if not quiet:
-        teller.start()
-    try:
-        yield
-    finally:
-        done.set()
-        if not quiet:
-            teller.join()
+
+    def __init__(
+        self,
+        what: str,
+        quiet: bool = False,
+        stream: TextIO | None = None,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._what, self._out, self._patience_s = what, stream or sys.stderr, patience_s
+        self._ended = threading.Event()
+        self._teller = None if quiet else threading.Thread(target=self._tell, daemon=True)
+
+    def end(self) -> None:
+        """It is over; a second call does nothing."""
+        self._ended.set()
+        if self._teller is not None:
+            self._teller.join()
+
+    def __enter__(self) -> Self:
+        if self._teller is not None:
+            self._teller.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.end()
+
+    def _tell(self) -> None:
+        began, terminal = time.monotonic(), self._out.isatty()
+        start, end = ("\r", "") if terminal else ("", "\n")
+        wait_s, text = self._patience_s, ""
+        while not self._ended.wait(wait_s):
+            text = f"{self._what}: {time.monotonic() - began:.0f} s"
+            print(f"{start}{text}", end=end, file=self._out, flush=True)
+            wait_s = _TERMINAL_EVERY_S if terminal else _LINE_EVERY_S
+        if terminal and text:
+            print(f"\r{' ' * len(text)}\r", end="", file=self._out, flush=True)
 
 
-def _tell(what: str, out: TextIO, done: threading.Event, patience_s: float) -> None:
-    began = time.monotonic()
-    terminal = out.isatty()
-    start, end = ("\r", "") if terminal else ("", "\n")
-    wait_s, text = patience_s, ""
-    while not done.wait(wait_s):
-        text = f"{what}: {time.monotonic() - began:.0f} s"
-        print(f"{start}{text}", end=end, file=out, flush=True)
-        wait_s = _TERMINAL_EVERY_S if terminal else _LINE_EVERY_S
-    if terminal and text:
-        print(f"\r{' ' * len(text)}\r", end="", file=out, flush=True)
+class ProgressAfter:
+    """A progress whose start ends a wait."""
+
+    def __init__(self, wait: Waiting, shown: Progress) -> None:
+        self._wait, self._shown = wait, shown
+
+    def start(self, view: View) -> None:
+        """The wait is over."""
+        self._wait.end()
+        self._shown.start(view)
+
+    def update(self, view: View) -> None:
+        """Passed on."""
+        self._shown.update(view)
+
+    def message(self, text: str) -> None:
+        """Passed on."""
+        self._shown.message(text)
+
+    def finish(self, view: View) -> None:
+        """Passed on."""
+        self._shown.finish(view)

@@ -57,7 +57,8 @@ def read_all(paths: Sequence[str | os.PathLike[str]]) -> RecordSet:
     """The records of several logs, one after another.
 
     Raises:
-        RecordError: one of the files does not exist or cannot be read.
+        RecordError: one of the files does not exist, cannot be read, or has lines but no record:
+            it is no log, or one of a newer release.
     """
     records: list[Record] = []
     warnings: list[str] = []
@@ -65,6 +66,12 @@ def read_all(paths: Sequence[str | os.PathLike[str]]) -> RecordSet:
         if not Path(path).exists():
             raise RecordError("the log does not exist", str(path))
         part = RecordLog(path).read()
+        if part.warnings and not part.records:
+            raise RecordError(
+                f"none of its lines is a record; {part.warnings[0]}",
+                str(path),
+                "give a log that tuning wrote",
+            )
         records += part.records
         warnings += part.warnings
     return RecordSet(tuple(records), tuple(warnings))
