@@ -95,18 +95,20 @@ class Arithmetic:
 
     def _extremum(self, op: str, dtype: str, width: int, lhs: str, rhs: str) -> str:
         """NaN in either operand gives NaN.  ``maxps a, b`` is ``a > b ? a : b``, so a NaN in b
-        survives by itself; a literal goes first and needs nothing more.
+        survives by itself; a literal is a and needs nothing more.
+
+        Otherwise a is the new term of a reduction: testing the running value would make every step
+        wait for two instructions.  With lane masks the second select is part of the first.
         """
-        if not rhs.startswith("%"):
-            lhs, rhs = rhs, lhs
+        a, b = (rhs, lhs) if lhs.startswith("%") else (lhs, rhs)
         kind, mask = type_text(dtype, width), type_text("bool", width)
         compare = "ogt" if op == "max" else "olt"
-        test = self.writer.emit_free(f"fcmp {compare} {kind} {lhs}, {rhs}")
-        result = self.writer.emit(f"select {mask} {test}, {kind} {lhs}, {kind} {rhs}")
-        if not lhs.startswith("%"):
+        test = self.writer.emit_free(f"fcmp {compare} {kind} {a}, {b}")
+        result = self.writer.emit(f"select {mask} {test}, {kind} {a}, {kind} {b}")
+        if not a.startswith("%"):
             return result
-        test = self.writer.emit(f"fcmp uno {kind} {lhs}, {lhs}")
-        return self.writer.emit(f"select {mask} {test}, {kind} {lhs}, {kind} {result}")
+        test = self.writer.emit(f"fcmp ord {kind} {a}, {a}")
+        return self.writer.emit(f"select {mask} {test}, {kind} {result}, {kind} {a}")
 
     def compare(self, op: str, dtype: str, width: int, lhs: str, rhs: str) -> str:
         """A comparison; a NaN is unequal to everything."""
