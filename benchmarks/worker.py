@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.closing import Closing
 from benchmarks.contender import Contender
 from benchmarks.workloads import Workload
 
@@ -85,7 +85,7 @@ def _serve(
 
 
 @dataclass(slots=True)
-class Worker:
+class Worker(Closing):
     """A contender in its process.  ``prepare_s`` is load, compile and first run, in seconds."""
 
     name: str
@@ -153,14 +153,3 @@ class Worker:
         if kind == "error":
             raise ContenderError(f"{self.name}:\n{value}")
         return value
-
-    def __enter__(self) -> Worker:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from types import TracebackType
 from typing import Final, Self, TextIO
 
+from autosched.closing import Closing
 from autosched.report.events import Progress, View
 
 PATIENCE_S: Final = 2.0
@@ -15,7 +15,7 @@ _TERMINAL_EVERY_S: Final = 1.0
 _LINE_EVERY_S: Final = 30.0
 
 
-class Waiting:
+class Waiting(Closing):
     """Tells on stderr that something is still going on: a context manager.
 
     On a terminal a line that counts the seconds and is wiped at the end; elsewhere a line now and
@@ -39,7 +39,7 @@ class Waiting:
         self._ended = threading.Event()
         self._teller = None if quiet else threading.Thread(target=self._tell, daemon=True)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """It is over; a second call does nothing."""
         self._ended.set()
         if self._teller is not None:
@@ -49,14 +49,6 @@ class Waiting:
         if self._teller is not None:
             self._teller.start()
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.end()
 
     def _tell(self) -> None:
         began, terminal = time.monotonic(), self._out.isatty()
@@ -78,7 +70,7 @@ class ProgressAfter:
 
     def start(self, view: View) -> None:
         """The wait is over."""
-        self._wait.end()
+        self._wait.close()
         self._shown.start(view)
 
     def update(self, view: View) -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
+from autosched.closing import Closing
 from autosched.measure.errors import MeasureError
 from autosched.measure.protocol import Candidate, MeasuredTask, Ticket
 from autosched.measure.result import MeasureResult
 
 
-class BatchRunner(ABC):
+class BatchRunner(Closing):
     """The part of ``protocol.Runner`` that follows from ``submit``, ``collect`` and ``close``.
 
-    A context manager that closes the runner.
+    A context manager.
     """
 
     @abstractmethod
@@ -27,26 +26,11 @@ class BatchRunner(ABC):
     def collect(self, ticket: Ticket, best_s: float = math.inf) -> list[MeasureResult]:
         """Results of a batch; raises MeasureError when they were collected before."""
 
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of everything; a second call does nothing."""
-
     def measure(
         self, task: MeasuredTask, candidates: Sequence[Candidate], best_s: float = math.inf
     ) -> list[MeasureResult]:
         """``collect(submit(task, candidates), best_s)``."""
         return self.collect(self.submit(task, candidates), best_s)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def not_waiting(ticket: Ticket) -> MeasureError:

@@ -15,11 +15,11 @@ from codegen.llvm.machine import emit_object
 from sketch.errors import TargetError
 from sketch.target import Target
 
-# Covers the latency of any target's FMA units and leaves registers for the operands.
-_CHAINS: Final = 12
+# Covers 4-5 cycles of latency on two FMA units; with their operands they fit 16 registers.
+CHAINS: Final = 12
 _TRIPS: Final = 1_000_000  # a few milliseconds, so that handing out the work does not show
 _REPEATS: Final = 15
-_SYMBOL: Final = "fma_chains"
+SYMBOL: Final = "fma_chains"
 
 
 @cache
@@ -34,16 +34,16 @@ def measured_peak(target: Target) -> float:
     if target.kind != "cpu":
         raise TargetError(f"cannot measure the peak of a {target.kind!r} target on this CPU")
     text = fma_chains(target.lanes(4))
-    kernel = Kernel("fma_peak", _SYMBOL, emit_object(text, target), (), 0, target, _CHAINS)
+    kernel = Kernel("fma_peak", SYMBOL, emit_object(text, target), (), 0, target, CHAINS)
     library = load([kernel])
-    run = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(library.address(_SYMBOL))
+    run = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(library.address(SYMBOL))
     seconds = best_seconds(lambda _: run(_TRIPS), target.threads, _REPEATS)
-    return 2.0 * _CHAINS * target.lanes(4) * _TRIPS * target.threads / seconds
+    return 2.0 * CHAINS * target.lanes(4) * _TRIPS * target.threads / seconds
 
 
 def fma_chains(lanes: int) -> str:
-    """LLVM IR of a function from trips (int64) to float: trips times ``_CHAINS`` vector FMAs."""
-    vector, chains = f"<{lanes} x float>", range(_CHAINS)
+    """LLVM IR of a function from trips (int64) to float: trips times ``CHAINS`` vector FMAs."""
+    vector, chains = f"<{lanes} x float>", range(CHAINS)
     fma = f"@llvm.fma.v{lanes}f32"
     factor, term = (f"splat (float {_exact(value)})" for value in (0.5, 1.0))
     phis = [f"  %x{c} = phi {vector} [zeroinitializer, %entry], [%y{c}, %loop]" for c in chains]
@@ -56,7 +56,7 @@ def fma_chains(lanes: int) -> str:
     ]
     return "\n".join([
         f"declare {vector} {fma}({vector}, {vector}, {vector})",
-        f"define float @{_SYMBOL}(i64 %trips) {{",
+        f"define float @{SYMBOL}(i64 %trips) {{",
         "entry:",
         "  br label %loop",
         "loop:",
@@ -68,7 +68,7 @@ def fma_chains(lanes: int) -> str:
         "  br i1 %more, label %loop, label %done",
         "done:",
         *sums,
-        f"  %result = extractelement {vector} %s{_CHAINS - 1}, i32 0",
+        f"  %result = extractelement {vector} %s{CHAINS - 1}, i32 0",
         "  ret float %result",
         "}",
     ])  # fmt: skip

@@ -16,6 +16,13 @@ from sketch.operators.transposed import conv_transpose
 from sketch.operators.window import Window, inside
 from sketch.tensor import Tensor, compute, reduce_axis
 
+# Of ResNet-18, as C2D takes them; C3D and DIL are measured on the same.
+_LAYERS = (
+    (1, 224, 224, 3, 64, 7, 2, 3),
+    (1, 56, 56, 64, 64, 1, 1, 0),
+    (1, 14, 14, 256, 256, 3, 1, 1),
+    (1, 7, 7, 512, 512, 3, 1, 1),
+)
 _CAPSULE = 4  # a capsule is a matrix of 4 x 4 (Hinton et al., ICLR 2018)
 
 
@@ -39,12 +46,7 @@ def c1d(
 
 @workload(
     name="C2D",
-    shapes=(
-        (1, 224, 224, 3, 64, 7, 2, 3),
-        (1, 56, 56, 64, 64, 1, 1, 0),
-        (1, 14, 14, 256, 256, 3, 1, 1),
-        (1, 7, 7, 512, 512, 3, 1, 1),
-    ),
+    shapes=_LAYERS,
 )
 def c2d(
     n: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0,
@@ -57,12 +59,7 @@ def c2d(
 
 @workload(
     name="C3D",
-    shapes=(
-        (1, 16, 224, 224, 3, 64, 7, 2, 3),
-        (1, 16, 56, 56, 64, 64, 1, 1, 0),
-        (1, 16, 14, 14, 256, 256, 3, 1, 1),
-        (1, 16, 7, 7, 512, 512, 3, 1, 1),
-    ),
+    shapes=((n, 16, *rest) for n, *rest in _LAYERS),
 )
 def c3d(
     n: int, d: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1,
@@ -95,12 +92,7 @@ def grp(
 
 @workload(
     name="DIL",
-    shapes=(
-        (1, 224, 224, 3, 64, 7, 2, 3, 2),
-        (1, 56, 56, 64, 64, 1, 1, 0, 2),
-        (1, 14, 14, 256, 256, 3, 1, 1, 2),
-        (1, 7, 7, 512, 512, 3, 1, 1, 2),
-    ),
+    shapes=((*layer, 2) for layer in _LAYERS),
 )
 def dil(
     n: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0,

@@ -52,8 +52,8 @@ def test_what_takes_long_is_said(terminal: bool, text: str) -> None:
 def test_what_is_quick_or_quiet_says_nothing() -> None:
     stream = Stream(True)
     with Waiting("compiling", stream=stream, patience_s=1000.0) as wait:
-        wait.end()
-        wait.end()
+        wait.close()
+        wait.close()
     with Waiting("compiling", quiet=True, stream=stream, patience_s=0.0):
         pass
     assert stream.getvalue() == ""
