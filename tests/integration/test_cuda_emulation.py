@@ -102,6 +102,22 @@ def test_dropped_guards_do_not_show_with_infinite_inputs(
             assert error_of(value, expected[key]) < 1e-5
 
 
+@pytest.mark.parametrize("special", [(np.nan,), (np.nan, np.inf, -np.inf, -0.0)], ids=str)
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_special_numbers_appear_where_the_oracle_has_them(
+    name: str, special: tuple[float, ...], programs: Programs, rng: np.random.Generator
+) -> None:
+    dag, made = programs[name]
+    inputs = random_inputs(dag, rng)
+    for array in inputs.values():
+        chosen = rng.random(array.shape) < 0.05
+        array[chosen] = rng.choice(special, chosen.sum())
+    expected = interpret(dag, inputs)
+    for program in made:
+        for key, value in program.run(inputs).items():
+            assert error_of(value, expected[key].reshape(value.shape)) < 1e-5
+
+
 def test_missing_and_divergent_barriers_are_noticed(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:

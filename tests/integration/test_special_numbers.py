@@ -11,10 +11,11 @@ import pytest
 from sketch import functions, reducers
 from sketch.dag import ComputeDAG
 from sketch.dtypes import numpy_dtype
-from sketch.expr import Const, Expr, cast, maximum, minimum, select
+from sketch.expr import Const, Expr, binary, cast, maximum, minimum, select
 from sketch.interpret import interpret
 from sketch.operators import activations, elementwise
 from sketch.operators.softmax import softmax
+from sketch.scalar_functions import rounded
 from sketch.tensor import Tensor, compute, placeholder, reduce_axis
 from tests.compiled import random_run
 from tests.cpu_targets import label, runnable
@@ -112,6 +113,33 @@ def test_reductions_pass_nan_on(kind: str, target: Any) -> None:
     for choice in range(4):
         got = random_run(dag, {"x": x}, target, choice, choice)["y"]
         np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+OPERATORS = (
+    "add", "sub", "mul", "div", "floordiv", "mod", "trunc_mod", "min", "max", "pow",
+    "lt", "le", "gt", "ge", "eq", "ne",
+)  # fmt: skip
+DENORMAL_AND_HUGE = [1e-45, -1e-45, 1e-40, 1.1754944e-38, -3.4028235e38, 1e30, 2.0**63, 3.0]
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=label)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_operators_on_all_pairs(dtype: str, target: Any) -> None:
+    with np.errstate(over="ignore"):
+        every = np.array([*VALUES, *DENORMAL_AND_HUGE]).astype(numpy_dtype(dtype))
+    count = len(every) ** 2
+    inputs = {"x": np.repeat(every, len(every)), "y": np.tile(every, len(every))}
+    x, y = (placeholder((count,), dtype, name) for name in inputs)
+    results = compute((count,), lambda i: tuple(binary(op, x[i], y[i]) for op in OPERATORS), "z")
+    dag = ComputeDAG(list(results))
+    expected = interpret(dag, inputs)
+    outputs = random_run(dag, inputs, target, 0, 0)
+    for op, tensor in zip(OPERATORS, results, strict=True):
+        with np.errstate(over="ignore"):
+            wanted = rounded(expected[tensor.name], tensor.dtype)
+        got = outputs[tensor.name].astype(wanted.dtype)
+        # pow alone is not exact
+        np.testing.assert_allclose(got, wanted, 4e-7, 3e-45, err_msg=op)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=label)

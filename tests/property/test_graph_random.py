@@ -299,3 +299,28 @@ def test_kernels_compute_the_graph(seed: int) -> None:
     values = run_kernels(extraction, inputs)
     for name, expected in evaluate(graph, inputs).items():
         assert np.abs(values[name] - expected).max() <= 1e-4 * max(np.abs(expected).max(), 1e-3)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_special_numbers_stay_where_they_are(seed: int) -> None:
+    """Also where weights are infinite: no pass may turn a NaN into a number, or the other way."""
+    graph = _Generator(seed).graph()
+    rng = np.random.default_rng(seed)
+    inputs = {v.name: _with_special(rng.standard_normal(v.shape), rng) for v in graph.inputs}
+    weights = {
+        name: _with_special(array, rng) if array.dtype.kind == "f" else array
+        for name, array in graph.constants.items()
+    }
+    graph = Graph(graph.name, graph.inputs, graph.results, graph.nodes, weights)
+    values = run_kernels(extract(graph), inputs)
+    for name, expected in evaluate(graph, inputs).items():
+        finite = np.isfinite(expected)
+        np.testing.assert_array_equal(values[name][~finite], expected[~finite])
+        assert np.isfinite(values[name][finite]).all()
+
+
+def _with_special(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """``array`` with every twelfth element, or so, a special number."""
+    chosen = rng.random(array.shape) < 1 / 12
+    special = rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0], array.shape)
+    return np.where(chosen, special, array).astype(array.dtype)
