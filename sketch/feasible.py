@@ -37,12 +37,15 @@ class RegisterTile:
         vectors: SIMD registers along the vector axis.
         copies: unrolled copies along reduce axes.
         points: elements of the stage's whole domain, which bounds any tile.
+        width, height: of that domain, as a tile: SIMD registers along the vector axis, and rows.
     """
 
     rows: Num
     vectors: Num
     copies: Num
     points: Num
+    width: Num
+    height: Num
 
 
 def statements(nodes: tuple[Node, ...]) -> Iterator[tuple[Store, tuple[Loop, ...]]]:
@@ -75,9 +78,12 @@ def register_tile(loops: tuple[Loop, ...], target: Target, lane_bytes: int) -> R
     vectors: Num = 1 if vector is None else -(-vector.extent // lanes)
     copies: Num = 1
     points: Num = 1
+    along: Num = 1
     for loop in loops:
         if loop.axis_kind == "spatial":
             points = points * loop.extent
+            if loop.var.name.rsplit(".", 1)[0] == axis:
+                along = along * loop.extent
         if loop.kind is not LoopKind.UNROLLED:
             continue
         if loop.axis_kind == "reduce":
@@ -86,7 +92,7 @@ def register_tile(loops: tuple[Loop, ...], target: Target, lane_bytes: int) -> R
             vectors = vectors * loop.extent
         else:
             rows = rows * loop.extent
-    return RegisterTile(rows, vectors, copies, points)
+    return RegisterTile(rows, vectors, copies, points, -(-along // lanes), points // along)
 
 
 def feasible_nest(nest: LoopNest, target: Target) -> Flags:
@@ -103,7 +109,8 @@ def feasible_nest(nest: LoopNest, target: Target) -> Flags:
         accumulators = tile.rows * tile.vectors * len(store.targets)
         fits = fits & (accumulators + tile.vectors + 1 <= target.registers)
         if store.targets[0].scope is Scope.LOCAL:
-            fits = fits & _enough_accumulators(tile, loops, target)
+            large = _largest(tile, len(store.targets), target)
+            fits = fits & (_enough_accumulators(tile, loops, target) | large)
     return fits & (_local_bytes(nest) <= _LOCAL_SHARE_OF_L2 * target.l2_bytes)
 
 
@@ -114,6 +121,19 @@ def _enough_accumulators(tile: RegisterTile, loops: tuple[Loop, ...], target: Ta
     lanes = next((loop.extent for loop in loops if loop.kind is LoopKind.VECTORIZED), 1)
     available = -(-tile.points // lanes)
     return tile.rows * tile.vectors >= np.minimum(target.fma_accumulators, available)
+
+
+def _largest(tile: RegisterTile, results: int, target: Target) -> Flags:
+    """Whether neither one vector more nor twice the rows would fit the registers and the domain.
+
+    Where few rows share the vectors that they read, 16 registers hold no tile that hides the
+    latency: two rows and six vectors need 19.
+    """
+    rows, vectors = tile.rows, tile.vectors
+    accumulators = rows * vectors * results
+    widest = accumulators + rows * results + vectors + 2 > target.registers
+    tallest = 2 * accumulators + vectors + 1 > target.registers
+    return (widest | (vectors >= tile.width)) & (tallest | (rows >= tile.height))
 
 
 def _local_bytes(nest: LoopNest) -> Num:
