@@ -29,9 +29,14 @@ def tune_locally(
         request: what to do.  Without any limit: ``DEFAULT_TRIALS``.
         measure: how to measure on this machine.
         usage: [networks][tasks], how often each task occurs; None: by the tasks' weights.
+
+    Raises:
+        OutOfMemoryError: the arrays of a task do not fit the memory of this machine.
     """
+    from autosched.least_traffic import least_bytes
     from autosched.measure.options import MeasureOptions as Measure
     from autosched.measure.runner import LocalRunner
+    from autosched.memory_room import check_room
     from autosched.records.log import RecordLog
 
     options = request.limited(trials=DEFAULT_TRIALS)
@@ -46,6 +51,8 @@ def tune_locally(
         from autosched.tuner import tune_tasks
 
         return tune_tasks(tasks, request.runner, log, options, request.progress, **more)
+    for task in tasks:
+        check_room(f"the arrays of task {task.name}", int(least_bytes(task.dag)))
     measure = replace(measure or Measure(), tolerance=options.tolerance)
     # The runner's clean process must start before anything loads an OpenMP runtime (LightGBM).
     with LocalRunner(tasks[0].target, measure) as runner:

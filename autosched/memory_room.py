@@ -12,6 +12,7 @@ from sketch.errors import AutoschedError
 _MEMINFO: Final = Path("/proc/meminfo")
 # What is smaller is not worth reading a file for.
 _LARGE_BYTES: Final = 1 << 28
+_HINT: Final = "choose smaller shapes, or a machine with more memory"
 _FIELDS: Final = ("MemAvailable", "SwapFree")
 
 
@@ -31,25 +32,32 @@ def available_bytes() -> int | None:
     return sum(int(found[field].split()[0]) << 10 for field in _FIELDS)
 
 
+def check_room(what: str, size_bytes: int, hint: str = "") -> None:
+    """Raise OutOfMemoryError when ``size_bytes`` are more than there is.
+
+    Linux hands out more memory than there is, and ends the process that makes use of it.
+    """
+    available = available_bytes() if size_bytes >= _LARGE_BYTES else None
+    if available is not None and size_bytes > available:
+        raise OutOfMemoryError(
+            f"{size_bytes:,} bytes are needed, {available:,} are available", what, hint or _HINT
+        )
+
+
 @contextmanager
 def room_for(what: str, size_bytes: int, hint: str = "") -> Iterator[None]:
     """Allocate ``size_bytes`` inside the block.
 
-    Linux hands out more memory than there is, and ends the process that makes use of it.
-
     Raises:
         OutOfMemoryError: that is more than there is, or an allocation in the block failed.
     """
-    hint = hint or "choose smaller shapes, or a machine with more memory"
-    available = available_bytes() if size_bytes >= _LARGE_BYTES else None
-    if available is not None and size_bytes > available:
-        raise OutOfMemoryError(
-            f"{size_bytes:,} bytes are needed, {available:,} are available", what, hint
-        )
+    check_room(what, size_bytes, hint)
     try:
         yield
     except MemoryError as error:
-        raise OutOfMemoryError(f"cannot allocate {size_bytes:,} bytes", what, hint) from error
+        raise OutOfMemoryError(
+            f"cannot allocate {size_bytes:,} bytes", what, hint or _HINT
+        ) from error
 
 
 @contextmanager
@@ -65,5 +73,5 @@ def enough_memory(what: str) -> Iterator[None]:
         raise OutOfMemoryError(
             f"memory ran out: {error or 'an allocation failed'}",
             what,
-            "choose smaller shapes, or a machine with more memory",
+            _HINT,
         ) from error

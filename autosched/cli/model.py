@@ -41,7 +41,7 @@ def add_model(parser: Parser, compiled: bool = True) -> None:
         "own as FILE.py:NAME or package.module:NAME",
     )  # fmt: skip
     parser.add_argument(
-        "--args", metavar="N=1,H=56", default="",
+        "--args", metavar="n=1,h=56", default="",
         help="arguments of the workload; they replace those of its configuration",
     )  # fmt: skip
     parser.add_argument(

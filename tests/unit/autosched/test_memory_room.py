@@ -123,3 +123,10 @@ def test_onnx_keeps_no_data_of_long_vectors(monkeypatch: pytest.MonkeyPatch) -> 
     used.clear()
     assert asd.from_onnx(_expanded(1 << 4)).outputs[0].shape == (1 << 4,)
     assert any(used)
+
+
+def test_a_task_that_does_not_fit_is_not_tuned(small_machine: None, tmp_path: Path) -> None:
+    task = asd.workloads.get("SFM").task(1, 1 << 14, 1 << 14, threads=1)
+    message = r"2,147,483,648 bytes are needed, .* \| the arrays of task SFM\(1, 16384, 16384\)"
+    with pytest.raises(OutOfMemoryError, match=message):
+        task.tune(trials=2, log=tmp_path / "log.jsonl")
