@@ -13,11 +13,12 @@ def merge_equal_nodes(graph: Graph) -> Graph:
     Not on the host, where an operator may give other results each time.
     """
     builder = GraphBuilder.from_graph(graph)
-    first: dict[tuple[Op, tuple[str, ...]], str] = {}
+    # 0 and -0 are equal, but not as what a pad fills in: the text tells them apart
+    first: dict[tuple[Op, str, tuple[str, ...]], str] = {}
     instead: dict[str, str] = {}
     for node in graph.nodes:
         inputs = tuple(instead.get(name, name) for name in node.inputs)
-        known = first.setdefault((node.op, inputs), node.output)
+        known = first.setdefault((node.op, repr(node.op), inputs), node.output)
         if known == node.output or node.op.on_host:
             builder.copy(node, inputs)
         else:

@@ -316,6 +316,14 @@ def test_equal_nodes_are_computed_once() -> None:
     assert merge_equal_nodes(merged) is merged
 
 
+def test_pads_of_both_zeros_are_not_equal() -> None:
+    net = Net((2,))
+    lhs, rhs = (net.then(Pad((1,), (0,), zero), net.x) for zero in (0.0, -0.0))
+    ratio = net.then(Binary("div"), net.constant("one", np.ones(1, np.float32)), rhs)
+    graph = merge_equal_nodes(net.finish({"y": net.then(Binary("add"), lhs, ratio)}))
+    assert values_of(graph)["y"][0] == -np.inf
+
+
 def test_what_follows_a_product_works_on_its_rows() -> None:
     net = Net((2, 3, 8))
     product = net.then(MatMul(), net.x, net.random(8, 8))
