@@ -9,14 +9,18 @@ from typing import Final
 from autosched.graph.ops.pooling import GlobalPool, Pool, PoolMode
 from autosched.graph.ops.reduce import Reduce
 from autosched.onnx_import.convolution import per_dimension, window_padding
+from autosched.onnx_import.max_positions import emit_positions
 from autosched.onnx_import.power import absolute_power, root
 from autosched.onnx_import.site import Site, UnsupportedError
 from sketch.dtypes import is_float
 
 
 def _import_pool(mode: PoolMode, site: Site) -> None:
-    """MaxPool and AveragePool."""
-    site.emit(_pool(site, mode), [site.input(0)])
+    """MaxPool, with the positions of the maxima where they are wanted, and AveragePool."""
+    pool = _pool(site, mode)
+    site.emit(pool, [site.input(0)])
+    if site.wants(1):
+        emit_positions(site, pool)
 
 
 def _import_lp_pool(site: Site) -> None:

@@ -6,12 +6,14 @@ The formulas are those of the ONNX operator Resize; all coordinates are in float
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
+_NEAR: Final = 4 * float(np.finfo(np.float32).eps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def table(resizing: Resizing, how: Interpolation) -> Table:
     if how.coordinates == "tf_crop_and_resize":
         outside = (place < 0) | (place > last)
     if how.mode == "nearest":
-        positions = _nearest(place, how.nearest)[:, None]
+        positions = _nearest(_snapped(place), how.nearest)[:, None]
         weights = np.ones(positions.shape)
     else:
         stretch = min(resizing.scale, 1.0) if how.antialias else 1.0
@@ -90,13 +92,23 @@ def _coordinates(resizing: Resizing, mode: str) -> Float64:
             if width == 1:
                 return np.full_like(index, (start + end) * last / 2)
             return start * last + index * (end - start) * last / (width - 1)
-        case "pytorch_half_pixel" if width == 1:
-            return np.full_like(index, -0.5)
+        case "pytorch_half_pixel" if resizing.size == 1:
+            return np.zeros_like(index)
         case "half_pixel_symmetric":
             shift = extent / 2 * (1 - resizing.size / width)
             return shift + (index + 0.5) / scale - 0.5
         case _:
             return (index + 0.5) / scale - 0.5
+
+
+def _snapped(place: Float64) -> Float64:
+    """Places next to a half or a whole are that number.
+
+    Scales are float32, a little off what the model means: at 1.7, element 17 comes from 10, not
+    from 9.9999997, which would be rounded to another element.
+    """
+    halves = np.rint(2 * place) / 2
+    return np.where(np.abs(place - halves) <= _NEAR * np.maximum(halves, 1), halves, place)
 
 
 def _nearest(place: Float64, mode: str) -> Int64:

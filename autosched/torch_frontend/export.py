@@ -6,12 +6,14 @@ import contextlib
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from autosched.graph.errors import ModelImportError
 from autosched.graph.ir import Network
+from autosched.torch_frontend.translation import make_translatable
 
-_INSTALL = "install them: pip install 'autosched[torch]'"
+_EXPORTERS: Final = ("torch.onnx", "onnxscript", "onnx_ir")
+_INSTALL: Final = "install them: pip install 'autosched[torch]'"
 
 
 def from_torch(module: Any, example_inputs: Any, name: str | None = None) -> Network:
@@ -53,8 +55,8 @@ def export_onnx(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | No
     """The ``onnx.ModelProto`` of a module, for arguments of exactly these shapes.
 
     Raises:
-        ModelImportError: torch cannot export the module, or the module changes its inputs or
-            buffers.
+        ModelImportError: torch cannot export the module, its exporter would ignore an argument, or
+            the module changes its inputs or buffers.
     """
     torch = import_torch()
     where = f"module {type(module).__name__}"
@@ -66,11 +68,15 @@ def export_onnx(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | No
             changed = [*signature.buffers_to_mutate.values(),
                        *signature.user_inputs_to_mutate.values()]  # fmt: skip
             if not changed:
-                return torch.onnx.export(program, dynamo=True, verbose=False).model_proto
+                make_translatable(program.graph_module.graph, where)
+                model = torch.onnx.export(program, dynamo=True, verbose=False).model_proto
+                _name_inputs(model, signature.user_inputs)
+                return model
+    except ModelImportError:
+        raise
     except Exception as error:  # torch raises whatever it meets on the way
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelImportError(
-            f"torch cannot export the module: {type(error).__name__}: {reason}",
+            f"torch cannot export the module: {_reason(error)}",
             where,
             "see torch.export's documentation on what can be exported, or use "
             "torch.compile(module, backend='autosched'), which leaves such parts to torch",
@@ -80,6 +86,31 @@ def export_onnx(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | No
         where,
         "a network's outputs must be all that it computes",
     )
+
+
+def _name_inputs(model: Any, parameters: Sequence[Any]) -> None:
+    """Name inputs like the parameters; the exporter gives that name to an output that is one."""
+    from autosched.onnx_import.names import renamed
+
+    given = [name for name in parameters if isinstance(name, str)]
+    inputs = [info.name for info in model.graph.input]
+    names = {old: new for old, new in zip(inputs, given, strict=False) if old != new}
+    if len(given) != len(inputs) or not names:
+        return
+    names |= {new: f"{new}_result" for new in names.values()}
+    nodes = [renamed(node, names) for node in model.graph.node]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    for info in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        info.name = names.get(info.name, info.name)
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost cause; its first line that is not empty."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def import_torch() -> Any:
@@ -110,13 +141,15 @@ def _arguments(torch: Any, example: Any) -> tuple[tuple[Any, ...], dict[str, Any
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the exporters' remarks on packages that have nothing to do with the module."""
-    log = logging.getLogger("torch.onnx")
-    level = log.level
-    log.setLevel(logging.ERROR)
+    """Without the exporters' remarks on their own work and on packages that are not needed."""
+    logs = [logging.getLogger(name) for name in _EXPORTERS]
+    levels = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        log.setLevel(level)
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)

@@ -63,7 +63,9 @@ def _lanes(op: Compute, target: Target) -> Axis | None:
     lanes = _vector_lanes(op, target)
     for axis in op.reduce_axes:
         contiguous = any(
-            coefficient_of(load, len(load.indices) - 1, axis, op) == 1 for load in stage_loads(op)
+            coefficient_of(load, len(load.indices) - 1, axis, op) == 1
+            for load in stage_loads(op)
+            if load.indices
         )
         if contiguous and axis.extent >= lanes > 1:
             return axis

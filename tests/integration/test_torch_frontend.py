@@ -23,17 +23,23 @@ COMPILED: list[Any] = []
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No compiled graphs of other tests; what is compiled natively is noted."""
+    """No compiled graphs of other tests; each native run is noted, but for the first comparison."""
     torch.manual_seed(0)
     torch._dynamo.reset()
     COMPILED.clear()
     original = backend_module.CompiledGraph._run
+    compare = backend_module.CompiledGraph._check_results
 
     def noted(self: Any, *args: Any) -> Any:
         COMPILED.append(self)
         return original(self, *args)
 
+    def compared(self: Any, *args: Any) -> None:
+        compare(self, *args)
+        COMPILED.pop()
+
     monkeypatch.setattr(backend_module.CompiledGraph, "_run", noted)
+    monkeypatch.setattr(backend_module.CompiledGraph, "_check_results", compared)
     yield
     torch._dynamo.reset()
 

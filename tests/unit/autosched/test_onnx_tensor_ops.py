@@ -262,8 +262,20 @@ def test_resize(coordinates: str, mode: str) -> None:
     for scales in ([1, 1, 2, 1.7], [1, 1, 0.6, 0.55]):
         constants = [None, np.array(scales, np.float32)]
         check(node_model("Resize", data, constants, 19, **attributes), data)
-    sizes = [None, None, np.array([1, 2, 7, 1])]
+    # onnx's reference takes a single element from elsewhere than the specification
+    width = 2 if coordinates == "pytorch_half_pixel" else 1
+    sizes = [None, None, np.array([1, 2, 7, width])]
     check(node_model("Resize", data, sizes, 19, **attributes), data)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_a_single_element_is_the_first_as_pytorch_has_it(mode: str) -> None:
+    data = [values(5)]
+    attributes = {"mode": mode, "coordinate_transformation_mode": "pytorch_half_pixel"}
+    for constants in ([None, np.array([0.3], np.float32)], [None, None, np.array([1])]):
+        model = node_model("Resize", data, constants, 19, **attributes)
+        (result,) = evaluate(asd.from_onnx(model).graph, {"x0": data[0]}).values()
+        np.testing.assert_array_equal(result, data[0][:1])
 
 
 @pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
@@ -274,6 +286,26 @@ def test_resize_to_the_nearest(rounding: str) -> None:
     check(node_model("Resize", data, constants, 19, **attributes), data)
     policy = {"keep_aspect_ratio_policy": "not_larger", "axes": [3, 2], "mode": "nearest"}
     check(node_model("Resize", data, constants, 19, **policy), data)
+
+
+@pytest.mark.parametrize(
+    ("scale", "attributes", "element", "origin"),
+    [
+        (1.7, {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, 17, 10),
+        (0.6, {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, 3, 5),
+        (0.3, {"nearest_mode": "round_prefer_ceil"}, 4, 15),
+        (1.3, {"nearest_mode": "round_prefer_floor"}, 19, 14),
+    ],
+)
+def test_scales_mean_what_they_say(
+    scale: float, attributes: dict[str, Any], element: int, origin: int
+) -> None:
+    """Exact arithmetic decides, although 1.7 as a float32 is a little more than that."""
+    data = [np.arange(19, dtype=np.float32)]
+    scales = [None, np.array([scale], np.float32)]
+    model = node_model("Resize", data, scales, 19, mode="nearest", **attributes)
+    (result,) = evaluate(asd.from_onnx(model).graph, {"x0": data[0]}).values()
+    assert result[element] == origin
 
 
 @pytest.mark.parametrize("mode", ["linear", "cubic"])

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+import autosched as asd
 from sketch.errors import ScheduleError
 from sketch.gpu_targets import cuda_target
 from sketch.interpret import interpret
@@ -147,3 +148,15 @@ def test_a_loop_of_no_kind_is_an_error() -> None:
 def test_rules_that_leave_a_stage_out_are_an_error() -> None:
     with pytest.raises(ScheduleError, match="no rule applies to stage"):
         generate(matmul_dag(), AVX512, (InlineStage(),))
+
+
+def test_reductions_may_read_tensors_without_dimensions() -> None:
+    x, mean = asd.placeholder((64,), name="x"), asd.placeholder((), name="mean")
+    i = asd.reduce_axis(64)
+    total = asd.compute((), lambda: asd.sum((x[i] - mean[()]) * (x[i] - mean[()]), axis=i))
+    dag = asd.ComputeDAG([total])
+    inputs = {"x": np.arange(64.0), "mean": np.array(31.5)}
+    for sketch in generate(dag, AVX512):
+        row = sample(sketch, 1, np.random.default_rng(0)).row(0)
+        (result,) = run_nest(lower(sketch, row), inputs).values()
+        np.testing.assert_allclose(result, 21840.0)

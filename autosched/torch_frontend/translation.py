@@ -1,0 +1,62 @@
+"""Operators of torch whose arguments its ONNX exporter ignores: re-written, or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autosched.graph.errors import ModelImportError
+
+_BICUBIC, _BORDER = 2, 1  # torch's numbers of grid_sample's modes
+
+
+def make_translatable(graph: Any, where: str) -> None:
+    """Change a ``torch.fx.Graph`` of ATen operators so that its translation to ONNX is faithful.
+
+    Raises:
+        ModelImportError: an operator whose translation would compute something else.
+    """
+    for node in graph.nodes:
+        if node.op != "call_function" or not hasattr(node.target, "_schema"):
+            continue
+        reason = _untranslatable(node)
+        if reason:
+            raise ModelImportError(
+                f"{node.target} {reason}", where, "use another form of the operator"
+            )
+        _fix_sizes(node)
+
+
+def _untranslatable(node: Any) -> str:
+    """Why torch's exporter would translate ``node`` into something else; empty if it would not."""
+    given, name = arguments_of(node), node.target._schema.name
+    if given.get("divisor_override") is not None:
+        return "divides by a number of its own, which torch's exporter ignores"
+    if given.get("training") is True and given.get("running_mean") is not None:
+        return (
+            "normalises by the statistics of its batch, which torch's exporter takes for the "
+            "stored statistics"
+        )
+    if name.endswith("_aa") and given.get("scale_factors"):
+        return "smooths by scale factors, which torch's exporter ignores; give the size"
+    if name == "aten::scatter_reduce" and given.get("reduce") == "mean":
+        return "takes means, where torch's exporter takes the last element"
+    modes = given.get("interpolation_mode"), given.get("padding_mode")
+    if modes == (_BICUBIC, _BORDER):
+        return "interpolates cubically beyond the border, where ONNX has other values"
+    return ""
+
+
+def _fix_sizes(node: Any) -> None:
+    """Aligned corners: the size decides, but ONNX would compute with ``extent * scale``."""
+    given = arguments_of(node)
+    if not given.get("align_corners") or not given.get("scale_factors"):
+        return
+    sizes = [int(extent) for extent in node.meta["val"].shape[2:]]
+    changed = given | {"output_size": sizes, "scale_factors": None}
+    node.args, node.kwargs = tuple(changed.values()), {}
+
+
+def arguments_of(node: Any) -> dict[str, Any]:
+    """The arguments of a call by name, in the order of its operator's schema."""
+    names = [argument.name for argument in node.target._schema.arguments]
+    return dict(zip(names, node.args, strict=False)) | dict(node.kwargs)

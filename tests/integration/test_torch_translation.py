@@ -1,0 +1,156 @@
+"""PyTorch modules whose translation to ONNX needs care: equal results, or a clear refusal."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+import autosched as asd
+from autosched.graph.errors import ModelImportError
+
+torch = pytest.importorskip("torch", reason="needs torch")
+pytest.importorskip("onnxscript", reason="torch's exporter needs onnxscript")
+nn = torch.nn
+functional = torch.nn.functional
+
+from autosched.torch_frontend import backend as backend_module  # noqa: E402
+from autosched.torch_frontend.agreement import agree  # noqa: E402
+from autosched.torch_frontend.backend import backend, to_torch  # noqa: E402
+from autosched.torch_frontend.encoder_layer import encoder_layer  # noqa: E402
+
+
+class _Function(nn.Module):  # type: ignore[misc]
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Any) -> Any:
+        return self.function(x)
+
+
+def _run(module: Any, x: Any) -> list[Any]:
+    network = asd.from_torch(module, x)
+    results = asd.compile(network, quick=True).run({network.inputs[0].name: x})
+    return [to_torch(result) for result in results.values()]
+
+
+def test_inputs_that_are_outputs_keep_their_names() -> None:
+    class Twice(nn.Module):  # type: ignore[misc]
+        def forward(self, image: Any, other: Any) -> Any:
+            return image + other, image, other
+
+    inputs = {"image": torch.randn(3), "other": torch.randn(3)}
+    network = asd.from_torch(Twice(), inputs)
+    assert [value.name for value in network.inputs] == ["image", "other"]
+    results = asd.compile(network, quick=True).run(inputs)
+    expected = (inputs["image"] + inputs["other"], *inputs.values())
+    for ours, theirs in zip(results.values(), expected, strict=True):
+        torch.testing.assert_close(to_torch(ours), theirs)
+
+
+def test_scales_with_aligned_corners_and_nearest_elements_are_torchs() -> None:
+    x = torch.randn(1, 2, 20, 11)
+    module = _Function(
+        lambda t: (
+            functional.interpolate(t, scale_factor=1.7, mode="bilinear", align_corners=True),
+            functional.interpolate(t, scale_factor=1.7),
+        )
+    )
+    for ours, theirs in zip(_run(module, x), module(x), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+REFUSED = {
+    "divides by a number of its own": lambda x: functional.avg_pool2d(x, 2, divisor_override=3),
+    "statistics of its batch": lambda x: functional.batch_norm(
+        x, torch.zeros(2), torch.ones(2), training=True
+    ),
+    "smooths by scale factors": lambda x: functional.interpolate(
+        x, scale_factor=0.4, mode="bilinear", antialias=True
+    ),
+    "takes means": lambda x: x[0, 0].scatter_reduce(
+        0, torch.zeros(8, 8, dtype=torch.int64), x[0, 1], "mean"
+    ),
+    "interpolates cubically": lambda x: functional.grid_sample(
+        x, x.permute(0, 2, 3, 1), "bicubic", "border", align_corners=True
+    ),
+    "No ONNX function found for .*linalg": torch.linalg.inv,
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_the_exporter_gets_wrong_is_refused(reason: str) -> None:
+    with pytest.raises(ModelImportError, match=reason):
+        asd.from_torch(_Function(REFUSED[reason]), torch.randn(1, 2, 8, 8))
+
+
+def test_exporting_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        asd.from_torch(_Function(lambda x: torch.split(torch.ones(4), 2)[0] + x), torch.ones(2))
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("gelu", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "shape"), [(None, None), (0, (5, 5)), (1, (2, 5)), (2, (2, 2, 5, 5))]
+)
+def test_encoder_layers_are_those_of_torch(
+    kind: int | None, shape: tuple[int, ...] | None, gelu: bool
+) -> None:
+    torch.manual_seed(0)
+    mask = None if shape is None else torch.rand(shape) < 0.3
+    if mask is not None:
+        mask[..., 0] = False
+    weights = [(48, 16), (48,), (16, 16), (16,)]
+    others = [*[(16,)] * 4, (24, 16), (24,), (16, 24), (16,)]
+    first, last = ([torch.randn(size) * 0.3 for size in sizes] for sizes in (weights, others))
+    arguments = (torch.randn(2, 5, 16), 16, 2, *first, gelu, not gelu, 1e-5, *last, mask, kind)
+    fused = torch.ops.aten._transformer_encoder_layer_fwd.default
+    torch.testing.assert_close(encoder_layer(*arguments), fused(*arguments), rtol=1e-4, atol=1e-5)
+
+
+def test_graphs_with_constants_and_encoder_layers_are_compiled(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """torch runs encoder layers in evaluation mode as one fused operator."""
+    torch._dynamo.reset()
+    layer = nn.TransformerEncoderLayer(16, 2, 24, batch_first=True).eval()
+    x = torch.randn(2, 5, 16)
+    with torch.no_grad(), caplog.at_level(logging.WARNING, "autosched.torch"):
+        compiled = torch.compile(lambda t: layer(t) + torch.tensor([1.0, 2.0])[:1], backend=backend)
+        torch.testing.assert_close(compiled(x), layer(x) + 1, rtol=1e-4, atol=1e-5)
+    assert "stays with torch" not in caplog.text
+
+
+def test_results_that_differ_are_left_to_torch(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    torch._dynamo.reset()
+    original = backend_module.CompiledGraph._run
+
+    def wrong(self: Any, *args: Any) -> Any:
+        return tuple(result + 0.1 for result in original(self, *args))
+
+    monkeypatch.setattr(backend_module.CompiledGraph, "_run", wrong)
+    x = torch.randn(4)
+    with torch.no_grad(), caplog.at_level(logging.WARNING, "autosched.torch"):
+        torch.testing.assert_close(torch.compile(torch.tanh, backend=backend)(x), torch.tanh(x))
+    assert "output 0 is not what torch computes" in caplog.text
+
+
+def test_agreement_is_up_to_rounding() -> None:
+    x = torch.tensor([1.0, -3.0, float("nan"), float("inf")])
+    near = x * (1 + 1e-6)
+    assert agree(near, x)
+    assert not agree(x + 0.1, x)
+    assert not agree(x.nan_to_num(), x)
+    assert not agree(-x, x)
+    assert not agree(x[:3], x)
+    assert not agree(x.double(), x)
+    assert agree(x.half(), x.half() * 1.01)
+    assert agree(torch.empty(0), torch.empty(0))
+    numbers = torch.arange(200)
+    assert agree(numbers, numbers.where(numbers != 3, 4))
+    assert not agree(numbers, numbers + 1)
