@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 from sketch.errors import TargetError
 
 TargetKind = Literal["cpu", "cuda"]
+_TEXTS: Final = ("kind", "arch", "features")
+_POSITIVE: Final = (
+    "threads", "vector_bytes", "registers", "fma_accumulators", "cache_line_bytes",
+    "instruction_budget",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,9 @@ class Target:
             compile time (about 0.06 ms each) and the instruction cache.
         shared_memory_bytes, threads_per_block, warp_size, registers_per_block: GPU limits.
         max_vthreads: most virtual threads a GPU thread interleaves (warp size / 4, as Ansor).
+
+    Raises:
+        TargetError: a field that no machine has; says which.
     """
 
     kind: TargetKind
@@ -48,6 +56,17 @@ class Target:
     warp_size: int = 0
     registers_per_block: int = 0
     max_vthreads: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(TargetKind):
+            raise TargetError(f"a target of kind {self.kind!r}", hint='kinds are "cpu" and "cuda"')
+        for name in self.__dataclass_fields__:
+            _check(name, getattr(self, name))
+        for feature in filter(None, self.features.split(",")):
+            if feature[0] not in "+-":  # LLVM would end the process
+                raise TargetError(f"feature {feature!r} has no sign", hint="write +avx2 or -avx2")
+        if self.vector_bytes & (self.vector_bytes - 1):
+            raise TargetError(f"vector_bytes is {self.vector_bytes}", hint="give a power of two")
 
     def lanes(self, dtype_bytes: int = 4) -> int:
         """Elements of ``dtype_bytes`` in a SIMD register."""
@@ -70,3 +89,13 @@ class Target:
             return Target(**data)
         except TypeError as error:
             raise TargetError(f"not a target: {dict(data)!r} ({error})") from error
+
+
+def _check(name: str, value: object) -> None:
+    if name in _TEXTS:
+        if not isinstance(value, str):
+            raise TargetError(f"a target's {name} is {value!r}", hint="give text")
+        return
+    least = 1 if name in _POSITIVE else 0
+    if type(value) is not int or value < least:
+        raise TargetError(f"a target's {name} is {value!r}", hint=f"give an int, {least} or more")

@@ -40,6 +40,8 @@ def create_machine(arch: str, features: str, triple: str) -> llvm.TargetMachine:
     symbol has been loaded.
     """
     initialize()
+    # LLVM ignores a CPU that it does not know, and ends the process if none is left with 64 bits.
+    features = f"+64bit,{features}" if triple.startswith("x86_64") else features
     try:
         return llvm.Target.from_triple(triple).create_target_machine(
             cpu=arch, features=features, opt=2, reloc="pic", codemodel="default"

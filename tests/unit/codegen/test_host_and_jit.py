@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from codegen.host import INSTRUCTION_SETS, cache_sizes, cpu_target, host_target
 from codegen.kernel import stored_shape
 from codegen.llvm import jit
 from codegen.llvm.jit import aligned_workspace, check_host, load, pointers
+from codegen.llvm.machine import emit_object
 from sketch.errors import TargetError
 from sketch.loopnest import Buffer, Scope
 from sketch.target import Target
@@ -125,3 +127,10 @@ def test_driver_runs_and_times_plans(rng: np.random.Generator) -> None:
 
 def test_driver_compiles_for_arm() -> None:
     assert build_driver(cpu_target("cpu-neon", 1)).object_code[:4] == b"\x7fELF"
+
+
+def test_a_cpu_that_llvm_does_not_know_is_only_ignored() -> None:
+    """LLVM alone would end the process: no unknown CPU is one of 64 bits."""
+    unknown = replace(cpu_target("cpu-avx2", 1), arch="no-such-cpu")
+    text = "define i64 @f(i64 %x) {\n  ret i64 %x\n}"
+    assert emit_object(text, unknown).startswith(b"\x7fELF")
