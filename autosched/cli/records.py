@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from autosched.cli.command import (
     Command,
     Parser,
+    UsageError,
     add_command,
     add_json,
     positive_int,
@@ -74,19 +75,15 @@ def _stats(args: argparse.Namespace) -> None:
 
 
 def _best(args: argparse.Namespace) -> None:
-    from autosched.records.best import rank
+    from autosched.records.best import comparable, rank
 
-    groups: dict[tuple[str, str, int], list[Record]] = {}
-    for record in _read(args.logs).records:
-        key = (record.task, record.target.arch, record.target.threads)
-        groups.setdefault(key, []).append(record)
-    for (task, arch, threads), group in groups.items():
-        ranked = rank(group)
+    for (task, target, state), group in comparable(_read(args.logs).records).items():
+        place, ranked = f"{task} on {target.arch}/{target.threads}", rank(group)
         if not ranked:
-            say(args, f"{task} on {arch}/{threads}: no success in {len(group)} trials")
+            say(args, f"{place}: no success in {len(group)} trials")
             continue
         seconds, record = ranked[0]
-        say(args, f"{task} on {arch}/{threads}: {seconds * 1e6:.1f} us, {record.variant}")
+        say(args, f"{place}, {state}: {seconds * 1e6:.1f} us, {record.variant}")
         say(args, "  " + ", ".join(f"{name}={value}" for name, value in record.decisions.items()))
 
 
@@ -147,8 +144,11 @@ def _distill_arguments(parser: Parser) -> None:
 def _distill(args: argparse.Namespace) -> None:
     from autosched.records.merge import merge
 
-    for log in args.logs:
-        output = Path(args.output) / Path(log).name
+    names = [Path(log).name for log in args.logs]
+    if len(set(names)) < len(names):
+        raise UsageError("two logs have one name", ", ".join(args.logs), "distill them one by one")
+    for log, name in zip(args.logs, names, strict=True):
+        output = Path(args.output) / name
         _report_written(args, merge([log], output, keep=1), str(output))
 
 
@@ -177,7 +177,8 @@ _ACTIONS = (
     Command("stats", "trials, failures by cause and best time of each task",
             "One row a task and target.", _EXAMPLES, _stats_arguments, _stats),
     Command("best", "the best schedule of each task",
-            "Time, variant and decisions of the fastest candidate of each task and target.",
+            "Time, variant and decisions of the fastest candidate of each task, target and state\n"
+            "of the caches.",
             _EXAMPLES, _log_argument, _best),
     Command("merge", "several logs into one, without repetitions",
             "Writes the records of all logs to one file, which may be one of them.",

@@ -90,6 +90,29 @@ def _final_over_burst(histories: Iterable[Sequence[Record]]) -> float:
     return max(1.0, median(ratios)) if ratios else 1.0
 
 
+def comparable(
+    records: Iterable[Record],
+) -> dict[tuple[str, Target, CacheState | None], list[Record]]:
+    """Records whose times compare, by task, target and cache state, in the order of the log.
+
+    Failures hold in any cache state, so they are in every group of their task and target; the
+    state is None where there is nothing else.
+    """
+    tasks: dict[tuple[str, Target], list[Record]] = {}
+    for record in records:
+        tasks.setdefault((record.task, record.target), []).append(record)
+    groups: dict[tuple[str, Target, CacheState | None], list[Record]] = {}
+    for (task, target), members in tasks.items():
+        states = dict.fromkeys(
+            r.result.cache_state for r in members if isinstance(r.result, Timing)
+        )
+        for state in states or (None,):
+            groups[task, target, state] = [
+                r for r in members if isinstance(r.result, Failure) or r.result.cache_state == state
+            ]
+    return groups
+
+
 def select(
     records: Iterable[Record],
     task_key: str,

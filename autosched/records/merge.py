@@ -7,13 +7,11 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from autosched.measure.result import Failure
-from autosched.records.best import rank
+from autosched.records.best import comparable, rank
 from autosched.records.errors import RecordError
 from autosched.records.log import RecordLog, RecordSet
 from autosched.records.record import Record, to_json
 from autosched.replaced_file import replaced_file
-from sketch.target import Target
 
 
 def unique(records: Iterable[Record]) -> tuple[Record, ...]:
@@ -32,25 +30,10 @@ def prune(records: Iterable[Record], keep: int) -> tuple[Record, ...]:
     if keep < 1:
         raise RecordError(f"cannot prune to the best {keep}", hint="keep at least one")
     everything = list(records)
-    groups: dict[tuple[str, Target], list[Record]] = {}
-    for record in everything:
-        groups.setdefault((record.task, record.target), []).append(record)
     kept = {
-        id(record)
-        for group in groups.values()
-        for comparable in _by_cache_state(group)
-        for _, record in rank(comparable)[:keep]
+        id(record) for group in comparable(everything).values() for _, record in rank(group)[:keep]
     }
     return tuple(record for record in everything if id(record) in kept)
-
-
-def _by_cache_state(group: Sequence[Record]) -> list[list[Record]]:
-    """Records whose times compare, with all failures, which hold in any cache state."""
-    states = {r.result.cache_state: None for r in group if not isinstance(r.result, Failure)}
-    return [
-        [r for r in group if isinstance(r.result, Failure) or r.result.cache_state == state]
-        for state in states
-    ]
 
 
 def read_all(paths: Sequence[str | os.PathLike[str]]) -> RecordSet:

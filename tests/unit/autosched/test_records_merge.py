@@ -5,6 +5,7 @@ import pytest
 
 from autosched.cli.app import main
 from autosched.measure.result import WRONG_RESULT, Failure, Timing
+from autosched.records.best import comparable
 from autosched.records.errors import RecordError
 from autosched.records.log import RecordLog, RecordSet
 from autosched.records.merge import merge, prune, read_all, replace_log
@@ -38,6 +39,35 @@ def test_times_of_other_cache_states_do_not_compare():
     )
     wrong = record(3, result=Failure("run", WRONG_RESULT, "why"))
     assert prune([*LOG[:3], *cold, wrong], 1) == (LOG[1], cold[1])
+    groups = comparable([*LOG[:3], *cold, wrong, FAILED, record(9, task="f", result=FAILED.result)])
+    assert [(task, state, len(group)) for (task, _, state), group in groups.items()] == [
+        ("t", "warm", 5), ("t", "dram_cold", 4), ("f", None, 1),
+    ]  # fmt: skip
+
+
+def test_the_best_of_each_cache_state_is_shown(tmp_path, capsys):
+    log = RecordLog(tmp_path / "log.jsonl")
+    cold = replace(record(4), result=Timing((8.0,), "dram_cold"))
+    other = replace(record(5, 0.5), target=replace(HERE, l3_bytes=1))
+    log.append([*LOG[:3], cold, other])
+    assert main(["records", "best", str(log.path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[::2] == [
+        "t on generic/2, warm: 1000000.0 us, direct",
+        "t on generic/2, dram_cold: 8000000.0 us, direct",
+        "t on generic/2, warm: 500000.0 us, direct",
+    ]
+    assert lines[1::2] == ["  i=2", "  i=4", "  i=5"]
+
+
+def test_logs_of_one_name_are_not_distilled_into_one(tmp_path, capsys):
+    logs = [RecordLog(tmp_path / folder / "log.jsonl") for folder in "ab"]
+    for log in logs:
+        log.append(LOG)
+    paths = [str(log.path) for log in logs]
+    assert main(["records", "distill", *paths, "-o", str(tmp_path / "out")]) == 1
+    assert "two logs have one name" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_merging_drops_repetitions_and_may_overwrite_an_input(tmp_path):
