@@ -24,6 +24,7 @@ from autosched.onnx_import.piece import (
     make_piece,
 )
 from autosched.onnx_import.randomness import random_operator
+from autosched.onnx_import.reference_gaps import reference_gap
 from autosched.onnx_import.site import UnsupportedError
 
 _PROBE_BYTES: Final = 1 << 22
@@ -45,13 +46,16 @@ def static_outputs(
     a few inputs; what depends on data there, or is no tensor, is left out.
 
     Raises:
-        UnsupportedError: onnx cannot evaluate the nodes, or a result is random.
+        UnsupportedError: onnx cannot evaluate the nodes, or not rightly, or a result is random.
     """
     drawn = random_operator(nodes, arrays)
     if drawn is not None:
         raise UnsupportedError(f"{drawn} draws new random numbers in each run")
     if any(node.op_type == "Scan" for node in walk(nodes)) and _opset(setting) < _FIRST_PLAIN_SCAN:
         raise UnsupportedError("Scan works on batches in this opset, onnx cannot evaluate that")
+    gap = reference_gap(nodes, arrays, types)
+    if gap is not None:
+        raise UnsupportedError(gap)
     piece = make_piece(nodes, wanted, arrays, types, setting)
     evaluator = _evaluator(piece)
     known = inferred_types(piece.model)

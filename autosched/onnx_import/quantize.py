@@ -133,12 +133,15 @@ def _emit_quantised(site: Site, scaled: str, zero_point: str | None, dtype: str)
 
 
 def _emit_scaled(site: Site, product: str, scales: list[str], result: tuple[int, int]) -> None:
-    """Emit an int32 product under two scales, quantised with the scale and zero point given."""
+    """Emit an int32 product under two scales, quantised with the scale and zero point given.
+
+    The scales are combined first, and the product is scaled once: nice scales make halves, and
+    one rounding more would send them to another integer than in the runtimes of such models.
+    """
     scale, zero_point = result
-    value = _to_float(site, product)
-    for factor in scales:
-        value = site.step(Binary("mul"), [value, factor])
-    value = site.step(Binary("div"), [value, _as(site, scale, _FLOAT)])
+    factor = site.step(Binary("mul"), scales)
+    ratio = site.step(Binary("div"), [factor, _as(site, scale, _FLOAT)])
+    value = site.step(Binary("mul"), [_to_float(site, product), ratio])
     dtype = site.type(zero_point).dtype
     _emit_quantised(site, value, _as(site, zero_point, _FLOAT), dtype)
 

@@ -81,3 +81,16 @@ def test_convolutions_of_integers() -> None:
         np.uint8(100), zeros.astype(np.int32),
     ]  # fmt: skip
     check(node_model("QLinearConv", data, constants, 10, **attributes), data)
+
+
+def test_products_are_scaled_once() -> None:
+    """125 * -123 * 0.02 * 0.01 / 0.05 is -61.5; the float32 scales make it a little more."""
+    constants = [
+        np.float32(0.02), np.uint8(120), np.array([[-123]], np.int8), np.float32(0.01),
+        np.int8(0), np.float32(0.05), np.uint8(200),
+    ]  # fmt: skip
+    data = [np.array([[245]], np.uint8)]
+    check(node_model("QLinearMatMul", data, constants, 10), data)
+    (found,) = run(node_model("QLinearMatMul", data, constants, 10), data)
+    factor = np.float32(0.02) * np.float32(0.01) / np.float32(0.05)
+    np.testing.assert_array_equal(found, [[200 + np.rint(np.float32(-15375) * factor)]])

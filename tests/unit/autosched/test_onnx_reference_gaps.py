@@ -1,0 +1,79 @@
+"""Nodes that onnx's reference implementation computes wrongly: refused, not run on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autosched as asd
+from autosched.graph.errors import UnsupportedModelError
+
+pytest.importorskip("onnx")
+
+from tests.onnx_reference import compare, node_model
+
+HIDDEN, LENGTH, BATCH, WIDTH = 3, 5, 2, 4
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+def _recurrent(
+    operator: str, lengths: list[int] | None = None, both: bool = False, **attributes: Any
+) -> tuple[Any, np.ndarray]:
+    rng = np.random.default_rng(0)
+    directions, rows = 1 + both, GATES[operator] * HIDDEN
+    x = rng.standard_normal((LENGTH, BATCH, WIDTH)).astype(np.float32)
+    constants = {
+        "w": rng.standard_normal((directions, rows, WIDTH)).astype(np.float32),
+        "r": rng.standard_normal((directions, rows, HIDDEN)).astype(np.float32),
+    }
+    order = ["x", "w", "r"]
+    if lengths is not None:
+        constants["lengths"] = np.array(lengths, np.int32)
+        order += ["", "lengths"]
+    direction = "bidirectional" if both else "forward"
+    options = {"hidden_size": HIDDEN, "direction": direction, **attributes}
+    model = node_model(operator, options, {"x": x}, constants, 14, ("y",), order)
+    return model, x
+
+
+@pytest.mark.parametrize(
+    ("operator", "options", "reason"),
+    [
+        ("LSTM", {"clip": 0.5}, "clip"),
+        ("LSTM", {"input_forget": 1}, "input_forget"),
+        ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"]}, "activations"),
+        ("LSTM", {"lengths": [5, 3]}, "lengths of the sequences"),
+        ("GRU", {"lengths": [1, 5]}, "lengths of the sequences"),
+        ("GRU", {"activations": ["Sigmoid", "Tanh"] * 1 + ["Tanh"] * 2, "both": True}, "activa"),
+        ("RNN", {"activations": ["Tanh", "Affine"], "both": True}, "activations"),
+    ],
+)
+def test_what_the_reference_ignores_is_refused(
+    operator: str, options: dict[str, Any], reason: str
+) -> None:
+    model, _ = _recurrent(operator, **options)
+    with pytest.raises(UnsupportedModelError, match=f"{operator} ignores .*{reason}"):
+        asd.from_onnx(model)
+
+
+@pytest.mark.parametrize(
+    ("operator", "options"),
+    [
+        ("LSTM", {"lengths": [LENGTH, LENGTH]}),
+        ("LSTM", {"activations": ["Sigmoid", "Tanh", "Tanh"] * 2, "both": True}),
+        ("GRU", {"linear_before_reset": 1}),
+        ("RNN", {"activations": ["Affine"], "activation_alpha": [0.5], "activation_beta": [0.1]}),
+    ],
+)
+def test_what_it_knows_runs_on_the_host(operator: str, options: dict[str, Any]) -> None:
+    model, x = _recurrent(operator, **options)
+    compare(model, {"x": x})
+
+
+def test_cubic_sampling_beyond_the_border_is_refused() -> None:
+    inputs = {"x": np.ones((1, 1, 4, 4), np.float32), "g": np.ones((1, 2, 2, 2), np.float32)}
+    attributes = {"mode": "cubic", "padding_mode": "border"}
+    with pytest.raises(UnsupportedModelError, match="GridSample ignores"):
+        asd.from_onnx(node_model("GridSample", attributes, inputs, {}, 20))
