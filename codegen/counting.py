@@ -8,8 +8,6 @@ from codegen.kernel import Kernel
 from codegen.llvm.machine import emit_object, triple_of
 from sketch.target import Target
 
-READING_BYTES: Final = 24  # count, nanoseconds enabled, nanoseconds running
-
 _TEXT: Final = """
 %step = type { ptr, ptr }
 declare i64 @read(i32, ptr, i64)

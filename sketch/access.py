@@ -57,11 +57,6 @@ def reads(op: Compute) -> dict[Tensor, tuple[tuple[Expr, ...], ...]]:
     return result
 
 
-def has_reduction(op: Operation) -> bool:
-    """Whether ``op`` is a stage that reduces."""
-    return isinstance(op, Compute) and op.reduce is not None
-
-
 def interval_of(form: AffineForm, box: Box | None = None) -> Interval:
     """Smallest and largest value of an affine form; ``box`` narrows axes (inclusive bounds)."""
     low = high = form[1]

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autosched.graph.ir import Graph, Node
-from autosched.graph.ops.base import TensorType
 from autosched.graph.ops.host import HostFunction, HostOp
 
 CallKey = tuple[HostFunction, tuple[str, ...]]
@@ -30,11 +29,6 @@ class HostCall:
     inputs: tuple[str, ...]
     outputs: tuple[tuple[int, str], ...]
     layers: tuple[str, ...]
-
-    @property
-    def output_types(self) -> dict[str, TensorType]:
-        """Type of every value that it computes."""
-        return {value: self.function.outputs[index] for index, value in self.outputs}
 
 
 def call_key(node: Node) -> CallKey:

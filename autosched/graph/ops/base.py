@@ -143,18 +143,3 @@ def normalize_axis(axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise GraphError(f"axis {axis} is out of range for {rank} dimensions")
     return axis % rank
-
-
-def split_nchw(shape: Shape, layout: Layout) -> tuple[int, int, int, int]:
-    """Batch, channels, height, width of a 4-D shape in ``layout``."""
-    batch, first, second, third = shape
-    if layout == "NCHW":
-        return batch, first, second, third
-    return batch, third, first, second
-
-
-def join_nchw(batch: int, channels: int, height: int, width: int, layout: Layout) -> Shape:
-    """The 4-D shape in ``layout``."""
-    if layout == "NCHW":
-        return (batch, channels, height, width)
-    return (batch, height, width, channels)

@@ -18,7 +18,6 @@ from autosched.graph.ops.elementwise import Unary
 from autosched.graph.ops.host import HostFunction, HostOp
 from autosched.graph.ops.shape import Reshape
 from autosched.graph.passes.constant_folding import fold_constants
-from autosched.graph.summary import summarize
 from autosched.host_evaluation import HostError, HostEvaluator
 from autosched.runtime.errors import ModuleFileError
 
@@ -122,10 +121,9 @@ def test_files_without_a_payload_are_damaged(tmp_path: Path) -> None:
         asd.load(path)
 
 
-def test_tasks_and_summary_leave_them_out() -> None:
+def test_tasks_leave_them_out() -> None:
     extraction = extract(_graph())
     assert len(extraction.subgraphs) == len(extraction.calls) - 3
-    assert "on the host: TopK (top_values, top_indices)" in summarize(extraction)
 
 
 def test_only_host_operators_take_values_that_kernels_do_not_know() -> None:
