@@ -59,10 +59,13 @@ def static_outputs(
     piece = make_piece(nodes, wanted, arrays, types, setting)
     evaluator = _evaluator(piece)
     known = inferred_types(piece.model)
-    for source in (setting.inferred, setting.promised):
-        known = {name: source[name] for name in wanted if name in source} | known
-    if any(name not in known for name in wanted):
+    known = {name: setting.inferred[name] for name in wanted if name in setting.inferred} | known
+    unknown = [name for name in wanted if name not in known]
+    known = {name: setting.promised[name] for name in unknown if name in setting.promised} | known
+    if any(name not in known for name in unknown):
         known = _probed(piece, evaluator, types) | known
+    elif unknown:
+        _check_evaluation(piece, evaluator, types)
     found = {name: known[name] for name in wanted if name in known}
     for name, kind in found.items():
         if kind.size_bytes > MAX_VALUE_BYTES:
@@ -99,10 +102,25 @@ def _evaluator(piece: Piece) -> HostEvaluator:
         raise UnsupportedError(error.what) from error
 
 
+def _check_evaluation(piece: Piece, evaluator: HostEvaluator, types: Types) -> None:
+    """Raise UnsupportedError if what only the model has a type for fails on every input tried."""
+    kinds = [types[name] for name in piece.inputs]
+    if not _is_quick(piece, kinds):
+        return
+    for seed in _PROBE_SEEDS:
+        try:
+            evaluator.raw([_sample(kind, seed) for kind in kinds])
+        except HostError as error:
+            failure = error
+        else:
+            return
+    raise UnsupportedError(failure.what)
+
+
 def _probed(piece: Piece, evaluator: HostEvaluator, types: Types) -> dict[str, TensorType]:
     """Types that are the same for several inputs."""
     kinds = [types[name] for name in piece.inputs]
-    if not _ends_soon(piece) or sum(kind.size_bytes for kind in kinds) > _PROBE_BYTES:
+    if not _is_quick(piece, kinds):
         return {}
     found: list[dict[str, TensorType]] = []
     for seed in _PROBE_SEEDS:
@@ -112,6 +130,10 @@ def _probed(piece: Piece, evaluator: HostEvaluator, types: Types) -> dict[str, T
             return {}
         found.append(_tensor_types(piece.outputs, values))
     return {n: kind for n, kind in found[0].items() if all(f.get(n) == kind for f in found)}
+
+
+def _is_quick(piece: Piece, inputs: Sequence[TensorType]) -> bool:
+    return _ends_soon(piece) and sum(kind.size_bytes for kind in inputs) <= _PROBE_BYTES
 
 
 def _ends_soon(piece: Piece) -> bool:

@@ -22,8 +22,15 @@ def load_model(source: str | Path | onnx.ModelProto) -> onnx.ModelProto:
     """A checked model, its weights in memory, its local functions inlined.
 
     Raises:
-        ModelImportError: no such file, not an ONNX model, truncated, weights missing, too old.
+        ModelImportError: neither path nor model, no such file, not an ONNX model, truncated,
+            weights missing, too old.
     """
+    if not isinstance(source, str | Path | onnx.ModelProto):
+        raise ModelImportError(
+            f"a model cannot be of type {type(source).__name__}",
+            "from_onnx",
+            "give the path of a file or an onnx.ModelProto",
+        )
     where = "ONNX model" if isinstance(source, onnx.ModelProto) else f"file {source}"
     model = source if isinstance(source, onnx.ModelProto) else _read(Path(source), where)
     if not model.ir_version or not model.graph.output or not model.opset_import:

@@ -54,8 +54,10 @@ def _has_short_sequences(
     if len(node.input) <= _LENGTHS or not node.input[_LENGTHS]:
         return False
     lengths, data = arrays.get(node.input[_LENGTHS]), types.get(node.input[0])
-    if lengths is None or data is None:
+    if lengths is None:
         return True
+    if data is None:  # asked without surroundings
+        return False
     return bool((lengths != data.shape[1 if attributes.get("layout") else 0]).any())
 
 

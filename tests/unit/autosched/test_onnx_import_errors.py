@@ -263,3 +263,18 @@ def test_importers_that_stumble_name_the_node() -> None:
     pad = helper.make_node("Pad", ["x", "pads"], ["y"], name="border", mode=b"\xff\xfe")
     with pytest.raises(ModelImportError, match=r"UnicodeDecodeError.* node border \(Pad\)"):
         from_onnx(_model([pad], {"pads": np.array([0, 0, 1, 1, 0, 0, 1, 1])}))
+
+
+@pytest.mark.parametrize("source", [5, None, b"model"])
+def test_what_can_be_no_model(source: object) -> None:
+    with pytest.raises(ModelImportError, match=f"of type {type(source).__name__}"):
+        from_onnx(source)  # type: ignore[arg-type]
+
+
+def test_stated_shapes_do_not_hide_shapes_that_do_not_fit() -> None:
+    """The model says what its output is like, but nobody can compute that."""
+    model = _model([helper.make_node("Add", ["x", "w"], ["y"])], {"w": np.ones(3, np.float32)})
+    for extent in (2, 3, 8, 8):
+        model.graph.output[0].type.tensor_type.shape.dim.add().dim_value = extent
+    with pytest.raises(ModelImportError, match=r"shapes do not fit.*Add"):
+        from_onnx(model)
