@@ -28,6 +28,7 @@ class MeasureOptions:
             and 1.15x on the second.
         wake_s: what a first run may lose to sleeping threads and untouched pages before it counts
             as slow.
+        settle_s: what a burst of a short kernel begins with, not recorded but for its first run.
         builders: building processes; None: one per CPU.
         build_timeout_s: limit for lowering and compiling one candidate.
         run_timeout_s: limit for loading and timing one candidate.
@@ -45,6 +46,7 @@ class MeasureOptions:
     drop_first: float = 2.0
     drop_second: float = 1.5
     wake_s: float = 100e-6
+    settle_s: float = 500e-6
     builders: int | None = None
     build_timeout_s: float = 20.0
     run_timeout_s: float = 10.0

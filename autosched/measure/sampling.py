@@ -22,14 +22,18 @@ def burst(run: Callable[[int], float], best_s: float, options: MeasureOptions) -
     """Samples of one candidate, in seconds per run, in the order taken.
 
     ``run(n)`` gives the mean seconds of n runs.  A candidate that is clearly slower than ``best_s``
-    gets one or two samples.
+    gets one or two samples.  Short kernels run for ``options.settle_s`` between the first two: a
+    core that was waiting for a kernel takes some time to reach its speed again.
     """
     first = run(1)
     if first > options.drop_first * best_s + options.wake_s:
         return (first,)
+    spent = first
+    while spent < options.settle_s:
+        spent += run(1)
     runs = inner_runs(first, options)
     samples = [first, run(runs)]
-    spent = first + samples[1] * runs
+    spent += samples[1] * runs
     if min(samples) > options.drop_second * best_s:
         return tuple(samples)
     runs = inner_runs(min(samples), options)
