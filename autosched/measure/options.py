@@ -28,6 +28,8 @@ class MeasureOptions:
             and 1.15x on the second.
         wake_s: what a first run may lose to sleeping threads and untouched pages before it counts
             as slow.
+        interruption_s: a first run that is slow by less is repeated once: perhaps the operating
+            system ran something else meanwhile.
         settle_s: what a burst of a short kernel begins with, not recorded but for its first run.
         builders: building processes; None: one per CPU.
         build_timeout_s: limit for lowering and compiling one candidate.
@@ -46,6 +48,7 @@ class MeasureOptions:
     drop_first: float = 2.0
     drop_second: float = 1.5
     wake_s: float = 100e-6
+    interruption_s: float = 20e-3
     settle_s: float = 500e-6
     builders: int | None = None
     build_timeout_s: float = 20.0

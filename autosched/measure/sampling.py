@@ -26,9 +26,12 @@ def burst(run: Callable[[int], float], best_s: float, options: MeasureOptions) -
     core that was waiting for a kernel takes some time to reach its speed again.
     """
     first = run(1)
-    if first > options.drop_first * best_s + options.wake_s:
+    spent, limit = first, options.drop_first * best_s + options.wake_s
+    if limit < first < limit + options.interruption_s:
+        first = run(1)
+        spent += first
+    if first > limit:
         return (first,)
-    spent = first
     while spent < options.settle_s:
         spent += run(1)
     runs = inner_runs(first, options)
