@@ -21,11 +21,12 @@ MAX_FOLDED_BYTES: Final = 1 << 31
 def fold_node(
     node: onnx.NodeProto, arrays: Arrays, types: Types, setting: Setting
 ) -> dict[str, NDArray[Any]] | None:
-    """The outputs of a node that depends on constants and static shapes only; None otherwise.
+    """The outputs of a node that depends on constants and static shapes only.
+
+    None if it depends on more, or onnx's own evaluator does not know it.
 
     Raises:
-        UnsupportedError: onnx's own evaluator does not know the operator, or a result is too
-            large.
+        UnsupportedError: onnx's own evaluator fails, or a result is too large.
     """
     default = node.domain in ("", "ai.onnx")
     if default and node.op_type in ("Shape", "Size") and node.input[0] in types:
@@ -45,7 +46,11 @@ def fold_node(
     for name, kind in ({} if source else inferred_types(piece.model)).items():
         _check_size(name, kind)
     try:
-        values = HostEvaluator(node.op_type, piece.serialized()).raw([])
+        evaluator = HostEvaluator(node.op_type, piece.serialized())
+    except HostError:
+        return None  # not in this version: there may be an importer, whose graph is folded
+    try:
+        values = evaluator.raw([])
     except HostError as error:
         raise UnsupportedError(error.what) from error
     if not all(isinstance(value, np.ndarray | np.generic) for value in values):

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from autosched.graph.errors import ModelImportError
 from autosched.graph.ir import Network
+from autosched.torch_frontend.accurate import decompositions
 from autosched.torch_frontend.translation import make_translatable
 
 _EXPORTERS: Final = ("torch.onnx", "onnxscript", "onnx_ir")
@@ -63,7 +64,8 @@ def export_onnx(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | No
     try:
         with _quiet():
             program = torch.export.export(module, tuple(args), dict(kwargs or {}))
-            program = program.run_decompositions({})  # makes side effects part of the signature
+            # makes side effects part of the signature, too
+            program = program.run_decompositions(decompositions())
             signature = program.graph_signature
             changed = [*signature.buffers_to_mutate.values(),
                        *signature.user_inputs_to_mutate.values()]  # fmt: skip

@@ -62,6 +62,16 @@ def test_scales_with_aligned_corners_and_nearest_elements_are_torchs() -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
+def test_small_numbers_keep_their_digits() -> None:
+    """The exporter writes log(1 + x) and exp(x) - 1, in which 1e-6 becomes 9.5e-7."""
+    edges = torch.tensor([0.0, -1.0, -0.75, 1e-30, 3e38, float("inf"), -100.0, 100.0, -2.0])
+    small = torch.logspace(-8, 1, 40)
+    module = _Function(lambda x: (torch.log1p(x), torch.expm1(x)))
+    for x in (torch.cat([small, -small / 11, edges]), small.double()):
+        for ours, theirs in zip(_run(module, x), module(x), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=2e-6, atol=0, equal_nan=True)
+
+
 REFUSED = {
     "divides by a number of its own": lambda x: functional.avg_pool2d(x, 2, divisor_override=3),
     "statistics of its batch": lambda x: functional.batch_norm(

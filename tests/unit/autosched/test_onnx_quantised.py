@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("onnx")
+import autosched as asd
 
-from tests.onnx_cases import check, node_model, run, values
+onnx = pytest.importorskip("onnx")
+
+from tests.onnx_cases import check, node_model, run, values  # noqa: E402
 
 SCALES = np.array([0.5, 0.25, 2.0, 0.125], np.float32)  # powers of two: no rounding but the last
 
@@ -94,3 +96,23 @@ def test_products_are_scaled_once() -> None:
     (found,) = run(node_model("QLinearMatMul", data, constants, 10), data)
     factor = np.float32(0.02) * np.float32(0.01) / np.float32(0.05)
     np.testing.assert_array_equal(found, [[200 + np.rint(np.float32(-15375) * factor)]])
+
+
+@pytest.mark.parametrize("opset", [10, 13, 19])
+def test_constants_are_dequantised_in_every_opset(opset: int) -> None:
+    """onnx's evaluator, which folds constants, knows this operator from opset 19 on only."""
+    data = [values(1, 2, 5, 5)]
+    weight = quantised(3, 2, 3, 3, dtype="int8")
+    model = node_model("DequantizeLinear", [], [weight, np.float32(0.5), np.int8(3)], opset)
+    (made,) = model.graph.output
+    model.graph.node.append(onnx.helper.make_node("Conv", ["x", made.name], ["y"]))
+    tensor = onnx.helper.make_tensor_value_info
+    model.graph.input.append(tensor("x", onnx.TensorProto.FLOAT, data[0].shape))
+    del model.graph.output[:]
+    model.graph.output.append(tensor("y", onnx.TensorProto.FLOAT, None))
+    network = asd.from_onnx(model)
+    assert not any(node.op.on_host for node in network.graph.nodes)
+    (found,) = asd.compile(network, quick=True).run({"x": data[0]}).values()
+    floats = (weight.astype(np.float32) - 3) / 2
+    windows = np.lib.stride_tricks.sliding_window_view(data[0][0], (3, 3), (1, 2))
+    np.testing.assert_allclose(found[0], np.einsum("chwij,ocij->ohw", windows, floats), 1e-4, 1e-4)
