@@ -26,10 +26,11 @@ from autosched.runtime.module import Module
 from autosched.runtime.program import Program, StepInfo, TensorSpec
 from autosched.runtime.untuned import untuned_notice
 from autosched.search.recall import best_of
-from autosched.task import Candidate, Task
+from autosched.task import DIRECT, Candidate, Task
 from sketch.dtypes import size_of
-from sketch.packing import packings
+from sketch.packing import preparations
 from sketch.target import Target
+from sketch.variants import variants_of
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network, Value
@@ -63,7 +64,13 @@ def network_tasks(extraction: Extraction, target: Target) -> tuple[Task, ...]:
     for subgraph in extraction.subgraphs:
         names.setdefault(id(subgraph.dag), subgraph.name)
     return tuple(
-        Task(item.dag, target, names[id(item.dag)], item.weight) for item in extraction.tasks
+        Task(
+            {DIRECT: item.dag, **variants_of(item.dag, target)},
+            target,
+            names[id(item.dag)],
+            item.weight,
+        )
+        for item in extraction.tasks
     )
 
 
@@ -250,20 +257,20 @@ def _call(
     labels: Mapping[int, str],
     constants: dict[str, NDArray[Any]],
 ) -> Call:
-    """Bind the kernel's arguments; packs constants that no earlier call has packed so."""
+    """Bind the kernel's arguments; packs constants that no earlier call has prepared so."""
     sketch = item.candidate.sketch
-    packs = packings(sketch, dict(item.candidate.values))
+    prepared = preparations(sketch, dict(item.candidate.values))
     values = []
     for tensor in sketch.dag.inputs:
         if tensor.name in subgraph.inputs:
             values.append(subgraph.inputs[tensor.name])
             continue
         array = subgraph.constants[tensor.name]
-        packing = packs.get(tensor.name)
+        preparation = prepared.get(tensor.name)
         label = labels[id(array)]
-        name = label if packing is None else f"{label} as {packing.key}"
+        name = label if preparation is None else f"{label} as {preparation.key}"
         if name not in constants:
-            constants[name] = np.asarray(array if packing is None else packing.apply(array))
+            constants[name] = np.asarray(array if preparation is None else preparation.apply(array))
         values.append(name)
     return Call(kernel, (*values, subgraph.output), _info(subgraph, item))
 

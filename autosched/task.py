@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from autosched.errors import TaskError
 from autosched.measure.protocol import Candidate
 from sketch.dag import ComputeDAG
 from sketch.target import Target
+from sketch.tensor import Placeholder
 
 if TYPE_CHECKING:
     from autosched.measure.protocol import Runner
@@ -97,11 +96,12 @@ class Task:
 
     @cached_property
     def key(self) -> str:
-        """Structural hash over the variants, 16 hex digits; neither names nor target count."""
-        keys = [variant.dag.key for variant in self.variants]
-        if len(keys) == 1:
-            return keys[0]
-        return hashlib.sha256(json.dumps(keys).encode()).hexdigest()[:16]
+        """Structural hash of the reference, 16 hex digits; neither names nor target count.
+
+        The other variants do not count either: records say which one they are of, so a log stays
+        good when a new way to compute a task is found.
+        """
+        return self.dag.key
 
     @property
     def flops(self) -> float:
@@ -225,7 +225,8 @@ def _variants(program: Programs) -> tuple[Variant, ...]:
 
 def _check_same_interface(variants: tuple[Variant, ...]) -> None:
     def interface(dag: ComputeDAG) -> tuple[object, ...]:
-        inputs = {(t.name, t.shape, t.dtype) for t in dag.inputs}
+        placeholders = [t.op for t in dag.inputs if isinstance(t.op, Placeholder)]
+        inputs = {(op.name, op.given_shape, op.dtype) for op in placeholders}
         return inputs, len(dag.output_arrays)
 
     first = variants[0]

@@ -28,7 +28,7 @@ from autosched.task import Task
 from codegen.build import build
 from codegen.driver import build_driver
 from sketch.lower import lower
-from sketch.packing import packings
+from sketch.packing import preparations
 from sketch.tensor import Placeholder, Tensor
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -64,9 +64,10 @@ def _build_contents(task: Task, constants: Arrays, log: str | PathLike[str] | No
     values = dict(best.values)
     dag = best.sketch.dag
     given = _check_constants(task, constants)
-    packs = packings(best.sketch, values)
+    prepared = preparations(best.sketch, values)
     bound = {
-        name: packs[name].apply(array) if name in packs else array for name, array in given.items()
+        name: prepared[name].apply(array) if name in prepared else array
+        for name, array in given.items()
     }
     kernel = build(lower(best.sketch, values), task.target)
     outputs = [TensorSpec(*array) for array in dag.output_arrays]

@@ -44,14 +44,14 @@ class OursOperator:
         from benchmarks.programs import operator_task
         from codegen.build import build
         from sketch.lower import lower
-        from sketch.packing import packings
+        from sketch.packing import preparations
 
         assert not isinstance(workload, Network)
         task = operator_task(workload, threads, self.renamed)
         best = task.candidate(self.log)
         values = dict(best.values)
         kernel = build(lower(best.sketch, values), task.target)
-        packed = packings(best.sketch, values)
+        packed = preparations(best.sketch, values)
         given = workload.arrays()
         arrays: list[NDArray[Any]] = []
         outputs: dict[str, NDArray[Any]] = {}

@@ -1,4 +1,7 @@
-"""Packing of constants: a pure re-index with zero padding, decided by a sketch and its row."""
+"""What is done to constants before a kernel reads them.
+
+Packing is a pure re-index with zero padding, decided by a sketch and its row.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketch.lower.placement import place
+from sketch.prepared import LinearMap
 from sketch.sketch import Sketch
+from sketch.tensor import Placeholder
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +54,36 @@ class Packing:
         return np.ascontiguousarray(moved)
 
 
-def packings(sketch: Sketch, values: Mapping[str, int]) -> dict[str, Packing]:
-    """How each packed placeholder of ``sketch`` is laid out for one row of decisions."""
-    shapes = {t.name: t.shape for t in sketch.dag.inputs}
-    result = {}
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What happens to a constant before a kernel can read it: at least one of the two."""
+
+    prepared: LinearMap | None
+    packing: Packing | None
+
+    @property
+    def key(self) -> str:
+        """Stable text form."""
+        prepared = "" if self.prepared is None else self.prepared.key
+        return ", ".join(part for part in (prepared, self.packing and self.packing.key) if part)
+
+    def apply(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
+        """The array that the kernel reads, from what the caller gives."""
+        made = array if self.prepared is None else self.prepared.apply(array)
+        return made if self.packing is None else self.packing.apply(made)
+
+
+def preparations(sketch: Sketch, values: Mapping[str, int]) -> dict[str, Preparation]:
+    """What each constant of ``sketch`` needs that is not read as it is, for a row of decisions."""
+    ops = {t.name: t.op for t in sketch.dag.inputs if isinstance(t.op, Placeholder)}
+    packings: dict[str, Packing] = {}
     placement = place(sketch.program, values)
     for pack in sketch.program.packs:
-        if pack.tensor in shapes:
+        if pack.tensor in ops:
             width = int(placement.panel_width(pack))
-            result[pack.tensor] = Packing(shapes[pack.tensor], pack.dim, width)
-    return result
+            packings[pack.tensor] = Packing(ops[pack.tensor].shape, pack.dim, width)
+    return {
+        name: Preparation(op.prepared, packings.get(name))
+        for name, op in ops.items()
+        if op.prepared is not None or name in packings
+    }

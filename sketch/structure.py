@@ -82,7 +82,8 @@ def _digest(text: str) -> str:
 
 
 def _input_text(op: Placeholder) -> str:
-    return f"input {op.shape} {op.dtype} {'constant' if op.constant else 'variable'}"
+    origin = "" if op.prepared is None else f" {op.prepared}"
+    return f"input {op.shape} {op.dtype} {'constant' if op.constant else 'variable'}{origin}"
 
 
 def _output_text(tensor: Tensor, name: Names, buffers: dict[str, int]) -> str:

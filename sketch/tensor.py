@@ -18,6 +18,7 @@ from typing import Any
 from sketch.dtypes import check_dtype, is_integer
 from sketch.errors import ExpressionError
 from sketch.expr import Axis, Expr, Load, Reduce, as_expr, children
+from sketch.prepared import LinearMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,21 @@ class StoreMap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placeholder:
-    """An input of the program; ``constant`` marks weights, known before the program runs."""
+    """An input of the program; ``constant`` marks weights, known before the program runs.
+
+    ``prepared``: how a constant of ``shape`` is made from what the caller gives under its name.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     constant: bool
+    prepared: LinearMap | None = None
+
+    @property
+    def given_shape(self) -> tuple[int, ...]:
+        """Shape of the array that the caller gives."""
+        return self.shape if self.prepared is None else self.prepared.shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ from sketch.dag import ComputeDAG
 from sketch.dtypes import numpy_dtype
 from sketch.interpret import interpret
 from sketch.lower import lower
-from sketch.packing import packings
+from sketch.packing import preparations
 from sketch.population import mutate, sample
 from sketch.reference import relative_error
 from sketch.rules.generate import generate
@@ -27,7 +27,7 @@ TOLERANCES = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 1e-5, "float6
 def packed_inputs(
     sketch: Sketch, row: Mapping[str, int], inputs: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    layouts = packings(sketch, row)
+    layouts = preparations(sketch, row)
     return {k: layouts[k].apply(a) if k in layouts else a for k, a in inputs.items()}
 
 

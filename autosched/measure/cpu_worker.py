@@ -18,7 +18,7 @@ from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timin
 from autosched.measure.sampling import burst, inner_runs
 from autosched.measure.task_memory import TaskMemory, copies_beyond_l2
 from codegen.kernel import Kernel
-from sketch.packing import packings
+from sketch.packing import preparations
 from sketch.sketch import Sketch
 
 # Samples per candidate and round of an interleaved re-measurement; their median is kept.
@@ -114,7 +114,7 @@ class TimingWorker:
     def _with_arguments(
         self, kernel: Kernel, task: TaskMemory, request: TimingRequest
     ) -> LoadedKernel:
-        layouts = packings(self._sketches[request.sketch], request.values)
+        layouts = preparations(self._sketches[request.sketch], request.values)
         arrays: list[Array] = []
         constants: dict[int, tuple[Array, ...]] = {}
         for position, argument in enumerate(kernel.arguments):

@@ -14,7 +14,7 @@ from autosched.measure.result import CacheState, Failure
 from codegen.kernel import Argument
 from sketch.dag import ComputeDAG, output_name, output_shape
 from sketch.dtypes import integer_limits, is_float, is_integer, size_of
-from sketch.packing import Packing
+from sketch.packing import Preparation
 from sketch.reference import Reference
 from sketch.target import Target
 from sketch.tensor import Placeholder
@@ -33,7 +33,7 @@ class TaskMemory:
         reference: the oracle's result, or why there is none.
         inputs: one array per placeholder, by name, in the placeholder's shape.
         copies: how many copies of every constant are kept (see ``copies_beyond_l2``).
-        packed: copies of constants by (name, packing), oldest first.
+        packed: copies of constants by (name, preparation), oldest first.
         outputs: by (name, dtype, shape).
     """
 
@@ -49,7 +49,7 @@ class TaskMemory:
         """Shapes of the results by name."""
         return {output_name(tensor): output_shape(tensor) for tensor in self.dag.outputs}
 
-    def input(self, argument: Argument, packing: Packing | None) -> tuple[Array, ...]:
+    def input(self, argument: Argument, preparation: Preparation | None) -> tuple[Array, ...]:
         """The array for an input, or the copies of a constant; constants are kept."""
         if argument.name not in self.inputs:
             raise MeasureError(
@@ -59,10 +59,10 @@ class TaskMemory:
         plain = self.inputs[argument.name]
         if argument.scope != "constant":
             return (_of_size(plain, argument),)
-        key = (argument.name, "plain" if packing is None else packing.key)
+        key = (argument.name, "plain" if preparation is None else preparation.key)
         if key not in self.packed:
             self._make_room(plain.nbytes * self.copies)
-            array = plain if packing is None else packing.apply(plain)
+            array = plain if preparation is None else preparation.apply(plain)
             self.packed[key] = tuple(aligned_copy(array) for _ in range(self.copies))
         for copy in self.packed[key]:
             _of_size(copy, argument)

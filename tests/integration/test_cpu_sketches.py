@@ -10,7 +10,7 @@ from codegen.llvm.jit import aligned_workspace, call, load
 from sketch.dag import ComputeDAG
 from sketch.interpret import interpret
 from sketch.lower import lower
-from sketch.packing import packings
+from sketch.packing import preparations
 from sketch.population import sample
 from sketch.rules.generate import generate
 from sketch.sketch import Sketch
@@ -25,7 +25,7 @@ TARGETS = runnable()
 def run(sketch: Sketch, row: dict[str, int], inputs: dict[str, np.ndarray]) -> dict:
     """Compile one candidate and execute it; outputs by name, dense."""
     kernel = build(lower(sketch, row), sketch.target)
-    packs = packings(sketch, row)
+    packs = preparations(sketch, row)
     outputs: dict[str, np.ndarray] = {}
     arrays = []
     for argument in kernel.arguments:

@@ -15,7 +15,7 @@ from sketch.gpu_targets import cuda_target
 from sketch.interpret import interpret
 from sketch.lower import lower
 from sketch.nest_interpreter import run_nest
-from sketch.packing import packings
+from sketch.packing import preparations
 from sketch.population import sample
 from sketch.program import StagePlan
 from sketch.rules.generate import MAX_SKETCHES, default_rules, generate
@@ -109,7 +109,7 @@ def test_the_number_of_tile_levels_is_free(structure: str, rng: np.random.Genera
         row = sample(sketch, 1, rng).row(0)
         nest = lower(sketch, row)
         verify(nest)
-        layouts = packings(sketch, row)
+        layouts = preparations(sketch, row)
         packed = {k: layouts[k].apply(a) if k in layouts else a for k, a in inputs.items()}
         got = run_nest(nest, packed)["C"].reshape(expected.shape)
         assert np.allclose(got, expected, atol=1e-5)

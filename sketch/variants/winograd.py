@@ -1,0 +1,130 @@
+"""Winograd's minimal filtering F(2x2, 3x3): 16 products for four results where there were 36.
+
+Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (CVPR 2016), section 4.1:
+``Y = A^T [(G g G^T) * (B^T d B)] A``.  Every 4x4 tile of the data (tiles overlap by two) is
+transformed, the products of all tiles, channels and filters are 16 matrix products, and each result
+is a sum of nine of them.  The filters are constants, so they are transformed when they are packed.
+
+The errors of F(2x2, 3x3) are about twice those of the direct sum; larger tiles save more products,
+but their errors grow fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from sketch import reducers
+from sketch.dag import ComputeDAG
+from sketch.expr import Axis, Expr, select
+from sketch.operators.window import inside
+from sketch.prepared import LinearMap
+from sketch.tensor import Compute, Placeholder, Tensor, compute, reduce_axis
+from sketch.variants.correlation import Correlation, correlation
+from sketch.variants.rebuild import rebuild
+
+_RESULTS: Final = 2  # of a tile, in each dimension
+_TILE: Final = 4
+_FILTER: Final = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0.0, 0.0, 1.0]])
+# The transforms cost additions for each channel and filter: few of the others do not pay for them.
+_LEAST_CHANNELS: Final = 16
+
+
+def winograd(dag: ComputeDAG) -> ComputeDAG | None:
+    """The same program with its 3x3 correlations computed so; None where it has none."""
+    found = {id(op): match for op in dag.stages if (match := correlation(op)) and _pays(match)}
+    if not found:
+        return None
+
+    def replacement(op: Compute, current: Callable[[Tensor], Tensor]) -> Tensor | None:
+        match = found.get(id(op))
+        return None if match is None else _filtered(match, current(match.data))
+
+    return rebuild(dag, replacement)
+
+
+def _pays(match: Correlation) -> bool:
+    channels, filters = match.weight.shape[2:]
+    single = match.op.output_dtypes[0] == match.data.dtype == match.weight.dtype == "float32"
+    few = min(channels, filters) < _LEAST_CHANNELS
+    return single and not few and match.weight.shape[:2] == (3, 3)
+
+
+def _filtered(match: Correlation, data: Tensor) -> Tensor:
+    """The results of a correlation of ``data``."""
+    op, (_, height, width, filters) = match.op, match.op.shape
+    batch, channels = data.shape[0], data.shape[3]
+    rows, columns = -(-height // _RESULTS), -(-width // _RESULTS)
+    tiles = batch * rows * columns
+    top, left = match.before
+    weight = _transformed_filters(match.weight)
+
+    def tile(x: Expr, t: Expr, c: Expr) -> Expr:
+        """Element x = 4 i + j of ``B^T d B``; both factors take one element from another."""
+        n, r, s = t // (rows * columns), t // columns % rows, t % columns
+        (a0, a1), (b0, b1) = _pair(x // _TILE), _pair(x % _TILE)
+
+        def element(a: Expr, b: Expr) -> Expr:
+            h, w = r * _RESULTS + a - top, s * _RESULTS + b - left
+            value = data[n, h, w, c]
+            known = inside((h, data.shape[1]), (w, data.shape[2]))
+            return value if known is None else select(known, value, 0.0)
+
+        sign_a, sign_b = _sign(x // _TILE), _sign(x % _TILE)
+        first = element(a0, b0) + sign_b * element(a0, b1)
+        return first + sign_a * (element(a1, b0) + sign_b * element(a1, b1))
+
+    transformed = compute((_TILE**2, tiles, channels), tile, f"{op.name}.tiles")
+    k = reduce_axis(channels, op.reduce_axes[-1].name)
+    products = compute(
+        (_TILE**2, tiles, filters),
+        lambda x, t, o: reducers.sum(transformed[x, t, k] * weight[x, k, o], axis=k),
+        f"{op.name}.products",
+    )
+
+    def result(n: Axis, h: Axis, w: Axis, o: Axis) -> Expr:
+        """``A^T m A``: in each dimension m0 + m1 + m2 for the first result, m1 - m2 - m3 for the
+        second.
+        """
+        t = (n * rows + h // _RESULTS) * columns + w // _RESULTS
+        a, b = h % _RESULTS, w % _RESULTS
+        total: Expr | None = None
+        for i in range(3):
+            for j in range(3):
+                term = products[(a + i) * _TILE + b + j, t, o]
+                term = _turned(term, a, i > 0)
+                term = _turned(term, b, j > 0)
+                total = term if total is None else total + term
+        assert total is not None
+        return total
+
+    names = [axis.name for axis in op.axes]
+    results: Tensor = compute(op.shape, result, op.name, axis_names=names)
+    return results
+
+
+def _pair(i: Expr) -> tuple[Expr, Expr]:
+    """Which elements ``B^T`` takes for element i: (0, 2), (1, 2), (2, 1), (1, 3)."""
+    return i - select(i > 2, 2, 0), select(i < 2, 2, select(i < 3, 1, 3))
+
+
+def _sign(i: Expr) -> Expr:
+    """Sign of the second element: -, +, -, -."""
+    return select(i > 0, select(i < 2, 1.0, -1.0), -1.0)
+
+
+def _turned(term: Expr, result: Expr, turns: bool) -> Expr:
+    """The sign of a term in ``A^T``: minus in the second result, but for its first term."""
+    return term * select(result > 0, -1.0, 1.0) if turns else term
+
+
+def _transformed_filters(weight: Tensor) -> Tensor:
+    """``G g G^T`` of every channel and filter, [16, C, O]."""
+    op = weight.op
+    assert isinstance(op, Placeholder)
+    matrix = np.kron(_FILTER, _FILTER)
+    shape = (len(matrix), *op.shape[2:])
+    prepared = LinearMap(op.shape, tuple(map(tuple, matrix.tolist())))
+    return Tensor(Placeholder(op.name, shape, op.dtype, constant=True, prepared=prepared))
