@@ -15,7 +15,6 @@ from autosched.errors import TaskError
 from autosched.measure.protocol import Candidate
 from sketch.dag import ComputeDAG
 from sketch.target import Target
-from sketch.tensor import Placeholder
 
 if TYPE_CHECKING:
     from autosched.measure.protocol import Runner
@@ -225,8 +224,7 @@ def _variants(program: Programs) -> tuple[Variant, ...]:
 
 def _check_same_interface(variants: tuple[Variant, ...]) -> None:
     def interface(dag: ComputeDAG) -> tuple[object, ...]:
-        placeholders = [t.op for t in dag.inputs if isinstance(t.op, Placeholder)]
-        inputs = {(op.name, op.given_shape, op.dtype) for op in placeholders}
+        inputs = {(t.name, t.given_shape, t.dtype) for t in dag.inputs}
         return inputs, len(dag.output_arrays)
 
     first = variants[0]

@@ -110,7 +110,7 @@ def random_constants(task: Task, seed: int = 0) -> dict[str, NDArray[Any]]:
     """An array for each constant of the task, scaled so that its results stay O(1)."""
     if not constants_of(task):
         return {}
-    drawn = sum(math.prod(tensor.shape) for tensor in task.dag.inputs)
+    drawn = sum(math.prod(tensor.given_shape) for tensor in task.dag.inputs)
     with room_for(f"random constants of task {task.name}", drawn * np.dtype(np.float64).itemsize):
         arrays = random_inputs(task.dag, seed)
     return {tensor.name: arrays[tensor.name] for tensor in constants_of(task)}
@@ -127,10 +127,10 @@ def _check_constants(task: Task, constants: Arrays) -> dict[str, NDArray[Any]]:
         )
     for name, tensor in wanted.items():
         array = constants[name]
-        if array.shape != tensor.shape or str(array.dtype) != tensor.dtype:
+        if array.shape != tensor.given_shape or str(array.dtype) != tensor.dtype:
             raise TaskError(
                 f"constant {name!r} is {array.dtype}{list(array.shape)}, "
-                f"expected {tensor.dtype}{list(tensor.shape)}",
+                f"expected {tensor.dtype}{list(tensor.given_shape)}",
                 where,
             )
     check_no_nan(constants)

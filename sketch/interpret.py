@@ -63,12 +63,11 @@ def load_inputs(dag: ComputeDAG, inputs: Mapping[str, Array]) -> Values:
                 f"input {tensor.name!r} is missing", hint=f"given: {', '.join(sorted(inputs))}"
             )
         array, op = np.asarray(inputs[tensor.name]), tensor.op
-        assert isinstance(op, Placeholder)
-        if array.shape != op.given_shape:
+        if array.shape != tensor.given_shape:
             raise ExpressionError(
-                f"input {tensor.name!r} has shape {array.shape}, expected {op.given_shape}"
+                f"input {tensor.name!r} has shape {array.shape}, expected {tensor.given_shape}"
             )
-        if op.prepared is not None:
+        if isinstance(op, Placeholder) and op.prepared is not None:
             array = op.prepared.apply(array)
         values[id(tensor.op)] = (array.astype(oracle_dtype(tensor.dtype), copy=False),)
     return values

@@ -49,11 +49,6 @@ class Placeholder:
     constant: bool
     prepared: LinearMap | None = None
 
-    @property
-    def given_shape(self) -> tuple[int, ...]:
-        """Shape of the array that the caller gives."""
-        return self.shape if self.prepared is None else self.prepared.shape
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compute:
@@ -111,6 +106,12 @@ class Tensor:
     def dtype(self) -> str:
         op = self.op
         return op.dtype if isinstance(op, Placeholder) else op.output_dtypes[self.output]
+
+    @property
+    def given_shape(self) -> tuple[int, ...]:
+        """Shape of the array that the caller gives for a placeholder."""
+        prepared = self.op.prepared if isinstance(self.op, Placeholder) else None
+        return self.shape if prepared is None else prepared.shape
 
     @property
     def ndim(self) -> int:

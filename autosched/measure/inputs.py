@@ -21,7 +21,7 @@ _INTEGER_LIMIT: Final = 5
 
 
 def random_inputs(dag: ComputeDAG, seed: int) -> dict[str, Array]:
-    """An array for every placeholder, by name, in its own shape and dtype.
+    """An array for every placeholder, by name, in the shape and dtype that a caller gives.
 
     Floats are uniform in [-1, 1]; one operand of each sum of products is scaled down so that
     results stay O(1).  Integers that are used as an index stay inside what they index.
@@ -37,7 +37,7 @@ def random_inputs(dag: ComputeDAG, seed: int) -> dict[str, Array]:
 def _draw(
     tensor: Tensor, rng: np.random.Generator, scales: dict[str, float], limits: dict[str, int]
 ) -> Array:
-    name, shape, dtype = tensor.name, tensor.shape, tensor.dtype
+    name, shape, dtype = tensor.name, tensor.given_shape, tensor.dtype
     if is_float(dtype):
         values = rng.uniform(-1.0, 1.0, shape) * scales.get(name, 1.0)
         return values.astype(dtype)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from sketch.access import affine_index, reads_elementwise, stage_loads
+from collections.abc import Iterator
+from math import prod
+from typing import Final
+
+from sketch.access import affine_index, reads_elementwise, stage_loads, walk
 from sketch.expr import Axis, Load
 from sketch.lanes import lane_bytes
 from sketch.program import Program, StagePlan
 from sketch.target import Target
 from sketch.tensor import Compute
+
+# Elements beside the batch from which on a register tile needs nothing of the batch.
+_LEAST_TILED: Final = 1024
 
 
 def is_output(program: Program, plan: StagePlan) -> bool:
@@ -52,6 +59,24 @@ def vector_axis(op: Compute) -> Axis | None:
 def lanes_for(axis: Axis, op: Compute, target: Target) -> int:
     """SIMD lanes along ``axis``: a full register, or the axis where that is shorter."""
     return min(target.lanes(lane_bytes(op)), axis.extent)
+
+
+def batch_positions(op: Compute) -> frozenset[int]:
+    """Positions of the axes that every operand of a reduction depends on, so that tiling them
+    reuses nothing, where the other axes leave enough to tile.
+    """
+    operands = [set(_axes_of(load)) for load in stage_loads(op)]
+    if len(operands) < 2:
+        return frozenset()
+    shared = set.intersection(*operands)
+    last = vector_axis(op)
+    batch = {n for n, axis in enumerate(op.axes) if axis in shared and axis is not last}
+    rest = prod(axis.extent for n, axis in enumerate(op.axes) if n not in batch)
+    return frozenset(batch) if rest >= _LEAST_TILED else frozenset()
+
+
+def _axes_of(load: Load) -> Iterator[Axis]:
+    return (node for index in load.indices for node in walk(index) if isinstance(node, Axis))
 
 
 def longest(axes: tuple[Axis, ...]) -> Axis:

@@ -24,6 +24,7 @@ from sketch.loopnest import LoopKind
 from sketch.program import Program, StagePlan
 from sketch.rules.packing import Panel, packing_choices
 from sketch.rules.patterns import (
+    batch_positions,
     fusable_consumer,
     lanes_for,
     longest,
@@ -148,7 +149,8 @@ class _Tiling:
         return lanes_for(self._vector_pair()[0], self.inner.op, self.state.target)
 
     def _is_split(self, axis: Axis) -> bool:
-        return axis.extent > 1
+        axes = self.host.op.axes if axis in self.host.op.axes else self.inner.op.axes
+        return axis.extent > 1 and axes.index(axis) not in batch_positions(self.inner.op)
 
     def _names(self, axis: Axis) -> tuple[Factor, ...]:
         levels = range(1, self._last + 1)

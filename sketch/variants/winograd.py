@@ -18,7 +18,7 @@ import numpy as np
 
 from sketch import reducers
 from sketch.dag import ComputeDAG
-from sketch.expr import Axis, Expr, select
+from sketch.expr import Axis, Expr, all_of, maximum, minimum, select
 from sketch.operators.window import inside
 from sketch.prepared import LinearMap
 from sketch.tensor import Compute, Placeholder, Tensor, compute, reduce_axis
@@ -27,7 +27,9 @@ from sketch.variants.rebuild import rebuild
 
 _RESULTS: Final = 2  # of a tile, in each dimension
 _TILE: Final = 4
-_FILTER: Final = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0.0, 0.0, 1.0]])
+# The third row of G and of B^T have the opposite sign of the paper's, so that the elements that B^T
+# combines have simple indices.
+_FILTER: Final = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.5], [-0.5, 0.5, -0.5], [0.0, 0.0, 1.0]])
 # The transforms cost additions for each channel and filter: few of the others do not pay for them.
 _LEAST_CHANNELS: Final = 16
 
@@ -106,13 +108,13 @@ def _filtered(match: Correlation, data: Tensor) -> Tensor:
 
 
 def _pair(i: Expr) -> tuple[Expr, Expr]:
-    """Which elements ``B^T`` takes for element i: (0, 2), (1, 2), (2, 1), (1, 3)."""
-    return i - select(i > 2, 2, 0), select(i < 2, 2, select(i < 3, 1, 3))
+    """Which elements ``B^T`` takes for element i: (0, 2), (1, 2), (1, 2), (1, 3)."""
+    return minimum(i, 1), maximum(i, 2)
 
 
 def _sign(i: Expr) -> Expr:
     """Sign of the second element: -, +, -, -."""
-    return select(i > 0, select(i < 2, 1.0, -1.0), -1.0)
+    return select(all_of(i > 0, i < 2), 1.0, -1.0)
 
 
 def _turned(term: Expr, result: Expr, turns: bool) -> Expr:
