@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autosched import zoo
+from autosched.compilation import network_tasks
 from autosched.graph.extract import extract
 from autosched.task import Task
 from codegen.host import host_target
@@ -12,14 +13,8 @@ from sketch.tensor import Placeholder
 
 def convolution_tasks(threads: int) -> list[Task]:
     """Distinct tasks with a convolution's weight, each with its number of uses."""
-    target = host_target(threads)
-    extraction = extract(zoo.build("resnet-18"))
-    names = {id(subgraph.dag): subgraph.name for subgraph in extraction.subgraphs}
-    return [
-        Task(task.dag, target, names[id(task.dag)], task.weight)
-        for task in extraction.tasks
-        if _has_filter(task.dag)
-    ]
+    tasks = network_tasks(extract(zoo.build("resnet-18")), host_target(threads))
+    return [task for task in tasks if _has_filter(task.dag)]
 
 
 def _has_filter(dag: ComputeDAG) -> bool:

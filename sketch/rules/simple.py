@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 from sketch.access import stage_loads
@@ -15,6 +16,8 @@ from sketch.steps import Annotate, Factor, Reorder, Split, Step
 from sketch.tensor import Compute
 
 _MIN_LANES = 2
+# Rows for each thread from which on it does not matter that rows are not split among threads.
+_MANY_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +31,14 @@ class ScheduleSimply:
         return Verdict.APPLY_AND_STOP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
-        """One state; two for stages with several axes (all outer loops parallel, or rows only)."""
-        rows = schedule_simply(state, stage.op.name, rows=True)
-        if len([a for a in stage.op.axes if a.extent > 1]) < 2 or stage.op.reduce is not None:
+        """One state; two for stages with several axes but few rows (all outer loops parallel, or
+        rows only).
+        """
+        op = stage.op
+        rows = schedule_simply(state, op.name, rows=True)
+        several = len([a for a in op.axes if a.extent > 1]) > 1
+        number = prod(a.extent for a in op.axes if a is not vector_axis(op))
+        if not several or op.reduce is not None or number >= _MANY_ROWS * state.target.threads:
             return (rows,)
         return (rows, schedule_simply(state, stage.op.name, rows=False))
 
