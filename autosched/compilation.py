@@ -26,11 +26,10 @@ from autosched.runtime.module import Module
 from autosched.runtime.program import Program, StepInfo, TensorSpec
 from autosched.runtime.untuned import untuned_notice
 from autosched.search.recall import best_of
-from autosched.task import DIRECT, Candidate, Task
+from autosched.task import Candidate, Task
 from sketch.dtypes import size_of
 from sketch.packing import preparations
 from sketch.target import Target
-from sketch.variants import variants_of
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network, Value
@@ -64,13 +63,7 @@ def network_tasks(extraction: Extraction, target: Target) -> tuple[Task, ...]:
     for subgraph in extraction.subgraphs:
         names.setdefault(id(subgraph.dag), subgraph.name)
     return tuple(
-        Task(
-            {DIRECT: item.dag, **variants_of(item.dag, target)},
-            target,
-            names[id(item.dag)],
-            item.weight,
-        )
-        for item in extraction.tasks
+        Task(item.dag, target, names[id(item.dag)], item.weight) for item in extraction.tasks
     )
 
 

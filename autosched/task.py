@@ -15,6 +15,7 @@ from autosched.errors import TaskError
 from autosched.measure.protocol import Candidate
 from sketch.dag import ComputeDAG
 from sketch.target import Target
+from sketch.variants import variants_of
 
 if TYPE_CHECKING:
     from autosched.measure.protocol import Runner
@@ -73,7 +74,7 @@ class Task:
         weight: float = 1.0,
         rules: tuple[SketchRule, ...] | None = None,
     ) -> None:
-        variants = _variants(program)
+        variants = _variants(program, target)
         if not weight > 0:
             raise TaskError(f"weight {weight} is not positive", f"task {name or variants[0].dag}")
         object.__setattr__(self, "variants", variants)
@@ -205,10 +206,11 @@ class Task:
         return explain(self, log)
 
 
-def _variants(program: Programs) -> tuple[Variant, ...]:
+def _variants(program: Programs, target: Target) -> tuple[Variant, ...]:
     match program:
         case ComputeDAG():
-            found: tuple[Variant, ...] = (Variant(DIRECT, program),)
+            others = variants_of(program, target)
+            found = tuple(Variant(name, dag) for name, dag in ({DIRECT: program} | others).items())
         case Mapping():
             found = tuple(Variant(name, dag) for name, dag in program.items())
         case _:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sketch.access import needs_tiling
+from sketch.access import needs_tiling, stage_loads
 from sketch.program import StagePlan
 from sketch.rules.locations import candidate_locations
-from sketch.rules.patterns import is_output
+from sketch.rules.patterns import MOST_READS, is_output
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
 from sketch.steps import ComputeAt
@@ -39,6 +39,8 @@ class ComputeLocation:
         locations = candidate_locations(state.program, stage)
         if stage.op.reduce is not None:
             locations = locations[:1]
+        elif len(stage_loads(stage.op)) > MOST_READS:
+            locations = locations[1:]  # too dear to compute for every register tile again
         states = [
             schedule_simply(state.then(ComputeAt(name, target, loop)), name)
             for target, loop in locations

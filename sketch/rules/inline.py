@@ -7,14 +7,12 @@ from typing import ClassVar, Final
 
 from sketch.access import has_elementary_call, is_ordered_access, stage_loads
 from sketch.program import StagePlan
-from sketch.rules.patterns import hosts_reduction, is_output
+from sketch.rules.patterns import MOST_READS, hosts_reduction, is_output
 from sketch.rules.rule import State, Verdict
 from sketch.steps import Inline
 
 # A stage with elementary functions is not offered for more copies than this.
 _MOST_COPIES: Final = 2
-# Elements that a stage may read, where a reduction would read them again for every one of its own.
-_MOST_READS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class InlineStage:
         fixed = op.reduce is not None or is_output(program, stage) or not consumers
         if fixed or hosts_reduction(program, stage):
             return Verdict.SKIP
-        if any(c.op.reduce is not None for c in consumers) and len(stage_loads(op)) > _MOST_READS:
+        if any(c.op.reduce is not None for c in consumers) and len(stage_loads(op)) > MOST_READS:
             return Verdict.SKIP
         ordered = all(is_ordered_access(op, load.indices) for load in stage_loads(op))
         if ordered and not has_elementary_call(op):

@@ -13,6 +13,8 @@ from sketch.program import Program, StagePlan
 from sketch.target import Target
 from sketch.tensor import Compute
 
+# Elements that a stage may read and still be computed again for each use by a reduction.
+MOST_READS: Final = 3
 # Elements beside the batch from which on a register tile needs nothing of the batch.
 _LEAST_TILED: Final = 1024
 

@@ -91,8 +91,7 @@ def test_task_keys_ignore_names_and_targets() -> None:
     first, second = Task(matmul_dag(), SMALL, "a"), Task(matmul_dag(), AVX512, "b", weight=3)
     assert first.key == second.key == first.dag.key
     both = {"one": matmul_dag(), "two": matmul_dag()}
-    assert Task(both, SMALL).key != first.key
-    assert Task(both, SMALL).key == Task({"x": matmul_dag(), "y": matmul_dag()}, SMALL).key
+    assert Task(both, SMALL).key == first.key, "another way to compute it is no other task"
 
 
 def test_shares_favour_what_yielded_most() -> None:

@@ -1,0 +1,143 @@
+"""Winograd's algorithm as a variant: what it applies to, and that it computes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codegen.host import host_target
+from sketch.dag import ComputeDAG
+from sketch.expr import maximum
+from sketch.interpret import interpret
+from sketch.operators.conv import conv, conv2d
+from sketch.prepared import LinearMap
+from sketch.rules.generate import generate
+from sketch.tensor import Tensor, compute, placeholder
+from sketch.variants import variants_of
+from sketch.variants.winograd import winograd
+from tests.compiled import random_run
+from tests.targets import SMALL
+
+
+def images(height: int = 8, width: int = 8, channels: int = 16, batch: int = 1) -> Tensor:
+    return placeholder((batch, height, width, channels), name="x")
+
+
+def filters(channels: int = 16, outputs: int = 16, size: int = 3) -> Tensor:
+    return placeholder((size, size, channels, outputs), name="w", constant=True)
+
+
+def with_tail(result: Tensor) -> ComputeDAG:
+    """Bias, a residual, relu."""
+    bias = placeholder((result.shape[-1],), name="b", constant=True)
+    other = placeholder(result.shape, name="r")
+    total = compute(result.shape, lambda n, h, w, o: result[n, h, w, o] + bias[o], name="biased")
+    added = compute(result.shape, lambda n, h, w, o: total[n, h, w, o] + other[n, h, w, o], "sum")
+    return ComputeDAG([compute(result.shape, lambda *i: maximum(added[i], 0.0), name="relu")])
+
+
+def inputs_of(dag: ComputeDAG, seed: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {t.name: rng.standard_normal(t.given_shape).astype(t.dtype) for t in dag.inputs}
+
+
+def transformed(dag: ComputeDAG) -> ComputeDAG:
+    found = winograd(dag)
+    assert found is not None
+    return found
+
+
+SIZES = st.integers(2, 9)
+PADDING = st.tuples(*[st.integers(0, 2)] * 4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SIZES, SIZES, st.integers(1, 2), PADDING, st.booleans(), st.integers(0, 99))
+def test_the_variant_computes_the_same(
+    height: int,
+    width: int,
+    batch: int,
+    padding: tuple[int, int, int, int],
+    tail: bool,
+    seed: int,
+) -> None:
+    result = conv2d(images(height + 1, width + 1, 16, batch), filters(16, 17), 1, padding, name="y")
+    dag = with_tail(result) if tail else ComputeDAG([result])
+    other = transformed(dag)
+    inputs = {name: array.astype(np.float64) for name, array in inputs_of(dag, seed).items()}
+    (expected,), (found,) = interpret(dag, inputs).values(), interpret(other, inputs).values()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+    assert other.output_names == dag.output_names
+
+
+def test_every_sketch_of_the_variant_compiles_to_the_same() -> None:
+    host = host_target(2)
+    dag = with_tail(conv2d(images(7, 6), filters(16, 24), 1, (1, 0, 1, 2), name="y"))
+    other, inputs = transformed(dag), inputs_of(dag, 0)
+    ((name, expected),) = interpret(dag, inputs).items()
+    for choice in range(len(generate(other, host))):
+        found = random_run(other, inputs, host, choice, seed=choice)[name]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+def depthwise() -> Tensor:
+    weight = placeholder((3, 3, 1, 16), name="w", constant=True)
+    return conv2d(images(), weight, 1, 1, groups=16)
+
+
+def computed_weight() -> Tensor:
+    return conv2d(images(), placeholder((3, 3, 16, 16), name="w"), 1, 1)
+
+
+def doubles() -> Tensor:
+    weight = placeholder((3, 3, 16, 16), "float64", "w", constant=True)
+    return conv2d(placeholder((1, 8, 8, 16), "float64", "x"), weight, 1, 1)
+
+
+def three_dimensional() -> Tensor:
+    weight = placeholder((3, 3, 3, 16, 16), name="w", constant=True)
+    return conv(placeholder((1, 6, 6, 6, 16), name="x"), weight, 1, 1)
+
+
+OTHERS: dict[str, Callable[[], Tensor]] = {
+    "strided": lambda: conv2d(images(), filters(), 2, 1),
+    "dilated": lambda: conv2d(images(), filters(), 1, 2, dilation=2),
+    "five": lambda: conv2d(images(), filters(size=5), 1, 2),
+    "one": lambda: conv2d(images(), filters(size=1)),
+    "grouped": lambda: conv2d(
+        images(), placeholder((3, 3, 8, 16), name="w", constant=True), 1, 1, groups=2
+    ),
+    "few channels": lambda: conv2d(images(channels=3), filters(channels=3), 1, 1),
+    "depthwise": depthwise,
+    "computed weight": computed_weight,
+    "float64": doubles,
+    "three dimensions": three_dimensional,
+}
+
+
+@pytest.mark.parametrize("name", sorted(OTHERS))
+def test_other_convolutions_have_no_variant(name: str) -> None:
+    assert winograd(ComputeDAG([OTHERS[name]()])) is None
+
+
+def test_variants_are_for_cpus_and_have_keys_of_their_own() -> None:
+    dag = ComputeDAG([conv2d(images(), filters(), 1, 1, name="y")])
+    found = variants_of(dag, SMALL)
+    assert list(found) == ["winograd"]
+    assert found["winograd"].key != dag.key
+    assert variants_of(dag, replace(SMALL, kind="cuda")) == {}
+
+
+def test_a_linear_map_acts_on_leading_dimensions() -> None:
+    change = LinearMap((2, 2, 3), ((1.0, 0.0, 0.0, -1.0), (0.25, 0.25, 0.25, 0.25)))
+    array = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
+    assert change.result_shape == (2, 3)
+    expected = [array[0, 0] - array[1, 1], array.mean(axis=(0, 1))]
+    np.testing.assert_array_equal(change.apply(array), expected)
+    assert change.apply(array).dtype == np.float32
+    assert change.key != replace(change, matrix=change.matrix[::-1]).key
