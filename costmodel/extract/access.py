@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from costmodel.extract.operations import walk_value
 from costmodel.extract.quantity import Quantity, larger, smaller, to_quantity, where
+from costmodel.extract.quasi import Part, parts_of
 from costmodel.extract.statement import LoopInfo, Site, Statement
 from sketch.dtypes import size_of
-from sketch.loopnest import Affine, AffineValue, Buffer, Index, LoopVar, Quasi, Scope
+from sketch.loopnest import Affine, Buffer, Index, LoopVar, Quasi, Scope
 
 READ, WRITE, READ_WRITE = 1.0, 2.0, 3.0
 
@@ -25,11 +25,13 @@ class Dim:
         terms: coefficients by variable.
         spread: largest minus smallest constant offset (a stencil reads several).
         bound: number of values a non-affine index may take, else None.
+        parts: of a non-affine index.
     """
 
     terms: dict[LoopVar, int]
     spread: int
     bound: int | None
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,13 +111,10 @@ def _dims(indices: list[tuple[Index, ...]]) -> tuple[Dim, ...]:
 def _dim(forms: list[Index]) -> Dim:
     first = forms[0]
     if isinstance(first, Quasi):
-        terms: dict[LoopVar, int] = {}
-        for node in walk_value(first.expr):
-            if isinstance(node, LoopVar):
-                terms[node] = 1
-            elif isinstance(node, AffineValue):
-                terms.update({var: 1 for var, _ in node.index.terms})
-        return Dim(terms, 0, first.high - first.low + 1)
+        # All forms move alike: they differ by constants, which the bound covers.
+        parts = parts_of(first.expr)
+        terms = {var: 1 for part in parts for var, _ in part.terms}
+        return Dim(terms, 0, first.high - first.low + 1, parts)
     consts = [form.const for form in forms if isinstance(form, Affine)]
     return Dim(dict(first.terms), max(consts) - min(consts), None)
 
@@ -135,6 +134,7 @@ class _Range:
         self._dim, self._extent, self._step = dim, extent / step, step
         self._span: Quantity = 0.0
         self._points: Quantity = 1.0 + dim.spread
+        self._reaches: list[Quantity] = [0.0] * len(dim.parts)
         self.values: Quantity = 1.0
         self.values = self._clip()
 
@@ -145,17 +145,30 @@ class _Range:
             return False
         self._span = self._span + abs(coefficient) * loop.reach
         self._points = self._points * loop.extent
+        for n, part in enumerate(self._dim.parts):
+            for var, factor in part.terms:
+                if var is loop.var:
+                    self._reaches[n] = self._reaches[n] + abs(factor) * loop.reach
         self.values = self._clip()
         return True
 
     def _clip(self) -> Quantity:
         if self._dim.bound is not None:
-            return smaller(self._points, smaller(float(self._dim.bound), self._extent))
+            return smaller(self._counted_parts(), smaller(float(self._dim.bound), self._extent))
         span: Quantity = self._span + self._dim.spread
         if not (isinstance(self._step, float) and self._step == 1.0):
             span = span / self._step
         # The span overcounts strided walks, the number of points overlapping ones.
         return smaller(smaller(span + 1.0, self._points), self._extent)
+
+    def _counted_parts(self) -> Quantity:
+        """Values of an index that is not affine: its parts move independently, at most."""
+        total = self._points
+        values: Quantity = 1.0
+        for part, reach in zip(self._dim.parts, self._reaches, strict=True):
+            count: Quantity = reach / float(part.divisor) + 1.0
+            values = values * (count if part.most is None else smaller(count, float(part.most)))
+        return smaller(total, values)
 
 
 def footprint(access: Access, loops: tuple[LoopInfo, ...], line_bytes: int) -> Footprint:
