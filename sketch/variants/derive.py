@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
 from sketch.dag import ComputeDAG
 from sketch.target import Target
 from sketch.variants.winograd import winograd
+
+
+class Algorithm(NamedTuple):
+    """A way to compute what a program computes; ``derive`` gives None where it does not apply."""
+
+    name: str
+    derive: Callable[[ComputeDAG], ComputeDAG | None]
+
+
+ALGORITHMS: Final[tuple[Algorithm, ...]] = (Algorithm("winograd", winograd),)
 
 
 def variants_of(dag: ComputeDAG, target: Target) -> dict[str, ComputeDAG]:
     """By name of the algorithm; ``dag`` itself is not among them."""
     if target.kind != "cpu":
         return {}
-    other = winograd(dag)
-    return {} if other is None else {"winograd": other}
+    found = {algorithm.name: algorithm.derive(dag) for algorithm in ALGORITHMS}
+    return {name: other for name, other in found.items() if other is not None}

@@ -73,7 +73,9 @@ def test_every_workload_has_a_space(name: str) -> None:
     bests = [float(drafts[0]) for drafts in space.drafts]
     assert 1 <= len(space.sketches) <= 48
     assert bests == sorted(bests)
-    assert bests[-1] <= KEEP_WITHIN * bests[0] * (1 + 1e-6)
+    far = [n for n, best in enumerate(bests) if best > KEEP_WITHIN * bests[0] * (1 + 1e-6)]
+    variants = [sketch.variant for sketch in space.sketches]
+    assert all(variants[n] not in variants[:n] for n in far)
     assert space.draft_candidate().sketch is space.sketches[0]
 
 
