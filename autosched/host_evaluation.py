@@ -34,12 +34,14 @@ class HostEvaluator:
             from onnx.reference import ReferenceEvaluator
 
             from autosched.host_loop import Loop
+            from autosched.host_recurrent import RECURRENT
         except ImportError as error:
             raise HostError(
                 "the onnx package is not installed", self._where, "install autosched[onnx]"
             ) from error
         try:
-            self._evaluator = ReferenceEvaluator(onnx.load_from_string(payload), new_ops=[Loop])
+            operators = [Loop, *RECURRENT]
+            self._evaluator = ReferenceEvaluator(onnx.load_from_string(payload), new_ops=operators)
         except Exception as error:  # whatever onnx raises for operators that it does not have
             raise HostError(f"onnx cannot evaluate it: {_text(error)}", self._where) from error
 

@@ -53,7 +53,7 @@ def static_outputs(
         raise UnsupportedError(f"{drawn} draws new random numbers in each run")
     if any(node.op_type == "Scan" for node in walk(nodes)) and _opset(setting) < _FIRST_PLAIN_SCAN:
         raise UnsupportedError("Scan works on batches in this opset, onnx cannot evaluate that")
-    gap = reference_gap(nodes, arrays, types)
+    gap = reference_gap(nodes)
     if gap is not None:
         raise UnsupportedError(gap)
     piece = make_piece(nodes, wanted, arrays, types, setting)

@@ -1,6 +1,6 @@
 """Nodes for which onnx's reference implementation computes something else than the standard says.
 
-It ignores some inputs and attributes without a word; such nodes must not run on the host.
+It ignores some attributes without a word; such nodes must not run on the host.
 """
 
 from __future__ import annotations
@@ -12,28 +12,24 @@ import onnx
 from onnx import helper
 
 from autosched.onnx_import.names import walk
-from autosched.onnx_import.piece import Arrays, Types
 
-_LENGTHS: Final = 4  # input of LSTM, GRU and RNN: the length of each sequence
 _GATES: Final = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"]}
 
 
-def reference_gap(nodes: Iterable[onnx.NodeProto], arrays: Arrays, types: Types) -> str | None:
+def reference_gap(nodes: Iterable[onnx.NodeProto]) -> str | None:
     """What onnx would ignore in one of the nodes, nested ones included; None if nothing."""
     for node in walk(nodes):
         check = _CHECKS.get(node.op_type)
         if check is None or node.domain not in ("", "ai.onnx"):
             continue
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        gap = check(node, attributes, arrays, types)
+        gap = check(node, attributes)
         if gap is not None:
             return f"onnx's evaluation of {node.op_type} ignores {gap}"
     return None
 
 
-def _recurrent(
-    node: onnx.NodeProto, attributes: Mapping[str, Any], arrays: Arrays, types: Types
-) -> str | None:
+def _recurrent(node: onnx.NodeProto, attributes: Mapping[str, Any]) -> str | None:
     if attributes.get("clip") is not None:
         return "clip"
     if attributes.get("input_forget"):
@@ -42,34 +38,19 @@ def _recurrent(
     gates = _GATES.get(node.op_type, given[:1])  # RNN has that of the first direction
     if given != gates * (len(given) // max(len(gates), 1)):
         return f"activations {given}"
-    if _has_short_sequences(node, attributes, arrays, types):
-        return "the lengths of the sequences"
     return None
 
 
-def _has_short_sequences(
-    node: onnx.NodeProto, attributes: Mapping[str, Any], arrays: Arrays, types: Types
-) -> bool:
-    """Whether lengths are given that are not known to be the length of the data."""
-    if len(node.input) <= _LENGTHS or not node.input[_LENGTHS]:
-        return False
-    lengths, data = arrays.get(node.input[_LENGTHS]), types.get(node.input[0])
-    if lengths is None:
-        return True
-    if data is None:  # asked without surroundings
-        return False
-    return bool((lengths != data.shape[1 if attributes.get("layout") else 0]).any())
-
-
-def _grid_sample(
-    node: onnx.NodeProto, attributes: Mapping[str, Any], arrays: Arrays, types: Types
-) -> str | None:
+def _grid_sample(node: onnx.NodeProto, attributes: Mapping[str, Any]) -> str | None:
     cubic = attributes.get("mode", b"") in (b"cubic", b"bicubic")
     if cubic and attributes.get("padding_mode", b"") == b"border":
         return "that every neighbour is taken from the border, not only the point"
     return None
 
 
-_CHECKS: Final[
-    dict[str, Callable[[onnx.NodeProto, Mapping[str, Any], Arrays, Types], str | None]]
-] = {"GRU": _recurrent, "GridSample": _grid_sample, "LSTM": _recurrent, "RNN": _recurrent}
+_CHECKS: Final[dict[str, Callable[[onnx.NodeProto, Mapping[str, Any]], str | None]]] = {
+    "GRU": _recurrent,
+    "GridSample": _grid_sample,
+    "LSTM": _recurrent,
+    "RNN": _recurrent,
+}

@@ -25,6 +25,7 @@ HEAVY = {
         "autosched/onnx_backend.py",
         "autosched/host_evaluation.py",
         "autosched/host_loop.py",
+        "autosched/host_recurrent.py",
     ),
     "onnxruntime": ("autosched/",),
     "openvino": (),

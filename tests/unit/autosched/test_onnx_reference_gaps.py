@@ -9,8 +9,10 @@ import pytest
 
 import autosched as asd
 from autosched.graph.errors import UnsupportedModelError
+from sketch.errors import AutoschedError
 
 pytest.importorskip("onnx")
+from onnx.reference import ReferenceEvaluator
 
 from tests.onnx_reference import compare, node_model
 
@@ -19,11 +21,17 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
 def _recurrent(
-    operator: str, lengths: list[int] | None = None, both: bool = False, **attributes: Any
+    operator: str,
+    lengths: list[int] | None = None,
+    both: bool = False,
+    x: np.ndarray | None = None,
+    **attributes: Any,
 ) -> tuple[Any, np.ndarray]:
     rng = np.random.default_rng(0)
     directions, rows = 1 + both, GATES[operator] * HIDDEN
-    x = rng.standard_normal((LENGTH, BATCH, WIDTH)).astype(np.float32)
+    if x is None:
+        x = np.sin(np.arange(LENGTH * BATCH * WIDTH)).reshape(LENGTH, BATCH, WIDTH)
+    x = x.astype(np.float32)
     constants = {
         "w": rng.standard_normal((directions, rows, WIDTH)).astype(np.float32),
         "r": rng.standard_normal((directions, rows, HIDDEN)).astype(np.float32),
@@ -44,9 +52,7 @@ def _recurrent(
         ("LSTM", {"clip": 0.5}, "clip"),
         ("LSTM", {"input_forget": 1}, "input_forget"),
         ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"]}, "activations"),
-        ("LSTM", {"lengths": [5, 3]}, "lengths of the sequences"),
-        ("GRU", {"lengths": [1, 5]}, "lengths of the sequences"),
-        ("GRU", {"activations": ["Sigmoid", "Tanh"] * 1 + ["Tanh"] * 2, "both": True}, "activa"),
+        ("GRU", {"activations": ["Sigmoid", "Tanh", "Tanh", "Tanh"], "both": True}, "activa"),
         ("RNN", {"activations": ["Tanh", "Affine"], "both": True}, "activations"),
     ],
 )
@@ -70,6 +76,27 @@ def test_what_the_reference_ignores_is_refused(
 def test_what_it_knows_runs_on_the_host(operator: str, options: dict[str, Any]) -> None:
     model, x = _recurrent(operator, **options)
     compare(model, {"x": x})
+
+
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("operator", GATES)
+def test_sequences_of_different_lengths(operator: str, both: bool) -> None:
+    """Each is what it would be alone; behind its end there are zeros."""
+    lengths = [3, LENGTH]
+    model, x = _recurrent(operator, lengths, both)
+    (found,) = asd.compile(asd.from_onnx(model), quick=True).run({"x": x}).values()
+    for number, length in enumerate(lengths):
+        alone, _ = _recurrent(operator, None, both, x=x[:length, number : number + 1])
+        evaluator = ReferenceEvaluator(alone)
+        (expected,) = evaluator.run(None, {"x": x[:length, number : number + 1]})
+        np.testing.assert_allclose(found[:length, :, number], expected[:, :, 0], 1e-6, 1e-6)
+        np.testing.assert_array_equal(found[length:, :, number], 0)
+
+
+def test_lengths_beyond_the_data_are_an_error() -> None:
+    model, x = _recurrent("GRU", [LENGTH, 0])
+    with pytest.raises(AutoschedError, match="lengths of sequences must be 1 to 5"):
+        asd.compile(asd.from_onnx(model), quick=True).run({"x": x})
 
 
 def test_cubic_sampling_beyond_the_border_is_refused() -> None:
