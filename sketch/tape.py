@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
-from operator import itemgetter
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -113,20 +112,13 @@ def recordable(function: _F) -> _F:
     return cast("_F", call)
 
 
-class _Operation(NamedTuple):
-    """``slots[target] = function(*(slots[s] for s in sources))``."""
-
-    function: Function
-    sources: tuple[int, ...]
-    target: int
-    get: Callable[[list[Any]], Sequence[Any]]  # the sources from the slots
-
-
 class Recorder:
     """Notes operations; equal ones get one slot."""
 
     def __init__(self) -> None:
-        self.operations: list[_Operation] = []
+        self.functions: list[Function] = []
+        self.sources: list[tuple[int, ...]] = []
+        self.targets: list[int] = []
         self.constants: dict[int, Any] = {}
         self.slots = 0
         self._known: dict[object, Traced] = {}
@@ -161,9 +153,14 @@ class Recorder:
         if known is None:
             known = Traced(self, self._slot(), _is_real(function, real, kwargs))
             self._known[key] = known
-            bound = partial(function, **kwargs) if kwargs else function
-            self.operations.append(_Operation(bound, tuple(sources), known.slot, _getter(sources)))
+            self.functions.append(partial(function, **kwargs) if kwargs else function)
+            self.sources.append(tuple(sources))
+            self.targets.append(known.slot)
         return known
+
+    def forget(self) -> None:
+        """Let go of all stand-ins, which refer to the recorder as it does to them."""
+        self._known.clear()
 
     def _slot(self) -> int:
         self.slots += 1
@@ -182,12 +179,6 @@ class Recorder:
             slot = self._constant_slots[key] = self._slot()
             self.constants[slot] = value
         return slot
-
-
-def _getter(sources: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
-    if len(sources) == 1:
-        return itemgetter(slice(sources[0], sources[0] + 1))
-    return itemgetter(*sources)
 
 
 def _is_real(function: Function, operands: bool, kwargs: Mapping[str, Any] | None) -> bool:
@@ -214,13 +205,20 @@ class Result:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tape:
-    """Recorded operations.
+    """Recorded operations: ``slots[target] = function(*(slots[s] for s in sources))``.
+
+    They are kept as columns, which cost the garbage collector nothing, however many tapes there
+    are.
 
     Attributes:
+        functions, sources, targets: of all operations.
+        constants: what the slots hold before the first operation.
         inputs: slots of the arrays to replay for, in their order.
     """
 
-    operations: tuple[_Operation, ...]
+    functions: tuple[Function, ...]
+    sources: tuple[tuple[int, ...], ...]
+    targets: tuple[int, ...]
     constants: tuple[Any, ...]
     inputs: tuple[int, ...]
     results: tuple[Result, ...]
@@ -230,20 +228,33 @@ class Tape:
         slots = list(self.constants)
         for slot, array in zip(self.inputs, arrays, strict=True):
             slots[slot] = array
-        for operation in self.operations:
-            slots[operation.target] = operation.function(*operation.get(slots))
+        operations = zip(self.functions, self.sources, self.targets, strict=True)
+        for function, sources, target in operations:
+            if len(sources) == 2:
+                a, b = sources
+                slots[target] = function(slots[a], slots[b])
+            else:
+                slots[target] = function(*[slots[s] for s in sources])
         return [r.fixed if r.slot is None else slots[r.slot] for r in self.results]
 
     def only(self, chosen: Sequence[int]) -> Tape:
         """The tape of some of the results, without what only the others need."""
         results = tuple(self.results[n] for n in chosen)
         needed = {result.slot for result in results}
-        kept: list[_Operation] = []
-        for operation in reversed(self.operations):
-            if operation.target in needed:
-                kept.append(operation)
-                needed.update(operation.sources)
-        return Tape(tuple(reversed(kept)), self.constants, self.inputs, results)
+        kept: list[int] = []
+        for n in range(len(self.targets) - 1, -1, -1):
+            if self.targets[n] in needed:
+                kept.append(n)
+                needed.update(self.sources[n])
+        kept.reverse()
+        return Tape(
+            tuple(self.functions[n] for n in kept),
+            tuple(self.sources[n] for n in kept),
+            tuple(self.targets[n] for n in kept),
+            self.constants,
+            self.inputs,
+            results,
+        )
 
 
 def record(function: Callable[[Sequence[Traced]], Sequence[Any]], inputs: int) -> Tape:
@@ -255,5 +266,13 @@ def record(function: Callable[[Sequence[Traced]], Sequence[Any]], inputs: int) -
         Result(value.slot) if isinstance(value, Traced) else Result(None, value) for value in values
     )
     constants = tuple(recorder.constants.get(slot) for slot in range(recorder.slots))
-    whole = Tape(tuple(recorder.operations), constants, tuple(s.slot for s in stand_ins), results)
+    recorder.forget()
+    whole = Tape(
+        tuple(recorder.functions),
+        tuple(recorder.sources),
+        tuple(recorder.targets),
+        constants,
+        tuple(stand_in.slot for stand_in in stand_ins),
+        results,
+    )
     return whole.only(range(len(results)))

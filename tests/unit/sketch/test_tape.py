@@ -41,15 +41,15 @@ def test_equal_operations_are_kept_once_and_needless_ones_not_at_all() -> None:
         return [(a + b) * 2, (b + a) * 2.0]
 
     tape = record(function, 2)
-    assert len(tape.operations) == 3, "one sum, and two products of different types"
-    assert len(tape.only([1]).operations) == 2
+    assert len(tape.functions) == 3, "one sum, and two products of different types"
+    assert len(tape.only([1]).functions) == 2
     found = tape.only([1]).replay([np.array([1, 2]), np.array([3, 4])])
     np.testing.assert_array_equal(found, [[8.0, 12.0]])
 
 
 def test_neutral_operands_leave_no_operation_unless_they_change_the_type() -> None:
     tape = record(lambda inputs: [1 * inputs[0], inputs[0] + 0, inputs[0] * 1.0], 1)
-    assert len(tape.operations) == 1
+    assert len(tape.functions) == 1
     integers, again, floats = tape.replay([np.array([1, 2])])
     assert integers.dtype == again.dtype == np.int64
     assert floats.dtype == np.float64
