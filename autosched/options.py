@@ -80,7 +80,7 @@ class SearchOptions:
 
     policy: PolicyName | PolicyFactory = "evolutionary"
     population: int = 4096
-    generations: int = 4
+    generations: int = 3
     mutation_probability: float = 0.85
     epsilon: float = 0.05
     batch_trials: int = 32

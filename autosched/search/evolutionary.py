@@ -15,7 +15,7 @@ from autosched.search.evolution import evolve
 from autosched.search.measured import Measured
 from autosched.search.random_search import draw_unseen
 from autosched.search.sampling import sample_feasible
-from autosched.search.scorer import Scorer, ranking
+from autosched.search.scorer import Scorer
 from autosched.search.selection import Scored, pick
 from autosched.search.space import Space
 from sketch.population import Population, concat, deduplicate
@@ -90,18 +90,18 @@ class EvolutionaryPolicy:
         return min(count, int(wanted) + int(self._rng.random() < wanted % 1))
 
     def _explored(self, count: int, shares: NDArray[np.float64]) -> list[Candidate]:
-        """Fresh samples that score well but were not evolved: what shows a model its mistakes."""
+        """Samples that the draft model likes but were not evolved: what shows a model its mistakes.
+
+        They cost no thinking: the space has them in order.
+        """
         batch: list[Candidate] = []
         wanted = self._rng.multinomial(count, shares)
-        for index in np.flatnonzero(wanted).tolist():
-            sketch = self._measured.sketches[index]
-            rows = sample_feasible(sketch, self._options.sketch_rows, self._rng)
+        for index in np.flatnonzero(wanted[: len(self._space.samples)]).tolist():
+            rows = self._space.samples[index]
             rows = rows.take(np.flatnonzero(self._measured.unseen(rows)))
-            if not rows.count:
-                continue
-            good = ranking(rows, self._scorer.score(rows))[: max(1, rows.count // _GOOD)]
-            drawn = self._rng.permutation(good)[: wanted[index]]
-            batch += [Candidate(sketch, rows.row(n)) for n in drawn.tolist()]
+            good = self._rng.permutation(max(1, rows.count // _GOOD))[: wanted[index]]
+            drawn = good[good < rows.count].tolist()
+            batch += [Candidate(rows.sketch, rows.row(n)) for n in drawn]
         self._measured.note_asked(batch)
         return batch
 

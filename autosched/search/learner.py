@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FOREIGN: Final = 0.05
 # The model is updated after every batch while it is small, later when there is this much more data,
 # so that learning stays cheaper than the batch it follows.
-_GROWTH: Final = 0.12
+_GROWTH: Final = 0.15
 # From here on the last batch may wait to be learned until the next one is being compiled.
 _DEFER: Final = 256
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 from sketch.access import needs_tiling, stage_loads
+from sketch.dtypes import size_of
 from sketch.program import StagePlan
 from sketch.rules.locations import candidate_locations
 from sketch.rules.patterns import MOST_READS, is_output
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
 from sketch.steps import ComputeAt
+from sketch.target import Target
+from sketch.tensor import Compute
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,9 @@ class ComputeLocation:
         if stage.op.reduce is not None:
             locations = locations[:1]
         elif len(stage_loads(stage.op)) > MOST_READS:
-            locations = locations[1:]  # too dear to compute for every register tile again
+            # Too dear to compute for every register tile again; and where all of it stays in the
+            # caches, for every larger tile too.
+            locations = () if _fits_caches(stage.op, state.target) else locations[1:]
         states = [
             schedule_simply(state.then(ComputeAt(name, target, loop)), name)
             for target, loop in locations
@@ -48,3 +54,8 @@ class ComputeLocation:
         if stage.op.reduce is None:
             states.append(schedule_simply(state, name))
         return tuple(states)
+
+
+def _fits_caches(op: Compute, target: Target) -> bool:
+    size = prod(op.shape) * sum(size_of(dtype) for dtype in op.output_dtypes)
+    return size <= target.l2_bytes * target.threads
