@@ -27,9 +27,9 @@ _BETA: Final = 2.0
 _KIND_TRUST: Final = 3.0
 _STEP: Final = 1e-4
 # Rounds that a task should see on average: an evolution of one round is no evolution.
-_ROUNDS: Final = 3
+_ROUNDS: Final = 2
 _LEAST_BATCH: Final = 4
-_YOUNG_BATCH: Final = 16
+_YOUNG_BATCH: Final = 20
 _WARM_UP_SHARE: Final = 1 / 3
 # Seconds of a trial before any was made.
 _TRIAL_S: Final = 0.05

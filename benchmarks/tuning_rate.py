@@ -50,7 +50,7 @@ def main() -> None:
     """One row; the start of all processes counts, and so does the final re-measurement."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--trials", type=int, default=512)
+    parser.add_argument("--trials", type=int, default=1024)
     parser.add_argument("--json", metavar="FILE")
     arguments = parser.parse_args()
     row = measure(arguments.threads, arguments.trials)

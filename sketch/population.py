@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -28,7 +28,7 @@ _MOVE_SHARE: Final = 0.5
 _MAX_TILES: Final = 16384
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Population:
     """``values``: int64 ``[P, D]``, one row a candidate, one column a decision of ``sketch``."""
 
@@ -52,11 +52,25 @@ class Population:
 
     def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | Sequence[int]) -> Population:
         """The rows at ``index``."""
-        return Population(self.sketch, self.values[np.asarray(index)])
+        rows = np.asarray(index)
+        return self._known(
+            self.values[rows], self._keys[rows] if "_keys" in self.__dict__ else None
+        )
 
     def keys(self) -> NDArray[np.uint64]:
         """A 64-bit hash per row, the same in every process."""
+        return self._keys
+
+    @cached_property
+    def _keys(self) -> NDArray[np.uint64]:
         return row_keys(self.values)
+
+    def _known(self, values: Ints, keys: NDArray[np.uint64] | None) -> Population:
+        """Other rows of the sketch, with their keys where these are known."""
+        other = Population(self.sketch, values)
+        if keys is not None:
+            other.__dict__["_keys"] = keys
+        return other
 
 
 def row_keys(values: Ints) -> NDArray[np.uint64]:
@@ -84,7 +98,8 @@ def from_rows(sketch: Sketch, rows: Sequence[Mapping[str, int]]) -> Population:
 
 def concat(populations: Sequence[Population]) -> Population:
     """Rows of several populations of one sketch."""
-    return Population(populations[0].sketch, np.concatenate([p.values for p in populations]))
+    values = np.concatenate([p.values for p in populations])
+    return populations[0]._known(values, np.concatenate([p.keys() for p in populations]))
 
 
 def deduplicate(population: Population) -> Population:

@@ -24,7 +24,7 @@ from sketch.population import Population, concat, deduplicate
 _DRAFT_SHARE = 0.25
 # Rows a generation for each candidate wanted, up to the population: thinking about a batch should
 # not take longer than measuring it.
-_ROWS_A_TRIAL = 160
+_ROWS_A_TRIAL = 100
 # Share of the first batch that explores; it halves after this many successes, and so on.
 _CURIOSITY = 0.5
 _CURIOUS_TRIALS = 24

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.extract.assemble import draft_columns, feature_columns
+from costmodel.extract.assemble import draft_columns, extract, feature_columns
 from costmodel.extract.quantity import Floats
 from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX
 from costmodel.features import Features
@@ -26,8 +27,14 @@ _PART = 1024
 
 
 def features_of(population: Population) -> Features:
-    """Features of all rows at once."""
-    return _recorded(population.sketch).features(population)
+    """Features of all rows at once.
+
+    Recording costs as much as two extractions, so that it is left until a sketch comes again.
+    """
+    sketch, count = population.sketch, population.count
+    if next(_uses(sketch)) == 0:
+        return extract(lower(sketch, population.columns()), count, sketch.dag, sketch.target)
+    return _recorded(sketch).features(population)
 
 
 def draft_seconds(population: Population, once: bool = False) -> Floats:
@@ -108,6 +115,12 @@ def _replay(tape: Tape, population: Population) -> Iterator[tuple[slice, list[An
         rows = slice(start, start + _PART)
         columns = np.ascontiguousarray(population.values[rows].T)
         yield rows, tape.replay([np.arange(columns.shape[1]), *columns])
+
+
+@kept_by_sketch
+def _uses(_: Sketch) -> Iterator[int]:
+    """Counts up from 0."""
+    return itertools.count()
 
 
 @kept_by_sketch
