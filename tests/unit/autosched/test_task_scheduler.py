@@ -230,7 +230,7 @@ def test_batches_are_no_larger_than_allowed() -> None:
     run = Simulation([falling(1, 0.5)], options)
     run.run()
     sizes = [turn.trials for turn in run.turns]
-    assert max(sizes) == 24 and sizes[0] == 16  # young tasks learn most from each batch
+    assert max(sizes) == 24 and sizes[0] == 20  # young tasks learn most from each batch
 
 
 def test_while_a_task_is_busy_another_one_is_next() -> None:
