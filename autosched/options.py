@@ -119,6 +119,8 @@ class TuneOptions:
         search: one round of one task.
         rules: sketch rules instead of the target's default ones, asked in this order; the user's
             own go first: ``(MyRule(), *default_rules(target))``.  None: the tasks' own.
+        variants: search other algorithms than those the tasks are written in, too; False keeps
+            rounding and the spread of infinities and NaN as they are written.
     """
 
     trials: int | None = None
@@ -134,6 +136,7 @@ class TuneOptions:
     seed: int = 0
     search: SearchOptions = field(default_factory=SearchOptions)
     rules: tuple[SketchRule, ...] | None = None
+    variants: bool = True
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:

@@ -52,7 +52,8 @@ class Task:
     """A computation to tune for a target.
 
     Attributes:
-        variants: the programs that compute it; the first is the reference for all of them.
+        variants: the programs that compute it; the first is the reference for all of them.  A
+            program that is given alone gets those that ``sketch.variants`` derives from it.
         target: the machine.
         name: for people; no part of the key.
         weight: how often the computation occurs in what is tuned.
@@ -115,14 +116,22 @@ class Task:
 
         return build_space(self.variants, self.target, self.rules)
 
+    @cached_property
+    def _reference_space(self) -> Space:
+        return self.space if len(self.variants) == 1 else self.reference_only().space
+
     def draft_candidate(self, quick: bool = False) -> Candidate:
-        """What the draft model likes best: of the whole space, or ``quick`` of a few rows."""
+        """What the draft model likes best of the reference, or ``quick`` of a few of its rows.
+
+        What was never measured is computed as it is written.
+        """
         from autosched.search.space import build_space
 
-        if quick and "space" not in self.__dict__:
+        if quick and "_reference_space" not in self.__dict__:
+            reference = self.variants[:1]
             with suppress(TaskError):  # few feasible rows: a quick look may find none
-                return build_space(self.variants, self.target, self.rules, quick).draft_candidate()
-        return self.space.draft_candidate()
+                return build_space(reference, self.target, self.rules, quick).draft_candidate()
+        return self._reference_space.draft_candidate()
 
     @property
     def sketches(self) -> tuple[Sketch, ...]:
@@ -145,6 +154,10 @@ class Task:
         """The same task, its sketches derived by ``rules``."""
         return Task(self.variants, self.target, self.name, self.weight, rules)
 
+    def reference_only(self) -> Task:
+        """The same task without its other variants."""
+        return Task(self.variants[:1], self.target, self.name, self.weight, self.rules)
+
     def describe(self) -> str:
         """One line: name, output shapes, FLOPs, variants."""
         shapes = ", ".join("x".join(map(str, array.shape)) for array in self.dag.output_arrays)
@@ -156,7 +169,7 @@ class Task:
         from autosched.search.recall import recall_best
 
         found = recall_best(self, log) if log is not None else None
-        return found.candidate if found is not None else self.space.draft_candidate()
+        return found.candidate if found is not None else self.draft_candidate()
 
     def tune(
         self,

@@ -60,7 +60,7 @@ def task_contents(
 
 def _build_contents(task: Task, constants: Arrays, log: str | PathLike[str] | None) -> Contents:
     found = recall_best(task, log) if log is not None else None
-    best = task.space.draft_candidate() if found is None else found.candidate
+    best = task.draft_candidate() if found is None else found.candidate
     values = dict(best.values)
     dag = best.sketch.dag
     given = _check_constants(task, constants)

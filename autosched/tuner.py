@@ -101,6 +101,8 @@ def tune_tasks(
     _check(tasks, options)
     if options.rules is not None:
         tasks = [task.with_rules(options.rules) for task in tasks]
+    if not options.variants:
+        tasks = [task.reference_only() for task in tasks]
     if log is not None:
         log.check_writable()
     return _Run(Session(tasks, runner, log, options, progress or Quiet(), **more)).tune()

@@ -85,7 +85,8 @@ def figures(results: Path) -> Iterator[str]:
         row = rate["rows"][0]
         yield (
             f"- {row['trials_per_s']:.1f} trials per second while tuning ResNet-18's convolutions; "
-            f"search and learning take {row['search_share']:.0%} of the time."
+            f"search and learning take {row['search_share']:.0%} of the time, in a run of "
+            f"{row['trials']:,} trials."
         )
     nodes = read(results, "onnx_nodes")
     if nodes is not None:
@@ -111,7 +112,9 @@ def generate(results: Path) -> str:
     lines.append("")
     lines.append(
         "*ratio*: fastest rival / autosched, and the lower end of its bootstrap 90 % interval over "
-        "interleaved rounds.  `make bench` measures all of it again."
+        "interleaved rounds.  *of FMA peak*: operations of the definition over time, in units of "
+        "what a loop of multiply-adds reaches; Winograd's algorithm needs fewer.  `make bench` "
+        "measures all of it again."
     )
     return "\n".join(lines)
 

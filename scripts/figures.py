@@ -94,7 +94,7 @@ def draw_dag(task: Task) -> Figure:
 
 def draw_loop_nest(task: Task) -> Figure:
     """Loops of the draft model's candidate, indented, and the decision that sizes each."""
-    candidate = task.space.draft_candidate()
+    candidate = task.draft_candidate()
     nest = lower(candidate.sketch, candidate.values)
     lines = list(_lines(nest.roots, 0))
     names = sizes_of(candidate.sketch)

@@ -56,12 +56,17 @@ def _arguments(parser: Parser) -> None:
         "--cost-model", choices=MODELS, metavar="NAME", default="gbdt",
         help="what ranks candidates: gbdt (default), forest, ridge, draft, random",
     )  # fmt: skip
+    parser.add_argument(
+        "--no-variants", action="store_true",
+        help="only search the algorithms that the operators are written in: keeps their rounding, "
+        "and where infinities and NaN spread to; use a log of its own",
+    )  # fmt: skip
     add_json(parser)
 
 
 def tune_options(args: argparse.Namespace) -> TuneOptions:
     """The options that the arguments ask for."""
-    chosen = PRESETS[args.preset]
+    chosen = replace(PRESETS[args.preset], variants=not args.no_variants)
     if args.policy is None:
         return chosen
     return replace(chosen, search=replace(chosen.search, policy=args.policy))

@@ -33,7 +33,7 @@ def explain(
     """
     records = [] if log is None else list(RecordLog(log).read().records)
     found = best_of(task, records)
-    candidate = task.space.draft_candidate() if found is None else found.candidate
+    candidate = task.draft_candidate() if found is None else found.candidate
     if peak_flops is None and task.target.kind == "cpu":
         peak_flops = measured_peak(task.target)
     parts = [

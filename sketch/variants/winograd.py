@@ -18,6 +18,7 @@ import numpy as np
 
 from sketch import reducers
 from sketch.dag import ComputeDAG
+from sketch.dtypes import size_of
 from sketch.expr import Axis, Expr, all_of, maximum, minimum, select
 from sketch.operators.window import inside
 from sketch.prepared import LinearMap
@@ -32,6 +33,8 @@ _TILE: Final = 4
 _FILTER: Final = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.5], [-0.5, 0.5, -0.5], [0.0, 0.0, 1.0]])
 # The transforms cost additions for each channel and filter: few of the others do not pay for them.
 _LEAST_CHANNELS: Final = 16
+# Transformed data and products take four times the memory of data and results.
+_MOST_BYTES: Final = 1 << 29
 
 
 def winograd(dag: ComputeDAG) -> ComputeDAG | None:
@@ -50,8 +53,11 @@ def winograd(dag: ComputeDAG) -> ComputeDAG | None:
 def _pays(match: Correlation) -> bool:
     channels, filters = match.weight.shape[2:]
     single = match.op.output_dtypes[0] == match.data.dtype == match.weight.dtype == "float32"
-    few = min(channels, filters) < _LEAST_CHANNELS
-    return single and not few and match.weight.shape[:2] == (3, 3)
+    batch, height, width, _ = match.op.shape
+    tiles = batch * -(-height // _RESULTS) * -(-width // _RESULTS)
+    size = _TILE**2 * tiles * (channels + filters) * size_of("float32")
+    pays = min(channels, filters) >= _LEAST_CHANNELS and size <= _MOST_BYTES
+    return single and pays and match.weight.shape[:2] == (3, 3)
 
 
 def _filtered(match: Correlation, data: Tensor) -> Tensor:

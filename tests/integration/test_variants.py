@@ -112,6 +112,7 @@ OTHERS: dict[str, Callable[[], Tensor]] = {
     "grouped": lambda: conv2d(
         images(), placeholder((3, 3, 8, 16), name="w", constant=True), 1, 1, groups=2
     ),
+    "much memory": lambda: conv2d(images(2000, 2000), filters(), 1, 1),
     "few channels": lambda: conv2d(images(channels=3), filters(channels=3), 1, 1),
     "depthwise": depthwise,
     "computed weight": computed_weight,
