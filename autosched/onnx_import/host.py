@@ -26,6 +26,7 @@ from autosched.onnx_import.piece import (
 from autosched.onnx_import.randomness import random_operator
 from autosched.onnx_import.reference_gaps import reference_gap
 from autosched.onnx_import.site import UnsupportedError
+from sketch.dtypes import is_float
 
 _PROBE_BYTES: Final = 1 << 22
 _PROBE_SEEDS: Final = (0, 1, 2)
@@ -103,9 +104,13 @@ def _evaluator(piece: Piece) -> HostEvaluator:
 
 
 def _check_evaluation(piece: Piece, evaluator: HostEvaluator, types: Types) -> None:
-    """Raise UnsupportedError if what only the model has a type for fails on every input tried."""
+    """Raise UnsupportedError if what only the model has a type for fails on every input tried.
+
+    Not where integers or booleans are among the inputs: they may be shapes, indices or encoded
+    data, of which random ones prove nothing.
+    """
     kinds = [types[name] for name in piece.inputs]
-    if not _is_quick(piece, kinds):
+    if not _is_quick(piece, kinds) or not all(is_float(kind.dtype) for kind in kinds):
         return
     for seed in _PROBE_SEEDS:
         try:
