@@ -33,7 +33,7 @@ ANY = (
     "nllloss_NC", "nonmaxsuppression_limit_output_size", "nonzero_example", "onehot_with_axis",
     "optional_has_element_empty_no_input_name_tensor_input", "pow_types_int64_float32",
     "qlinearmatmul_2D_uint8_float32", "quantizelinear",
-    "range_int32_type_negative_delta_expanded", "reduce_mean_keepdims_example", "reshape_reordered_all_dims",
+    "range_int32_type_negative_delta_expanded", "reduce_mean_keepdims_example",
     "reduce_sum_empty_set", "regex_full_match_basic", "reshape_reordered_all_dims",
     "resize_downsample_scales_linear", "scan9_sum", "scatter_elements_with_axis",
     "slice_negative_axes", "split_zero_size_splits_opset18", "squeeze", "string_concat",
