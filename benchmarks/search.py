@@ -117,8 +117,11 @@ def candidate_rate(case: Conv, threads: int, repeats: int = 3) -> Row:
 
 
 def trial_times(case: Conv, threads: int, policy: str, seed: int, log: Path) -> list[float]:
-    """Seconds of every trial in order, infinite for failures; the log is kept for a second look."""
-    task = operator_task(case, threads)
+    """Seconds of every trial in order, infinite for failures; the log is kept for a second look.
+
+    The convolution as it is written: one algorithm, so that both searches have one landscape.
+    """
+    task = operator_task(case, threads).reference_only()
     search = SearchOptions(policy="random" if policy == "random" else "evolutionary")
     options = TuneOptions(seed=seed, finish_share=0.0, leaders=0, search=search)
     log.parent.mkdir(parents=True, exist_ok=True)
