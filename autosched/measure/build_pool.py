@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 
-from autosched.measure.child import Child
+from autosched.measure.child import Child, again_when_killed
 from autosched.measure.errors import ChildDiedError, ChildTimeoutError
 from autosched.measure.options import MeasureOptions
 from autosched.measure.protocol import Candidate
@@ -82,10 +82,10 @@ class BuildPool:
             return Failure("timeout", "reference", f"no reference in {limit:g} s")
 
     def _borrow(self, request: Callable[[Child], Built]) -> Built:
-        """What a child that is idle answers; waits for one."""
+        """What a child that is idle answers; waits for one.  Asks again if it is killed."""
         child = self._idle.get()
         try:
-            return request(child)
+            return again_when_killed(lambda: request(child))
         finally:
             self._idle.put(child)
 

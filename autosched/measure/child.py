@@ -6,11 +6,13 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from autosched.measure.channel import Channel
 from autosched.measure.errors import ChildDiedError, ChildTimeoutError
 from autosched.measure.zygote import Zygote
+
+T = TypeVar("T")
 
 
 def serve(channel: Channel, methods: Mapping[str, Callable[..., Any]]) -> None:
@@ -87,3 +89,17 @@ class Child:
         self._defined.clear()
         self.calls = 0
         return self._zygote.reap(self._pid)
+
+
+def again_when_killed(request: Callable[[], T]) -> T:
+    """``request()``, once more when its child was killed from outside; then it may be to blame.
+
+    Raises:
+        ChildDiedError, ChildTimeoutError: as ``Child.call``.
+    """
+    try:
+        return request()
+    except ChildDiedError as error:
+        if not error.from_outside:
+            raise
+    return request()

@@ -1,8 +1,16 @@
 """Errors of the measuring layer."""
 
-from typing import Any
+from typing import Any, Final
 
 from sketch.errors import AutoschedError
+
+# Signals that no kernel and no compiler raises itself: the OOM killer's, and those people send.
+_FROM_OUTSIDE: Final = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT")
+
+
+def killed_from_outside(kind: str) -> bool:
+    """Whether a process that ended by ``kind``, a signal's name or another text, was killed."""
+    return kind in _FROM_OUTSIDE
 
 
 class MeasureError(AutoschedError):
@@ -18,6 +26,11 @@ class ChildDiedError(MeasureError):
     def __init__(self, kind: str, output: str = "") -> None:
         self.kind, self.output = kind, output
         super().__init__(f"a measuring child process died ({kind})", output)
+
+    @property
+    def from_outside(self) -> bool:
+        """Whether somebody killed it: no fault of what it worked on, unless it happens again."""
+        return killed_from_outside(self.kind)
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         return type(self), (self.kind, self.output)

@@ -128,7 +128,8 @@ class LocalRunner(BatchRunner):
         return self._tasks[task.key]
 
     def _ask_reference(self, state: TaskState) -> None:
-        if state.reference is None:
+        if state.reference is None or state.lost_reference:
+            state.asked += 1
             state.reference = self._pool.reference(state.dag, self.options.seed)
 
     def _take(self, ticket: Ticket) -> list[Built]:

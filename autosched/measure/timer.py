@@ -6,17 +6,20 @@ import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from autosched.measure.build_pool import Built, SketchCache
-from autosched.measure.child import Child
-from autosched.measure.errors import ChildDiedError, ChildTimeoutError
+from autosched.measure.child import Child, again_when_killed
+from autosched.measure.errors import ChildDiedError, ChildTimeoutError, killed_from_outside
 from autosched.measure.messages import TimingRequest, TimingSetup
 from autosched.measure.options import MeasureOptions
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
 from autosched.measure.zygote import Zygote
 from sketch.target import Target
+
+# Interleaved re-measurements begin so often again because their process was killed from outside.
+_SECOND_CHANCES: Final = 3
 
 
 @dataclass(slots=True)
@@ -28,12 +31,22 @@ class TaskState:
         dag: pickled DAG of the first variant.
         best_s: fastest timing so far.
         reference: the oracle's result, on its way; None until a check needs it.
+        asked: how often it was asked for: more than once only where it was lost.
     """
 
     key: str
     dag: bytes
     best_s: float = math.inf
     reference: Future[Built] | None = None
+    asked: int = 0
+
+    @property
+    def lost_reference(self) -> bool:
+        """Whether the oracle was killed from outside: it is no fault of the task."""
+        if self.reference is None or not self.reference.done():
+            return False
+        found = self.reference.result()
+        return isinstance(found, Failure) and killed_from_outside(found.kind)
 
     def oracle(self) -> Built:
         """The oracle's result, or why there is none."""
@@ -45,15 +58,13 @@ class TaskState:
 def _lost(error: ChildDiedError | ChildTimeoutError) -> Failure:
     if isinstance(error, ChildTimeoutError):
         return Failure("timeout", "run", f"not timed in {error.seconds:g} s")
+    if error.from_outside:
+        return Failure("run", error.kind, f"its process was killed, twice: {error.output}")
     return Failure("run", error.kind, f"the kernel took its process down: {error.output}")
 
 
-class _LostError(Exception):
-    """The timing process ended, and every kernel it had loaded with it."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(str(failure))
-        self.failure = failure
+def _was_killed(result: MeasureResult) -> bool:
+    return isinstance(result, Failure) and killed_from_outside(result.kind)
 
 
 class Timer:
@@ -83,18 +94,22 @@ class Timer:
         self, task: TaskState, candidate: Candidate, kernel: bytes, best_s: float
     ) -> MeasureResult:
         try:
-            result: MeasureResult = self._call(task, candidate, kernel, "measure", best_s)
+            result: MeasureResult = again_when_killed(
+                lambda: self._call(task, candidate, kernel, "measure", best_s)
+            )
             return result
-        except _LostError as lost:
-            return lost.failure
+        except (ChildDiedError, ChildTimeoutError) as error:
+            return _lost(error)
 
     def verify(self, task: TaskState, candidate: Candidate, kernel: bytes) -> float | Failure:
         """Relative error of one run against the oracle."""
         try:
-            result: float | Failure = self._call(task, candidate, kernel, "verify")
+            result: float | Failure = again_when_killed(
+                lambda: self._call(task, candidate, kernel, "verify")
+            )
             return result
-        except _LostError as lost:
-            return lost.failure
+        except (ChildDiedError, ChildTimeoutError) as error:
+            return _lost(error)
 
     def interleave(
         self,
@@ -105,8 +120,10 @@ class Timer:
     ) -> list[MeasureResult]:
         """``rounds`` samples of every candidate, taken in turns.
 
-        A candidate that takes the process down fails; the others start again in a new one.
+        A candidate that takes the process down fails; the others start again in a new one, as do
+        all of them when it is killed from outside, a few times.
         """
+        chances = _SECOND_CHANCES
         results: dict[int, MeasureResult] = {
             n: kernel for n, kernel in enumerate(kernels) if isinstance(kernel, Failure)
         }
@@ -116,7 +133,10 @@ class Timer:
                 for n, kernel in enumerate(kernels)
                 if n not in results and isinstance(kernel, bytes)
             }
-            results.update(self._rounds(task, built, rounds))
+            found = self._rounds(task, built, rounds)
+            innocent = {n for n, r in found.items() if _was_killed(r)} if chances else set()
+            chances -= bool(innocent)
+            results.update({n: result for n, result in found.items() if n not in innocent})
         return [results[n] for n in range(len(kernels))]
 
     def _rounds(
@@ -137,8 +157,8 @@ class Timer:
             for _ in range(rounds):
                 for number, taken in samples.items():
                     taken.append(self._request("sample", number))
-        except _LostError as lost:
-            return {**failures, number: lost.failure}
+        except (ChildDiedError, ChildTimeoutError) as error:
+            return {**failures, number: _lost(error)}
         state = self._options.cache_state
         return failures | {n: Timing(tuple(s), state, errors[n]) for n, s in samples.items()}
 
@@ -150,22 +170,16 @@ class Timer:
         values = {name: int(value) for name, value in candidate.values.items()}
         request = TimingRequest(task.key, sketch.key, values, kernel)
         oracle = task.oracle()
-        version = f"{task.key} asked={task.reference is not None}"
-        try:
-            self._child.define(
-                "task", version, task.key, task.dag, oracle, timeout_s=limit, keeps_one=True
-            )
-            payload = self._sketches.payload(sketch)
-            self._child.define("sketch", sketch.key, sketch.key, payload, timeout_s=limit)
-        except (ChildDiedError, ChildTimeoutError) as error:
-            raise _LostError(_lost(error)) from error
+        version = f"{task.key} asked={task.asked}"
+        self._child.define(
+            "task", version, task.key, task.dag, oracle, timeout_s=limit, keeps_one=True
+        )
+        payload = self._sketches.payload(sketch)
+        self._child.define("sketch", sketch.key, sketch.key, payload, timeout_s=limit)
         return self._request(method, request, *arguments)
 
     def _request(self, method: str, *arguments: Any) -> Any:
-        try:
-            return self._child.call(method, *arguments, timeout_s=self._options.run_timeout_s)
-        except (ChildDiedError, ChildTimeoutError) as error:
-            raise _LostError(_lost(error)) from error
+        return self._child.call(method, *arguments, timeout_s=self._options.run_timeout_s)
 
     def close(self) -> None:
         """End the timing child."""

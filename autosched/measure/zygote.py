@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from typing import IO, Any, Final
 
 from autosched.measure.channel import Channel
@@ -17,6 +18,12 @@ from autosched.measure.pinning import allowed_cpus, openmp_environment
 
 _START_S: Final = 60.0
 _FORK_S: Final = 10.0
+# A zygote that is killed was killed from outside, by the OOM killer, say: that may pass.  One that
+# ends by itself will do so again.  What a loss takes of the patience with one request:
+_PATIENCE: Final = 8
+_KILLED, _ENDED = 1, 4
+_TAIL_BYTES: Final = 2000
+_PAUSE_S: Final = 0.05  # before the next attempt, doubled with each
 
 
 def clean_environment() -> dict[str, str]:
@@ -31,7 +38,7 @@ def clean_environment() -> dict[str, str]:
 
 
 class Zygote:
-    """A clean process that forks children; started on first use, restarted if it dies.
+    """A clean process that forks children; started on first use, and again whenever it dies.
 
     Thread-safe.
     """
@@ -40,25 +47,32 @@ class Zygote:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: Channel | None = None
+        self._output: IO[bytes] | None = None
         self._closed = False
 
     def fork(self, role: str, setup: Any) -> tuple[int, Channel]:
         """A new child that plays ``role`` ("build" or "time"): its pid and our end of its channel.
 
+        The zygote may die at any moment, also while it starts: another one is started.
+
         Raises:
-            MeasureError: the zygote cannot be started, or is closed.
+            MeasureError: it dies again and again, or is closed.
         """
         with self._lock:
-            try:
-                return self._fork(role, setup)
-            except (EOFError, OSError):  # it died since the last request
-                self._stop()
+            patience, pause_s = _PATIENCE, _PAUSE_S
+            while True:
                 try:
                     return self._fork(role, setup)
                 except (EOFError, OSError) as error:
-                    raise MeasureError(
-                        f"the measuring processes cannot be started: {error!r}"
-                    ) from error
+                    cause, output = self._bury(error)
+                    patience -= _KILLED if cause.startswith("SIG") else _ENDED
+                    if patience <= 0:
+                        raise _not_starting(cause, output) from error
+                except BaseException:  # Ctrl-C: its answer must not meet the next request
+                    self._stop()
+                    raise
+                time.sleep(pause_s)
+                pause_s *= 2
 
     def _fork(self, role: str, setup: Any) -> tuple[int, Channel]:
         control = self._started()
@@ -71,16 +85,22 @@ class Zygote:
         return pid, Channel(socket.socket(fileno=fds[0]))
 
     def reap(self, pid: int) -> tuple[str, str]:
-        """How a child ended, ``SIGSEGV`` or ``exit status 1``, and the end of what it printed."""
+        """How a child ended, ``SIGSEGV`` or ``exit status 1``, and the end of what it printed.
+
+        The children of a zygote that died were killed with it.
+        """
         with self._lock:
             if self._control is None:
-                return "killed", ""
+                return signal.SIGKILL.name, ""
             try:
                 self._control.send(("reap", pid))
                 status, output = self._control.receive(_FORK_S)
             except (EOFError, OSError):
                 self._stop()
-                return "killed", ""
+                return signal.SIGKILL.name, ""
+            except BaseException:
+                self._stop()
+                raise
         return describe_status(status), output
 
     def _started(self) -> Channel:
@@ -88,33 +108,40 @@ class Zygote:
             raise MeasureError("the measuring processes were ended")
         if self._control is None:
             ours, theirs = socket.socketpair()
-            with tempfile.TemporaryFile() as errors, theirs:
-                self._process = self._spawn(theirs.fileno(), errors)
-                self._control = Channel(ours)
-                theirs.close()
-                self._await_ready(errors)
+            self._control = Channel(ours)
+            self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed by _stop)
+            with theirs:
+                self._process = self._spawn(theirs.fileno(), self._output)
+            self._control.receive(_START_S)
         return self._control
 
-    def _spawn(self, fd: int, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _spawn(self, fd: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "autosched.measure.zygote_main", str(fd)],
             stdin=subprocess.DEVNULL,
-            stdout=errors,
-            stderr=errors,
+            stdout=output,
+            stderr=output,
             pass_fds=[fd],
             env=clean_environment(),
             start_new_session=True,  # Ctrl-C is for the tuner, which then ends the children
         )
 
-    def _await_ready(self, errors: IO[bytes]) -> None:
-        assert self._control is not None
-        try:
-            self._control.receive(_START_S)
-        except (EOFError, OSError) as error:
-            self._stop()
-            errors.seek(0)
-            output = errors.read()[-2000:].decode(errors="replace").strip()
-            raise MeasureError("the measuring process could not start", output) from error
+    def _bury(self, error: EOFError | OSError) -> tuple[str, str]:
+        """End what is left of the zygote: why it was lost, and the end of what it printed."""
+        process, output = self._process, b""
+        if self._output is not None:
+            self._output.seek(0)
+            output = self._output.read()[-_TAIL_BYTES:]
+        self._stop()
+        if isinstance(error, TimeoutError):
+            cause = "no answer in time"
+        elif process is None:
+            cause = str(error)
+        elif process.returncode < 0:
+            cause = signal.Signals(-process.returncode).name
+        else:
+            cause = f"exit status {process.returncode}"
+        return cause, output.decode(errors="replace").strip()
 
     def _stop(self) -> None:
         if self._control is not None:
@@ -127,6 +154,9 @@ class Zygote:
                 self._process.kill()
                 self._process.wait()
             self._process = None
+        if self._output is not None:
+            self._output.close()
+            self._output = None
 
     def close(self) -> None:
         """End the zygote, and with it all its children."""
@@ -140,3 +170,15 @@ def describe_status(status: int) -> str:
     if os.WIFSIGNALED(status):
         return signal.Signals(os.WTERMSIG(status)).name
     return f"exit status {os.waitstatus_to_exitcode(status)}"
+
+
+def _not_starting(cause: str, output: str) -> MeasureError:
+    killed = cause.startswith("SIG")
+    return MeasureError(
+        f"the measuring process could not start: {cause}{', again and again' if killed else ''}",
+        " ".join(output.split()),
+        "something ends it from outside: see the memory limit of this machine or container, "
+        "and its kernel log"
+        if killed
+        else "",
+    )

@@ -69,8 +69,8 @@ class Zygote:
 
     def reap(self, pid: int) -> tuple[int, str]:
         """Wait status of an ending child (killed when it does not end) and what it printed last."""
-        if pid not in self.outputs:
-            return 0, ""
+        if pid not in self.outputs:  # of a zygote before this one, killed with it
+            return signal.SIGKILL, ""
         deadline = time.monotonic() + _REAP_S
         while (waited := os.waitpid(pid, os.WNOHANG))[0] == 0:
             if time.monotonic() > deadline:

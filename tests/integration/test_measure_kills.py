@@ -1,0 +1,159 @@
+"""Every process of the runner may be killed from outside, at any moment: the session goes on."""
+
+import os
+import random
+import signal
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from autosched.measure import zygote as zygote_module
+from autosched.measure.errors import MeasureError
+from autosched.measure.function_reference import resolve
+from autosched.measure.options import MeasureOptions
+from autosched.measure.protocol import Candidate
+from autosched.measure.result import Failure, Timing
+from autosched.measure.runner import LocalRunner
+from codegen.host import host_target
+from sketch.dag import ComputeDAG
+from sketch.sketch import Sketch
+from sketch.target import Target
+from sketch.tensor import compute, placeholder
+
+HELPER = Path(__file__).with_name("faulty_builds.py")
+TARGET = host_target(threads=1)
+OPTIONS = MeasureOptions(check="all", builders=2, samples=3, min_sample_s=1e-6)
+
+faults = sys.modules[resolve(f"{HELPER}:build").__module__]
+
+
+def product() -> ComputeDAG:
+    a, w = placeholder((64,), name="A"), placeholder((64,), name="W", constant=True)
+    return ComputeDAG([compute((64,), lambda i: a[i] * w[i], name="C")])
+
+
+@dataclass(frozen=True)
+class SmallTask:
+    dag: ComputeDAG
+    target: Target = TARGET
+    key: str = "product"
+
+
+TASK = SmallTask(product())
+SKETCH = Sketch(TASK.dag, (), TARGET)
+
+
+def candidates(count, fault=faults.RIGHT):
+    return [Candidate(SKETCH, {"fault": fault})] * count
+
+
+def kill_the_next_zygotes(monkeypatch, delays_s):
+    """The zygotes that are started next are killed, each so many seconds after it was started."""
+    spawn, waiting = zygote_module.Zygote._spawn, list(delays_s)
+
+    def spawn_and_kill(self, *arguments):
+        process = spawn(self, *arguments)
+        if waiting:
+            threading.Timer(waiting.pop(0), os.kill, (process.pid, signal.SIGKILL)).start()
+        return process
+
+    monkeypatch.setattr(zygote_module.Zygote, "_spawn", spawn_and_kill)
+    return waiting
+
+
+def test_a_zygote_that_is_killed_while_it_starts_is_started_again(monkeypatch):
+    waiting = kill_the_next_zygotes(monkeypatch, (0.0, 0.05, 0.1))
+    with LocalRunner(TARGET, OPTIONS, faults.build) as runner:
+        (result,) = runner.measure(TASK, candidates(1))
+    assert isinstance(result, Timing), result
+    assert not waiting
+
+
+def test_one_that_is_killed_for_ever_is_one_error_that_names_the_signal(monkeypatch):
+    kill_the_next_zygotes(monkeypatch, [0.0] * 100)
+    monkeypatch.setattr(zygote_module, "_PAUSE_S", 0.0)
+    with (
+        LocalRunner(TARGET, OPTIONS, faults.build) as runner,
+        pytest.raises(MeasureError, match="could not start: SIGKILL, again and again"),
+    ):
+        runner.measure(TASK, candidates(1))
+
+
+def test_one_that_ends_by_itself_is_one_error_with_what_it_printed(monkeypatch):
+    monkeypatch.setattr(zygote_module, "clean_environment", lambda: {"PYTHONPATH": "/nowhere"})
+    monkeypatch.setattr(zygote_module.sys, "executable", "/bin/ls")
+    with (
+        LocalRunner(TARGET, OPTIONS, faults.build) as runner,
+        pytest.raises(MeasureError, match=r"could not start: exit status \d+ \| .*ls: "),
+    ):
+        runner.measure(TASK, candidates(1))
+
+
+def test_a_builder_or_timer_that_is_killed_at_its_start_does_not_condemn_the_candidate(monkeypatch):
+    fork, killed = zygote_module.Zygote.fork, []
+
+    def fork_and_kill(self, role, setup):
+        pid, channel = fork(self, role, setup)
+        if role not in killed:
+            killed.append(role)
+            os.kill(pid, signal.SIGKILL)
+        return pid, channel
+
+    monkeypatch.setattr(zygote_module.Zygote, "fork", fork_and_kill)
+    with LocalRunner(TARGET, OPTIONS, faults.build) as runner:
+        results = runner.measure(TASK, candidates(3))
+    assert [type(result) for result in results] == [Timing] * 3, results
+    assert sorted(killed) == ["build", "time"]
+
+
+def test_a_lost_oracle_is_asked_again():
+    with LocalRunner(TARGET, OPTIONS, faults.build) as runner:
+        state = runner._state(TASK)
+        runner._ask_reference(state)
+        state.reference.result()
+        state.reference = type(state.reference)()
+        state.reference.set_result(Failure("verify", "SIGKILL", "the oracle died: "))
+        (result,) = runner.measure(TASK, candidates(1))
+    assert isinstance(result, Timing) and result.error is not None
+
+
+def processes_of(runner):
+    zygote = runner._zygote._process
+    if zygote is None:
+        return []
+    try:
+        children = Path(f"/proc/{zygote.pid}/task/{zygote.pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [zygote.pid, *map(int, children)]
+
+
+def hunt(runner, stop, rng, spacing_s):
+    while not stop.wait(rng.uniform(*spacing_s)):
+        pids = processes_of(runner)
+        if pids:
+            try:
+                os.kill(rng.choice(pids), signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_kills_at_random_moments_end_nothing(seed):
+    rng, stop = random.Random(seed), threading.Event()
+    with LocalRunner(TARGET, OPTIONS, faults.build) as runner:
+        hunter = threading.Thread(target=hunt, args=(runner, stop, rng, (0.0, 0.8)))
+        hunter.start()
+        try:
+            for _ in range(4 if seed == 0 else 40):
+                results = runner.measure(TASK, candidates(4))
+                again = runner.remeasure(TASK, candidates(2), rounds=2)
+                for result in (*results, *again):
+                    assert isinstance(result, Timing) or result.kind == "SIGKILL", result
+        finally:
+            stop.set()
+            hunter.join()
+        assert isinstance(runner.measure(TASK, candidates(1))[0], Timing)
