@@ -1,17 +1,18 @@
-"""Evaluates pieces of ONNX models on the host, with onnx's reference implementation.
+"""Evaluates pieces of ONNX models on the host: what no kernel computes.
 
 The one place that runs them: for the graph's reference, for constant folding and for modules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosched.element_types import element_type
+from autosched.host_engines import HostEngine, ReferenceEngine
 from sketch.errors import AutoschedError
 
 
@@ -22,28 +23,33 @@ class HostError(AutoschedError):
 class HostEvaluator:
     """An ONNX model, ready to be evaluated."""
 
-    def __init__(self, operator: str, payload: bytes) -> None:
+    def __init__(
+        self,
+        operator: str,
+        payload: bytes,
+        make_engine: Callable[[bytes], HostEngine] = ReferenceEngine,
+    ) -> None:
         """Parse ``payload`` (a serialized ONNX model); ``operator`` is its name in messages.
+
+        ``make_engine``: onnx's reference defines what is right; modules take the fastest engine.
 
         Raises:
             HostError: onnx is not installed, or has no implementation of an operator.
         """
         self._where = f"host operator {operator}"
         try:
-            import onnx
-            from onnx.reference import ReferenceEvaluator
-
-            from autosched.host_loop import Loop
-            from autosched.host_recurrent import RECURRENT
+            self._engine = make_engine(payload)
         except ImportError as error:
             raise HostError(
                 "the onnx package is not installed", self._where, "install autosched[onnx]"
             ) from error
-        try:
-            operators = [Loop, *RECURRENT]
-            self._evaluator = ReferenceEvaluator(onnx.load_from_string(payload), new_ops=operators)
         except Exception as error:  # whatever onnx raises for operators that it does not have
             raise HostError(f"onnx cannot evaluate it: {_text(error)}", self._where) from error
+
+    @property
+    def engine(self) -> str:
+        """What evaluates it, for people."""
+        return self._engine.name
 
     def run(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         """All outputs as arrays (strings as objects); the inputs stay as they are.
@@ -54,16 +60,15 @@ class HostEvaluator:
         return [self._array(value) for value in self.raw(inputs)]
 
     def raw(self, inputs: Sequence[NDArray[Any]]) -> list[Any]:
-        """All outputs as onnx has them: arrays, lists, or None.
+        """All outputs as the engine has them: arrays, lists, or None.
 
         Raises:
             HostError: the evaluation failed on these inputs.
         """
-        names = self._evaluator.input_names
+        names = self._engine.input_names
         feeds = {n: _read_only(array) for n, array in zip(names, inputs, strict=True)}
         try:
-            with np.errstate(all="ignore"):
-                return list(self._evaluator.run(None, feeds))
+            return self._engine.evaluate(feeds)
         except Exception as error:  # a hundred implementations, each with its own errors
             raise HostError(
                 f"the evaluation failed: {_text(error)}", self._where, "check the input values"

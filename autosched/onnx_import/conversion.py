@@ -77,8 +77,8 @@ class Conversion:
                 f"{count} node{'s are' if count > 1 else ' is'} not supported: "
                 f"{'; '.join(self._unsupported)}",
                 f"model {self._builder.name}",
-                "export the model without them, or replace them by supported operators: "
-                f"{', '.join(sorted(IMPORTERS))}",
+                "export the model without them, or replace them; docs/import.md lists the "
+                "operators with kernels",
             )
         outputs = {info.name: info.name for info in self._graph.output}
         return Network(self._builder.name, self._builder.finish(outputs))

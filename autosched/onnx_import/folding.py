@@ -23,10 +23,10 @@ def fold_node(
 ) -> dict[str, NDArray[Any]] | None:
     """The outputs of a node that depends on constants and static shapes only.
 
-    None if it depends on more, or onnx's own evaluator does not know it.
+    None if it depends on more, or onnx's own evaluator does not know it, or fails.
 
     Raises:
-        UnsupportedError: onnx's own evaluator fails, or a result is too large.
+        UnsupportedError: a result is too large.
     """
     default = node.domain in ("", "ai.onnx")
     if default and node.op_type in ("Shape", "Size") and node.input[0] in types:
@@ -51,8 +51,8 @@ def fold_node(
         return None  # not in this version: there may be an importer, whose graph is folded
     try:
         values = evaluator.raw([])
-    except HostError as error:
-        raise UnsupportedError(error.what) from error
+    except HostError:
+        return None  # onnx's evaluator has faults: the node's importer may do without it
     if not all(isinstance(value, np.ndarray | np.generic) for value in values):
         return None  # sequences and optionals stay within host operators
     return {name: _plain(value) for name, value in zip(names, values, strict=True)}

@@ -22,7 +22,7 @@ from autosched.onnx_import.shapes import (
 def from_onnx(source: str | Path | onnx.ModelProto, shapes: Shapes | None = None) -> Network:
     """Import an ONNX model (a file, or the model itself) as a network.
 
-    Nodes without a kernel run on the host, in onnx's reference implementation, where it has them
+    Nodes without a kernel run on the host, where onnx's reference implementation has them
     and their results have static shapes.
 
     Args:

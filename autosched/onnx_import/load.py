@@ -12,6 +12,7 @@ from onnx import checker, external_data_helper, inliner, numpy_helper
 
 from autosched.graph.errors import ModelImportError, UnsupportedModelError
 from autosched.onnx_import.external_data import load_external_data, stored_tensors
+from autosched.onnx_import.inlining import check_inlined_size
 
 _OLDEST_OPSET: Final = 7  # the first with today's broadcasting rules
 _NOT_ONNX: Final = "give a model that onnx.checker accepts"
@@ -108,6 +109,7 @@ def _check_weights_present(model: onnx.ModelProto, where: str) -> None:
 
 def _normalised(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
     """A copy with functions inlined, and one name for the default domain."""
+    check_inlined_size(model, where)
     copy = onnx.ModelProto()
     try:
         copy.CopyFrom(inliner.inline_local_functions(model) if model.functions else model)

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.host_engines import fastest_engine
 from autosched.host_evaluation import HostEvaluator
 from autosched.memory_room import room_for
 from autosched.runtime.counters.reader import Reader
@@ -199,6 +200,8 @@ def _segments(
         for number, step in group:
             assert isinstance(step, HostStep)
             if step.payload not in evaluators:
-                evaluators[step.payload] = HostEvaluator(step.info.op, payloads[step.payload])
+                evaluators[step.payload] = HostEvaluator(
+                    step.info.op, payloads[step.payload], fastest_engine
+                )
             segments.append(_Evaluation(step, number, evaluators[step.payload]))
     return tuple(segments)

@@ -64,7 +64,7 @@ class StepInfo:
         flops: floating-point operations of one execution.
         task: key of its tuning task.
         schedule: "record" (the best of a log), "model" (predicted, never measured) or "host"
-            (no kernel: onnx's reference implementation computes it).
+            (no kernel: onnxruntime or onnx's reference computes it).
         bytes: of its inputs, constants and outputs, each once; 0 where nobody knows.
     """
 

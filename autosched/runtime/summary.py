@@ -38,5 +38,5 @@ def _totals(program: Program) -> list[str]:
     ]
     for step in program.host_steps:
         names = ", ".join(step.info.layers) or step.info.name
-        lines.append(f"{step.info.op} ({names}) runs on the host, in onnx's reference evaluator")
+        lines.append(f"{step.info.op} ({names}) runs on the host, in onnxruntime or onnx")
     return [*lines, untuned] if untuned else lines

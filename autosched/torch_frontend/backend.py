@@ -170,8 +170,22 @@ class CompiledGraph:
         if "budget" in options:
             autosched.tune(network, target=target, budget=options["budget"], log=log, quiet=True)
         module = autosched.compile(network, target=target, log=log)
+        self._report(module)
         names = [value.name for value in network.inputs]
         return _Specialised(module, versions, tuple(zip(names, variable, strict=True)))
+
+    def _report(self, module: Module) -> None:
+        """Tell the logger what became of the graph; what runs on the host is a warning."""
+        program = module.program
+        on_host = ", ".join(f"{s.info.op} ({s.info.name})" for s in program.host_steps)
+        LOG.info(
+            "a graph of %d operators: %d kernels, %d operators on the host",
+            self._operators,
+            len(program.kernel_steps),
+            len(program.host_steps),
+        )
+        if on_host:
+            LOG.warning("operators without a kernel run on the host: %s", on_host)
 
     def _check_outputs(self, network: Network) -> None:
         """ONNX knows no complex numbers: torch's exporter writes them as pairs."""

@@ -23,7 +23,7 @@ HEAVY = {
         "autosched/onnx_import/",
         "autosched/onnx_export.py",
         "autosched/onnx_backend.py",
-        "autosched/host_evaluation.py",
+        "autosched/host_engines.py",
         "autosched/host_loop.py",
         "autosched/host_recurrent.py",
     ),

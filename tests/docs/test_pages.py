@@ -68,6 +68,14 @@ def test_snippets_run_and_print_what_the_page_says(page, folder, request):
         )
 
 
+def test_the_page_on_import_lists_all_operators_with_kernels():
+    from autosched.onnx_import.table import IMPORTERS
+
+    text = Page(ROOT / "docs" / "import.md").text
+    (listed,) = re.findall(r"^ONNX operators with kernels.*?\n\n((?:> .*\n)+)", text, flags=re.M)
+    assert re.findall(r"[\w.]+", listed) == sorted(IMPORTERS)
+
+
 def test_the_operator_of_the_how_to_runs_in_a_network(folder, monkeypatch):
     """The lines that the page adds to tables are added, and a model with the operator is run."""
     from autosched.onnx_import.table import IMPORTERS

@@ -193,3 +193,16 @@ def test_torch_knows_the_backend_by_name() -> None:
         module = nn.Linear(3, 2)
         x = torch.randn(4, 3)
         _assert_close(torch.compile(module, backend="autosched")(x), module(x))
+
+
+def test_what_runs_on_the_host_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    class Largest(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.exp().topk(3, -1).values
+
+    fast = torch.compile(Largest().eval(), backend="autosched")
+    x = torch.randn(2, 32)
+    with torch.no_grad(), caplog.at_level(logging.INFO, "autosched.torch"):
+        np.testing.assert_allclose(fast(x), Largest()(x), rtol=1e-5)
+    assert "1 kernels, 1 operators on the host" in caplog.text
+    assert "operators without a kernel run on the host: TopK" in caplog.text

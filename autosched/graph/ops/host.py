@@ -1,4 +1,4 @@
-"""Operators that no kernel computes: they run on the host, through onnx's reference evaluator."""
+"""Operators that no kernel computes: they run on the host, in onnxruntime or onnx's reference."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from autosched.graph.ops.elementwise import Unary
 from autosched.graph.ops.host import HostFunction, HostOp
 from autosched.graph.ops.shape import Reshape
 from autosched.graph.passes.constant_folding import fold_constants
+from autosched.host_engines import ONNXRUNTIME, REFERENCE, OnnxruntimeEngine, fastest_engine
 from autosched.host_evaluation import HostError, HostEvaluator
 from autosched.runtime.errors import ModuleFileError
 
@@ -161,3 +162,56 @@ def test_failures_are_errors_of_ours() -> None:
     (result,) = evaluator.run([X, np.array([1])])
     with pytest.raises(HostError, match=r"shape \(1, 4\) on these inputs, the model promises"):
         evaluator.typed(result, (2, 4), "float32")
+
+
+def _typed_payload(node: onnx.NodeProto, kinds: dict[str, tuple[int, list[int]]]) -> bytes:
+    model = onnx.load_from_string(_payload(node))
+    for info in model.graph.input:
+        kind, shape = kinds[info.name]
+        info.CopyFrom(helper.make_tensor_value_info(info.name, kind, shape))
+    return bytes(model.SerializeToString())
+
+
+SCATTER = _typed_payload(
+    helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], axis=1, reduction="add"),
+    {
+        "x": (TensorProto.FLOAT, [3, 4]),
+        "i": (TensorProto.INT64, [3, 2]),
+        "u": (TensorProto.FLOAT, [3, 2]),
+    },
+)
+
+
+def test_engines_agree() -> None:
+    pytest.importorskip("onnxruntime")
+    feeds = [X, np.array([[0, 3], [1, 1], [2, -1]]), np.ones((3, 2), np.float32)]
+    fast = HostEvaluator("ScatterElements", SCATTER, fastest_engine)
+    slow = HostEvaluator("ScatterElements", SCATTER)
+    assert (fast.engine, slow.engine) == (ONNXRUNTIME, REFERENCE)
+    np.testing.assert_allclose(fast.run(feeds)[0], slow.run(feeds)[0], rtol=1e-6)
+    for evaluator in (fast, slow):
+        with pytest.raises(HostError, match=r"the evaluation failed.* ScatterElements"):
+            evaluator.run([feeds[0], feeds[1] + 7, feeds[2]])
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        _payload(helper.make_node("Relu", ["x"], ["y"])),  # inputs without types
+        _typed_payload(
+            helper.make_node("Relu", ["x"], ["y"]), {"x": (TensorProto.BFLOAT16, [3, 4])}
+        ),
+    ],
+)
+def test_what_onnxruntime_does_not_take_goes_to_the_reference(payload: bytes) -> None:
+    assert fastest_engine(payload).name == REFERENCE
+
+
+def test_modules_run_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise ImportError("no module named onnxruntime")
+
+    monkeypatch.setattr(OnnxruntimeEngine, "__init__", missing)
+    values = asd.compile(Network("mixed", _graph()), threads=1).run({"x": X})
+    for name, expected in _expected().items():
+        np.testing.assert_allclose(values[name], expected, rtol=1e-5, err_msg=name)
