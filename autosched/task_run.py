@@ -74,6 +74,7 @@ class TaskRun:
     def ask(self, turn: Turn) -> list[Candidate]:
         """The batch of a turn; the wide search steps in where the finish has nothing left."""
         self.touched = True
+        self._learner.begin_round()
         finish = turn.finish and self._uses_model and self._pool is None
         batch = self._finish.ask(turn.trials) if finish else []
         return batch or self._search.ask(turn.trials)

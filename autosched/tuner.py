@@ -163,6 +163,7 @@ class _Run:
         self._warnings: list[str] = []
         self._versions = software_versions()
         self._trials = 0
+        self._faults_told = 0
         self._finished: set[int] = set()
 
     def tune(self) -> TuneResult:
@@ -249,8 +250,16 @@ class _Run:
         took = self._clock() - began
         self._scheduler.record(job.turn.task, len(checked), failed, run.best_s, took)
         self._progress.update(self._view(job.turn.task))
+        self._tell_faults()
         self._tell_batch(run, candidates, checked, before)
         return ahead
+
+    def _tell_faults(self) -> None:
+        """What is new among the faults of the cost model."""
+        faults = self._learner.faults
+        for fault in faults[self._faults_told :]:
+            self._progress.message(f"warning: {fault}")
+        self._faults_told = len(faults)
 
     def _tell_batch(
         self,
@@ -334,7 +343,7 @@ class _Run:
         bare = [f"{item}" for item in items if item.best is None and item.trials]
         return TuneResult(
             items, tuple(self._records), self._trials, self._elapsed(), stopped,
-            (*self._warnings, *bare), self._thinking.seconds,
+            (*self._warnings, *self._learner.warnings, *bare), self._thinking.seconds,
         )  # fmt: skip
 
     def _task_result(self, index: int) -> TaskResult:

@@ -9,6 +9,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.checked import checked_prediction, checked_update
 from costmodel.dataset import Dataset
 from costmodel.errors import CostModelError
 from costmodel.features import Features
@@ -64,6 +65,7 @@ def evaluate(
 
     Raises:
         CostModelError: too few programs or tasks to hold some out.
+        ModelFaultError: the model raised, or predicted something that is no time.
     """
     table, rng = dataset.table(), np.random.default_rng(seed)
     groups = table.groups
@@ -71,7 +73,7 @@ def evaluate(
     judged: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
     for train, test in folds:
         model = make()
-        model.update(dataset.take(train))
+        checked_update(model, dataset.take(train))
         for group in np.unique(groups[test]):
             members = test[groups[test] == group]
             seconds = np.where(np.isnan(table.seconds[members]), np.inf, table.seconds[members])
@@ -86,7 +88,11 @@ def evaluate(
 
 
 def predict(model: CostModel, dataset: Dataset, programs: NDArray[np.int64]) -> NDArray[np.float64]:
-    """[len(programs)]: relative times of programs of a dataset."""
+    """[len(programs)]: relative times of programs of a dataset.
+
+    Raises:
+        ModelFaultError: the model raised, or predicted something that is no time.
+    """
     table = dataset.table()
     result = np.empty(len(programs))
     lengths = np.diff(table.offsets)[programs]
@@ -95,7 +101,7 @@ def predict(model: CostModel, dataset: Dataset, programs: NDArray[np.int64]) -> 
         starts = table.offsets[programs[places]]
         rows = table.rows[starts[:, None] + np.arange(length)]  # [P, S, F]
         names = tuple(f"statement {n}" for n in range(length))
-        result[places] = model.predict(Features(rows.transpose(1, 2, 0), names))
+        result[places] = checked_prediction(model, Features(rows.transpose(1, 2, 0), names))
     return result
 
 

@@ -10,6 +10,7 @@ ranking within a task counts, so the trees need not learn how large the tasks ar
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -178,22 +179,28 @@ class GradientBoostedModel:
         return self.trees == 0 or full or programs < self.options.scratch_programs
 
     def save(self, path: Path) -> None:
-        """Write options and trees to one JSON file."""
+        """Write options and trees to one JSON file; the trees in LightGBM's own text format."""
         text = None if self._booster is None else self._booster.model_to_string()
         content = {
             "model": "gbdt", "features": FEATURE_VERSION, "options": asdict(self.options),
-            "trees": text,
+            "trees": text, "digest": _digest(text),
         }  # fmt: skip
         path.write_text(json.dumps(content), encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what ``save`` wrote; raises CostModelError when the file does not fit."""
+        """Read what ``save`` wrote: numbers and text, no code.
+
+        Raises:
+            CostModelError: the file is no such model, is damaged, or of another release.
+        """
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             version, text = content["features"], content["trees"]
-            model = cls(GbdtOptions(**content["options"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            model = cls(_options(content["options"]))
+            if content["digest"] != _digest(text):
+                raise ValueError("its trees are not those that were saved")
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise CostModelError(f"not a saved model: {error}", str(path)) from error
         if version != FEATURE_VERSION:
             raise CostModelError(
@@ -201,5 +208,28 @@ class GradientBoostedModel:
                 str(path), "train it again from the records",
             )  # fmt: skip
         if text is not None:
-            model._booster = lightgbm.Booster(model_str=text)
+            try:
+                model._booster = lightgbm.Booster(model_str=text)
+            except lightgbm.basic.LightGBMError as error:
+                raise CostModelError(f"not a saved model: {error}", str(path)) from error
         return model
+
+
+def _digest(trees: str | None) -> str:
+    """Of the trees' text: LightGBM's parser does not expect damage."""
+    if trees is not None and not isinstance(trees, str):
+        raise TypeError("the trees are no text")
+    return hashlib.sha256((trees or "").encode()).hexdigest()
+
+
+def _options(values: dict[str, Any]) -> GbdtOptions:
+    """Options of a file; raises TypeError or ValueError for what is none."""
+    options = GbdtOptions(**values)
+    for name, default in asdict(GbdtOptions()).items():
+        value = getattr(options, name)
+        kinds = (int,) if isinstance(default, int) else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            raise TypeError(f"option {name} is {value!r}")
+        if not 0 <= value < 1 << 31:
+            raise ValueError(f"option {name} is {value!r}")
+    return options

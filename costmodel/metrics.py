@@ -2,10 +2,15 @@
 
 All of them take the true times and the predicted times of the programs of *one task* (lower is
 better); a failed program has the true time infinity (label 0).
+
+Programs of equal prediction are in no order: a metric is then its expected value over all orders of
+them, so that a constant model scores what chance does, wherever the best program happens to stand.
+A prediction of NaN is an error.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,9 +31,50 @@ def labels(seconds: Times) -> Times:
     return np.where(finite, best / np.where(finite, seconds, 1.0), 0.0)
 
 
-def ranking(predicted: Times) -> NDArray[np.intp]:
-    """Programs by predicted time, fastest first; ties stay in order."""
-    return np.argsort(predicted, kind="stable")
+def kth_best(labelled: Times, predicted: Times, drafted: int, k: int = 1) -> tuple[Times, Times]:
+    """The k-th best label among the ``drafted`` programs of the smallest predictions.
+
+    Returns:
+        Labels and their probabilities, [N] each: one label of probability 1 unless the last places
+        of the draft are shared by programs of equal prediction, which fill them at random.
+
+    Raises:
+        CostModelError: a prediction is NaN, or k is not in 1 .. drafted.
+    """
+    _check_predicted(labelled, predicted)
+    drafted = min(drafted, len(labelled))
+    _check_k(k)
+    if k > drafted:
+        raise CostModelError(f"best-{k} of a draft set of {drafted}", hint="draft more programs")
+    edge = np.partition(predicted, drafted - 1)[drafted - 1]
+    sure, tied = labelled[predicted < edge], labelled[predicted == edge]
+    places = drafted - len(sure)
+    values = np.unique(np.concatenate([sure, tied]))[::-1]
+    reached = [
+        _at_least(k - int((sure >= v).sum()), len(tied), int((tied >= v).sum()), places)
+        for v in values
+    ]
+    return values, np.diff(np.array(reached), prepend=0.0)
+
+
+def _at_least(wanted: int, total: int, good: int, drawn: int) -> float:
+    """Probability that ``wanted`` or more of ``drawn`` out of ``total`` are among the ``good``."""
+    if wanted <= 0:
+        return 1.0
+    hits = range(wanted, min(good, drawn) + 1)
+    ways = sum(math.comb(good, n) * math.comb(total - good, drawn - n) for n in hits)
+    return ways / math.comb(total, drawn)
+
+
+def _check_predicted(labelled: Times, predicted: Times) -> None:
+    if predicted.shape != labelled.shape:
+        raise CostModelError(f"predictions of shape {predicted.shape} for {len(labelled)} programs")
+    undefined = int(np.isnan(predicted).sum())
+    if undefined:
+        raise CostModelError(
+            f"{undefined} of {len(predicted)} predictions are NaN",
+            hint="a model that predicts NaN ranks nothing",
+        )
 
 
 def top_k_score(
@@ -54,9 +100,9 @@ def top_k_score(
     for (seconds, predicted), weight in zip(tasks, found, strict=True):
         y = labels(seconds)
         best = float(seconds[np.isfinite(seconds)].min())
-        picked = max(float(y[ranking(predicted)[:k]].max()), _LEAST_LABEL)
+        picked, chances = kth_best(y, predicted, k)
         best_total += weight * best
-        picked_total += weight * best / picked
+        picked_total += weight * best * float(chances @ (1.0 / np.maximum(picked, _LEAST_LABEL)))
     return best_total / picked_total
 
 
@@ -67,20 +113,27 @@ def peak_score(seconds: Times, predicted: Times, k: int) -> float:
     """
     _check_k(k)
     y = labels(seconds)
-    running = np.maximum.accumulate(y[ranking(predicted)[:k]])
-    return float(running.mean() / y.max())
+    firsts = [kth_best(y, predicted, j) for j in range(1, min(k, len(y)) + 1)]
+    return float(np.mean([values @ chances for values, chances in firsts]) / y.max())
 
 
 def pairwise_accuracy(seconds: Times, predicted: Times) -> float:
-    """Share of pairs i < j for which ``p_i > p_j`` and ``y_i > y_j`` agree (scores, not times)."""
-    y, scores = labels(seconds), -predicted
-    agree = pairs = 0
-    for i in range(len(y) - 1):
-        agree += int(((scores[i] > scores[i + 1 :]) == (y[i] > y[i + 1 :])).sum())
-        pairs += len(y) - 1 - i
-    if pairs == 0:
+    """Share of pairs in the right order; a tie of predictions is half right.
+
+    Pairs of equally fast programs do not count; 1 where there are no others.
+    """
+    y = labels(seconds)
+    _check_predicted(y, predicted)
+    if len(y) < 2:
         raise CostModelError("one program makes no pair", hint="give two or more")
-    return agree / pairs
+    right, pairs = 0.0, 0
+    for i in range(len(y) - 1):
+        truth = np.sign(y[i] - y[i + 1 :])
+        told = np.sign(predicted[i + 1 :] - predicted[i])
+        differ = truth != 0
+        right += float(((1.0 + truth * told) / 2.0)[differ].sum())
+        pairs += int(differ.sum())
+    return right / pairs if pairs else 1.0
 
 
 def best_k(seconds: Times, predicted: Times, drafted: int, k: int = 1) -> float:
@@ -89,12 +142,8 @@ def best_k(seconds: Times, predicted: Times, drafted: int, k: int = 1) -> float:
     Drafted are the ``drafted`` programs of the smallest predicted time.  1.0 is perfect; 0 means
     that the k-th best program of the draft set failed.
     """
-    y = labels(seconds)
-    kept = np.sort(y[ranking(predicted)[:drafted]])[::-1]
-    _check_k(k)
-    if k > len(kept):
-        raise CostModelError(f"best-{k} of a draft set of {len(kept)}", hint="draft more programs")
-    return float(kept[k - 1])
+    values, chances = kth_best(labels(seconds), predicted, drafted, k)
+    return float(values @ chances)
 
 
 def _check_k(k: int) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol, Self, runtime_checkable
+from typing import Final, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,17 @@ from costmodel.dataset import Dataset
 from costmodel.errors import CostModelError
 from costmodel.features import Features
 
+_BIT_GENERATORS: Final[Mapping[str, type[np.random.BitGenerator]]] = {
+    kind.__name__: kind
+    for kind in (
+        np.random.PCG64,
+        np.random.PCG64DXSM,
+        np.random.Philox,
+        np.random.SFC64,
+    )
+}
+_UNREADABLE: Final = (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError)
+
 
 @runtime_checkable
 class CostModel(Protocol):
@@ -20,6 +32,9 @@ class CostModel(Protocol):
 
     Predictions of one task compare with each other, over all its sketches and variants; those of
     different tasks need not.
+
+    Whoever uses a model checks what it answers (``costmodel.checked``): the search goes on without
+    one that raises, or predicts something that is no time.
     """
 
     @property
@@ -28,7 +43,7 @@ class CostModel(Protocol):
         ...
 
     def predict(self, features: Features) -> NDArray[np.float64]:
-        """[P]: relative times, positive; lower is better."""
+        """[P]: relative times, finite and positive; lower is better."""
         ...
 
     def update(self, dataset: Dataset) -> None:
@@ -41,7 +56,10 @@ class CostModel(Protocol):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what ``save`` wrote; raises CostModelError when the file does not fit."""
+        """Read what ``save`` wrote; raises CostModelError when the file does not fit.
+
+        Loading a file must run no code of it, unless the caller says that it is trusted.
+        """
         ...
 
 
@@ -73,9 +91,9 @@ class RandomModel:
         """Continue where ``save`` stopped."""
         try:
             state = json.loads(path.read_text(encoding="utf-8"))["state"]
-            bits = getattr(np.random, state["bit_generator"])()
+            bits = _BIT_GENERATORS[state["bit_generator"]]()
             bits.state = state
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except _UNREADABLE as error:
             raise CostModelError(
                 f"not a random model: {error}", str(path), "give the file that save() wrote"
             ) from error
@@ -106,7 +124,7 @@ class DraftModel:
         """The draft model again, if the file says so."""
         try:
             known = json.loads(path.read_text(encoding="utf-8"))["model"] == "draft"
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except _UNREADABLE as error:
             raise CostModelError(
                 f"not a draft model: {error}", str(path), "give the file that save() wrote"
             ) from error

@@ -81,7 +81,10 @@ class SklearnModel:
             ) from error
 
     def save(self, path: Path) -> None:
-        """Write the regressor with pickle: load such files only from sources you trust."""
+        """Write the regressor with pickle, which scikit-learn has no other format than.
+
+        Whoever can write to such a file decides what code runs when it is loaded.
+        """
         content = {
             "model": "sklearn", "features": FEATURE_VERSION, "template": self._template,
             "fitted": self._fitted,
@@ -89,14 +92,31 @@ class SklearnModel:
         path.write_bytes(pickle.dumps(content))
 
     @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read what ``save`` wrote; raises CostModelError when the file does not fit."""
+    def load(cls, path: Path, trusted: bool = False) -> Self:
+        """Read what ``save`` wrote.
+
+        The file is a pickle: loading it can run any code that its author put there.
+
+        Args:
+            path: of the file.
+            trusted: that you trust whoever wrote it as you do a program that you run.
+
+        Raises:
+            CostModelError: ``trusted`` was not said, or the file does not fit.
+        """
+        if not trusted:
+            raise CostModelError(
+                "a model of scikit-learn is a pickle, and loading it can run any code", str(path),
+                "give trusted=True if you trust its author; else train it again from the records",
+            )  # fmt: skip
         try:
             content = pickle.loads(path.read_bytes())
             version, model = content["features"], cls(content["template"])
             model._fitted = content["fitted"]
-        except (OSError, pickle.UnpicklingError, EOFError, KeyError, TypeError) as error:
-            raise CostModelError(f"not a saved model: {error}", str(path)) from error
+        except Exception as error:  # a damaged pickle may raise anything
+            raise CostModelError(
+                f"not a saved model: {type(error).__name__}: {error}", str(path)
+            ) from error
         if version != FEATURE_VERSION:
             raise CostModelError(
                 f"the model reads features of version {version}, this is {FEATURE_VERSION}",

@@ -12,6 +12,7 @@ from costmodel.dataset import Dataset
 from sketch.population import from_rows
 
 if TYPE_CHECKING:
+    from costmodel.errors import ModelFaultError
     from costmodel.features import Features
     from costmodel.model import CostModel
 
@@ -38,6 +39,9 @@ class Learner:
         self._successes: dict[str, int] = {}
         self._learned = 0
         self._told: list[tuple[str, Sequence[Candidate], Sequence[MeasureResult]]] = []
+        self._untaught = False  # the last update failed
+        self._faulty = False  # in this round
+        self._faults: dict[str, tuple[str, int]] = {}  # by what failed: the first text, rounds
 
     @property
     def dataset(self) -> Dataset:
@@ -50,7 +54,36 @@ class Learner:
 
     def scorer(self, task_key: str) -> ModelScorer:
         """Scores rows of a task; follows the model as it learns."""
-        return ModelScorer(self._model, lambda: self._trust(task_key))
+        return ModelScorer(self._model, lambda: self._trust(task_key), self._leave_out)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was wrong with the model, and in how many rounds the draft ranked without it."""
+        return tuple(
+            f"{text} | the draft model ranked without it in {count} round{'s' * (count != 1)}"
+            for text, count in self._faults.values()
+        )
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What was wrong with the model so far, each kind once."""
+        return tuple(text for text, _ in self._faults.values())
+
+    def begin_round(self) -> None:
+        """A batch is about to be chosen: a model that failed before gets another chance."""
+        self._faulty = False
+        if self._untaught:
+            self._count("update", "")
+
+    def _leave_out(self, error: ModelFaultError) -> None:
+        """Do without the model for the rest of the round."""
+        if not self._faulty:
+            self._faulty = True
+            self._count("predict", str(error))
+
+    def _count(self, what: str, text: str) -> None:
+        first, rounds = self._faults.get(what, (text, 0))
+        self._faults[what] = (first, rounds + 1)
 
     def tell(
         self, task_key: str, candidates: Sequence[Candidate], results: Sequence[MeasureResult]
@@ -69,14 +102,27 @@ class Learner:
         return self._learned >= _DEFER
 
     def learn(self) -> None:
-        """Update the model, if there is enough new data."""
+        """Update the model, if there is enough new data.
+
+        A model that fails is left out until an update succeeds.
+        """
+        from costmodel.checked import checked_update
+        from costmodel.errors import ModelFaultError
+
         dataset = self.dataset
         count = len(dataset)
         if sum(self._successes.values()) and count >= self._learned * (1 + _GROWTH) + 1:
-            self._model.update(dataset)
             self._learned = count
+            try:
+                checked_update(self._model, dataset)
+                self._untaught = False
+            except ModelFaultError as error:
+                self._untaught = True
+                self._faults.setdefault("update", (str(error), 0))
 
     def _trust(self, task_key: str) -> float:
+        if self._untaught or self._faulty:
+            return 0.0
         own = self._successes.get(task_key, 0)
         foreign = sum(self._successes.values()) - own
         known = own + _FOREIGN * foreign

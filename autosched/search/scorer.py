@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from sketch.population import Population
 
 if TYPE_CHECKING:
+    from costmodel.errors import ModelFaultError
     from costmodel.model import CostModel
 
 Floats = NDArray[np.float64]
@@ -27,22 +29,48 @@ class Scorer(Protocol):
 class ModelScorer:
     """Geometric mean of the learned model and the draft model.
 
-    ``trust()`` is the learned model's share, from 0 (the draft alone) to 1.
+    Args:
+        model: anybody's; what it predicts is checked.
+        trust: gives the learned model's share, from 0 (the draft alone) to 1.
+        on_fault: told what is wrong with the model; the draft then ranks alone.
     """
 
-    def __init__(self, model: CostModel, trust: Callable[[], float]) -> None:
-        self._model, self._trust = model, trust
+    def __init__(
+        self,
+        model: CostModel,
+        trust: Callable[[], float],
+        on_fault: Callable[[ModelFaultError], None],
+    ) -> None:
+        self._model, self._trust, self._on_fault = model, trust, on_fault
+        # log(score / draft) of the last rows that the model ranked, in the middle: what the draft
+        # ranks alone must compare with what both have ranked in the same round.
+        self._shift = 0.0
 
     def score(self, population: Population) -> Floats:
         """[P]: time-like."""
+        from costmodel.errors import ModelFaultError
+        from costmodel.extract import draft_seconds
+
+        trust = self._trust()
+        if trust > 0.0:
+            try:
+                return self._both(population, trust)
+            except ModelFaultError as error:
+                self._on_fault(error)
+        return draft_seconds(population) * math.exp(self._shift)
+
+    def _both(self, population: Population, trust: float) -> Floats:
+        from costmodel.checked import checked_prediction, checked_ready
         from costmodel.extract import draft_seconds, features_of
 
-        trust = self._trust() if self._model.ready else 0.0
-        if trust == 0.0:
+        if not checked_ready(self._model):
             return draft_seconds(population)
         features = features_of(population)
-        drafts = (1.0 - trust) * np.log(features.draft_seconds())
-        return np.asarray(np.exp(drafts + trust * np.log(self._model.predict(features))))
+        drafts = np.log(features.draft_seconds())
+        shifts = trust * (np.log(checked_prediction(self._model, features)) - drafts)
+        if len(shifts):
+            self._shift = float(np.median(shifts))
+        return np.asarray(np.exp(drafts + shifts))
 
 
 def rounded(scores: Floats) -> Floats:

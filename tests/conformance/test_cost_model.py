@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.linear_model import GammaRegressor, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from costmodel.checked import checked_prediction, checked_ready, checked_update
 from costmodel.dataset import Dataset
 from costmodel.errors import CostModelError
 from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX
@@ -34,8 +36,14 @@ def synthetic(programs: int, statements: int, seed: int) -> tuple[Features, np.n
 class CostModelConformance:
     """Subclasses make a fresh, untrained model."""
 
+    damages = 40
+    deterministic = True
+
     def make(self) -> CostModel:
         raise AssertionError("a subclass makes the model")
+
+    def load(self, path: Path) -> CostModel:
+        return type(self.make()).load(path)
 
     def trained(self) -> CostModel:
         model = self.make()
@@ -85,17 +93,43 @@ class CostModelConformance:
         features, _ = synthetic(20, 2, 12)
         for model in (self.make(), self.trained()):
             model.save(tmp_path / "model")
-            loaded = type(model).load(tmp_path / "model")
+            loaded = self.load(tmp_path / "model")
             assert loaded.ready == model.ready
             np.testing.assert_array_equal(loaded.predict(features), model.predict(features))
 
     def test_wrong_files_are_errors(self, tmp_path: Path) -> None:
         path = tmp_path / "model"
-        path.write_text("nonsense")
+        for text in ("nonsense", "[" * 100_000, "{}", "[]", "null", '{"model": 1, "state": {}}'):
+            path.write_text(text)
+            with pytest.raises(CostModelError):
+                self.load(path)
         with pytest.raises(CostModelError):
-            type(self.make()).load(path)
-        with pytest.raises(CostModelError):
-            type(self.make()).load(tmp_path / "missing")
+            self.load(tmp_path / "missing")
+
+    def test_damaged_files_are_errors_or_the_same_model(self, tmp_path: Path) -> None:
+        features, _ = synthetic(7, 1, 3)
+        model, path = self.trained(), tmp_path / "model"
+        model.save(path)
+        written, rng = path.read_bytes(), np.random.default_rng(0)
+        expected = self.load(path).predict(features)
+        for _ in range(self.damages):
+            damaged = bytearray(written)
+            damaged[rng.integers(len(damaged))] ^= 1 << rng.integers(8)
+            path.write_bytes(damaged[: rng.choice([len(damaged), rng.integers(len(damaged))])])
+            try:
+                found = self.load(path).predict(features)
+            except CostModelError:
+                continue
+            if self.deterministic:
+                np.testing.assert_array_equal(found, expected)
+
+    def test_what_it_predicts_passes_the_check(self) -> None:
+        for model in (self.make(), self.trained()):
+            assert checked_ready(model) in (True, False)
+            for programs in (1, 5):
+                features, _ = synthetic(programs, 2, 6)
+                assert checked_prediction(model, features).shape == (programs,)
+        checked_update(self.make(), self.data())
 
     def test_the_same_data_give_the_same_predictions(self) -> None:
         features, _ = synthetic(20, 2, 12)
@@ -104,6 +138,8 @@ class CostModelConformance:
 
 
 class TestRandomModel(CostModelConformance):
+    deterministic = False  # a digit of its state is as good as another
+
     def make(self) -> CostModel:
         return RandomModel(np.random.default_rng(1))
 
@@ -122,12 +158,29 @@ class TestGradientBoostedModel(CostModelConformance):
         return GradientBoostedModel(GbdtOptions(trees=20))
 
 
-class TestRandomForest(CostModelConformance):
+class PickledConformance(CostModelConformance):
+    damages = 0  # a damaged pickle may be any program
+
+    def load(self, path: Path) -> CostModel:
+        return SklearnModel.load(path, trusted=True)
+
+    def test_it_is_not_loaded_unless_it_is_trusted(self, tmp_path: Path) -> None:
+        class Payload:
+            def __reduce__(self):
+                return (tmp_path.joinpath("ran").touch, ())
+
+        (tmp_path / "model").write_bytes(pickle.dumps(Payload()))
+        with pytest.raises(CostModelError, match=r"is a pickle.*trusted=True"):
+            SklearnModel.load(tmp_path / "model")
+        assert not (tmp_path / "ran").exists()
+
+
+class TestRandomForest(PickledConformance):
     def make(self) -> CostModel:
         return SklearnModel(RandomForestRegressor(10, random_state=0))
 
 
-class TestSklearnModel(CostModelConformance):
+class TestSklearnModel(PickledConformance):
     def make(self) -> CostModel:
         return SklearnModel(make_pipeline(StandardScaler(), Ridge()))
 

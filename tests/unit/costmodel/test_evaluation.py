@@ -92,3 +92,27 @@ def test_too_few_data_are_an_error() -> None:
         evaluate(make_dataset(tasks=1), DraftModel, "by-task")
     with pytest.raises(CostModelError, match="successes"):
         evaluate(make_dataset(tasks=2, programs=2), DraftModel, "within-task")
+
+
+class Constant(DraftModel):
+    value: object = 1.0
+
+    def predict(self, features: Features) -> np.ndarray:
+        return np.full(features.count, self.value, dtype=float)
+
+
+def test_a_constant_model_scores_what_chance_does() -> None:
+    found = evaluate(make_dataset(), Constant, "within-task")
+    assert found.pairwise == 0.5
+    better = evaluate(make_dataset(), DraftModel, "within-task")
+    assert found.top_1 < better.top_1 and found.peak_1 < better.peak_1
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0, 0.0])
+def test_predictions_that_are_no_times_have_no_score(value: float) -> None:
+    class Bad(Constant):
+        pass
+
+    Bad.value = value
+    with pytest.raises(CostModelError, match=r"predict gave .* programs \| cost model Bad"):
+        evaluate(make_dataset(), Bad, "within-task")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -73,3 +75,63 @@ def test_weights_may_be_an_array() -> None:
     tasks = [(SECONDS, SECONDS), (SECONDS, -SECONDS)]
     expected = top_k_score(tasks, 2, [5.0, 1.0])
     assert top_k_score(tasks, 2, np.array([5.0, 1.0])) == expected  # type: ignore[arg-type]
+
+
+def brute(metric, predicted: np.ndarray, tied: list[int]) -> float:
+    """Mean of a metric over all orders of the tied programs."""
+    values = []
+    for order in itertools.permutations(range(len(tied))):
+        strict = predicted.astype(float)
+        strict[tied] += np.array(order) * 1e-6
+        values.append(metric(strict))
+    return float(np.mean(values))
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        lambda p: 1.0 / top_k_score([(SECONDS, p)], 1),
+        lambda p: 1.0 / top_k_score([(SECONDS, p)], 3),
+        lambda p: peak_score(SECONDS, p, 3),
+        lambda p: pairwise_accuracy(SECONDS, p),
+        lambda p: best_k(SECONDS, p, drafted=2),
+        lambda p: best_k(SECONDS, p, drafted=3, k=2),
+    ],
+)
+@pytest.mark.parametrize(
+    "predicted, tied",
+    [
+        ([1.0, 1.0, 1.0, 1.0], [0, 1, 2, 3]),
+        ([2.0, 2.0, 1.0, 2.0], [0, 1, 3]),
+        ([1.0, 2.0, 2.0, 3.0], [1, 2]),
+    ],
+)
+def test_ties_count_as_any_order_of_them(metric, predicted: list[float], tied: list[int]) -> None:
+    found = metric(np.array(predicted))
+    assert found == pytest.approx(brute(metric, np.array(predicted), tied))
+
+
+def test_where_a_program_stands_does_not_matter_to_a_constant_model() -> None:
+    constant = np.ones(4)
+    for order in itertools.permutations(range(4)):
+        seconds = SECONDS[list(order)]
+        assert pairwise_accuracy(seconds, constant) == 0.5
+        assert peak_score(seconds, constant, 1) == pytest.approx((0.25 + 1.0 + 0.5) / 4)
+
+
+def test_pairs_of_equal_programs_do_not_count() -> None:
+    assert pairwise_accuracy(np.array([1.0, 1.0, 2.0]), np.array([5.0, 3.0, 9.0])) == 1.0
+    assert pairwise_accuracy(np.array([1.0, 1.0]), np.array([5.0, 3.0])) == 1.0
+
+
+def test_predictions_that_are_none_are_errors() -> None:
+    undefined = np.array([1.0, np.nan, 2.0, 3.0])
+    for predicted, message in ((undefined, "1 of 4 predictions are NaN"), (np.ones(3), "shape")):
+        for score in (
+            lambda p: top_k_score([(SECONDS, p)], 1),
+            lambda p: peak_score(SECONDS, p, 1),
+            lambda p: best_k(SECONDS, p, drafted=3),
+            lambda p: pairwise_accuracy(SECONDS, p),
+        ):
+            with pytest.raises(CostModelError, match=message):
+                score(predicted)

@@ -1,0 +1,105 @@
+"""Cost models asked with suspicion: what they answer is an array of positive times, or a fault.
+
+Models come from users.  One that has diverged, or that raises, must neither steer a search nor
+score as if it had ranked something.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.dataset import Dataset
+from costmodel.errors import CostModelError, ModelFaultError
+from costmodel.features import Features
+from costmodel.model import CostModel
+
+_MOST_TEXT: Final = 300  # of a foreign exception's message, in characters
+
+
+def checked_ready(model: CostModel) -> bool:
+    """``model.ready``.
+
+    Raises:
+        ModelFaultError: it raised.
+    """
+    try:
+        return bool(model.ready)
+    except Exception as error:  # the boundary: a model may be anybody's code
+        raise _raised(model, "ready", error) from error
+
+
+def checked_prediction(model: CostModel, features: Features) -> NDArray[np.float64]:
+    """[P]: what the model predicts, finite and positive.
+
+    Raises:
+        ModelFaultError: it raised, or gave NaN, infinities, times that are not positive, or
+            something of another shape or kind.
+    """
+    with np.errstate(all="ignore"):
+        try:
+            answer = model.predict(features)
+        except Exception as error:  # the boundary
+            raise _raised(model, "predict", error) from error
+        times = _as_times(model, answer)
+    if times.shape != (features.count,):
+        raise _fault(
+            model, f"predict gave an array of shape {times.shape} for {features.count} programs",
+            f"return one time for each program, shape ({features.count},)",
+        )  # fmt: skip
+    for what, found in (
+        ("NaN", np.isnan(times)), ("infinity", np.isinf(times)), ("a time <= 0", times <= 0)
+    ):  # fmt: skip
+        if found.any():
+            raise _fault(
+                model, f"predict gave {what} for {int(found.sum())} of {len(times)} programs",
+                "return finite, positive times",
+            )  # fmt: skip
+    return times
+
+
+def checked_update(model: CostModel, dataset: Dataset) -> None:
+    """``model.update(dataset)``.
+
+    Raises:
+        ModelFaultError: it raised.
+    """
+    try:
+        model.update(dataset)
+    except Exception as error:  # the boundary
+        raise _raised(model, "update", error) from error
+
+
+def model_name(model: CostModel) -> str:
+    """The model's class, for people."""
+    return type(model).__name__
+
+
+def _as_times(model: CostModel, answer: Any) -> NDArray[np.float64]:
+    try:
+        given = np.asarray(answer)
+        if given.dtype.kind not in "fiu":
+            raise TypeError(f"an array of {given.dtype}")
+        return given.astype(np.float64)
+    except Exception as error:  # whatever an object does when it is made an array
+        raise _fault(
+            model, f"predict gave no array of numbers: {_text(error)}",
+            "return a NumPy array of float64",
+        ) from error  # fmt: skip
+
+
+def _raised(model: CostModel, method: str, error: Exception) -> ModelFaultError:
+    if isinstance(error, CostModelError):
+        return _fault(model, f"{method} failed: {error.what}", error.hint, error.where)
+    return _fault(model, f"{method} raised {type(error).__name__}: {_text(error)}")
+
+
+def _fault(model: CostModel, what: str, hint: str = "", where: str = "") -> ModelFaultError:
+    place = f"cost model {model_name(model)}"
+    return ModelFaultError(what, f"{place}: {' '.join(where.split())}" if where else place, hint)
+
+
+def _text(error: Exception) -> str:
+    return " ".join(str(error).split())[:_MOST_TEXT]
