@@ -32,14 +32,15 @@ class ModelScorer:
     Args:
         model: anybody's; what it predicts is checked.
         trust: gives the learned model's share, from 0 (the draft alone) to 1.
-        on_fault: told what is wrong with the model; the draft then ranks alone.
+        on_fault: told what is wrong with the model; the draft then ranks alone.  By default it is
+            an error.
     """
 
     def __init__(
         self,
         model: CostModel,
         trust: Callable[[], float],
-        on_fault: Callable[[ModelFaultError], None],
+        on_fault: Callable[[ModelFaultError], None] | None = None,
     ) -> None:
         self._model, self._trust, self._on_fault = model, trust, on_fault
         # log(score / draft) of the last rows that the model ranked, in the middle: what the draft
@@ -56,6 +57,8 @@ class ModelScorer:
             try:
                 return self._both(population, trust)
             except ModelFaultError as error:
+                if self._on_fault is None:
+                    raise
                 self._on_fault(error)
         return draft_seconds(population) * math.exp(self._shift)
 
