@@ -237,7 +237,7 @@ def _build(number: int, item: Scheduled, output: str, strides: tuple[int, ...] |
     from codegen.build import build
     from sketch.lower import lower
 
-    label = re.sub(r"\W", "_", item.task.name)
+    label = re.sub(r"\W", "_", item.task.name, flags=re.ASCII)
     nest = lower(item.candidate.sketch, dict(item.candidate.values))
     apart = None if strides is None else {output: strides}
     return build(nest, item.task.target, f"k{number}_{label}", apart)

@@ -34,7 +34,7 @@ def emit(nest: LoopNest, target: Target, symbol: str) -> ModuleText:
 
 def symbol_of(name: str) -> str:
     """A C identifier made from a nest's name."""
-    return "k_" + re.sub(r"\W", "_", name)
+    return "k_" + re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
 def build(

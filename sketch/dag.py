@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +15,7 @@ from sketch.printer import print_dag
 from sketch.read_bounds import check_reads
 from sketch.store_cover import check_stores
 from sketch.structure import StructuralForm, structural_form
-from sketch.tensor import Compute, Operation, Placeholder, Tensor
+from sketch.tensor import Compute, Operation, Placeholder, Tensor, tensors_of
 
 
 class OutputArray(NamedTuple):
@@ -69,6 +70,14 @@ class ComputeDAG:
     @cached_property
     def _form(self) -> StructuralForm:
         return structural_form(self.inputs, self.stages, self.outputs)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """All names in the program: of stages, placeholders, tensors and shared buffers."""
+        tensors = [t for op in self.stages for t in tensors_of(op)]
+        buffers = (op.store.buffer for op in self.stages if op.store is not None)
+        stages = (op.name for op in self.stages)
+        return frozenset((*(t.name for t in (*self.inputs, *tensors)), *stages, *buffers))
 
     @cached_property
     def flops(self) -> float:
@@ -188,16 +197,25 @@ def _check_outputs(outputs: tuple[Tensor, ...]) -> None:
 
 def _check_names(dag: ComputeDAG) -> None:
     names = [t.op.name for t in dag.inputs] + [op.name for op in dag.stages]
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise ExpressionError(
             f"{repeated[0]!r} names two different stages or placeholders",
             hint="give each its own name",
         )
+    known = {op.name: op for op in dag.stages}
+    taken = set(names)
     for op in dag.stages:
-        if op.store is None or op.store.buffer not in names:
+        for tensor in tensors_of(op):
+            if tensor.name != op.name and tensor.name in taken:
+                raise ExpressionError(
+                    f"{tensor.name!r} is what output {tensor.output} of stage {op.name} is called",
+                    f"stage {tensor.name}",
+                    "give one of the two another name",
+                )
+        if op.store is None or op.store.buffer not in taken:
             continue
-        owner = next((s for s in dag.stages if s.name == op.store.buffer), None)
+        owner = known.get(op.store.buffer)
         if owner is None or owner.store is None or owner.store.buffer != op.store.buffer:
             raise ExpressionError(
                 f"buffer {op.store.buffer!r} has the name of another tensor", f"stage {op.name}"

@@ -73,7 +73,7 @@ def register_tile(loops: tuple[Loop, ...], target: Target, lane_bytes: int) -> R
     """The register tile of a statement inside ``loops`` that computes on ``lane_bytes``."""
     lanes = target.lanes(lane_bytes)
     vector = next((loop for loop in loops if loop.kind is LoopKind.VECTORIZED), None)
-    axis = None if vector is None else vector.var.name.rsplit(".", 1)[0]
+    axis = None if vector is None else vector.var.axis
     rows: Num = 1
     vectors: Num = 1 if vector is None else -(-vector.extent // lanes)
     copies: Num = 1
@@ -82,13 +82,13 @@ def register_tile(loops: tuple[Loop, ...], target: Target, lane_bytes: int) -> R
     for loop in loops:
         if loop.axis_kind == "spatial":
             points = points * loop.extent
-            if loop.var.name.rsplit(".", 1)[0] == axis:
+            if axis is not None and loop.var.axis is axis:
                 along = along * loop.extent
         if loop.kind is not LoopKind.UNROLLED:
             continue
         if loop.axis_kind == "reduce":
             copies = copies * loop.extent
-        elif loop.var.name.rsplit(".", 1)[0] == axis:
+        elif axis is not None and loop.var.axis is axis:
             vectors = vectors * loop.extent
         else:
             rows = rows * loop.extent

@@ -25,7 +25,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sketch.expr import Expr, Reducer, Var
+from sketch.expr import Axis, Expr, Reducer, Var
 
 Num = int | NDArray[np.int64]
 
@@ -58,10 +58,14 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoopVar(Var):
-    """A loop variable: an int64 scalar, unique in its nest."""
+    """A loop variable: an int64 scalar, unique in its nest.
+
+    ``axis``: what it walks, where lowering made it; loops of one axis of one stage share it.
+    """
 
     name: str
     dtype: str = "int64"
+    axis: Axis | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,7 +158,7 @@ def nests(sketch: Sketch) -> Mapping[str, tuple[int, ...]]:
     """Columns of the decisions of every nest, by the name of its root stage."""
     found: dict[str, tuple[int, ...]] = {}
     for n, decision in enumerate(sketch.decisions):
-        plan = sketch.program.stage(_stage_of(decision.name))
+        plan = sketch.program.stage(decision.stage)
         root = root_host(sketch.program, plan).op.name
         found[root] = (*found.get(root, ()), n)
     return found
@@ -181,10 +181,6 @@ def mix_nests(population: Population, rng: np.random.Generator) -> Population:
             drawn = good[rng.integers(0, len(good), population.count)]
             values[:, columns] = population.values[drawn][:, columns]
     return Population(sketch, values)
-
-
-def _stage_of(decision: str) -> str:
-    return decision.rsplit("@", 1)[0].rsplit(".", 1)[0]
 
 
 def _feasible_tiles(sketch: Sketch, root: str, members: Sequence[int]) -> Ints:
@@ -215,7 +211,7 @@ def _tile_table(sketch: Sketch, members: Sequence[int]) -> Ints:
         copies = {k: np.repeat(v, len(choices)) for k, v in copies.items()}
         if decision.name in sketch.unrolled_reductions:
             continue
-        stage = _stage_of(decision.name)
+        stage = decision.stage
         copies[stage] = copies.get(stage, np.ones(len(table), np.int64)) * table[:, -1]
         keep = copies[stage] <= sketch.target.registers
         table, copies = table[keep], {k: v[keep] for k, v in copies.items()}

@@ -1,12 +1,17 @@
 """Replay of steps: which stages exist, how their loops are split, ordered, run and attached.
 
 A program is purely structural; it holds names of decisions, never their values.
+
+Steps name the stages and axes that they add after those that they come from (``C.local``,
+``k_part``); where the program uses such a name already, a number is appended (``C.local#2``).  What
+a stage was made by is data (``StagePlan.roles``), never read from a name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from sketch.access import reads
 from sketch.dag import ComputeDAG
@@ -30,6 +35,16 @@ from sketch.steps import (
 from sketch.tensor import Compute, Tensor
 
 
+class Role(Enum):
+    """What a step made a stage for."""
+
+    ACCUMULATE = "accumulate"  # CacheWrite: computes what its consumer copies out
+    COPY_OUT = "copy_out"  # CacheWrite: copies the result out
+    CACHE = "cache"  # CacheRead: holds a copy of a tensor
+    PARTIAL = "partial"  # Rfactor: partial reductions
+    COMBINE = "combine"  # Rfactor: combines them
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StagePlan:
     """One stage and the shape of its loops.
@@ -41,6 +56,7 @@ class StagePlan:
         kinds: execution of loops that are not serial.
         attach: (stage, loop) inside which it is computed; None at the root.
         shared: whether the threads of a GPU block compute it together.
+        roles: what steps made it for, the last one last; empty for a stage of the DAG as it was.
     """
 
     op: Compute
@@ -49,6 +65,7 @@ class StagePlan:
     kinds: Mapping[str, LoopKind] = field(default_factory=dict)
     attach: tuple[str, str] | None = None
     shared: bool = False
+    roles: tuple[Role, ...] = ()
 
     def axis(self, name: str) -> Axis:
         """The axis called ``name``; raises ScheduleError when the stage has none."""
@@ -203,24 +220,39 @@ def fresh_axes(op: Compute) -> tuple[Axis, ...]:
     return tuple(Axis(a.name, a.extent, "spatial") for a in op.axes)
 
 
+def _fresh(wanted: str, taken: Collection[str]) -> str:
+    """``wanted``, numbered where something has that name already."""
+    name, number = wanted, 1
+    while name in taken:
+        number += 1
+        name = f"{wanted}#{number}"
+    return name
+
+
+def _taken_stages(program: Program) -> frozenset[str]:
+    """Names that a new stage must not have."""
+    return program.dag.names.union(p.op.name for p in program.stages)
+
+
 def _cache_write(program: Program, step: CacheWrite) -> Program:
-    op = program.stage(step.stage).op
-    local = Compute(f"{op.name}.local", op.axes, op.bodies)
+    origin = program.stage(step.stage)
+    op = origin.op
+    name = _fresh(f"{op.name}.local", _taken_stages(program))
+    local = StagePlan(Compute(name, op.axes, op.bodies), roles=(*origin.roles, Role.ACCUMULATE))
     axes = fresh_axes(op)
-    loads = tuple(Load(Tensor(local, n), axes) for n in range(len(op.output_dtypes)))
+    loads = tuple(Load(Tensor(local.op, n), axes) for n in range(len(op.output_dtypes)))
+    copy = StagePlan(Compute(op.name, axes, loads, op.store), roles=(*origin.roles, Role.COPY_OUT))
     plans: list[StagePlan] = []
     for plan in program.stages:
-        if plan.op is op:
-            plans += [StagePlan(local), StagePlan(Compute(op.name, axes, loads, op.store))]
-        else:
-            plans.append(plan)
+        plans += [local, copy] if plan is origin else [plan]
     return replace(program, stages=tuple(_relink(plans, _keep)))
 
 
 def cache_name(program: Program, tensor: str, consumer: str) -> str:
     """Name of the stage that a ``CacheRead`` adds: ``<tensor>.cache`` for the first consumer."""
+    taken = _taken_stages(program)
     first = f"{tensor}.cache"
-    return first if program.find(first) is None else f"{tensor}.{consumer}.cache"
+    return first if first not in taken else _fresh(f"{tensor}.{consumer}.cache", taken)
 
 
 def _cache_read(program: Program, step: CacheRead) -> Program:
@@ -240,7 +272,8 @@ def _cache_read(program: Program, step: CacheRead) -> Program:
 
     plans: list[StagePlan] = []
     for plan in program.stages:
-        cached = StagePlan(cache, shared=step.scope == Scope.SHARED.value)
+        shared = step.scope == Scope.SHARED.value
+        cached = StagePlan(cache, shared=shared, roles=(Role.CACHE,))
         plans += [cached, plan] if plan is consumer else [plan]
     return replace(program, stages=tuple(_relink(plans, edit)))
 
@@ -252,8 +285,9 @@ def _rfactor(program: Program, step: Rfactor) -> Program:
     if reduce is None or axis.kind != "reduce":
         raise ScheduleError(f"{step.axis!r} is no reduce axis of {step.stage}")
     chunk = -(-axis.extent // step.parts)
-    part = Axis(f"{axis.name}_part", step.parts, "spatial")
-    inner = Axis(f"{axis.name}_chunk", chunk, "reduce")
+    taken = {a.name for a in (*op.axes, *op.reduce_axes)}
+    part = Axis(_fresh(f"{axis.name}_part", taken), step.parts, "spatial")
+    inner = Axis(_fresh(f"{axis.name}_chunk", taken), chunk, "reduce")
     index = inner * step.parts + part if step.interleave else part * chunk + inner
     axes = fresh_axes(op)
     mapping: dict[Axis, Expr] = {**dict(zip(op.axes, axes, strict=True)), axis: index}
@@ -262,13 +296,18 @@ def _rfactor(program: Program, step: Rfactor) -> Program:
         pairs = zip(sources, reduce.reducer.identity, strict=True)
         sources = tuple(select(index < axis.extent, s, i) for s, i in pairs)
     rest = tuple(inner if a is axis else a for a in reduce.axes)
-    partial = Compute(f"{op.name}.rf", (*axes, part), (Reduce(reduce.reducer, sources, rest),))
-    final = Axis(f"{axis.name}_part", step.parts, "reduce")
+    name = _fresh(f"{op.name}.rf", _taken_stages(program))
+    partial = Compute(name, (*axes, part), (Reduce(reduce.reducer, sources, rest),))
+    final = Axis(part.name, step.parts, "reduce")
     loads = tuple(Load(Tensor(partial, n), (*op.axes, final)) for n in range(len(sources)))
     combined = Compute(op.name, op.axes, (Reduce(reduce.reducer, loads, (final,)),), op.store)
+    split = [
+        StagePlan(partial, roles=(*plan.roles, Role.PARTIAL)),
+        StagePlan(combined, roles=(*plan.roles, Role.COMBINE)),
+    ]
     plans: list[StagePlan] = []
     for p in program.stages:
-        plans += [StagePlan(partial), StagePlan(combined)] if p is plan else [p]
+        plans += split if p is plan else [p]
     return replace(program, stages=tuple(_relink(plans, _keep)))
 
 

@@ -42,17 +42,21 @@ class Sketch:
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
         """Open numbers in order of first appearance."""
-        found: dict[str, Decision] = {}
+        choices: dict[str, tuple[int, ...]] = {}
+        stages: dict[str, str] = {}
         for plan in self.program.stages:
             for axis, factors in plan.splits.items():
                 for factor in factors:
-                    if isinstance(factor, str) and factor not in found:
-                        choices = self._choices(plan, axis, factors, factor)
-                        found[factor] = Decision(factor, choices)
+                    if isinstance(factor, str):
+                        # consumers come later: a number that tiles both is about the consumer
+                        stages[factor] = plan.op.name
+                        if factor not in choices:
+                            choices[factor] = self._choices(plan, axis, factors, factor)
         for pack in self.program.packs:
             if isinstance(pack.prefetch, str):
-                found[pack.prefetch] = Decision(pack.prefetch, (0, 1))
-        return tuple(found.values())
+                choices[pack.prefetch] = (0, 1)
+                stages[pack.prefetch] = pack.reader
+        return tuple(Decision(name, values, stages[name]) for name, values in choices.items())
 
     def _choices(
         self,

@@ -141,6 +141,11 @@ class Tensor:
         return f"Tensor({self.name}, shape={self.shape}, dtype={self.dtype})"
 
 
+def tensors_of(op: Compute) -> tuple[Tensor, ...]:
+    """The results of a stage."""
+    return tuple(Tensor(op, index) for index in range(len(op.output_dtypes)))
+
+
 def check_shape(shape: Sequence[int] | int, where: str) -> tuple[int, ...]:
     """Normalise a shape; raises ExpressionError unless all extents are positive integers."""
     dims = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -150,17 +155,36 @@ def check_shape(shape: Sequence[int] | int, where: str) -> tuple[int, ...]:
     return tuple(int(extent) for extent in dims)
 
 
+def check_name(name: Any, what: str) -> str:
+    """A name; raises ExpressionError unless it is a text that can be written to a file."""
+    if not isinstance(name, str):
+        raise ExpressionError(
+            f"{what} cannot be called {name!r} of type {type(name).__name__}", hint="use a str"
+        )
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise ExpressionError(
+            f"{what} cannot be called {name!r}: half of a surrogate pair is no character",
+            hint="use characters that UTF-8 can encode",
+        ) from error
+    return name
+
+
 def placeholder(
     shape: Sequence[int] | int, dtype: str = "float32", name: str = "data", constant: bool = False
 ) -> Tensor:
     """An input tensor.  ``constant=True`` marks weights that may be packed ahead of time."""
     dims = check_shape(shape, f"placeholder {name}")
-    return Tensor(Placeholder(name, dims, check_dtype(dtype), constant))
+    return Tensor(
+        Placeholder(check_name(name, "a placeholder"), dims, check_dtype(dtype), constant)
+    )
 
 
 def reduce_axis(extent: int, name: str = "k") -> Axis:
     """An axis to reduce over, ``0 <= axis < extent``."""
-    return Axis(name, check_shape(extent, f"reduce axis {name}")[0], "reduce")
+    checked = check_name(name, "a reduce axis")
+    return Axis(checked, check_shape(extent, f"reduce axis {name}")[0], "reduce")
 
 
 def _argument_names(fn: Callable[..., Any], rank: int, where: str) -> list[str]:
@@ -192,14 +216,17 @@ def compute(
     """
     where = f"stage {name}"
     dims = check_shape(shape, where)
+    check_name(name, "a stage")
     labels = _argument_names(fn, len(dims), where) if axis_names is None else axis_names
+    for label in labels:
+        check_name(label, "an axis")
     axes = tuple(Axis(label, extent, "spatial") for label, extent in zip(labels, dims, strict=True))
     value = fn(*axes)
     bodies = tuple(as_expr(v) for v in value) if isinstance(value, tuple) else (as_expr(value),)
     op = Compute(name, axes, bodies, store)
     _check_bodies(op, where)
     _check_store(op, where)
-    outputs = tuple(Tensor(op, index) for index in range(len(op.output_dtypes)))
+    outputs = tensors_of(op)
     return outputs[0] if len(outputs) == 1 else outputs
 
 

@@ -76,7 +76,7 @@ class Record:
         steps = tuple(step_from_json(dict(step)) for step in self.steps)
         decisions = dict(self.decisions)
         if self.names is not None:
-            steps, decisions = rename(steps, decisions, self.names, names_of(dag))
+            steps, decisions = rename(steps, decisions, self.names, dag)
         sketch = sketch_from_steps(dag, steps, self.variant, target or self.target)
         return Candidate(sketch, decisions)
 

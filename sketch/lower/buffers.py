@@ -107,15 +107,15 @@ def packed_buffer(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffers:
-    """Buffers by tensor name."""
+    """Buffers; ``views``: by the operation's name and the number of its output."""
 
     arguments: tuple[Buffer, ...]
     workspaces: tuple[Buffer, ...]
-    views: Mapping[str, tuple[Buffer, StoreMap | None]]
+    views: Mapping[tuple[str, int], tuple[Buffer, StoreMap | None]]
 
     def view(self, tensor: Tensor, placement: Placement, user: PlacedStage) -> View:
         """How ``user`` (a reader, or the stage itself) sees ``tensor``."""
-        buffer, store = self.views[tensor.name]
+        buffer, store = self.views[tensor.op.name, tensor.output]
         pack = placement.program.pack_of(tensor.op.name)
         base: tuple[Affine | None, ...] = ()
         maker = placement.stages.get(tensor.op.name)
@@ -133,28 +133,29 @@ def _panel_vars(pack: Pack, user: PlacedStage) -> frozenset[LoopVar]:
 def make_buffers(placement: Placement) -> Buffers:
     """Create every buffer of a placed program."""
     dag = placement.program.dag
-    views: dict[str, tuple[Buffer, StoreMap | None]] = {}
+    views: dict[tuple[str, int], tuple[Buffer, StoreMap | None]] = {}
     arguments: dict[str, Buffer] = {}
     workspaces: list[Buffer] = []
     for tensor in dag.inputs:
         buffer = _argument(tensor, placement)
         arguments[buffer.name] = buffer
-        views[tensor.name] = (buffer, None)
-    outputs = {t.name for t in dag.outputs}
+        views[tensor.op.name, 0] = (buffer, None)
+    outputs = {(t.op.name, t.output) for t in dag.outputs}
     shared: dict[str, Buffer] = {}
     for stage in placement.stages.values():
         op = stage.plan.op
         for number, dtype in enumerate(op.output_dtypes):
             tensor = Tensor(op, number)
             if op.store is not None:
-                views[tensor.name] = (_shared(op.store, dtype, shared), op.store)
+                views[op.name, number] = (_shared(op.store, dtype, shared), op.store)
                 continue
-            buffer = _stage_buffer(tensor, dtype, stage, placement, tensor.name in outputs)
-            views[tensor.name] = (buffer, None)
+            is_output = (op.name, number) in outputs
+            buffer = _stage_buffer(tensor, dtype, stage, placement, is_output)
+            views[op.name, number] = (buffer, None)
             if buffer.scope is Scope.WORKSPACE:
                 workspaces.append(buffer)
     for tensor in dag.outputs:
-        buffer = views[tensor.name][0]
+        buffer = views[tensor.op.name, tensor.output][0]
         arguments[buffer.name] = buffer
     return Buffers(tuple(arguments.values()), tuple(workspaces), views)
 

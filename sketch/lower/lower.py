@@ -101,8 +101,8 @@ class _Emitter:
 
     def _targets(self, stage: PlacedStage) -> tuple[Buffer, ...]:
         op = stage.plan.op
-        tensors = [Tensor(op, n) for n in range(len(op.output_dtypes))]
-        return tuple(self.buffers.views[t.name][0] for t in tensors)
+        views = self.buffers.views
+        return tuple(views[op.name, n][0] for n in range(len(op.output_dtypes)))
 
     def _indices(self, stage: PlacedStage, renamed: Mapping[LoopVar, LoopVar]) -> tuple[Index, ...]:
         op = stage.plan.op
@@ -128,7 +128,7 @@ class _Emitter:
         reduce = stage.plan.op.reduce
         assert reduce is not None
         inside = [loop for loop in stage.loops[depth:] if loop.axis.kind == "spatial"]
-        renamed = {loop.var: LoopVar(f"{loop.var.name}.init") for loop in inside}
+        renamed = {loop.var: LoopVar(f"{loop.var.name}.init", axis=loop.axis) for loop in inside}
         predicates: tuple[Predicate, ...] = ()
         if self._targets(stage)[0].scope is not Scope.LOCAL:
             predicates = tuple(

@@ -243,5 +243,5 @@ def _add_loop(
 ) -> None:
     name = f"{axis.name}.{level}"
     kind = plan.kinds.get(name, LoopKind.SERIAL)
-    var = LoopVar(f"{plan.op.name}.{name}")
+    var = LoopVar(f"{plan.op.name}.{name}", axis=axis)
     made[name] = PlacedLoop(name, axis, var, trips, stride, kind)

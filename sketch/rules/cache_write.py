@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sketch.program import StagePlan
+from sketch.program import Role, StagePlan
 from sketch.rules.patterns import fusable_consumer, vector_axis
 from sketch.rules.rule import State, Verdict
 from sketch.steps import CacheWrite
@@ -24,7 +24,7 @@ class AddCacheWrite:
     def applies(self, state: State, stage: StagePlan) -> Verdict:
         """Root reductions that nothing reads element by element."""
         op = stage.op
-        if op.reduce is None or op.name.endswith(".local") or vector_axis(op) is None:
+        if op.reduce is None or Role.ACCUMULATE in stage.roles or vector_axis(op) is None:
             return Verdict.SKIP
         consumer = fusable_consumer(state.program, stage)
         if consumer is not None and consumer.op.name not in state.scheduled:

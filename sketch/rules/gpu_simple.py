@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from sketch.decision import decision_name
 from sketch.loopnest import LoopKind
 from sketch.program import StagePlan
 from sketch.rules.rule import State, Verdict
@@ -30,7 +31,7 @@ class ScheduleOnThreads:
         blocks = [f"{a}.0" for a in axes]
         thread = f"{axes[-1]}.1"
         state = state.then(
-            Split(name, axes[-1], (f"{name}.{axes[-1]}@1",)),
+            Split(name, axes[-1], (decision_name(name, axes[-1], 1),)),
             Reorder(name, (*blocks, thread, *reduce)),
             *(Annotate(name, loop, LoopKind.BLOCK.value) for loop in blocks),
             Annotate(name, thread, LoopKind.THREAD.value),

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from sketch.access import needs_tiling, stage_loads
+from sketch.decision import decision_name
 from sketch.loopnest import LoopKind, Scope
 from sketch.program import StagePlan, cache_name
 from sketch.rules.patterns import longest
@@ -58,15 +59,11 @@ class GpuTilingWithFusion:
         return (state.done([stage.op.name, inner.op.name, *caches]),)
 
 
-def _decision(host: str, axis: str, level: int) -> str:
-    return f"{host}.{axis}@{level}"
-
-
 def _tile_host(host: StagePlan, inner: str) -> list[Step]:
     name, axes = host.op.name, [a.name for a in host.op.axes]
     levels = range(1, 5)
     steps: list[Step] = [
-        Split(name, a, tuple(_decision(name, a, level) for level in levels)) for a in axes
+        Split(name, a, tuple(decision_name(name, a, level) for level in levels)) for a in axes
     ]
     steps.append(Reorder(name, tuple(f"{a}.{level}" for level in range(5) for a in axes)))
     for level, kind in enumerate(_BOUND):
@@ -83,10 +80,10 @@ def _tile_inner(host: StagePlan, inner: StagePlan) -> list[Step]:
     split = longest(inner.op.reduce_axes).name
     others = [f"{a.name}.0" for a in inner.op.reduce_axes if a.name != split]
     steps: list[Step] = [
-        Split(name, own, (_decision(host.op.name, theirs.name, 4),))
+        Split(name, own, (decision_name(host.op.name, theirs.name, 4),))
         for own, theirs in zip(axes, host.op.axes, strict=True)
     ]
-    reduce_levels = tuple(_decision(name, split, level) for level in (1, 2))
+    reduce_levels = tuple(decision_name(name, split, level) for level in (1, 2))
     steps.append(Split(name, split, reduce_levels))
     outer_tile, inner_tile = [f"{a}.0" for a in axes], [f"{a}.1" for a in axes]
     order = (f"{split}.0", *others, f"{split}.1", *outer_tile, f"{split}.2", *inner_tile)

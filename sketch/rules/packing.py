@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sketch.access import stage_loads
+from sketch.decision import decision_name
 from sketch.expr import Axis, Load
 from sketch.loopnest import LoopKind
 from sketch.program import StagePlan, cache_name
@@ -47,7 +48,7 @@ def packing_choices(state: State, name: str, panel: Panel) -> tuple[State, ...]:
         if constant and len(state.program.consumers(source.name)) > 1:
             continue
         if constant:
-            ahead = f"{name}.{panel.axis}@prefetch"
+            ahead = decision_name(name, panel.axis, "prefetch")
             pack = Pack(load.tensor.name, dim, name, panel.loops, prefetch=ahead)
             states = tuple(s.then(pack) for s in states)
         elif _is_reused(stage, load):

@@ -9,7 +9,7 @@ from typing import ClassVar
 from sketch.access import needs_tiling, stage_loads
 from sketch.expr import Axis
 from sketch.lanes import lane_bytes
-from sketch.program import StagePlan
+from sketch.program import Role, StagePlan
 from sketch.rules.patterns import coefficient_of, longest
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import is_vector_friendly
@@ -17,7 +17,6 @@ from sketch.steps import Rfactor
 from sketch.target import Target
 from sketch.tensor import Compute
 
-_SUFFIX = "_part"
 # Chunks per thread of a reduction that is split for threads: enough to even out their speeds.
 _CHUNKS_PER_THREAD = 4
 
@@ -33,7 +32,7 @@ class AddRfactor:
     def applies(self, state: State, stage: StagePlan) -> Verdict:
         """Reductions that neither tiling nor plain vectors serve well."""
         op = stage.op
-        if op.reduce is None or any(a.name.endswith(_SUFFIX) for a in op.reduce_axes):
+        if op.reduce is None or Role.COMBINE in stage.roles:
             return Verdict.SKIP
         if _chunks(op, state.target) is not None:
             return Verdict.APPLY_AND_STOP

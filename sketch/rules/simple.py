@@ -7,6 +7,7 @@ from math import prod
 from typing import ClassVar
 
 from sketch.access import stage_loads
+from sketch.decision import decision_name
 from sketch.expr import Axis
 from sketch.loopnest import LoopKind
 from sketch.program import StagePlan
@@ -59,12 +60,13 @@ def schedule_simply(state: State, name: str, rows: bool = True) -> State:
     parallel = list(order)
     root = stage.attach is None
     if outer and root and outer[-1].extent > 1:
-        steps.append(Split(name, outer[-1].name, (f"{name}.{outer[-1].name}@1",)))
+        steps.append(Split(name, outer[-1].name, (decision_name(name, outer[-1].name, 1),)))
         order.append(f"{outer[-1].name}.1")
     if vector is None:
         order += [f"{a.name}.0" for a in op.reduce_axes]
     else:
-        factors: tuple[Factor, ...] = (f"{name}.{vector.name}@1", lanes) if root else (lanes,)
+        outside = (decision_name(name, vector.name, 1),) if root else ()
+        factors: tuple[Factor, ...] = (*outside, lanes)
         steps.append(Split(name, vector.name, factors))
         order += _vector_loops(op, vector, len(factors))
         if root and (not rows or not outer):

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from sketch.access import needs_tiling
+from sketch.decision import decision_name
 from sketch.errors import ScheduleError
 from sketch.expr import Axis
 from sketch.loopnest import LoopKind
@@ -154,7 +155,7 @@ class _Tiling:
 
     def _names(self, axis: Axis) -> tuple[Factor, ...]:
         levels = range(1, self._last + 1)
-        return tuple(f"{self.host.op.name}.{axis.name}@{level}" for level in levels)
+        return tuple(decision_name(self.host.op.name, axis.name, level) for level in levels)
 
     def _split_host(self) -> list[Step]:
         vector = self._vector_pair()[0]
@@ -210,11 +211,11 @@ class _Tiling:
         """Loops around the cache tile, loops inside it (the last one unrolled), and the split."""
         name, axes = self.inner.op.name, self.inner.op.reduce_axes
         split = longest(axes)
-        unroll = f"{name}.{split.name}@unroll"
+        unroll = decision_name(name, split.name, "unroll")
         others = [f"{a.name}.0" for a in axes if a is not split]
         if self._in_registers:
             inside = [*others, f"{split.name}.0", f"{split.name}.1"]
             return [], inside, [Split(name, split.name, (unroll,))]
-        factors: tuple[Factor, ...] = (f"{name}.{split.name}@1", unroll)
+        factors: tuple[Factor, ...] = (decision_name(name, split.name, 1), unroll)
         inside = [*others, f"{split.name}.1", f"{split.name}.2"]
         return [f"{split.name}.0"], inside, [Split(name, split.name, factors)]

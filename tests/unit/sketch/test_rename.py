@@ -12,7 +12,7 @@ from sketch.dag import ComputeDAG
 from sketch.errors import ScheduleError
 from sketch.expr import unary
 from sketch.population import sample
-from sketch.rename import Names, names_of, rename
+from sketch.rename import Names, names_of, rename, with_names
 from sketch.rules.generate import generate
 from sketch.sketch import sketch_from_steps
 from sketch.tensor import compute, placeholder, reduce_axis
@@ -38,7 +38,7 @@ def test_a_renamed_program_takes_over_every_sketch(rng: np.random.Generator) -> 
     expected = {s.key for s in generate(new, SMALL)}
     for sketch in generate(old, SMALL):
         row = sample(sketch, 1, rng).row(0)
-        steps, decisions = rename(sketch.steps, row, names_of(old), names_of(new))
+        steps, decisions = rename(sketch.steps, row, names_of(old), new)
         again = sketch_from_steps(new, steps, sketch.variant, SMALL)
         assert again.key in expected
         assert {d.name for d in again.decisions} == set(decisions)
@@ -58,12 +58,13 @@ def test_every_step_kind_survives_there_and_back(name: str, rng: np.random.Gener
     )
     for sketch in generate(dag, SMALL):
         row = sample(sketch, 1, rng).row(0)
-        there = rename(sketch.steps, row, old, other)
-        assert rename(*there, other, old) == (sketch.steps, row)
-        assert rename(sketch.steps, row, old, old) == (sketch.steps, row)
+        there = rename(sketch.steps, row, old, with_names(dag, other))
+        assert rename(*there, other, dag) == (sketch.steps, row)
+        assert rename(sketch.steps, row, old, dag) == (sketch.steps, row)
 
 
 def test_another_structure_is_refused() -> None:
-    names = names_of(WORKLOADS["matmul"]())
+    dag = WORKLOADS["matmul"]()
+    names = names_of(dag)
     with pytest.raises(ScheduleError, match="does not fit this program"):
-        rename((), {}, names, replace(names, inputs=("A",)))
+        rename((), {}, replace(names, inputs=("A",)), dag)

@@ -1,0 +1,133 @@
+"""Names of stages, placeholders and axes change nothing: neither results nor what is searched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from codegen.host import host_target
+from sketch import reducers
+from sketch.dag import ComputeDAG
+from sketch.errors import ExpressionError
+from sketch.expr import unary
+from sketch.gpu_targets import cuda_target
+from sketch.interpret import interpret
+from sketch.lower import lower
+from sketch.population import sample
+from sketch.reference import relative_error
+from sketch.rename import Names, names_of, rename, with_names
+from sketch.rules.generate import generate
+from sketch.sketch import sketch_from_steps
+from sketch.target import Target
+from sketch.tensor import compute, placeholder, reduce_axis
+from sketch.verify import verify
+from tests.compiled import run_compiled
+from tests.odd_names import renamed
+from tests.workloads import WORKLOADS, random_inputs
+
+TARGETS = {
+    "host, two threads": host_target(2),
+    "8 lanes, 16 registers": replace(host_target(1), vector_bytes=32, registers=16),
+}
+COMMON = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+
+
+def check(plain: ComputeDAG, odd: ComputeDAG, target: Target, choice: int, seed: int) -> None:
+    """The odd program has the plain one's sketches and, in one of them, its results."""
+    assert odd.key == plain.key
+    ours, theirs = generate(plain, target), generate(odd, target)
+    assert [len(s.decisions) for s in theirs] == [len(s.decisions) for s in ours]
+    rng = np.random.default_rng(seed)
+    number = choice % len(ours)
+    row = sample(ours[number], 1, rng).row(0)
+    steps, values = rename(ours[number].steps, row, names_of(plain), odd)
+    assert steps == theirs[number].steps
+    assert list(values.values()) == list(row.values())
+    sketch = sketch_from_steps(odd, steps, "direct", target)
+    assert rename(steps, values, names_of(odd), plain) == (ours[number].steps, row)
+    inputs = random_inputs(odd, rng)
+    verify(lower(sketch, values))
+    outputs = run_compiled(sketch, values, inputs, target)
+    for name, expected in interpret(odd, inputs).items():
+        assert relative_error(outputs[name].reshape(np.shape(expected)), expected) < 1e-5
+
+
+@settings(COMMON, max_examples=40)
+@given(
+    data=st.data(),
+    name=st.sampled_from(sorted(WORKLOADS)),
+    target=st.sampled_from(sorted(TARGETS)),
+    choice=st.integers(0, 47),
+    seed=st.integers(0, 2**32),
+)
+def test_odd_names(data: st.DataObject, name: str, target: str, choice: int, seed: int) -> None:
+    plain = WORKLOADS[name]()
+    check(plain, data.draw(renamed(plain)), TARGETS[target], choice, seed)
+
+
+@pytest.mark.parametrize("name", ["matmul", "conv2d_relu", "total_sum", "softmax"])
+@settings(COMMON, max_examples=4)
+@given(data=st.data())
+def test_on_a_gpu(name: str, data: st.DataObject) -> None:
+    target, plain = cuda_target("sm_90"), WORKLOADS[name]()
+    odd = data.draw(renamed(plain))
+    ours, theirs = generate(plain, target), generate(odd, target)
+    assert [len(s.decisions) for s in theirs] == [len(s.decisions) for s in ours]
+    for sketch in theirs:
+        verify(lower(sketch, sample(sketch, 1, np.random.default_rng(0)).row(0)))
+
+
+def chained(producer: str, total: str) -> ComputeDAG:
+    """A reduction that is cached, and a producer that a step's own stage could be confused with."""
+    a, b = placeholder((24, 24), name="A"), placeholder((24, 24), name="B")
+    k = reduce_axis(24)
+    first = compute((24, 24), lambda i, j: unary("exp", a[i, j]), name=producer)
+    body = compute((24, 24), lambda i, j: reducers.sum(first[i, k] * b[k, j], axis=k), name=total)
+    return ComputeDAG([body])
+
+
+@pytest.mark.parametrize("producer", ["C.local", "C.rf", "B.cache", "A.cache", "C.B.cache"])
+def test_a_producer_called_like_a_generated_stage(producer: str) -> None:
+    for choice in range(0, 12, 4):
+        odd = chained(producer, "C")
+        check(chained("P", "C"), odd, TARGETS["host, two threads"], choice, 0)
+
+
+@pytest.mark.parametrize("axis", ["x_part", "x_chunk", "x"])
+@pytest.mark.parametrize("stage", ["s", "s.rf", "s.local"])
+def test_a_partial_reduction_under_any_name(stage: str, axis: str) -> None:
+    target = TARGETS["host, two threads"]
+
+    def total(stage: str, axis: str) -> ComputeDAG:
+        data = placeholder((4096, 3), name="data")
+        rows, columns = reduce_axis(4096, axis), reduce_axis(3, f"{axis}_part")
+        body = reducers.sum(data[rows, columns], axis=(rows, columns))
+        return ComputeDAG([compute((), lambda: body, name=stage)])
+
+    assert any(step.kind == "rfactor" for step in generate(total("s", "x"), target)[0].steps)
+    check(total("s", "x"), total(stage, axis), target, 0, 0)
+
+
+def test_two_axes_whose_decisions_would_have_one_name() -> None:
+    """Stage C with axis D.i, and stage C.D with axis i."""
+    plain = WORKLOADS["transposed_add"]()
+    names = names_of(plain)
+    spellings = [("C", ("D.i", "j")), ("C.D", ("i", "D.j"))][: len(names.stages)]
+    odd = with_names(plain, Names(names.inputs, tuple(spellings)))
+    check(plain, odd, TARGETS["host, two threads"], 0, 0)
+
+
+def test_names_that_cannot_be_kept_apart_are_refused() -> None:
+    data = placeholder((4,), name="data")
+    pair = compute((4,), lambda i: (data[i], data[i] + 1.0), name="pair")
+    other = compute((4,), lambda i: data[i] * 2.0, name="pair.v1")
+    with pytest.raises(ExpressionError, match=r"'pair\.v1' is what output 1 of stage pair"):
+        ComputeDAG([*pair, other])
+    with pytest.raises(ExpressionError, match="half of a surrogate pair"):
+        placeholder((4,), name="\ud800")
+    with pytest.raises(ExpressionError, match="cannot be called 3"):
+        compute((4,), lambda i: data[i], name=3)  # type: ignore[arg-type]
