@@ -21,10 +21,11 @@ from autosched.notices import notify
 from autosched.records.best import target_warnings
 from autosched.records.log import RecordLog
 from autosched.runtime.archive import Contents
-from autosched.runtime.assemble import Call, HostBinding, Wiring, assemble, check_no_nan
+from autosched.runtime.assemble import assemble, check_no_nan
 from autosched.runtime.module import Module
 from autosched.runtime.program import Program, StepInfo, TensorSpec
 from autosched.runtime.untuned import untuned_notice
+from autosched.runtime.wiring import Call, HostBinding, Inside, Wiring
 from autosched.search.recall import best_of
 from autosched.task import Candidate, Task
 from sketch.dtypes import size_of
@@ -173,7 +174,7 @@ def build_contents(
         constants=constants,
         sizes={name: kind.size_bytes for name, kind in types.items() if kind.native},
         parts={
-            name: (part.whole, part.offset * size_of(types[name].dtype))
+            name: Inside(part.whole, part.offset * size_of(types[name].dtype))
             for name, part in extraction.parts.items()
         },
     )

@@ -19,10 +19,11 @@ from autosched.notices import notify
 from autosched.records.best import target_warnings
 from autosched.records.log import RecordLog
 from autosched.runtime.archive import Contents
-from autosched.runtime.assemble import Call, Wiring, assemble, check_no_nan
+from autosched.runtime.assemble import assemble, check_no_nan
 from autosched.runtime.module import Module
 from autosched.runtime.program import StepInfo, TensorSpec
 from autosched.runtime.untuned import untuned_notice
+from autosched.runtime.wiring import Call, Wiring
 from autosched.search.recall import recall_best
 from autosched.task import Task
 from codegen.build import build

@@ -33,6 +33,30 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
+class MovingOperand:
+    """An operand of a loop: ``start + stride * (i % period)`` bytes after ``operand``.
+
+    ``i`` counts iterations; a period of 0 is none.  With ``first``, which iteration 0 takes
+    instead, ``i`` counts from the iteration after it.
+    """
+
+    operand: Operand
+    start: int
+    stride: int
+    period: int = 0
+    first: Operand | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """``count`` calls from number ``first`` on, executed ``trips`` times."""
+
+    first: int
+    count: int
+    trips: int
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """What the entry does.
 
@@ -42,13 +66,15 @@ class Entry:
         inputs: number of inputs.
         outputs: where each output lies after the last call, and its bytes.
         arena_bytes: memory that ``PREFIX_init`` takes.
+        loops: calls that are repeated, in order.
     """
 
     prefix: str
-    calls: Sequence[tuple[str, Sequence[Operand]]]
+    calls: Sequence[tuple[str, Sequence[Operand | MovingOperand]]]
     inputs: int
     outputs: Sequence[tuple[Operand, int]]
     arena_bytes: int
+    loops: Sequence[Repetition] = ()
 
 
 def entry_symbols(prefix: str) -> tuple[str, ...]:
@@ -148,15 +174,7 @@ def _run(entry: Entry) -> list[str]:
         "  br i1 %claimed, label %work, label %busy",
         "work:",
     ]
-    for call, (symbol, arguments) in enumerate(entry.calls):
-        for number, operand in enumerate(arguments):
-            slot, address = f"%slot{call}.{number}", f"%address{call}.{number}"
-            lines += [
-                _address(operand, address),
-                f"  {slot} = getelementptr ptr, ptr %table, i64 {number}",
-                f"  store ptr {address}, ptr {slot}, align 8",
-            ]
-        lines.append(f"  call void @{symbol}(ptr %table)")
+    lines += _calls(entry)
     for number, (operand, size) in enumerate(entry.outputs):
         lines += [
             _address(operand, f"%result{number}"),
@@ -172,6 +190,66 @@ def _run(entry: Entry) -> list[str]:
         f"missing:\n  ret i32 {NULL_POINTER}",
         "}",
     ]
+
+
+def _calls(entry: Entry) -> list[str]:
+    """All calls; those of a repetition in a block of their own that jumps back to itself."""
+    lines: list[str] = []
+    starts = {loop.first: loop for loop in entry.loops}
+    ends = {loop.first + loop.count - 1: loop for loop in entry.loops}
+    block = "work"
+    for call, (symbol, arguments) in enumerate(entry.calls):
+        if call in starts:
+            lines += [
+                f"  br label %loop{call}",
+                f"loop{call}:",
+                f"  %i{call} = phi i64 [0, %{block}], [%next{call}, %loop{call}]",
+                f"  %start{call} = icmp eq i64 %i{call}, 0",
+                f"  %before{call} = sub i64 %i{call}, 1",
+            ]
+            counter = call
+        for number, operand in enumerate(arguments):
+            slot, address = f"%slot{call}.{number}", f"%address{call}.{number}"
+            lines += (
+                [_address(operand, address)]
+                if isinstance(operand, Operand)
+                else _moving_address(operand, address, counter)
+            )
+            lines += [
+                f"  {slot} = getelementptr ptr, ptr %table, i64 {number}",
+                f"  store ptr {address}, ptr {slot}, align 8",
+            ]
+        lines.append(f"  call void @{symbol}(ptr %table)")
+        if call in ends:
+            lines += [
+                f"  %next{counter} = add i64 %i{counter}, 1",
+                f"  %more{counter} = icmp ult i64 %next{counter}, {ends[call].trips}",
+                f"  br i1 %more{counter}, label %loop{counter}, label %after{counter}",
+                f"after{counter}:",
+            ]
+            block = f"after{counter}"
+    return lines
+
+
+def _moving_address(operand: MovingOperand, name: str, counter: int) -> list[str]:
+    """The address in the iteration that ``%i{counter}`` counts."""
+    index = f"%i{counter}" if operand.first is None else f"%before{counter}"
+    lines = [_address(operand.operand, f"{name}.whole")]
+    if operand.period:
+        lines.append(f"  {name}.turn = urem i64 {index}, {operand.period}")
+        index = f"{name}.turn"
+    moved = name if operand.first is None else f"{name}.later"
+    lines += [
+        f"  {name}.moved = mul i64 {index}, {operand.stride}",
+        f"  {name}.offset = add i64 {name}.moved, {operand.start}",
+        f"  {moved} = getelementptr i8, ptr {name}.whole, i64 {name}.offset",
+    ]
+    if operand.first is not None:
+        lines += [
+            _address(operand.first, f"{name}.first"),
+            f"  {name} = select i1 %start{counter}, ptr {name}.first, ptr {moved}",
+        ]
+    return lines
 
 
 def _address(operand: Operand, name: str) -> str:

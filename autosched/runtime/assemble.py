@@ -3,87 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosched.runtime.errors import AssemblyError
+from autosched.runtime.lifetimes import lifetimes_of
 from autosched.runtime.memory import allocate, view
 from autosched.runtime.memory_plan import Block, align, plan_memory
-from autosched.runtime.program import HostStep, Place, Program, Step, StepInfo, TensorSpec
+from autosched.runtime.program import (
+    Argument,
+    HostStep,
+    Moving,
+    Place,
+    Program,
+    Step,
+)
+from autosched.runtime.wiring import Arrays, Call, HostBinding, Inside, Wiring
 from sketch.dtypes import is_float
-
-if TYPE_CHECKING:
-    from codegen.kernel import Kernel
-    from sketch.target import Target
-
-Arrays = Mapping[str, NDArray[Any]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Call:
-    """One execution of a kernel.
-
-    Attributes:
-        kernel: the code; one kernel may serve several calls.
-        values: for each of the kernel's arguments the name of a value or of a constant.
-        info: what it is, for people.
-    """
-
-    kernel: Kernel
-    values: tuple[str, ...]
-    info: StepInfo
-
-    def bound(self, *scopes: str) -> tuple[str, ...]:
-        """Names of the values bound to arguments of these scopes ("input", "output", ...)."""
-        pairs = zip(self.kernel.arguments, self.values, strict=True)
-        return tuple(value for argument, value in pairs if argument.scope in scopes)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HostBinding:
-    """One evaluation on the host.
-
-    Attributes:
-        payload: name of the serialized ONNX model.
-        inputs: types, named after the values or constants that are read.
-        outputs: indices among the results, and types named after the values that are written.
-        info: what it is, for people.
-    """
-
-    payload: str
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[tuple[int, TensorSpec], ...]
-    info: StepInfo
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Wiring:
-    """A network of kernel calls and evaluations on the host.
-
-    Attributes:
-        inputs: specs of the network's inputs; each is a value of that name.
-        outputs: spec of each output and the name of the value or constant that it is; the shapes
-            may differ (views), the row-major elements are the same.
-        calls: in execution order.
-        constants: packed arrays by name.
-        sizes: bytes of every value in memory that is no constant; a value without a size is an
-            array that only host evaluations write and read.
-        parts: values that are written inside a larger value, with its name and their offset in
-            bytes; only the larger value is ever read.
-    """
-
-    name: str
-    target: Target
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[tuple[TensorSpec, str], ...]
-    calls: tuple[Call | HostBinding, ...]
-    constants: Arrays
-    sizes: Mapping[str, int]
-    parts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
 
 def assemble(wiring: Wiring) -> tuple[Program, NDArray[np.uint8]]:
@@ -93,28 +32,29 @@ def assemble(wiring: Wiring) -> tuple[Program, NDArray[np.uint8]]:
         AssemblyError: a call reads what nobody wrote, a value is written twice, or a value has
             another size than the kernel's argument.
     """
-    for call in wiring.calls:
+    for number, call in enumerate(wiring.calls):
         if isinstance(call, Call):
-            _check_sizes(call, wiring)
+            loop = wiring.loop_of(number)
+            _check_sizes(call, wiring, 1 if loop is None else loop.trips)
     places, constants_bytes = _place_constants(wiring.constants)
-    lifetimes = _lifetimes(wiring)
+    lifetimes = lifetimes_of(wiring)
     in_memory = [Block(n, wiring.sizes[n], *lifetimes[n]) for n in lifetimes if n in wiring.sizes]
     plan = plan_memory(in_memory + _workspaces(wiring))
     places |= {name: Place("arena", offset) for name, offset in plan.offsets.items()}
     others = (name for name in lifetimes if name not in wiring.sizes)
     places |= {name: Place("host", number) for number, name in enumerate(others)}
     places |= {spec.name: Place("input", n) for n, spec in enumerate(wiring.inputs)}
-    for name, (whole, offset) in wiring.parts.items():
-        places[name] = replace(places[whole], offset=places[whole].offset + offset)
-    steps = tuple(_step(number, call, places) for number, call in enumerate(wiring.calls))
+    arguments = _arguments(wiring.parts, places)
+    steps = tuple(_step(number, call, arguments) for number, call in enumerate(wiring.calls))
     program = Program(
         name=wiring.name,
         target=wiring.target,
         inputs=wiring.inputs,
-        outputs=tuple((spec, places[value]) for spec, value in wiring.outputs),
+        outputs=tuple((spec, _still(arguments[value])) for spec, value in wiring.outputs),
         steps=steps,
         arena_bytes=plan.size_bytes,
         constants_bytes=constants_bytes,
+        loops=wiring.loops,
     )
     return program, _fill_constants(wiring.constants, places, constants_bytes)
 
@@ -131,15 +71,13 @@ def check_no_nan(constants: Arrays) -> None:
             )
 
 
-def _check_sizes(call: Call, wiring: Wiring) -> None:
+def _check_sizes(call: Call, wiring: Wiring, trips: int) -> None:
     """A kernel bound to a smaller array would write or read what is not its own."""
     for argument, name in zip(call.kernel.arguments, call.values, strict=True):
         wanted = math.prod(argument.shape) * np.dtype(argument.dtype).itemsize
-        constant = wiring.constants.get(name)
-        found = wiring.sizes.get(name) if constant is None else constant.nbytes
+        found = wiring.size(wiring.home(name))
         if name in wiring.parts:
-            whole, offset = wiring.parts[name]
-            fits = offset + wanted <= wiring.sizes[whole]
+            fits = found is not None and _fits(name, wanted, found, wiring.parts, trips)
         else:
             fits = found is None or found == wanted
         if not fits:
@@ -147,6 +85,17 @@ def _check_sizes(call: Call, wiring: Wiring) -> None:
                 f"{name!r} has {found} bytes, the kernel's argument {argument.name!r} {wanted}",
                 call.info.name,
             )
+
+
+def _fits(name: str, wanted: int, size_bytes: int, parts: Mapping[str, Inside], trips: int) -> bool:
+    """Whether a part lies within its home, of ``size_bytes``, in all iterations."""
+    low = high = 0
+    while name in parts:
+        part = parts[name]
+        count = min(trips, part.period or trips)
+        ends = part.offset, part.offset + part.stride * (count - 1)
+        low, high, name = low + min(ends), high + max(ends), part.whole
+    return low >= 0 and high + wanted <= size_bytes
 
 
 def _place_constants(constants: Arrays) -> tuple[dict[str, Place], int]:
@@ -167,45 +116,6 @@ def _fill_constants(
     return memory
 
 
-def _lifetimes(wiring: Wiring) -> dict[str, tuple[int, int]]:
-    """First and last step of every value; inputs and constants live elsewhere."""
-    outside = {spec.name for spec in wiring.inputs} | set(wiring.constants)
-    found: dict[str, tuple[int, int]] = {}
-    written: set[str] = set()
-
-    def read(name: str, step: int, where: str) -> None:
-        if name in outside:
-            return
-        if name not in found:
-            raise AssemblyError(f"value {name!r} is read before it is written", where)
-        found[name] = (found[name][0], step)
-
-    for number, call in enumerate(wiring.calls):
-        for name in _read(call):
-            read(name, number, call.info.name)
-        for name in _written(call):
-            if name in written or name in outside:
-                raise AssemblyError(f"value {name!r} is written twice", call.info.name)
-            written.add(name)
-            home = wiring.parts[name][0] if name in wiring.parts else name
-            found[home] = (found[home][0] if home in found else number, number)
-    for spec, name in wiring.outputs:
-        read(name, len(wiring.calls), f"output {spec.name!r}")
-    return found
-
-
-def _read(call: Call | HostBinding) -> tuple[str, ...]:
-    if isinstance(call, Call):
-        return call.bound("input", "constant")
-    return tuple(spec.name for spec in call.inputs)
-
-
-def _written(call: Call | HostBinding) -> tuple[str, ...]:
-    if isinstance(call, Call):
-        return call.bound("output")
-    return tuple(spec.name for _, spec in call.outputs)
-
-
 def _workspaces(wiring: Wiring) -> list[Block]:
     return [
         Block(_workspace(number), call.kernel.workspace_bytes, number, number)
@@ -218,15 +128,45 @@ def _workspace(step: int) -> str:
     return f"workspace of step {step}"
 
 
-def _step(number: int, call: Call | HostBinding, places: Mapping[str, Place]) -> Step | HostStep:
+def _step(
+    number: int, call: Call | HostBinding, arguments: Mapping[str, Argument]
+) -> Step | HostStep:
     if isinstance(call, HostBinding):
         return HostStep(
             call.payload,
-            tuple((spec, places[spec.name]) for spec in call.inputs),
-            tuple((index, spec, places[spec.name]) for index, spec in call.outputs),
+            tuple((spec, _still(arguments[spec.name])) for spec in call.inputs),
+            tuple((index, spec, _still(arguments[spec.name])) for index, spec in call.outputs),
             call.info,
         )
-    arguments = [places[name] for name in call.values]
+    bound = [arguments[name] for name in call.values]
     # A kernel without a workspace still takes the pointer; it never follows it.
-    arguments.append(places.get(_workspace(number), Place("arena", 0)))
-    return Step(call.kernel.symbol, tuple(arguments), call.info)
+    bound.append(arguments.get(_workspace(number), Place("arena", 0)))
+    return Step(call.kernel.symbol, tuple(bound), call.info)
+
+
+def _arguments(parts: Mapping[str, Inside], places: Mapping[str, Place]) -> dict[str, Argument]:
+    """Where every value is, parts included; ``places`` has those that are no parts."""
+    found: dict[str, Argument] = dict(places)
+
+    def argument(name: str) -> Argument:
+        if name not in found:
+            found[name] = _part(parts[name], argument)
+        return found[name]
+
+    for name in parts:
+        argument(name)
+    return found
+
+
+def _part(part: Inside, argument: Callable[[str], Argument]) -> Argument:
+    whole = _still(argument(part.whole))
+    if not part.moves:
+        return replace(whole, offset=whole.offset + part.offset)
+    first = None if part.first is None else _still(argument(part.first))
+    return Moving(whole, part.offset, part.stride, part.period, first)
+
+
+def _still(argument: Argument) -> Place:
+    """Loops are not nested, and what is outside of them lies still."""
+    assert isinstance(argument, Place)
+    return argument

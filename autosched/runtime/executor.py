@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,29 +17,19 @@ from autosched.host_evaluation import HostEvaluator
 from autosched.memory_room import room_for
 from autosched.runtime.counters.reader import Reader
 from autosched.runtime.memory import allocate, view
+from autosched.runtime.native_plan import ROW_BYTES, NativeLibrary, NativePlan
 from autosched.runtime.program import HostStep, Place, Program, Step, TensorSpec
 
 _RUN_PLAN: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 _RUN_PLAN_TIMED: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 
-_PLAN_ROW_BYTES: Final = 16
-
-
-class NativeLibrary(Protocol):
-    """Loaded machine code: all kernels of a program, ``run_plan`` and ``run_plan_timed``."""
-
-    def address(self, symbol: str) -> int:
-        """Address of a function."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class _Kernels:
-    """Consecutive kernels: ``count`` rows of the plan from ``row`` on, steps from ``step`` on."""
+    """Consecutive kernels: ``count`` rows of the plan from ``row`` on."""
 
     row: int
     count: int
-    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +44,7 @@ class _Evaluation:
 class Executor:
     """The memory of a program and its plan.
 
-    The native plan is an array of ``{function, table of arguments}``, uint64 ``[kernels, 2]``;
-    nothing of Python runs between two consecutive kernels and nothing is allocated.
+    Nothing of Python runs between two consecutive kernels and nothing is allocated.
     """
 
     def __init__(
@@ -69,30 +58,15 @@ class Executor:
         serialized ONNX models of the host steps, by name.
         """
         self._memory = {"arena": allocate(program.arena_bytes), "constants": constants}
-        self._library = library  # owns the machine code that the plan points to
-        kernels = program.kernel_steps
-        self._tables = [self._addresses(step.arguments) for step in kernels]
-        self._plan = np.array(
-            [
-                (library.address(step.symbol), table.ctypes.data)
-                for step, table in zip(kernels, self._tables, strict=True)
-            ],
-            dtype=np.uint64,
-        ).reshape(len(kernels), 2)
-        self._segments = _segments(program.steps, payloads)
+        bases = {name: memory.ctypes.data for name, memory in self._memory.items()}
+        self._plan = NativePlan(program, bases, library)
+        self._segments = _segments(program.steps, self._plan.steps, payloads)
         self._nanoseconds = np.zeros(len(program.steps), dtype=np.int64)
-        self._plan_address = self._plan.ctypes.data
-        self._times_address = self._nanoseconds.ctypes.data
+        self._row_times = np.zeros(len(self._plan.steps), dtype=np.int64)
         self._run_plan: Callable[..., Any] = _RUN_PLAN(library.address("run_plan"))
         self._run_timed: Callable[..., Any] = _RUN_PLAN_TIMED(library.address("run_plan_timed"))
         self._inputs: tuple[NDArray[Any], ...] = ()
         self._host: dict[int, NDArray[Any]] = {}
-        self._readers = [
-            (table, index, place.offset)
-            for step, table in zip(kernels, self._tables, strict=True)
-            for index, place in enumerate(step.arguments)
-            if place.segment == "input"
-        ]
         self._specs = program.inputs
         self._outputs = program.outputs
 
@@ -106,9 +80,7 @@ class Executor:
         self._inputs = tuple(
             np.require(inputs[s.name], requirements=("C", "A")) for s in self._specs
         )
-        addresses = [array.ctypes.data for array in self._inputs]
-        for table, index, number in self._readers:
-            table[index] = addresses[number]
+        self._plan.bind(self._inputs)
 
     def results(self) -> dict[str, NDArray[Any]]:
         """New arrays with the outputs of the last run, by name; lets go of its inputs."""
@@ -128,36 +100,48 @@ class Executor:
         """
         for segment in self._segments:
             if isinstance(segment, _Kernels):
-                plan = self._plan_address + segment.row * _PLAN_ROW_BYTES
-                self._run_plan(plan, segment.count)
+                self._run_plan(self._address(segment), segment.count)
             else:
                 self._evaluate(segment)
 
     def run_timed(self) -> NDArray[np.int64]:
-        """Execute all steps; nanoseconds of each, int64 ``[steps]``, overwritten by the next."""
+        """Execute all steps; nanoseconds of each, int64 ``[steps]``, overwritten by the next.
+
+        A step of a loop takes the time of all its iterations.
+        """
+        self._nanoseconds[...] = 0
         for segment in self._segments:
             if isinstance(segment, _Kernels):
-                plan = self._plan_address + segment.row * _PLAN_ROW_BYTES
-                times = self._times_address + segment.step * self._nanoseconds.itemsize
-                self._run_timed(plan, segment.count, times)
+                times = self._row_times[segment.row : segment.row + segment.count]
+                self._run_timed(self._address(segment), segment.count, times.ctypes.data)
             else:
                 start = time.perf_counter_ns()
                 self._evaluate(segment)
                 self._nanoseconds[segment.number] = time.perf_counter_ns() - start
+        np.add.at(self._nanoseconds, self._plan.steps, self._row_times)
         return self._nanoseconds
 
     def run_counted(self, reader: Reader) -> NDArray[np.int64]:
         """Execute all steps; by how much each changed the counters, int64 ``[steps, files, 3]``."""
-        differences = []
+        readings: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         for segment in self._segments:
             if isinstance(segment, _Kernels):
-                plan = self._plan_address + segment.row * _PLAN_ROW_BYTES
-                differences.append(np.diff(reader.run_plan(plan, segment.count), axis=0))
+                steps = self._plan.steps[segment.row : segment.row + segment.count]
+                found = reader.run_plan(self._address(segment), segment.count)
+                readings.append((steps, np.diff(found, axis=0)))
             else:
                 before = reader.read()
                 self._evaluate(segment)
-                differences.append((reader.read() - before)[np.newaxis])
-        return np.concatenate(differences) if differences else np.zeros((0, 0, 3), np.int64)
+                number = np.array([segment.number])
+                readings.append((number, (reader.read() - before)[np.newaxis]))
+        shape = readings[0][1].shape[1:] if readings else (0, 3)
+        differences = np.zeros((len(self._nanoseconds), *shape), np.int64)
+        for steps, changes in readings:
+            np.add.at(differences, steps, changes)
+        return differences
+
+    def _address(self, segment: _Kernels) -> int:
+        return self._plan.address + segment.row * ROW_BYTES
 
     def _evaluate(self, segment: _Evaluation) -> None:
         step, evaluator = segment.step, segment.evaluator
@@ -170,12 +154,6 @@ class Executor:
             else:
                 self._array(spec, place)[...] = value
 
-    def _addresses(self, places: tuple[Place, ...]) -> NDArray[np.uint64]:
-        """A table of arguments; entries that are inputs are filled in by ``bind``."""
-        bases = {name: memory.ctypes.data for name, memory in self._memory.items()}
-        addresses = [bases[p.segment] + p.offset if p.segment in bases else 0 for p in places]
-        return np.array(addresses, dtype=np.uint64)
-
     def _array(self, spec: TensorSpec, place: Place) -> NDArray[Any]:
         if place.segment == "input":
             return self._inputs[place.offset].reshape(spec.shape)
@@ -185,17 +163,16 @@ class Executor:
 
 
 def _segments(
-    steps: Sequence[Step | HostStep], payloads: Mapping[str, bytes]
+    steps: Sequence[Step | HostStep], rows: NDArray[np.int64], payloads: Mapping[str, bytes]
 ) -> tuple[_Kernels | _Evaluation, ...]:
-    """The steps, consecutive kernels taken together."""
+    """The steps, consecutive kernels taken together; ``rows``: the step of each row of the plan."""
     segments: list[_Kernels | _Evaluation] = []
     evaluators: dict[str, HostEvaluator] = {}
-    row = 0
     for native, members in groupby(enumerate(steps), key=lambda pair: isinstance(pair[1], Step)):
         group = list(members)
         if native:
-            segments.append(_Kernels(row, len(group), group[0][0]))
-            row += len(group)
+            first, stop = np.searchsorted(rows, (group[0][0], group[-1][0] + 1))
+            segments.append(_Kernels(int(first), int(stop - first)))
             continue
         for number, step in group:
             assert isinstance(step, HostStep)

@@ -20,11 +20,11 @@ from autosched.replaced_file import replaced_file
 from autosched.runtime.c_header import C_TYPES, header_text, identifier
 from autosched.runtime.errors import ExportError
 from autosched.runtime.linker import link_shared
-from autosched.runtime.program import Place, Program
+from autosched.runtime.program import Argument, Place, Program
 
 if TYPE_CHECKING:
     from codegen.elf.merge import Merged
-    from codegen.entry import Operand
+    from codegen.entry import MovingOperand, Operand
 
 # Kernels address their constants relative to themselves, in 32 bits with sign.
 _MOST_CONSTANTS: Final = (1 << 31) - (1 << 26)
@@ -127,22 +127,33 @@ def _merge(
 ) -> Merged:
     from codegen.elf.merge import merge_objects
     from codegen.elf.read import data_object, read_object
-    from codegen.entry import CONSTANTS_SYMBOL, Entry, build_entry, entry_symbols
+    from codegen.entry import CONSTANTS_SYMBOL, Entry, Repetition, build_entry, entry_symbols
 
     entry = Entry(
         prefix,
-        [(step.symbol, [_operand(place) for place in step.arguments])
+        [(step.symbol, [_argument(argument) for argument in step.arguments])
          for step in program.kernel_steps],
         len(program.inputs),
         [(_operand(place), int(np.prod(spec.shape)) * element_bytes(spec.dtype))
          for spec, place in program.outputs],
         program.arena_bytes,
+        [Repetition(loop.first, loop.count, loop.trips) for loop in program.loops],
     )  # fmt: skip
     start = read_object(build_entry(entry, program.target), "entry")
     used = dict.fromkeys(step.symbol for step in program.kernel_steps)
     kernels = [read_object(objects[symbol], symbol) for symbol in used]
     data = data_object(CONSTANTS_SYMBOL, constants, like=start)
     return merge_objects([start, *kernels, data], entry_symbols(prefix))
+
+
+def _argument(argument: Argument) -> Operand | MovingOperand:
+    from codegen.entry import MovingOperand
+
+    if isinstance(argument, Place):
+        return _operand(argument)
+    first = None if argument.first is None else _operand(argument.first)
+    place, start, stride = _operand(argument.place), argument.start, argument.stride
+    return MovingOperand(place, start, stride, argument.period, first)
 
 
 def _operand(place: Place) -> Operand:

@@ -16,7 +16,8 @@ from autosched.runtime.benchmark import Benchmark
 from autosched.runtime.counters.counts import StepCounts
 from autosched.runtime.counters.reader import Reader
 from autosched.runtime.errors import AssemblyError, InputError
-from autosched.runtime.executor import Executor, NativeLibrary
+from autosched.runtime.executor import Executor
+from autosched.runtime.native_plan import NativeLibrary
 from autosched.runtime.profiler import Profile, make_profile
 from autosched.runtime.program import Program, TensorSpec
 from autosched.runtime.random_arrays import random_arrays

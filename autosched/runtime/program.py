@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from autosched.element_types import element_bytes
 from autosched.runtime.errors import ModuleFileError
 from sketch.target import Target
 
 Segment = Literal["arena", "constants", "input", "host"]
 SEGMENTS: Final = ("arena", "constants", "input", "host")
-PROGRAM_VERSION: Final = 2
+PROGRAM_VERSION: Final = 3
 SCHEDULE_LABELS: Final = {"record": "tuned", "model": "model only", "host": "on the host"}
 
 
@@ -53,6 +56,47 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Moving:
+    """A value that lies elsewhere in each iteration of a loop.
+
+    Iteration ``i`` finds it ``start + stride * (i % period)`` bytes after ``place``.
+
+    Attributes:
+        place: of the whole that the value is a part of.
+        start, stride: in bytes; a loop that runs backwards has a negative stride.
+        period: number of different places; 0: as many as iterations.
+        first: where iteration 0 finds it instead.  The others then find what the iteration before
+            them left: ``i - 1`` takes the place of ``i`` above.
+    """
+
+    place: Place
+    start: int
+    stride: int
+    period: int = 0
+    first: Place | None = None
+
+    def offsets(self, trips: int) -> NDArray[np.int64]:
+        """Bytes after ``place`` in each iteration that finds the value there, int64 ``[n]``.
+
+        All ``trips`` iterations, or all but the first.
+        """
+        numbers = np.arange(trips - (self.first is not None), dtype=np.int64)
+        return self.start + self.stride * (numbers % self.period if self.period else numbers)
+
+
+Argument = Place | Moving
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The ``count`` steps from ``first`` on, all kernels, are executed ``trips`` times."""
+
+    first: int
+    count: int
+    trips: int
+
+
+@dataclass(frozen=True, slots=True)
 class StepInfo:
     """What a step is, for people.
 
@@ -61,11 +105,11 @@ class StepInfo:
         layers: the network's own layer names that were fused into it.
         op: what it computes, as one word or a few joined by ``+``.
         shapes: shapes of its inputs and outputs as text.
-        flops: floating-point operations of one execution.
+        flops: floating-point operations in one run of the program (all iterations of a loop).
         task: key of its tuning task.
         schedule: "record" (the best of a log), "model" (predicted, never measured) or "host"
             (no kernel: onnxruntime or onnx's reference computes it).
-        bytes: of its inputs, constants and outputs, each once; 0 where nobody knows.
+        bytes: of its inputs, constants and outputs, once for each execution; 0 where nobody knows.
     """
 
     name: str
@@ -83,7 +127,7 @@ class Step:
     """Call ``symbol`` with a table of pointers: the kernel's arguments, then its workspace."""
 
     symbol: str
-    arguments: tuple[Place, ...]
+    arguments: tuple[Argument, ...]
     info: StepInfo
 
 
@@ -111,6 +155,7 @@ class Program:
         inputs: specs of the inputs, in the order that segment "input" counts them.
         outputs: specs of the outputs, each with its place.
         arena_bytes, constants_bytes: sizes of the two segments.
+        loops: runs of steps that are executed several times, in order.
     """
 
     name: str
@@ -120,6 +165,7 @@ class Program:
     steps: tuple[Step | HostStep, ...]
     arena_bytes: int
     constants_bytes: int
+    loops: tuple[Loop, ...] = ()
 
     @property
     def kernel_steps(self) -> tuple[Step, ...]:
@@ -145,6 +191,7 @@ class Program:
             "steps": [_step_json(step) for step in self.steps],
             "arena_bytes": self.arena_bytes,
             "constants_bytes": self.constants_bytes,
+            "loops": [[loop.first, loop.count, loop.trips] for loop in self.loops],
         }
 
     @classmethod
@@ -167,6 +214,7 @@ class Program:
                 steps=tuple(_step_from(step) for step in data["steps"]),
                 arena_bytes=int(data["arena_bytes"]),
                 constants_bytes=int(data["constants_bytes"]),
+                loops=tuple(Loop(*map(int, loop)) for loop in data["loops"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ModuleFileError(f"the module's plan is damaged: {error!r}") from error
@@ -192,10 +240,33 @@ def _place_from(data: Any) -> Place:
     return Place(segment, int(offset))
 
 
+def _argument_json(argument: Argument) -> Any:
+    if isinstance(argument, Place):
+        return _place_json(argument)
+    first = None if argument.first is None else _place_json(argument.first)
+    return {
+        "place": _place_json(argument.place),
+        "start": argument.start,
+        "stride": argument.stride,
+        "period": argument.period,
+        "first": first,
+    }
+
+
+def _argument_from(data: Any) -> Argument:
+    if not isinstance(data, Mapping):
+        return _place_from(data)
+    first = None if data["first"] is None else _place_from(data["first"])
+    start, stride, period = (int(data[name]) for name in ("start", "stride", "period"))
+    if period < 0:
+        raise ValueError(f"a period of {period}")
+    return Moving(_place_from(data["place"]), start, stride, period, first)
+
+
 def _step_json(step: Step | HostStep) -> dict[str, Any]:
     info = {item.name: getattr(step.info, item.name) for item in fields(step.info)}
     if isinstance(step, Step):
-        places = [_place_json(place) for place in step.arguments]
+        places = [_argument_json(argument) for argument in step.arguments]
         return {"symbol": step.symbol, "arguments": places, "info": info}
     inputs = [[_spec_json(spec), _place_json(place)] for spec, place in step.inputs]
     outputs = [[n, _spec_json(spec), _place_json(place)] for n, spec, place in step.outputs]
@@ -205,7 +276,7 @@ def _step_json(step: Step | HostStep) -> dict[str, Any]:
 def _step_from(data: Mapping[str, Any]) -> Step | HostStep:
     info = StepInfo(**{**data["info"], "layers": tuple(data["info"]["layers"])})
     if "payload" not in data:
-        places = tuple(_place_from(place) for place in data["arguments"])
+        places = tuple(_argument_from(argument) for argument in data["arguments"])
         return Step(str(data["symbol"]), places, info)
     return HostStep(
         payload=str(data["payload"]),

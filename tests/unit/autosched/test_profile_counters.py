@@ -8,6 +8,7 @@ import os
 import struct
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -145,8 +146,9 @@ class FakeReader:
 
 def test_differences_of_readings_belong_to_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     executor, evaluated = small_module(1)._executor, []
-    on_host: Any = object()
-    executor._segments = (_Kernels(0, 2, 0), on_host, _Kernels(2, 1, 3))
+    on_host: Any = SimpleNamespace(number=2)
+    executor._segments = (_Kernels(0, 2), on_host, _Kernels(2, 1))
+    executor._plan.steps, executor._nanoseconds = np.array([0, 1, 3]), np.zeros(4, np.int64)
     monkeypatch.setattr(executor, "_evaluate", evaluated.append)
     reader = FakeReader()
     differences = executor.run_counted(reader)

@@ -1,0 +1,66 @@
+"""Kernels written in Python, and a library that holds them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sketch.target import Target
+
+KERNEL = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p))
+TARGET = Target("cpu", "generic", threads=1)
+COUNT = 6
+
+
+@dataclass(frozen=True)
+class FakeArgument:
+    name: str
+    scope: str
+    shape: tuple[int, ...] = (COUNT,)
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
+class FakeKernel:
+    symbol: str
+    arguments: tuple[FakeArgument, ...]
+    workspace_bytes: int = 0
+
+
+def floats(pointer: int) -> np.ndarray[Any, Any]:
+    return np.ctypeslib.as_array((ctypes.c_float * COUNT).from_address(pointer))
+
+
+class FakeLibrary:
+    """Kernels and the two driver functions as ctypes callbacks."""
+
+    def __init__(self) -> None:
+        plan = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+        timed = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+        self.functions: dict[str, Any] = {
+            "run_plan": plan(self._run),
+            "run_plan_timed": timed(self._run_timed),
+        }
+
+    def define(self, symbol: str, body: Callable[..., None]) -> None:
+        self.functions[symbol] = KERNEL(body)
+
+    def address(self, symbol: str) -> int:
+        value = ctypes.cast(self.functions[symbol], ctypes.c_void_p).value
+        assert value is not None
+        return value
+
+    def _run(self, steps: int, count: int) -> None:
+        table = np.ctypeslib.as_array((ctypes.c_uint64 * (2 * count)).from_address(steps))
+        for function, arguments in table.reshape(count, 2).tolist():
+            KERNEL(function)(ctypes.cast(arguments, ctypes.POINTER(ctypes.c_void_p)))
+
+    def _run_timed(self, steps: int, count: int, nanoseconds: int) -> None:
+        self._run(steps, count)
+        out = (ctypes.c_int64 * count).from_address(nanoseconds)
+        for number in range(count):
+            out[number] = 1000 * (number + 1)
