@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from autosched.element_types import element_type
 from autosched.graph.ops.base import TensorType
 from autosched.host_evaluation import HostError, HostEvaluator
 from autosched.onnx_import.names import nested_graphs
@@ -29,6 +30,9 @@ def fold_node(
         UnsupportedError: a result is too large.
     """
     default = node.domain in ("", "ai.onnx")
+    empty = _empty_outputs(node, setting)
+    if empty is not None:
+        return empty
     if default and node.op_type in ("Shape", "Size") and node.input[0] in types:
         return {node.output[0]: _shape_of(node, types[node.input[0]])}
     if node.op_type == "EyeLike" and node.input[0] in types:
@@ -56,6 +60,15 @@ def fold_node(
     if not all(isinstance(value, np.ndarray | np.generic) for value in values):
         return None  # sequences and optionals stay within host operators
     return {name: _plain(value) for name, value in zip(names, values, strict=True)}
+
+
+def _empty_outputs(node: onnx.NodeProto, setting: Setting) -> dict[str, NDArray[Any]] | None:
+    """The outputs of a node that computes no element at all, whatever it is given."""
+    kinds = {name: setting.inferred.get(name) for name in node.output if name}
+    known = {name: kind for name, kind in kinds.items() if kind is not None and kind.size == 0}
+    if not known or len(known) < len(kinds):
+        return None
+    return {name: np.zeros(k.shape, element_type(k.dtype)) for name, k in known.items()}
 
 
 def _check_size(name: str, kind: TensorType) -> None:

@@ -69,3 +69,18 @@ def test_gather_elements_that_the_reference_cannot_evaluate() -> None:
     np.testing.assert_array_equal(
         _result("GatherElements"), 1 + TABLE[:1, [5, 0, 3]].astype(np.float32)
     )
+
+
+@pytest.mark.parametrize("operator", ["Flatten", "Relu", "Softmax", "Transpose", "Hardmax"])
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
+def test_results_without_elements_are_known(operator: str, shape: tuple[int, ...]) -> None:
+    graph = helper.make_graph(
+        [helper.make_node(operator, ["x"], ["y"])],
+        "empty",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    module = asd.compile(asd.from_onnx(model), threads=1, quick=True)
+    expected = shape[::-1] if operator == "Transpose" else shape
+    assert module.run({"x": np.zeros(shape, np.float32)})["y"].shape == expected
