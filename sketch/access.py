@@ -165,21 +165,23 @@ def index_interval(expr: Expr, box: Box | None = None) -> Interval | None:
             inner = index_interval(operand, box)
             return None if inner is None else (-inner[1], -inner[0])
         case Select(_, then, otherwise):
-            return _union(index_interval(then, box), index_interval(otherwise, box))
+            return hull(index_interval(then, box), index_interval(otherwise, box))
         case Binary(op, lhs, rhs, dtype) if dtype in INDEX_DTYPES:
             left, right = index_interval(lhs, box), index_interval(rhs, box)
-            return _interval_binary(op, left, right)
+            return combine_intervals(op, left, right)
         case _:
             return None
 
 
-def _union(lhs: Interval | None, rhs: Interval | None) -> Interval | None:
+def hull(lhs: Interval | None, rhs: Interval | None) -> Interval | None:
+    """The smallest interval that contains both; None where one is unknown."""
     if lhs is None or rhs is None:
         return None
     return min(lhs[0], rhs[0]), max(lhs[1], rhs[1])
 
 
-def _interval_binary(op: str, lhs: Interval | None, rhs: Interval | None) -> Interval | None:
+def combine_intervals(op: str, lhs: Interval | None, rhs: Interval | None) -> Interval | None:
+    """Bounds of ``lhs op rhs`` for operands within these bounds; None if unknown."""
     if rhs is None:
         return None
     if op == "mod" and rhs[0] == rhs[1] and rhs[0] > 0:

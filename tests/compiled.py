@@ -1,4 +1,6 @@
-"""Compile a program with some sketch and row, run it, and compare with the oracle."""
+"""Compile a program with some sketch and row, run it between guard pages, and compare with the
+oracle.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from codegen.build import build
-from codegen.llvm.jit import aligned_workspace, call, load
 from sketch.dag import ComputeDAG
-from sketch.dtypes import numpy_dtype
 from sketch.interpret import interpret
 from sketch.lower import lower
 from sketch.packing import preparations
@@ -19,6 +19,7 @@ from sketch.rules.generate import generate
 from sketch.sketch import Sketch
 from sketch.target import Target
 from sketch.verify import verify
+from tests.guard_pages import run_guarded
 
 # One rounding to the stored dtype may fall the other way; sums of float32 lose a little more.
 TOLERANCES = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 1e-5, "float64": 1e-13}
@@ -34,20 +35,10 @@ def packed_inputs(
 def run_compiled(
     sketch: Sketch, row: Mapping[str, int], inputs: Mapping[str, np.ndarray], target: Target
 ) -> dict[str, np.ndarray]:
+    """The outputs, from a run between guard pages."""
     nest = lower(sketch, row)
     verify(nest)
-    kernel = build(nest, target)
-    packed = packed_inputs(sketch, row, inputs)
-    arrays, outputs = [], {}
-    for argument in kernel.arguments:
-        if argument.scope == "output":
-            outputs[argument.name] = np.full(argument.shape, 1, numpy_dtype(argument.dtype))
-            arrays.append(outputs[argument.name])
-        else:
-            arrays.append(np.ascontiguousarray(packed[argument.name]).reshape(argument.shape))
-    library = load([kernel])
-    call(library.address(kernel.symbol), arrays, aligned_workspace(kernel.workspace_bytes))
-    return outputs
+    return run_guarded(build(nest, target), packed_inputs(sketch, row, inputs))
 
 
 def random_run(

@@ -9,7 +9,6 @@ from codegen.cuda.names import Names
 from codegen.cuda.scalars import C_TYPES, call, convert, literal, power_function
 from codegen.errors import CodegenError
 from codegen.passes.affine import flatten
-from codegen.passes.simplify import affine_of
 from sketch.dtypes import is_integer
 from sketch.expr import BITWISE, COMPARISON, Binary, Cast, Const, Expr, Select, Unary, Var
 from sketch.loopnest import (
@@ -22,6 +21,7 @@ from sketch.loopnest import (
     LoopVar,
     Predicate,
 )
+from sketch.nest_intervals import affine_of
 
 _INFIX: Final = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",

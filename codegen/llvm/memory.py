@@ -10,6 +10,7 @@ from codegen.llvm.values import MEMORY_TYPES, SSA_TYPES, Form, Value, suffix, ve
 from codegen.llvm.writer import Writer
 from sketch.dtypes import size_of
 from sketch.loopnest import Affine, Buffer, Index
+from sketch.nest_intervals import value_interval
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -259,12 +260,12 @@ def lane_constants(step: int, width: int) -> str:
 
 
 def in_bounds(scope: Scope, buffer: Buffer, indices: tuple[Index, ...]) -> bool:
-    """Whether an access is inside its buffer whatever the dynamic variables are."""
+    """Whether an access is inside its buffer in every lane, whatever the dynamic variables are."""
     for index, extent in zip(indices, buffer.shape, strict=True):
         if isinstance(index, Affine):
-            low, high = scope.bounds(index)
+            bounds: tuple[int, int] | None = scope.bounds(index)
         else:
-            low, high = index.low, index.high
-        if low < 0 or high >= int(extent):
+            bounds = value_interval(index.expr, scope.bounds)
+        if bounds is None or bounds[0] < 0 or bounds[1] >= int(extent):
             return False
     return True

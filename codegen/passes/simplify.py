@@ -11,22 +11,20 @@ from dataclasses import replace
 
 from codegen.passes.affine import Ranges, constant, decide, interval, loop_range
 from codegen.passes.rewrite import Nodes, map_body, map_expr, substitute
-from sketch.dtypes import is_float
 from sketch.expr import COMPARISON, Binary, Const, Expr, Reducer, Select
 from sketch.loopnest import (
     UNBOUNDED,
     Affine,
-    AffineValue,
     Allocate,
     Branch,
     Case,
     Loop,
     LoopNest,
-    LoopVar,
     Node,
     Predicate,
     Store,
 )
+from sketch.nest_intervals import affine_of
 
 
 def simplify(nest: LoopNest) -> LoopNest:
@@ -145,31 +143,6 @@ def _comparison(op: str, difference: Affine) -> list[Predicate] | None:
     low = {"ge": 0, "gt": 1, "eq": 0}.get(op, -UNBOUNDED)
     high = {"lt": 0, "le": 1, "eq": 1}.get(op, UNBOUNDED)
     return [Predicate(difference, low, high)]
-
-
-def affine_of(expr: Expr) -> Affine | None:
-    """The affine form of an integer expression, None where it has none."""
-    match expr:
-        case AffineValue(index):
-            return index
-        case LoopVar():
-            return Affine(((expr, 1),))
-        case Const(value, dtype) if not is_float(dtype):
-            return constant(int(value))
-        case Binary("add" | "sub" as op, lhs, rhs, _):
-            left, right = affine_of(lhs), affine_of(rhs)
-            if left is None or right is None:
-                return None
-            return left + (right if op == "add" else right.scale(-1))
-        case Binary("mul", lhs, rhs, _):
-            left, right = affine_of(lhs), affine_of(rhs)
-            if left is None or right is None:
-                return None
-            if not right.terms:
-                return left.scale(right.const)
-            return right.scale(left.const) if not left.terms else None
-        case _:
-            return None
 
 
 def _fold_selects(expr: Expr, ranges: Ranges) -> Expr:

@@ -158,9 +158,11 @@ class _Emitter:
         )
 
     def _may_overrun(self, stage: PlacedStage, axis: Axis) -> bool:
+        """Whether loops of ``axis`` may leave it in some row; never answered by one row alone."""
         based = stage.base.get(axis)
         moved = based is not None and bool(based.terms or based.const)
-        if axis.name not in stage.plan.splits and not moved:
+        longer = axis not in stage.settled or bool(stage.extents[axis] > axis.extent)
+        if axis.name not in stage.plan.splits and not moved and not longer:
             return False
         return not self._zero_padded(stage, axis)
 

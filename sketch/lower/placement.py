@@ -21,7 +21,10 @@ from sketch.steps import Factor, Pack
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedLoop:
-    """One loop of a placed stage; ``trips`` times, in steps of ``stride``."""
+    """One loop of a placed stage; ``trips`` times, in steps of ``stride``.
+
+    ``settled``: no decision takes part in these numbers.
+    """
 
     name: str
     axis: Axis
@@ -29,6 +32,7 @@ class PlacedLoop:
     trips: Num
     stride: Num
     kind: LoopKind
+    settled: bool
 
     @property
     def reach(self) -> Num:
@@ -45,6 +49,7 @@ class PlacedStage:
         outer: variables of the loops around its attach point (of other stages).
         base: per spatial axis, the first coordinate it computes, over ``outer``.
         extents: per axis, how many coordinates its loops walk (a multiple of the inner tiles).
+        settled: the axes whose extents no decision takes part in.
     """
 
     plan: StagePlan
@@ -52,6 +57,7 @@ class PlacedStage:
     outer: tuple[LoopVar, ...]
     base: Mapping[Axis, Affine]
     extents: Mapping[Axis, Num]
+    settled: frozenset[Axis]
 
     def local(self, axis: Axis) -> Affine:
         """Coordinate of ``axis`` relative to the base: the sum of its loop variables."""
@@ -99,18 +105,39 @@ def place(program: Program, values: Mapping[str, Num]) -> Placement:
     """
     placed: dict[str, PlacedStage] = {}
     for plan in reversed(program.stages):
-        base, extents, outer = _domain(program, plan, placed)
-        loops, walked = _loops(plan, extents, values)
-        placed[plan.op.name] = PlacedStage(plan, loops, outer, base, walked)
+        domain = _domain(program, plan, placed)
+        loops, walked = _loops(plan, domain, values)
+        settled = frozenset(loop.axis for loop in loops if loop.settled)
+        placed[plan.op.name] = PlacedStage(plan, loops, domain.outer, domain.base, walked, settled)
     return Placement(program, {p.op.name: placed[p.op.name] for p in program.stages}, values)
 
 
-def _domain(
-    program: Program, plan: StagePlan, placed: Mapping[str, PlacedStage]
-) -> tuple[dict[Axis, Affine], dict[Axis, Num], tuple[LoopVar, ...]]:
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The values ``start .. start + extent - 1`` of an index; whether decisions take part in it."""
+
+    start: Affine
+    extent: Num
+    settled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Domain:
+    """What a stage computes: base and extent per axis, and the loops around its attach point.
+
+    ``unsettled``: the axes whose extents decisions take part in.
+    """
+
+    base: Mapping[Axis, Affine]
+    extents: Mapping[Axis, Num]
+    outer: tuple[LoopVar, ...]
+    unsettled: frozenset[Axis]
+
+
+def _domain(program: Program, plan: StagePlan, placed: Mapping[str, PlacedStage]) -> _Domain:
     full: dict[Axis, Num] = {a: a.extent for a in (*plan.op.axes, *plan.op.reduce_axes)}
     if plan.attach is None:
-        return {}, full, ()
+        return _Domain({}, full, (), frozenset())
     host = placed.get(plan.attach[0])
     if host is None:
         raise LoweringError(
@@ -125,10 +152,11 @@ def _domain(
         # One copy serves all threads of the block, so it must cover what every one of them reads.
         kinds = {loop.var: loop.kind for s in placed.values() for loop in s.loops}
         fixed = tuple(v for v in outer if kinds[v] not in (LoopKind.THREAD, LoopKind.VTHREAD))
-    base: dict[Axis, Affine] = {}
-    for axis, (start, extent) in _region(program, plan, placed, fixed).items():
-        base[axis], full[axis] = start, extent
-    return base, full, outer
+    region = _region(program, plan, placed, fixed)
+    full |= {axis: window.extent for axis, window in region.items()}
+    base = {axis: window.start for axis, window in region.items()}
+    unsettled = frozenset(axis for axis, window in region.items() if not window.settled)
+    return _Domain(base, full, outer, unsettled)
 
 
 def _region(
@@ -136,10 +164,10 @@ def _region(
     plan: StagePlan,
     placed: Mapping[str, PlacedStage],
     standing: tuple[LoopVar, ...],
-) -> dict[Axis, tuple[Affine, Num]]:
+) -> dict[Axis, _Window]:
     """What consumers read of ``plan``'s stage while the variables ``standing`` stand still."""
     fixed = frozenset(standing)
-    merged: dict[Axis, tuple[Affine, Num] | None] = {}
+    merged: dict[Axis, _Window | None] = {}
     for consumer in program.consumers(plan.op.name):
         stage = placed[consumer.op.name]
         if not _inside(stage, standing):
@@ -147,12 +175,12 @@ def _region(
                 f"stage {plan.op.name} is attached where its consumer {consumer.op.name} is not",
                 hint="all consumers must be computed inside the attach loop",
             )
-        reaches = {loop.var: loop.reach for s in placed.values() for loop in s.loops}
+        loops = {loop.var: loop for s in placed.values() for loop in s.loops}
         for load in loads_of(consumer, plan.op.name):
             for axis, index in zip(plan.op.axes, load.indices, strict=True):
-                window = _window(index, stage, fixed, reaches)
+                window = _window(index, stage, fixed, loops)
                 merged[axis] = window if axis not in merged else _union(merged[axis], window)
-    whole = {axis: (Affine(()), axis.extent) for axis in plan.op.axes}
+    whole = {axis: _Window(Affine(()), axis.extent, True) for axis in plan.op.axes}
     return {axis: merged.get(axis) or whole[axis] for axis in plan.op.axes}
 
 
@@ -180,35 +208,40 @@ def index_affine(index: Expr, stage: PlacedStage) -> Affine | None:
 
 
 def _window(
-    index: Expr, stage: PlacedStage, fixed: frozenset[LoopVar], reaches: Mapping[LoopVar, Num]
-) -> tuple[Affine, Num] | None:
-    """(first value, number of values) of ``index``, or None where only the whole range is safe."""
+    index: Expr,
+    stage: PlacedStage,
+    fixed: frozenset[LoopVar],
+    loops: Mapping[LoopVar, PlacedLoop],
+) -> _Window | None:
+    """The values of ``index``, or None where only the whole range is safe."""
     form = index_affine(index, stage)
     if form is None:
         return None
     extent: Num = 1
+    settled = True
     for var, coefficient in form.terms:
         if var in fixed:
             continue
         if coefficient < 0:
             return None
-        extent = extent + reaches[var] * coefficient
+        extent = extent + loops[var].reach * coefficient
+        settled = settled and loops[var].settled
     outer = tuple((v, c) for v, c in form.terms if v in fixed)
-    return Affine(outer, form.const), extent
+    return _Window(Affine(outer, form.const), extent, settled)
 
 
-def _union(a: tuple[Affine, Num] | None, b: tuple[Affine, Num] | None) -> tuple[Affine, Num] | None:
+def _union(a: _Window | None, b: _Window | None) -> _Window | None:
     """The hull of two windows whose starts differ by a constant."""
-    if a is None or b is None or dict(a[0].terms) != dict(b[0].terms):
+    if a is None or b is None or dict(a.start.terms) != dict(b.start.terms):
         return None
-    start = min(a[0].const, b[0].const)
-    ends = (a[1] + (a[0].const - start), b[1] + (b[0].const - start))
+    start = min(a.start.const, b.start.const)
+    ends = (a.extent + (a.start.const - start), b.extent + (b.start.const - start))
     extent: Num = (
         max(ends[0], ends[1])
         if isinstance(ends[0], int) and isinstance(ends[1], int)
         else np.maximum(*ends)
     )
-    return Affine(a[0].terms, start), extent
+    return _Window(Affine(a.start.terms, start), extent, a.settled and b.settled)
 
 
 def factor_value(factor: Factor, values: Mapping[str, Num]) -> Num:
@@ -221,27 +254,22 @@ def factor_value(factor: Factor, values: Mapping[str, Num]) -> Num:
 
 
 def _loops(
-    plan: StagePlan, extents: Mapping[Axis, Num], values: Mapping[str, Num]
+    plan: StagePlan, domain: _Domain, values: Mapping[str, Num]
 ) -> tuple[tuple[PlacedLoop, ...], dict[Axis, Num]]:
     """Loops in execution order, and the coordinates that the loops of each axis walk."""
     made: dict[str, PlacedLoop] = {}
     walked: dict[Axis, Num] = {}
     for axis in (*plan.op.axes, *plan.op.reduce_axes):
-        factors = [factor_value(f, values) for f in plan.splits.get(axis.name, ())]
+        split = plan.splits.get(axis.name, ())
+        settled = axis not in domain.unsettled and all(isinstance(f, int) for f in split)
+        factors = [factor_value(f, values) for f in split]
         stride: Num = 1
-        for level in range(len(factors), 0, -1):
-            _add_loop(made, plan, axis, level, factors[level - 1], stride)
-            stride = stride * factors[level - 1]
-        trips = -(-extents[axis] // stride)
-        _add_loop(made, plan, axis, 0, trips, stride)
-        walked[axis] = trips * stride
+        for level in range(len(factors), -1, -1):
+            trips = factors[level - 1] if level else -(-domain.extents[axis] // stride)
+            name = f"{axis.name}.{level}"
+            kind = plan.kinds.get(name, LoopKind.SERIAL)
+            var = LoopVar(f"{plan.op.name}.{name}", axis=axis)
+            made[name] = PlacedLoop(name, axis, var, trips, stride, kind, settled)
+            stride = stride * trips
+        walked[axis] = stride
     return tuple(made[name] for name in plan.loops()), walked
-
-
-def _add_loop(
-    made: dict[str, PlacedLoop], plan: StagePlan, axis: Axis, level: int, trips: Num, stride: Num
-) -> None:
-    name = f"{axis.name}.{level}"
-    kind = plan.kinds.get(name, LoopKind.SERIAL)
-    var = LoopVar(f"{plan.op.name}.{name}", axis=axis)
-    made[name] = PlacedLoop(name, axis, var, trips, stride, kind)

@@ -1,4 +1,6 @@
-"""The oracle's fast path (matrix products) against its general path, on random programs."""
+"""The oracle's fast path (matrix products) against its general path, and compiled kernels against
+the oracle, on random programs.
+"""
 
 import numpy as np
 from hypothesis import given, settings
@@ -12,9 +14,12 @@ from sketch.interpret import interpret
 from sketch.operators.conv import conv2d
 from sketch.reference import sample_reference
 from sketch.tensor import compute, placeholder, reduce_axis
+from tests.compiled import check_run
+from tests.cpu_targets import runnable
 from tests.workloads import random_inputs
 
 small = st.integers(1, 4)
+TARGETS = runnable()
 
 
 @st.composite
@@ -93,3 +98,14 @@ def test_convolutions(dag, seed):
 def test_sums_of_products(dag, seed):
     assert sum_of_products(dag.stages[0]) is not None
     assert_paths_agree(dag, seed)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.one_of(convolutions(), sums_of_products()),
+    st.sampled_from(TARGETS),
+    st.integers(0, 47),
+    st.integers(0, 2**32 - 1),
+)
+def test_kernels(dag, target, choice, seed):
+    check_run(dag, random_inputs(dag, np.random.default_rng(seed)), target, choice, seed)
