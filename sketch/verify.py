@@ -91,6 +91,8 @@ def _check_store(store: Store, scope: _Scope) -> None:
     for value in store.values:
         _check_value(value, scope, where)
     reaches = scope.reaches()
+    if any(_never_holds(predicate, reaches) for predicate in store.predicates):
+        return
     for dim, index in enumerate(store.indices):
         _check_index(index, scope, where)
         low, high = bounds(index, reaches, store.predicates)
@@ -103,6 +105,11 @@ def _check_store(store: Store, scope: _Scope) -> None:
             )
     if store.targets[0].scope in (Scope.OUTPUT, Scope.WORKSPACE):
         _check_disjoint(store, scope, where)
+
+
+def _never_holds(predicate: Predicate, reaches: Mapping[LoopVar, int]) -> bool:
+    low, high = bounds(predicate.index, reaches)
+    return low >= predicate.high or high < predicate.low
 
 
 def _check_visible(buffer: Buffer, scope: _Scope, where: str) -> None:
