@@ -1,9 +1,10 @@
 # make tune     set up, then tune a network and compare it with onnxruntime (about 5 minutes)
 # make test     set up, then check and test everything (no GPU, no network access after set-up)
 # make docs     set up, then write the API reference as HTML into out/docs
+# make campaign set up, then attack everything with random cases for MINUTES (docs/campaign.md)
 # make bench    set up with the rivals, then run the benchmarks and regenerate the README's table
 # Overridable: MODEL (a zoo name or an .onnx file), BUDGET, LOG, TARGET, PYTHON, VENV, ARGS, and
-# NETWORKS (those that `make bench` compares).
+# NETWORKS (those that `make bench` compares); of the campaign MINUTES, PART, SEED and JOBS.
 
 VENV   ?= .venv
 MODEL  ?= resnet-18
@@ -12,6 +13,7 @@ TARGET ?= cpu
 NETWORKS ?= resnet-18
 LOG    ?= out/$(basename $(notdir $(MODEL))).jsonl
 ARGS   ?=
+MINUTES ?= 60
 
 BIN := $(VENV)/bin
 RUN_STAMP    := $(VENV)/.installed-onnx
@@ -19,7 +21,7 @@ DEV_STAMP    := $(VENV)/.installed-dev
 RIVALS_STAMP := $(VENV)/.installed-rivals
 SETUP_INPUTS := pyproject.toml scripts/setup
 
-.PHONY: help tune test test-slow lint format docs bench clean
+.PHONY: help tune test test-slow lint format docs bench campaign clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -59,6 +61,10 @@ test-slow: $(DEV_STAMP)
 
 docs: $(DEV_STAMP)
 	@$(BIN)/python scripts/api_reference.py out/docs
+
+campaign: $(RIVALS_STAMP)
+	@$(BIN)/python -m campaign --minutes $(MINUTES) --json out/campaign.json \
+		$(PART:%=--part %) $(SEED:%=--seed %) $(JOBS:%=--jobs %) $(ARGS)
 
 bench: $(RIVALS_STAMP)
 	@$(BIN)/python -m benchmarks.ops --json benchmarks/results/ops.json

@@ -1,0 +1,21 @@
+"""All parts of the campaign."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from campaign.part import Entry
+
+PARTS: Final = (Entry("tensor", "campaign.tensor.part:PART", 10, {"cases": 20_000}, 60, 32),)
+
+
+def entry(name: str) -> Entry:
+    """The part of that name.
+
+    Raises:
+        KeyError: there is none; the message lists all.
+    """
+    for part in PARTS:
+        if part.name == name:
+            return part
+    raise KeyError(f"no part is called {name!r}; parts: {', '.join(p.name for p in PARTS)}")

@@ -1,0 +1,1 @@
+"""Random tensor programs against an evaluator of their own, between unmapped pages."""
