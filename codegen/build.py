@@ -11,6 +11,7 @@ from codegen.llvm.module import ModuleText, emit_module
 from codegen.passes.clip import clip
 from codegen.passes.fuse import fuse
 from codegen.passes.legalize import legalize
+from codegen.passes.partial_sums import partial_sums
 from codegen.passes.promote import promote
 from codegen.passes.restride import restride
 from codegen.passes.simplify import simplify
@@ -22,7 +23,7 @@ from sketch.target import Target
 def prepare(nest: LoopNest, target: Target) -> LoopNest:
     """Run all passes: nest to nest."""
     nest = legalize(simplify(nest), target)
-    nest = clip(promote(nest, target))
+    nest = clip(promote(partial_sums(nest, target), target))
     nest = simplify(specialize(nest, target))
     return fuse(nest, target)
 

@@ -6,10 +6,12 @@ Reductions of 16-bit floats are done, and returned, in float32; integers wrap ar
 from collections.abc import Sequence
 from typing import Any
 
+from sketch.access import walk
 from sketch.dtypes import integer_limits, is_float
 from sketch.errors import ExpressionError
 from sketch.expr import (
     Axis,
+    Binary,
     Const,
     Expr,
     Reduce,
@@ -41,6 +43,19 @@ def _scalar(op: str, dtype: str, identity: float | int) -> Reducer:
     names = {"add": "sum", "mul": "prod"}
     return Reducer(
         names.get(op, op), (lhs,), (rhs,), (binary(op, lhs, rhs),), (Const(value, dtype),)
+    )
+
+
+def adds_floats(reducer: Reducer) -> bool:
+    """Whether combining adds (or subtracts) floats: then long chains lose digits, and partial
+    results that are combined later lose fewer.
+
+    Maxima and positions are exact, integers too; the error of a product does not depend on order.
+    """
+    return any(
+        isinstance(node, Binary) and node.op in ("add", "sub") and is_float(node.dtype)
+        for result in reducer.result
+        for node in walk(result)
     )
 
 

@@ -12,28 +12,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from codegen.passes.affine import flatten, variables
-from codegen.passes.rewrite import (
-    Nodes,
-    is_dynamic,
-    map_body,
-    store_loads,
-    stores,
-    substitute,
+from codegen.passes.affine import variables
+from codegen.passes.rewrite import Nodes, is_dynamic, map_body, store_loads, stores
+from codegen.passes.tiles import (
+    Cells,
+    allocated,
+    fill,
+    is_register_tile,
+    register_limit,
+    retarget,
+    tile_of,
 )
 from sketch.loopnest import (
     Affine,
     Allocate,
     Buffer,
-    BufferLoad,
     Loop,
     LoopKind,
     LoopNest,
     LoopVar,
     Node,
-    Predicate,
     Quasi,
-    Scope,
     Store,
 )
 from sketch.target import Target
@@ -62,31 +61,6 @@ def _promote_node(node: Node, target: Target, tiles: frozenset[Buffer]) -> Node:
             if tile is not None:
                 return tile
     return map_body(node, lambda body: _promote(body, target, tiles))
-
-
-def is_register_tile(node: Allocate, target: Target) -> bool:
-    """Whether a private buffer is indexed by unrolled and vectorised variables only."""
-    count = 0
-    for store, loops in stores(node.body):
-        static = {loop.var for loop in loops if not is_dynamic(loop)}
-        loads = [(load.buffer, load.indices) for load in store_loads(store)]
-        for buffer, indices in [*((t, store.indices) for t in store.targets), *loads]:
-            if buffer is not node.buffer:
-                continue
-            form, quasi = flatten(buffer, indices)
-            if quasi or not variables(form) <= static:
-                return False
-            cells = 1
-            for loop in loops:
-                if loop.kind is LoopKind.UNROLLED and form.coefficient(loop.var):
-                    cells *= int(loop.extent)
-            count = max(count, cells)
-    return 0 < count <= register_limit(target)
-
-
-def register_limit(target: Target) -> int:
-    """Cells that a tile may have: a few more than there are registers still beat memory."""
-    return 2 * target.registers
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,68 +96,15 @@ def _tile(loop: Loop, update: _Update, target: Target) -> Node | None:
             cells *= int(inner.extent)
     if cells > register_limit(target):
         return None
-    shape = tuple(int(inner.extent) * int(inner.stride) for inner in update.loops)
-    strides = _strides(shape)
-    indices = tuple(Affine(((inner.var, 1),)) for inner in update.loops)
-    size = shape[0] * strides[0] if shape else 1
-    tiles = tuple(
-        Buffer(
-            f"{buffer.name}.tile",
-            buffer.dtype,
-            shape,
-            strides,
-            (1,) * len(shape),
-            Scope.LOCAL,
-            size,
-        )
-        for buffer in update.store.targets
-    )
-    indexing = {inner.var for inner in update.loops}
+    store, loops = update.store, update.loops
+    memory, tile = Cells(store.targets, store.indices), tile_of(store.targets, loops, "tile")
+    indexing = {inner.var for inner in loops}
     guards = tuple(
-        p for p in update.store.predicates if not variables(p.index) & (update.inner - indexing)
+        p for p in store.predicates if not variables(p.index) & (update.inner - indexing)
     )
-    body: list[Node] = []
-    for tile, buffer in zip(tiles, update.store.targets, strict=True):
-        body.append(_copy(update, guards, tile, indices, buffer, update.store.indices, "in"))
-    body.append(_retarget(loop, tiles, indices))
-    for tile, buffer in zip(tiles, update.store.targets, strict=True):
-        body.append(_copy(update, guards, buffer, update.store.indices, tile, indices, "out"))
-    result: Node | None = None
-    for tile in tiles:
-        result = Allocate(tile, (result,) if result is not None else tuple(body))
-    return result
-
-
-def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides: list[int] = []
-    step = 1
-    for extent in reversed(shape):
-        strides.append(step)
-        step *= extent
-    return tuple(reversed(strides))
-
-
-def _copy(
-    update: _Update,
-    guards: tuple[Predicate, ...],
-    target: Buffer,
-    indices: tuple[Affine | Quasi, ...],
-    source: Buffer,
-    origin: tuple[Affine | Quasi, ...],
-    suffix: str,
-) -> Node:
-    """``target[indices] = source[origin]`` in fresh copies of the indexing loops."""
-    node: Node = Store(
-        (target,), indices, (BufferLoad(source, origin),), None, guards, update.store.stage
+    body = (
+        *fill(tile, memory.loads(), loops, guards, store.stage, "in"),
+        retarget(loop, tile),
+        *fill(memory, tile.loads(), loops, guards, store.stage, "out"),
     )
-    fresh = {loop.var: LoopVar(f"{loop.var.name}.{suffix}") for loop in update.loops}
-    renamed = substitute((node,), {old: Affine(((new, 1),)) for old, new in fresh.items()})
-    for loop in reversed(update.loops):
-        renamed = (replace(loop, var=fresh[loop.var], body=renamed, clip=(), axis_kind="spatial"),)
-    return renamed[0]
-
-
-def _retarget(node: Node, tiles: tuple[Buffer, ...], indices: tuple[Affine, ...]) -> Node:
-    if isinstance(node, Store):
-        return replace(node, targets=tiles, indices=indices)
-    return map_body(node, lambda body: tuple(_retarget(child, tiles, indices) for child in body))
+    return allocated(tile, body)

@@ -5,23 +5,34 @@ from __future__ import annotations
 from sketch.access import affine_index, stage_loads
 from sketch.loopnest import LoopKind
 from sketch.program import Program, StagePlan, root_host
+from sketch.rules.patterns import vector_axis
+from sketch.tensor import Compute
 
 Location = tuple[str, str]
 
 
-def _shared_prefix(host: StagePlan, producer: str) -> int:
-    """How many outer loops of ``host`` walk axes that select what it reads of ``producer``."""
+def _shared_prefix(host: StagePlan, producer: Compute) -> int:
+    """How many outer loops of ``host`` walk axes that select what it reads of ``producer``.
+
+    A loop that reduces the lanes of a reduction selects single lanes of it: none of those.
+    """
     common: set[str] | None = None
+    lanes: set[str] = set()
+    vector = None if producer.reduce is None else vector_axis(producer)
     for load in stage_loads(host.op):
-        if load.tensor.op.name != producer:
+        if load.tensor.op.name != producer.name:
             continue
         forms = [affine_index(index) for index in load.indices]
         selecting = {a.name for form in forms if form is not None for a in form[0]}
         common = selecting if common is None else common & selecting
+        for axis, form in zip(producer.axes, forms, strict=True):
+            if axis is vector and form is not None:
+                lanes |= {a.name for a in form[0] if a.kind == "reduce"}
     count = 0
     for loop in host.loops():
         vectorised = host.kinds.get(loop) in (LoopKind.VECTORIZED, LoopKind.UNROLLED)
-        if loop.rsplit(".", 1)[0] not in (common or set()) or vectorised:
+        axis_name = loop.rsplit(".", 1)[0]
+        if axis_name not in (common or set()) - lanes or vectorised:
             break
         count += 1
     return count
@@ -43,7 +54,7 @@ def candidate_locations(program: Program, plan: StagePlan) -> tuple[Location, ..
     depth = len(loops)
     for consumer in consumers:
         if consumer.op.name == host.op.name:
-            depth = min(depth, _shared_prefix(host, plan.op.name))
+            depth = min(depth, _shared_prefix(host, plan.op))
         elif consumer.attach is not None and consumer.attach[0] == host.op.name:
             depth = min(depth, loops.index(consumer.attach[1]) + 1)
         else:
