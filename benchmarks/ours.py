@@ -43,6 +43,7 @@ class OursOperator:
         from autosched.measure.execution import LoadedKernel, aligned_copy, aligned_empty
         from benchmarks.programs import operator_task
         from codegen.build import build
+        from codegen.team import Team
         from sketch.lower import lower
         from sketch.packing import preparations
 
@@ -65,13 +66,16 @@ class OursOperator:
                 arrays.append(aligned_copy(array if packing is None else packing.apply(array)))
         arrays.append(aligned_empty((max(kernel.workspace_bytes, 1),), "int8"))
         loaded = LoadedKernel(kernel, arrays, {})
-        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.address)
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(loaded.address)
         table = ctypes.addressof(loaded.blocks[0])
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, cores[:1])  # the caller is the first of the threads that compute
+        team = Team(threads, cores)
         return Prepared(
-            run=lambda: function(table),
+            run=lambda: function(table, team.address),
             outputs=lambda: outputs,
             note=f"{best.sketch.variant}, {kernel.instructions} instructions",
-            keep_alive=loaded,
+            keep_alive=(loaded, team),
         )
 
 

@@ -29,7 +29,9 @@ done:
   ret void
 }
 
-define void @run_plan_counted(ptr %steps, i64 %n, ptr %files, i64 %width, ptr %out) nounwind {
+define void @run_plan_counted(
+    ptr %steps, i64 %n, ptr %files, i64 %width, ptr %out, ptr %team
+) nounwind {
 entry:
   call void @read_all(ptr %files, i64 %width, ptr %out)
   %row = mul i64 %width, 24
@@ -41,7 +43,7 @@ loop:
   %function = load ptr, ptr %at, align 8
   %second = getelementptr %step, ptr %at, i64 0, i32 1
   %args = load ptr, ptr %second, align 8
-  call void %function(ptr %args)
+  call void %function(ptr %args, ptr %team)
   %next = add i64 %i, 1
   %offset = mul i64 %next, %row
   %place = getelementptr i8, ptr %out, i64 %offset
@@ -57,7 +59,8 @@ done:
 def build_counting_driver(target: Target) -> Kernel:
     """Compile the driver, an object with one function.
 
-        void run_plan_counted(steps, int64_t n, const int32_t *files, int64_t width, int64_t *out)
+        void run_plan_counted(steps, int64_t n, const int32_t *files, int64_t width, int64_t *out,
+                              void *team)
 
     It reads all ``width`` open counters before the first step and after each: ``out`` is int64
     ``[n + 1, width, 3]`` of count, nanoseconds enabled, nanoseconds running.

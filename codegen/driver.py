@@ -27,7 +27,7 @@ define internal i64 @now() nounwind {
 _PLAN: Final = """
 %step = type { ptr, ptr }
 
-define void @run_plan(ptr %steps, i64 %n) nounwind {
+define void @run_plan(ptr %steps, i64 %n, ptr %team) nounwind {
 entry:
   %some = icmp sgt i64 %n, 0
   br i1 %some, label %loop, label %done
@@ -37,7 +37,7 @@ loop:
   %function = load ptr, ptr %at, align 8
   %second = getelementptr %step, ptr %at, i64 0, i32 1
   %args = load ptr, ptr %second, align 8
-  call void %function(ptr %args)
+  call void %function(ptr %args, ptr %team)
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %n
   br i1 %more, label %loop, label %done
@@ -45,7 +45,7 @@ done:
   ret void
 }
 
-define void @run_plan_timed(ptr %steps, i64 %n, ptr %nanoseconds) nounwind {
+define void @run_plan_timed(ptr %steps, i64 %n, ptr %nanoseconds, ptr %team) nounwind {
 entry:
   %some = icmp sgt i64 %n, 0
   %begin = call i64 @now()
@@ -57,7 +57,7 @@ loop:
   %function = load ptr, ptr %at, align 8
   %second = getelementptr %step, ptr %at, i64 0, i32 1
   %args = load ptr, ptr %second, align 8
-  call void %function(ptr %args)
+  call void %function(ptr %args, ptr %team)
   %end = call i64 @now()
   %passed = sub i64 %end, %start
   %slot = getelementptr i64, ptr %nanoseconds, i64 %i
@@ -69,14 +69,16 @@ done:
   ret void
 }
 
-define void @time_kernel(ptr %function, ptr %args, i64 %repeats, ptr %nanoseconds) nounwind {
+define void @time_kernel(
+    ptr %function, ptr %args, i64 %repeats, ptr %nanoseconds, ptr %team
+) nounwind {
 entry:
   %some = icmp sgt i64 %repeats, 0
   %start = call i64 @now()
   br i1 %some, label %loop, label %done
 loop:
   %i = phi i64 [0, %entry], [%next, %loop]
-  call void %function(ptr %args)
+  call void %function(ptr %args, ptr %team)
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %repeats
   br i1 %more, label %loop, label %done
@@ -125,9 +127,10 @@ def build_driver(target: Target) -> Kernel:
 
     Symbols of the object:
 
-        void run_plan(const struct {void *function; void *args;} *steps, int64_t n)
-        void run_plan_timed(steps, int64_t n, int64_t *nanoseconds)   one time per step
-        void time_kernel(void *function, void *args, int64_t repeats, int64_t *nanoseconds)
+        void run_plan(const struct {void *function; void *args;} *steps, int64_t n, void *team)
+        void run_plan_timed(steps, int64_t n, int64_t *nanoseconds, void *team)   one time per step
+        void time_kernel(void *function, void *args, int64_t repeats, int64_t *nanoseconds,
+                         void *team)
         void flush_lines(void *memory, int64_t bytes)     out of all caches (x86 only)
 
     ``time_kernel`` stores the total of all repeats.  Times are CLOCK_MONOTONIC, in nanoseconds.

@@ -103,7 +103,7 @@ def entry_text(entry: Entry) -> str:
     kernels = dict.fromkeys(symbol for symbol, _ in entry.calls)
     return "\n".join([
         constants,
-        *(f"declare hidden void @{symbol}(ptr)" for symbol in kernels),
+        *(f"declare hidden void @{symbol}(ptr, ptr)" for symbol in kernels),
         _memory_functions(entry.prefix, max(entry.arena_bytes, 64)),
         *_run(entry),
     ])  # fmt: skip
@@ -219,7 +219,7 @@ def _calls(entry: Entry) -> list[str]:
                 f"  {slot} = getelementptr ptr, ptr %table, i64 {number}",
                 f"  store ptr {address}, ptr {slot}, align 8",
             ]
-        lines.append(f"  call void @{symbol}(ptr %table)")
+        lines.append(f"  call void @{symbol}(ptr %table, ptr null)")
         if call in ends:
             lines += [
                 f"  %next{counter} = add i64 %i{counter}, 1",

@@ -29,8 +29,9 @@ class Argument:
 class Kernel:
     """Machine code of one loop nest.
 
-    The C ABI is ``void symbol(void **args)``: the arguments in order, then a workspace of
-    ``workspace_bytes`` that is 64-byte aligned.  The number of threads is part of the code.
+    The C ABI is ``void symbol(void **args, void *team)``: the arguments in order, then a workspace
+    of ``workspace_bytes`` that is 64-byte aligned; a team of at most ``target.threads`` threads, or
+    null, and the caller computes everything.
     ``instructions`` counts the arithmetic and memory instructions that were emitted.
     """
 

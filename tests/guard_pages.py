@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from codegen.kernel import Kernel
 from codegen.llvm.jit import call, load
 from sketch.dtypes import numpy_dtype
+from tests.teams import team_address
 
 Array = NDArray[Any]
 Side = Literal["end", "start"]
@@ -116,7 +117,8 @@ def _execute(job: _Job) -> dict[str, Array] | str:
     workspace = GuardedBuffer(kernel.workspace_bytes, job.side)
     workspace.bytes[:] = GARBAGE
     library = load([kernel])
-    call(library.address(kernel.symbol), arrays, workspace.bytes)
+    team = team_address(kernel.target.threads)
+    call(library.address(kernel.symbol), arrays, workspace.bytes, team)
     names = [*(argument.name for argument in kernel.arguments), "the workspace"]
     for name, buffer in zip(names, [*buffers, workspace], strict=True):
         if not buffer.is_intact():

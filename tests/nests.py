@@ -28,6 +28,7 @@ from sketch.loopnest import (
     row_major,
 )
 from sketch.target import Target
+from tests.teams import team_address
 
 SERIAL, PARALLEL = LoopKind.SERIAL, LoopKind.PARALLEL
 UNROLLED, VECTORIZED = LoopKind.UNROLLED, LoopKind.VECTORIZED
@@ -71,7 +72,9 @@ def execute(nest: LoopNest, arrays: Arrays, target: Target) -> dict[str, NDArray
         else:
             passed.append(np.ascontiguousarray(arrays[argument.name]))
     library = load([kernel])
-    call(library.address(kernel.symbol), passed, aligned_workspace(kernel.workspace_bytes))
+    workspace = aligned_workspace(kernel.workspace_bytes)
+    team = team_address(target.threads)
+    call(library.address(kernel.symbol), passed, workspace, team)
     return outputs
 
 

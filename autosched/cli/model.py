@@ -126,7 +126,7 @@ def target_of(args: argparse.Namespace) -> Target:
 
 def check_threads(target: Target) -> None:
     """Warn of threads that take turns: this machine is to run them, and has fewer CPUs."""
-    from autosched.runtime.runner import available_cores
+    from autosched.runtime.cores import available_cores
 
     cores = len(available_cores())
     if target.threads > cores:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
@@ -28,7 +29,9 @@ _ROUND_SAMPLES: Final = 5
 class TimingWorker:
     """The state of the timing child."""
 
-    def __init__(self, setup: TimingSetup) -> None:
+    def __init__(self, setup: TimingSetup, cores: Sequence[int]) -> None:
+        """``cores``: of the threads of a kernel, one each."""
+        self._cores = cores
         self._options = setup.options
         self._target = setup.target
         self._harness: Harness | None = None
@@ -100,7 +103,7 @@ class TimingWorker:
 
     def _harness_here(self) -> Harness:
         if self._harness is None:
-            self._harness = Harness(self._target)
+            self._harness = Harness(self._target, self._cores)
         return self._harness
 
     def _load(self, request: TimingRequest) -> LoadedKernel | Failure:
@@ -153,9 +156,9 @@ class TimingWorker:
 
 def serve_timing(channel: Channel, setup: TimingSetup) -> None:
     """Answer timing requests until the channel closes."""
-    if setup.target.threads == 1:  # with more, libgomp pins them all (`openmp_environment`)
-        os.sched_setaffinity(0, {allowed_cpus()[0]})
-    worker = TimingWorker(setup)
+    cpus = allowed_cpus()
+    os.sched_setaffinity(0, {cpus[0]})
+    worker = TimingWorker(setup, [cpus[k % len(cpus)] for k in range(setup.target.threads)])
     methods = (
         worker.sketch,
         worker.task,

@@ -13,6 +13,7 @@ from autosched.measure.result import CacheState
 from codegen.driver import build_driver
 from codegen.kernel import Kernel
 from codegen.llvm.jit import Library, load
+from codegen.team import Team
 from sketch.target import Target
 
 Array = NDArray[Any]
@@ -70,13 +71,20 @@ class LoadedKernel:
 
 
 class Harness:
-    """Native timing loop and cache helpers, loaded once per process."""
+    """Native timing loop, threads and cache helpers, made once per process."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, cores: Sequence[int] = ()) -> None:
+        """``cores``: bind worker k to ``cores[k]``; the calling thread is left alone."""
         driver = build_driver(target)
         self._library = load([driver])
+        self._team = Team(target.threads, cores) if target.threads > 1 else None
         signature = ctypes.CFUNCTYPE(
-            None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p
+            None,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_int64,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
         )
         on_memory = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
         self._time = signature(self._library.address("time_kernel"))
@@ -94,5 +102,6 @@ class Harness:
             for copies in kernel.constants.values():
                 self._flush(copies[0].ctypes.data, copies[0].nbytes)
         nanoseconds = np.zeros(1, dtype=np.int64)
-        self._time(kernel.address, ctypes.addressof(block), runs, nanoseconds.ctypes.data)
+        team = 0 if self._team is None else self._team.address
+        self._time(kernel.address, ctypes.addressof(block), runs, nanoseconds.ctypes.data, team)
         return max(float(nanoseconds[0]), 1.0) * 1e-9 / runs

@@ -35,8 +35,3 @@ def cores_first(cpus: Sequence[int]) -> tuple[int, ...]:
 def allowed_cpus() -> tuple[int, ...]:
     """The CPUs this process may run on, in the order in which threads should take them."""
     return cores_first(sorted(os.sched_getaffinity(0)))
-
-
-def openmp_environment(cpus: Sequence[int]) -> dict[str, str]:
-    """Variables that make libgomp bind thread n to ``cpus[n]``; it reads them when it is loaded."""
-    return {"OMP_PROC_BIND": "close", "OMP_PLACES": ",".join(f"{{{cpu}}}" for cpu in cpus)}

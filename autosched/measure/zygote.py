@@ -14,7 +14,6 @@ from typing import IO, Any, Final
 
 from autosched.measure.channel import Channel
 from autosched.measure.errors import MeasureError
-from autosched.measure.pinning import allowed_cpus, openmp_environment
 
 _START_S: Final = 60.0
 _FORK_S: Final = 10.0
@@ -27,11 +26,10 @@ _PAUSE_S: Final = 0.05  # before the next attempt, doubled with each
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment of the zygote: our import path, one BLAS thread, pinned OpenMP threads."""
+    """The environment of the zygote: our import path, one BLAS thread."""
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     return {
         **os.environ,
-        **openmp_environment(allowed_cpus()),
         "PYTHONPATH": path,
         "OPENBLAS_NUM_THREADS": "1",  # a process that forks must have one thread
     }

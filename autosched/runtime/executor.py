@@ -20,8 +20,10 @@ from autosched.runtime.memory import allocate, view
 from autosched.runtime.native_plan import ROW_BYTES, NativeLibrary, NativePlan
 from autosched.runtime.program import HostStep, Place, Program, Step, TensorSpec
 
-_RUN_PLAN: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
-_RUN_PLAN_TIMED: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+_RUN_PLAN: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+_RUN_PLAN_TIMED: Final = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +44,16 @@ class _Evaluation:
 
 
 class Executor:
-    """The memory of a program and its plan.
+    """The memory of one call of a program, and its plan.
+
+    Calls at the same time need an executor each; they share the constants.  An executor that an
+    exception has left in the middle of a run is as good as any: the next run writes everything that
+    it reads.
 
     Nothing of Python runs between two consecutive kernels and nothing is allocated.
+
+    Attributes:
+        target: of the code.
     """
 
     def __init__(
@@ -68,12 +77,8 @@ class Executor:
         self._inputs: tuple[NDArray[Any], ...] = ()
         self._host: dict[int, NDArray[Any]] = {}
         self._specs = program.inputs
+        self.target = program.target
         self._outputs = program.outputs
-
-    @property
-    def constants(self) -> NDArray[np.uint8]:
-        """The bytes of the constants' segment."""
-        return self._memory["constants"]
 
     def bind(self, inputs: Mapping[str, NDArray[Any]]) -> None:
         """Let the steps read these arrays where they are; what is not dense is copied first."""
@@ -92,19 +97,22 @@ class Executor:
         self._host.clear()
         return found
 
-    def run(self) -> None:
-        """Execute all steps on the inputs that were bound before.
+    def run(self, team: int = 0) -> None:
+        """Execute all steps on the inputs that were bound before, in the calling thread.
+
+        Args:
+            team: address of the threads that help it; 0: none.
 
         Raises:
             HostError: a host step failed.
         """
         for segment in self._segments:
             if isinstance(segment, _Kernels):
-                self._run_plan(self._address(segment), segment.count)
+                self._run_plan(self._address(segment), segment.count, team)
             else:
                 self._evaluate(segment)
 
-    def run_timed(self) -> NDArray[np.int64]:
+    def run_timed(self, team: int = 0) -> NDArray[np.int64]:
         """Execute all steps; nanoseconds of each, int64 ``[steps]``, overwritten by the next.
 
         A step of a loop takes the time of all its iterations.
@@ -113,7 +121,7 @@ class Executor:
         for segment in self._segments:
             if isinstance(segment, _Kernels):
                 times = self._row_times[segment.row : segment.row + segment.count]
-                self._run_timed(self._address(segment), segment.count, times.ctypes.data)
+                self._run_timed(self._address(segment), segment.count, times.ctypes.data, team)
             else:
                 start = time.perf_counter_ns()
                 self._evaluate(segment)
@@ -121,13 +129,13 @@ class Executor:
         np.add.at(self._nanoseconds, self._plan.steps, self._row_times)
         return self._nanoseconds
 
-    def run_counted(self, reader: Reader) -> NDArray[np.int64]:
+    def run_counted(self, reader: Reader, team: int = 0) -> NDArray[np.int64]:
         """Execute all steps; by how much each changed the counters, int64 ``[steps, files, 3]``."""
         readings: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         for segment in self._segments:
             if isinstance(segment, _Kernels):
                 steps = self._plan.steps[segment.row : segment.row + segment.count]
-                found = reader.run_plan(self._address(segment), segment.count)
+                found = reader.run_plan(self._address(segment), segment.count, team)
                 readings.append((steps, np.diff(found, axis=0)))
             else:
                 before = reader.read()

@@ -128,6 +128,8 @@ def _merge(
     from codegen.elf.merge import merge_objects
     from codegen.elf.read import data_object, read_object
     from codegen.entry import CONSTANTS_SYMBOL, Entry, Repetition, build_entry, entry_symbols
+    from codegen.llvm.machine import emit_object, triple_of
+    from codegen.llvm.region import openmp_text
 
     entry = Entry(
         prefix,
@@ -142,6 +144,9 @@ def _merge(
     start = read_object(build_entry(entry, program.target), "entry")
     used = dict.fromkeys(step.symbol for step in program.kernel_steps)
     kernels = [read_object(objects[symbol], symbol) for symbol in used]
+    if program.target.threads > 1:
+        text = openmp_text(triple_of(program.target))
+        kernels.append(read_object(emit_object(text, program.target), "regions"))
     data = data_object(CONSTANTS_SYMBOL, constants, like=start)
     return merge_objects([start, *kernels, data], entry_symbols(prefix))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from autosched.element_types import element_type
 from autosched.runtime.benchmark import Benchmark
-from autosched.runtime.counters.counts import StepCounts
-from autosched.runtime.counters.reader import Reader
+from autosched.runtime.cores import available_cores, bound_to, check_cores
 from autosched.runtime.errors import AssemblyError, InputError
+from autosched.runtime.execution import Execution
 from autosched.runtime.executor import Executor
 from autosched.runtime.native_plan import NativeLibrary
 from autosched.runtime.profiler import Profile, make_profile
 from autosched.runtime.program import Program, TensorSpec
 from autosched.runtime.random_arrays import random_arrays
-from autosched.runtime.runner import available_cores, shared_runner
 from autosched.runtime.summary import program_table
+from autosched.runtime.team_pool import shared_teams
 from autosched.runtime.untuned import Untuned, untuned_tasks
 
 if TYPE_CHECKING:
@@ -30,14 +30,17 @@ if TYPE_CHECKING:
     from autosched.runtime.export import ExportedLibrary
     from sketch.target import Target
 
-_WARMUP_SECONDS = 0.05
 _PROFILE_RUNS = 20
 
 
 class Module:
     """A compiled network.
 
-    Calls from several threads are safe: they run one after another.
+    Calls from several threads run at the same time, each in the thread that makes it, with memory
+    of its own for intermediate results (``program.arena_bytes``; the constants are shared), and
+    with the worker threads that are free.  Results depend neither on other calls nor on how many
+    threads were free.  An exception that comes during a call (Ctrl-C, a signal handler that raises)
+    is raised when the native code that runs has ended; later calls are not affected.
 
     Attributes:
         program: the plan, as data.
@@ -55,8 +58,13 @@ class Module:
     ) -> None:
         """``constants``: the constants' segment; ``library``: the loaded ``objects``."""
         self.program, self.objects, self.payloads = program, objects, payloads or {}
-        self._executor = Executor(program, constants, library, self.payloads)
-        self._lock = threading.Lock()
+        self._constants, self._library = constants, library
+        # Executors that no call uses.  Taking one and giving it back are single steps of the
+        # interpreter: no lock is held, so that nothing can stay locked after an exception or in a
+        # forked child.  One that is lost on its way is garbage, and the next call makes another.
+        self._idle = deque([self._new_executor()], maxlen=max(1, len(available_cores())))
+        self._cores: tuple[int, ...] = ()
+        shared_teams(self.target.threads).prepare()
 
     @property
     def name(self) -> str:
@@ -84,7 +92,7 @@ class Module:
     @property
     def constants(self) -> NDArray[np.uint8]:
         """The packed constants, uint8 ``[constants_bytes]``."""
-        return self._executor.constants
+        return self._constants
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """Compute the outputs.
@@ -103,8 +111,8 @@ class Module:
             OutOfMemoryError: an output does not fit the memory of this machine.
         """
         arrays = check_inputs(self.inputs, inputs)
-        with self._lock:
-            return shared_runner().call(lambda: self._once(arrays))
+        with self._call() as call:
+            return call.once(arrays)
 
     def benchmark(
         self, inputs: Mapping[str, Any] | None = None, repeats: int = 50, warmup: int = 5
@@ -121,8 +129,8 @@ class Module:
             raise InputError(
                 f"repeats must be at least 1 and warmup at least 0, got {repeats} and {warmup}"
             )
-        with self._lock:
-            seconds = shared_runner().call(lambda: self._time(arrays, repeats, warmup))
+        with self._call() as call:
+            seconds = call.time(arrays, repeats, warmup)
         return Benchmark(self.name, tuple(seconds), self.target.threads)
 
     def profile(
@@ -150,10 +158,10 @@ class Module:
         if repeats < 1:
             raise InputError(f"repeats must be at least 1, got {repeats}")
         counts = None
-        with self._lock:
-            seconds, steps = shared_runner().call(lambda: self._time_steps(arrays, repeats))
+        with self._call() as call:
+            seconds, steps = call.time_steps(arrays, repeats)
             if counters:
-                counts = shared_runner().call(lambda: self._count_steps(arrays, repeats))
+                counts = call.count_steps(arrays, repeats)
         return make_profile(self.program, seconds, steps, measured_peak(self.target), counts)
 
     def explain(
@@ -176,9 +184,10 @@ class Module:
         return explain_program(self.program, self.profile(inputs, repeats), machine)
 
     def pin_threads(self, cores: Sequence[int] | None = None) -> None:
-        """Bind the worker threads of this process to cores (default: the first ones lent to us).
+        """Bind the threads that compute to cores (default: the first ones lent to us).
 
-        All modules of a process share the workers.  Threads of the caller are left alone.
+        The thread that calls is bound to the first of them while it computes, and gets its own
+        cores back.  For one caller at a time: calls at the same time would share these cores.
 
         Raises:
             AssemblyError: there are fewer cores than threads, or a core is not lent to us.
@@ -187,7 +196,8 @@ class Module:
         chosen = tuple(sorted(available_cores())[:count] if cores is None else cores)
         if len(chosen) != count:
             raise AssemblyError(f"cannot pin {count} threads to {len(chosen)} cores")
-        shared_runner().pin(chosen)
+        check_cores(chosen)
+        self._cores = chosen
 
     def random_inputs(self, seed: int = 0) -> dict[str, NDArray[Any]]:
         """Standard-normal floats, small integers, random booleans and digits, by input name.
@@ -240,55 +250,25 @@ class Module:
     def _default(self, inputs: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return self.random_inputs() if inputs is None else inputs
 
-    def _once(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        self._executor.bind(arrays)
-        self._executor.run()
-        return self._executor.results()
+    def _new_executor(self) -> Executor:
+        return Executor(self.program, self._constants, self._library, self.payloads)
 
-    def _warm(self, arrays: Mapping[str, NDArray[Any]], least: int) -> None:
-        """Threads awake, caches filled, every page touched."""
-        deadline = time.perf_counter() + _WARMUP_SECONDS
-        runs = 0
-        while runs < least or time.perf_counter() < deadline:
-            self._once(arrays)
-            runs += 1
-
-    def _time(self, arrays: Mapping[str, NDArray[Any]], repeats: int, warmup: int) -> list[float]:
-        self._warm(arrays, warmup)
-        seconds = []
-        for _ in range(repeats):
-            start = time.perf_counter()
-            self._once(arrays)
-            seconds.append(time.perf_counter() - start)
-        return seconds
-
-    def _time_steps(
-        self, arrays: Mapping[str, NDArray[Any]], repeats: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Seconds end to end, float64 ``[repeats]``, and of every step, ``[repeats, steps]``."""
-        self._warm(arrays, 1)
-        total = np.zeros(repeats)
-        steps = np.zeros((repeats, len(self.program.steps)))
-        for row in range(repeats):
-            start = time.perf_counter()
-            self._executor.bind(arrays)
-            nanoseconds = self._executor.run_timed()
-            self._executor.results()
-            total[row] = time.perf_counter() - start
-            steps[row] = nanoseconds * 1e-9
-        return total, steps
-
-    def _count_steps(self, arrays: Mapping[str, NDArray[Any]], repeats: int) -> StepCounts:
-        from autosched.runtime.counters.measure import count_steps
-
-        def once(reader: Reader) -> NDArray[np.int64]:
-            self._executor.bind(arrays)
-            differences = self._executor.run_counted(reader)
-            self._executor.results()
-            return differences
-
-        self._warm(arrays, 1)
-        return count_steps(once, self.target, repeats)
+    @contextmanager
+    def _call(self) -> Iterator[Execution]:
+        """Memory and threads for the calls of the ``with`` block."""
+        cores = self._cores
+        try:
+            executor = self._idle.pop()
+        except IndexError:
+            executor = self._new_executor()
+        try:
+            with (
+                bound_to(cores[0]) if cores else nullcontext(),
+                shared_teams(self.target.threads, cores).team() as team,
+            ):
+                yield Execution(executor, team)
+        finally:
+            self._idle.append(executor)
 
 
 def check_inputs(specs: Sequence[TensorSpec], inputs: Mapping[str, Any]) -> dict[str, NDArray[Any]]:

@@ -16,7 +16,7 @@ from sketch.target import Target
 
 Segment = Literal["arena", "constants", "input", "host"]
 SEGMENTS: Final = ("arena", "constants", "input", "host")
-PROGRAM_VERSION: Final = 3
+PROGRAM_VERSION: Final = 4
 SCHEDULE_LABELS: Final = {"record": "tuned", "model": "model only", "host": "on the host"}
 
 

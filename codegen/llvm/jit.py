@@ -12,27 +12,11 @@ from numpy.typing import NDArray
 
 from codegen.kernel import Kernel
 from codegen.llvm.machine import create_machine, initialize, triple_of
+from codegen.llvm.region import team_text
 from sketch.errors import TargetError
 from sketch.target import Target
 
-_OPENMP = "libgomp.so.1"
 _MATHEMATICS = "libm.so.6"
-
-
-@cache
-def load_openmp() -> ctypes.CDLL:
-    """The OpenMP runtime, visible to jitted code.
-
-    Not through LLVM's ``load_library_permanently``, which unmaps it under spinning workers.
-    """
-    try:
-        return ctypes.CDLL(_OPENMP, mode=ctypes.RTLD_GLOBAL)
-    except OSError as error:
-        raise TargetError(
-            f"cannot load {_OPENMP}: {error}",
-            hint="install libgomp (Debian: apt install libgomp1, Fedora: dnf install libgomp), "
-            "or use a target with threads=1",
-        ) from error
 
 
 @cache
@@ -74,36 +58,59 @@ class Library:
 
     def __init__(self, engine: llvm.ExecutionEngine) -> None:
         self._engine = engine
+        # Known addresses are not asked for again: an exception that a signal handler raises inside
+        # LLVM's binding leaves its lock held.
+        self._addresses: dict[str, int] = {}
 
     def address(self, symbol: str) -> int:
         """The address of a function; raises TargetError when it is not there."""
-        address = int(self._engine.get_function_address(symbol))
-        if address == 0:
-            raise TargetError(f"symbol {symbol!r} is not in this library")
-        return address
+        if symbol not in self._addresses:
+            address = int(self._engine.get_function_address(symbol))
+            if address == 0:
+                raise TargetError(f"symbol {symbol!r} is not in this library")
+            self._addresses[symbol] = address
+        return self._addresses[symbol]
 
 
 def load(kernels: Sequence[Kernel]) -> Library:
     """Link kernels into this process.
 
     Raises:
-        TargetError: the machine lacks an instruction set, or the OpenMP runtime is missing.
+        TargetError: the machine lacks an instruction set.
     """
     for kernel in kernels:
         check_host(kernel.target)
-    if any(kernel.target.threads > 1 for kernel in kernels):
-        load_openmp()
     load_mathematics()
-    return Library(_engine(kernels))
+    shared = any(kernel.target.threads > 1 for kernel in kernels)
+    objects = [kernel.object_code for kernel in kernels]
+    return Library(_engine([*objects, _regions()] if shared else objects))
 
 
-def _engine(kernels: Sequence[Kernel]) -> llvm.ExecutionEngine:
+def load_regions() -> Library:
+    """The code that starts teams and stops them."""
+    return Library(_engine([_regions()]))
+
+
+@cache
+def _regions() -> bytes:
+    """Object code of the region and its teams, for this machine."""
+    initialize()
+    triple = llvm.get_default_triple()
+    machine = create_machine(llvm.get_host_cpu_name(), "", triple)
+    module = llvm.parse_assembly(team_text(triple))
+    try:
+        return bytes(machine.emit_object(module))
+    finally:
+        module.close()
+
+
+def _engine(objects: Sequence[bytes]) -> llvm.ExecutionEngine:
     initialize()
     host = llvm.get_host_cpu_name()
     machine = create_machine(host, "", llvm.get_default_triple())  # the engine owns it
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    for kernel in kernels:
-        engine.add_object_file(llvm.ObjectFileRef.from_data(kernel.object_code))
+    for code in objects:
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return engine
 
@@ -123,8 +130,16 @@ def pointers(
     return (ctypes.c_void_p * (len(arrays) + 1))(*addresses, workspace.ctypes.data)
 
 
-def call(address: int, arrays: Sequence[NDArray[np.generic]], workspace: NDArray[np.uint8]) -> None:
-    """Run a kernel once: ``arrays`` in argument order, stored dense, as their dtypes."""
-    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
+def call(
+    address: int,
+    arrays: Sequence[NDArray[np.generic]],
+    workspace: NDArray[np.uint8],
+    team: int = 0,
+) -> None:
+    """Run a kernel once: ``arrays`` in argument order, stored dense, as their dtypes.
+
+    ``team``: address of the threads that share the work; 0: the calling thread does it all.
+    """
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
     block = pointers(arrays, workspace)  # must stay alive during the call
-    function(ctypes.addressof(block))
+    function(ctypes.addressof(block), team)

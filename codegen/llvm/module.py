@@ -10,7 +10,8 @@ from codegen.llvm.features import features_of
 from codegen.llvm.flow import Flow
 from codegen.llvm.loops import Loops
 from codegen.llvm.memory import Memory
-from codegen.llvm.parallel import emit_parallel, parallel_chain
+from codegen.llvm.parallel import chunk_count, emit_parallel, parallel_chain
+from codegen.llvm.region import REGION_SYMBOL
 from codegen.llvm.scope import Scope
 from codegen.llvm.statements import Statements
 from codegen.llvm.writer import Lines, Writer
@@ -60,20 +61,19 @@ def emit_module(nest: LoopNest, target: Target, symbol: str, triple: str) -> Mod
             "zeros", f"internal constant [{max(zeros, 64)} x i8] zeroinitializer, align 64"
         )
     writer.lines = [*calls, "  ret void"]
-    writer.finish_function(f"void @{symbol}(ptr %args)", _ATTRIBUTES)
+    writer.finish_function(f"void @{symbol}(ptr %args, ptr %team)", _ATTRIBUTES)
     return ModuleText(writer.text(triple), shared + private * target.threads, writer.instructions)
 
 
 def _call(writer: Writer, root: Node, name: str, threads: int) -> str:
-    chain, _ = parallel_chain(root)
-    trips = 1
-    for loop in chain:
-        trips *= int(loop.extent)
-    team = min(threads, trips)
-    if team == 1:
+    chunks = chunk_count(parallel_chain(root)[0], threads)
+    if chunks == 1:
         return f"  call void @{name}(ptr %args)"
-    writer.declare("GOMP_parallel", "void {}(ptr, ptr, i32, i32)")
-    return f"  call void @GOMP_parallel(ptr @{name}, ptr %args, i32 {team}, i32 0)"
+    writer.declare(REGION_SYMBOL, "void {}(ptr, ptr, ptr, i64, i64)")
+    return (
+        f"  call void @{REGION_SYMBOL}(ptr %team, ptr @{name}, ptr %args, "
+        f"i64 {chunks}, i64 {threads})"
+    )
 
 
 class _RootEmitter:
@@ -107,14 +107,15 @@ class _RootEmitter:
         workspace = f"%args.{len(self.nest.arguments)}"
         self._load_arguments(used, workspace)
         chain, body = parallel_chain(root)
-        threaded = self.target.threads > 1 and bool(chain)
-        if threaded:
-            emit_parallel(self.loops, chain, body)
+        chunks = chunk_count(chain, self.target.threads)
+        if chunks > 1:
+            emit_parallel(self.loops, chain, body, chunks)
         else:
             self.loops.emit((root,))
         writer.lines.append("  ret void")
-        private = self._place_private(head, workspace, threaded)
-        writer.finish_function(f"internal void @{name}(ptr %args)", _ATTRIBUTES)
+        private = self._place_private(head, workspace, chunks > 1)
+        more = ", i64 %chunk, i64 %thread" if chunks > 1 else ""
+        writer.finish_function(f"internal void @{name}(ptr %args{more})", _ATTRIBUTES)
         return private
 
     def _load_arguments(self, used: set[Buffer], workspace: str) -> None:
@@ -153,10 +154,7 @@ class _RootEmitter:
         head.append("  %private.base = load ptr, ptr %slot.p, align 8")
         thread = "0"
         if threaded:
-            self.writer.declare("omp_get_thread_num", "i32 {}()")
-            head.append("  %private.id = call i32 @omp_get_thread_num()")
-            head.append("  %private.id64 = zext i32 %private.id to i64")
-            head.append(f"  %private.skip = mul i64 %private.id64, {total}")
+            head.append(f"  %private.skip = mul i64 %thread, {total}")
             thread = "%private.skip"
         head.append(f"  %private.mine = getelementptr i8, ptr %private.base, i64 {thread}")
         for name, offset in large:

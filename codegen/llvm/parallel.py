@@ -1,8 +1,11 @@
-"""Parallel loops: one linear range of iterations, split evenly over the team."""
+"""Parallel loops: one linear range of iterations, cut into chunks of equal size."""
 
 from __future__ import annotations
 
+import math
+
 from codegen.llvm.loops import Loops
+from codegen.llvm.region import CHUNKS_A_THREAD
 from codegen.llvm.scope import Dynamic
 from codegen.passes.affine import loop_range
 from codegen.passes.rewrite import Nodes
@@ -19,37 +22,43 @@ def parallel_chain(root: Node) -> tuple[tuple[Loop, ...], Nodes]:
     return tuple(chain), body
 
 
-def emit_parallel(loops: Loops, chain: tuple[Loop, ...], body: Nodes) -> None:
-    """The share of one thread: iterations ``total*id/team <= p < total*(id+1)/team``.
+def chunk_count(chain: tuple[Loop, ...], threads: int) -> int:
+    """Into how many chunks the iterations of the loops are cut: 1 where nothing is shared."""
+    total = _iterations(chain)
+    return 1 if threads == 1 else min(total, CHUNKS_A_THREAD * threads)
+
+
+def emit_parallel(loops: Loops, chain: tuple[Loop, ...], body: Nodes, chunks: int) -> None:
+    """One chunk, ``%chunk``: iterations ``total*chunk/chunks <= p < total*(chunk+1)/chunks``.
 
     The iteration number is taken apart into the loops' variables, the last loop fastest.
     """
-    writer = loops.writer
-    total = 1
-    for loop in chain:
-        total *= int(loop.extent)
-    writer.declare("omp_get_thread_num", "i32 {}()")
-    writer.declare("omp_get_num_threads", "i32 {}()")
-    identity = writer.emit_free("call i32 @omp_get_thread_num()")
-    team = writer.emit_free("call i32 @omp_get_num_threads()")
-    identity = writer.emit_free(f"zext i32 {identity} to i64")
-    team = writer.emit_free(f"zext i32 {team} to i64")
-    scaled = writer.emit_free(f"mul i64 {identity}, {total}")
-    first = writer.emit_free(f"udiv i64 {scaled}, {team}")
-    following = writer.emit_free(f"add i64 {scaled}, {total}")
-    last = writer.emit_free(f"udiv i64 {following}, {team}")
-    some = writer.emit_free(f"icmp slt i64 {first}, {last}")
+    writer, total = loops.writer, _iterations(chain)
+    first, last = _bound(loops, "%chunk", total, chunks), "%chunk.end"
+    writer.lines.append(f"  {last} = add i64 %chunk, 1")
+    last = _bound(loops, last, total, chunks)
     linear = LoopVar("linear")
-    with loops.flow.when(some):
-        loops.counted(
-            linear,
-            first,
-            last,
-            1,
-            (0, total - 1),
-            set(),
-            lambda: _iteration(loops, chain, linear, body),
-        )
+    loops.counted(
+        linear,
+        first,
+        last,
+        1,
+        (0, total - 1),
+        set(),
+        lambda: _iteration(loops, chain, linear, body),
+    )
+
+
+def _iterations(chain: tuple[Loop, ...]) -> int:
+    return math.prod(int(loop.extent) for loop in chain)
+
+
+def _bound(loops: Loops, chunk: str, total: int, chunks: int) -> str:
+    """The first iteration of a chunk."""
+    if total == chunks:
+        return chunk
+    scaled = loops.writer.emit_free(f"mul i64 {chunk}, {total}")
+    return loops.writer.emit_free(f"udiv i64 {scaled}, {chunks}")
 
 
 def _iteration(loops: Loops, chain: tuple[Loop, ...], linear: LoopVar, body: Nodes) -> None:

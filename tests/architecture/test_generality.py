@@ -147,7 +147,7 @@ def mutations(tree: ast.Module, names: set[str]) -> Iterator[ast.AST]:
 
 
 # A process has one team of OpenMP threads, and so one thread that owns it.
-ONE_PER_PROCESS = ("autosched/runtime/runner.py",)
+ONE_PER_PROCESS = ("autosched/runtime/team_pool.py",)
 
 
 def test_no_global_is_changed_at_run_time(package_sources):

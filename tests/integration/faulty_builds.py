@@ -38,13 +38,13 @@ done:
   ret void
 }}
 """
-# The loop, in an OpenMP region of two threads that both do all of it.
+# The loop, in a region of two chunks that both do all of it.
 PARALLEL = (
     LOOP.format(symbol="region", first=0, second=1, operation="fmul", extra="", trips=64)
     + """
-declare void @GOMP_parallel(ptr, ptr, i32, i32)
-define void @kernel(ptr %args) {
-  call void @GOMP_parallel(ptr @region, ptr %args, i32 2, i32 0)
+declare void @autosched_region(ptr, ptr, ptr, i64, i64)
+define void @kernel(ptr %args, ptr %team) {
+  call void @autosched_region(ptr %team, ptr @region, ptr %args, i64 2, i64 2)
   ret void
 }
 """

@@ -16,6 +16,7 @@ from sketch.rules.generate import generate
 from sketch.sketch import Sketch
 from sketch.target import Target
 from tests.cpu_targets import label, runnable
+from tests.teams import team_address
 from tests.workloads import WORKLOADS, random_inputs
 
 ROWS = 2
@@ -40,7 +41,9 @@ def run(sketch: Sketch, row: dict[str, int], inputs: dict[str, np.ndarray]) -> d
         assert array.size == np.prod(argument.shape)
         arrays.append(np.ascontiguousarray(array))
     library = load([kernel])
-    call(library.address(kernel.symbol), arrays, aligned_workspace(kernel.workspace_bytes))
+    workspace = aligned_workspace(kernel.workspace_bytes)
+    team = team_address(sketch.target.threads)
+    call(library.address(kernel.symbol), arrays, workspace, team)
     return outputs
 
 

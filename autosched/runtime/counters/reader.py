@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 _VALUES: Final = 3
 _RUN: Final = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p
+    None,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
 )
 
 
@@ -27,9 +33,9 @@ class Reader(Protocol):
         """All counters now."""
         ...
 
-    def run_plan(self, plan: int, count: int) -> NDArray[np.int64]:
-        """Run the ``count`` steps at address ``plan``; readings before the first and after each,
-        int64 ``[count + 1, files, 3]``.
+    def run_plan(self, plan: int, count: int, team: int) -> NDArray[np.int64]:
+        """Run the ``count`` steps at address ``plan`` with a team, or none (0); readings before the
+        first and after each, int64 ``[count + 1, files, 3]``.
         """
         ...
 
@@ -47,10 +53,10 @@ class FileReader:
         data = b"".join(os.read(int(file), size) for file in self._files)
         return np.frombuffer(data, np.int64).reshape(len(self._files), _VALUES)
 
-    def run_plan(self, plan: int, count: int) -> NDArray[np.int64]:
+    def run_plan(self, plan: int, count: int, team: int) -> NDArray[np.int64]:
         readings = np.zeros((count + 1, len(self._files), _VALUES), np.int64)
         files, out = self._files.ctypes.data, readings.ctypes.data
-        self._run(plan, count, files, len(self._files), out)
+        self._run(plan, count, files, len(self._files), out, team)
         return readings
 
 

@@ -151,7 +151,7 @@ def test_a_path_is_no_name_of_a_network(model: str, capsys: pytest.CaptureFixtur
 def test_threads_that_share_cpus_are_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("autosched.runtime.runner.available_cores", lambda: {0})
+    monkeypatch.setattr("autosched.runtime.cores.available_cores", lambda: {0})
     assert main(["bench", "mlp", "--threads", "2", "--repeats", "1"]) == 0
     assert "2 threads share 1 CPUs" in capsys.readouterr().err
     with pytest.raises(SystemExit) as stop:

@@ -11,7 +11,7 @@ from autosched.measure import pinning
 from autosched.measure.builder import build_candidate
 from autosched.measure.errors import ChildDiedError, MeasureError
 from autosched.measure.function_reference import reference_of, resolve
-from autosched.measure.pinning import cores_first, openmp_environment, parse_cpu_list
+from autosched.measure.pinning import cores_first, parse_cpu_list
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, Timing
 from autosched.measure.runner import DEFAULT_BUILD
@@ -86,10 +86,6 @@ def test_threads_take_whole_cores_first(monkeypatch):
     assert cores_first(range(8)) == (0, 1, 2, 3, 4, 5, 6, 7)
     assert cores_first([0, 4, 1, 5]) == (0, 1, 4, 5)
     assert cores_first([4, 5]) == (4, 5)
-
-
-def test_openmp_threads_are_bound_in_that_order():
-    assert openmp_environment((0, 2)) == {"OMP_PROC_BIND": "close", "OMP_PLACES": "{0},{2}"}
 
 
 def test_how_a_child_ended_is_said_in_words():

@@ -21,10 +21,11 @@ from autosched.runtime.counters.events import CYCLES, INSTRUCTIONS, Event
 from autosched.runtime.counters.measure import count_steps
 from autosched.runtime.counters.perf import counting, open_event
 from autosched.runtime.counters.reader import Reader
+from autosched.runtime.execution import Execution
 from autosched.runtime.executor import _Kernels
 from autosched.runtime.profiler import make_profile
 from autosched.runtime.program import Program, Step, StepInfo
-from autosched.runtime.runner import Runner, _in_team, shared_runner, team_thread_ids
+from codegen.team import Team
 from sketch.target import Target
 
 # The kernel's own clock of a thread: there on every machine, also on virtual ones without counters.
@@ -45,8 +46,8 @@ def refuse(error: int) -> Any:
     ],
 )
 def test_one_line_says_why_there_is_nothing(error: int, reason: str) -> None:
-    counts = count_steps(lambda _: pytest.fail("not run"), Target("cpu", "generic", threads=1), 1,
-                         opener=refuse(error))  # fmt: skip
+    counts = count_steps(lambda _: pytest.fail("not run"), Target("cpu", "generic", threads=1), [0],
+                         1, opener=refuse(error))  # fmt: skip
     assert counts.events == () and counts.steps == ()
     assert counts.note.startswith("no hardware counters here: ") and reason in counts.note
     assert "\n" not in counts.note
@@ -121,12 +122,13 @@ def test_without_counters_nothing_changes() -> None:
     assert profile.events == () and profile.note == ""
 
 
-def test_the_team_is_known_thread_by_thread() -> None:
-    runner = Runner()
-    first = runner.call(lambda: team_thread_ids(2))
-    assert len(set(first)) == 2 and first[0] != threading.get_native_id()
-    assert runner.call(lambda: team_thread_ids(2)) == first  # the same workers again
-    assert runner.call(lambda: team_thread_ids(1)) == first[:1]
+def test_the_threads_of_a_call_are_known_one_by_one() -> None:
+    module: Any = small_module(3)
+    team = Team(3)
+    first = Execution(module._idle[0], team).thread_ids()
+    assert len(set(first)) == 3 and first[0] == threading.get_native_id()
+    assert Execution(module._idle[0], team).thread_ids() == first  # the same workers again
+    assert Execution(module._idle[0], None).thread_ids() == first[:1]
 
 
 class FakeReader:
@@ -139,13 +141,13 @@ class FakeReader:
         self.value *= 2
         return np.full((2, 3), self.value, np.int64)
 
-    def run_plan(self, plan: int, count: int) -> np.ndarray[Any, Any]:
+    def run_plan(self, plan: int, count: int, team: int) -> np.ndarray[Any, Any]:
         self.plans.append((plan, count))
         return np.array([self.read() for _ in range(count + 1)])
 
 
 def test_differences_of_readings_belong_to_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    executor, evaluated = small_module(1)._executor, []
+    executor, evaluated = small_module(1)._idle[0], []
     on_host: Any = SimpleNamespace(number=2)
     executor._segments = (_Kernels(0, 2), on_host, _Kernels(2, 1))
     executor._plan.steps, executor._nanoseconds = np.array([0, 1, 3]), np.zeros(4, np.int64)
@@ -181,29 +183,31 @@ def test_the_clock_of_every_thread_runs(threads: int) -> None:
     arrays = module.random_inputs()
     module.run(arrays)  # the workers exist before the counters
 
-    def once(reader: Reader) -> Any:
-        module._executor.bind(arrays)
-        return module._executor.run_counted(reader)
+    with module._call() as call:
 
-    def count() -> StepCounts:
-        return count_steps(once, module.target, 200, [TASK_CLOCK])
+        def once(reader: Reader) -> Any:
+            call.executor.bind(arrays)
+            return call.executor.run_counted(reader, call.team.address if call.team else 0)
 
-    counts = shared_runner().call(count)
+        counts = count_steps(once, module.target, call.thread_ids(), 200, [TASK_CLOCK])
     assert counts.events == ("task clock",) and counts.note == ""
     assert len(counts.steps) == 1 and counts.steps[0]["task clock"] > 0
 
 
 @pytest.mark.skipif(not can_open(TASK_CLOCK), reason="the kernel forbids perf_event_open")
 def test_workers_that_existed_before_are_counted() -> None:
-    runner = Runner()
-    runner.call(lambda: team_thread_ids(2))
+    module = small_module(2)
+    arrays = module.random_inputs()
+    with module._call() as call:
+        call.once(arrays)
+        with counting([TASK_CLOCK], call.thread_ids()) as counters:
+            while not all(clock > 0 for clock in clocks(counters.files)):
+                call.once(arrays)
+            assert len(counters.files) == 2
 
-    def count() -> Any:
-        with counting([TASK_CLOCK], team_thread_ids(2)) as counters:
-            _in_team(2, lambda worker: sum(range(200_000)))
-            return [struct.unpack("<QQQ", os.read(file, 24))[0] for file in counters.files]
 
-    assert all(clock > 0 for clock in runner.call(count))
+def clocks(files: tuple[int, ...]) -> list[int]:
+    return [struct.unpack("<QQQ", os.read(file, 24))[0] for file in files]
 
 
 @pytest.mark.skipif(not can_open(CYCLES), reason="no hardware counters on this machine")

@@ -93,7 +93,7 @@ def test_flipped_bytes_in_the_constants(path: Path) -> None:
 
 def test_another_format_version(path: Path) -> None:
     rewrite(path, "module.json", b'{"version": 99}')
-    with pytest.raises(ModuleFileError, match=r"module format 99, this release reads 3"):
+    with pytest.raises(ModuleFileError, match=r"module format 99, this release reads 4"):
         read_archive(path)
 
 

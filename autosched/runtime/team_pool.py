@@ -1,0 +1,77 @@
+"""Teams of threads for calls: each call has one to itself, or none.
+
+A call takes an idle team, or a new one as long as all teams of this size together have no more
+threads than there are cores.  Otherwise all cores are busy with other calls, and the calling thread
+computes alone: nobody waits, and threads do not take turns on cores.
+
+Nothing here is locked, and nothing breaks when an exception comes at any instant (a signal handler
+that raises): a team that is lost on its way is garbage, and its threads end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from codegen.team import Team
+
+
+class TeamPool:
+    """Teams of one size, on certain cores or on any."""
+
+    def __init__(self, threads: int, cores: tuple[int, ...] = ()) -> None:
+        """``cores``: one for each thread of the one team that there is then; empty: any."""
+        self._threads, self._cores = threads, cores
+        self._idle: deque[Team] = deque()
+        self._alive: WeakSet[Team] = WeakSet()
+
+    def prepare(self) -> None:
+        """Do once what the first call would have to wait for."""
+        if self._threads > 1:
+            from codegen.team import team_functions
+
+            team_functions()
+
+    @contextmanager
+    def team(self) -> Iterator[Team | None]:
+        """A team for the ``with`` block; None: compute alone."""
+        team = self._take()
+        try:
+            yield team
+        finally:
+            if team is not None:
+                self._idle.append(team)
+
+    def _take(self) -> Team | None:
+        if self._threads == 1:
+            return None
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._new() if len(self._alive) < self._most() else None
+
+    def _most(self) -> int:
+        return 1 if self._cores else max(1, len(os.sched_getaffinity(0)) // self._threads)
+
+    def _new(self) -> Team:
+        from codegen.team import Team
+
+        team = Team(self._threads, self._cores)
+        self._alive.add(team)
+        return team
+
+
+_pools: Final[dict[tuple[int, tuple[int, ...]], TeamPool]] = {}
+
+# A forked child has none of the threads: it makes teams of its own.
+os.register_at_fork(after_in_child=_pools.clear)
+
+
+def shared_teams(threads: int, cores: tuple[int, ...] = ()) -> TeamPool:
+    """The teams of this size, on these cores, that all modules of the process use."""
+    return _pools.setdefault((threads, cores), TeamPool(threads, cores))

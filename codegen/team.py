@@ -1,0 +1,88 @@
+"""A team of threads that computes parallel regions together with the thread that calls."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from codegen.llvm.jit import load_regions
+from codegen.llvm.region import LINE_BYTES, RECORDS, STARTED_OFFSET, THREAD_ID_OFFSET
+from sketch.errors import TargetError
+
+_START: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)
+_STOP: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_NAP_S: Final = 20e-6
+
+
+class _Functions(NamedTuple):
+    start: Any
+    stop: Any
+
+
+@cache
+def team_functions() -> _Functions:
+    """The native code of teams; compiled at the first call in a process."""
+    library = load_regions()
+    # Workers wait inside this code until the process ends, also while Python takes down modules.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
+    return _Functions(_START(library.address("team_start")), _STOP(library.address("team_stop")))
+
+
+class Team:
+    """``threads - 1`` native worker threads; the caller of a kernel is the first of the team.
+
+    One caller at a time.  The workers end when the object is gone.  They are invisible to Python
+    and take no signals.  In a forked child there are none: a region is then computed by its caller,
+    with the same result.
+
+    Attributes:
+        threads: of the team, the caller among them.
+    """
+
+    def __init__(self, threads: int, cores: Sequence[int] = ()) -> None:
+        """``cores``: bind worker k to ``cores[k]``; the caller is left alone.
+
+        Raises:
+            TargetError: no memory, or a core that this process may not use.
+        """
+        self.threads = threads
+        self._home = ctypes.c_void_p()
+        self._stop = team_functions().stop
+        # The address arrives in our memory within the call: nothing is lost if a signal comes now.
+        status = team_functions().start(ctypes.addressof(self._home), threads)
+        if status:
+            raise TargetError(f"cannot start {threads} threads: {os.strerror(status)}")
+        if cores:
+            self._bind(cores)
+
+    @property
+    def address(self) -> int:
+        """What kernels take as their team."""
+        return self._home.value or 0
+
+    def worker_ids(self) -> tuple[int, ...]:
+        """The system's ids of the workers, which are fewer than asked for where it gave no more."""
+        started = ctypes.c_int32.from_address(self.address + STARTED_OFFSET).value
+        return tuple(self._thread_id(worker) for worker in range(1, started + 1))
+
+    def _thread_id(self, worker: int) -> int:
+        place = self.address + RECORDS + worker * LINE_BYTES + THREAD_ID_OFFSET
+        while not (found := ctypes.c_int32.from_address(place).value):
+            time.sleep(_NAP_S)
+        return found
+
+    def _bind(self, cores: Sequence[int]) -> None:
+        for thread, core in zip(self.worker_ids(), cores[1:], strict=False):
+            try:
+                os.sched_setaffinity(thread, {core})
+            except OSError as error:
+                raise TargetError(f"cannot use core {core}: {error.strerror}") from error
+
+    def __del__(self) -> None:
+        home = getattr(self, "_home", None)
+        if home is not None:
+            self._stop(ctypes.addressof(home))
