@@ -130,17 +130,30 @@ def compile(
     return link(*contents_from_log(net, resolve_target(target, threads), log, quick))
 
 
-def load(path: PathText) -> Module:
+def load(path: PathText, trusted: bool = False) -> Module:
     """Read a module that ``Module.save`` wrote; it runs at once, nothing is compiled.
 
+    A module is machine code: running it is running a program that its author wrote, with all your
+    rights.  Files that you saved on this machine are known by their signature; any other must be
+    trusted explicitly.  Damage is found before anything of a file is linked.
+
+    Args:
+        path: of the file.
+        trusted: that you trust whoever made the file as you do a program that you run.
+
     Raises:
-        ModuleFileError: no such file, no module, damaged, or written by a newer release.
+        UntrustedModuleError: it was saved by another user or on another machine, and ``trusted``
+            was not said.
+        ModuleFileError: no such file, no module, damaged, or written by another release.
         TargetError: the module needs instructions that this machine does not have.
     """
     from autosched.compilation import link
     from autosched.runtime.archive import read_archive
+    from autosched.runtime.object_check import check_resolved
 
-    return link(*read_archive(Path(path)))
+    program, constants, objects, payloads = read_archive(Path(path), trusted)
+    check_resolved(objects, program.target)
+    return link(program, constants, objects, payloads)
 
 
 @overload

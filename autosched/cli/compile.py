@@ -100,11 +100,11 @@ def _stem(args: argparse.Namespace) -> str:
 
 def _contents(args: argparse.Namespace) -> Contents:
     """What is compiled, without loading it: it may be for another machine."""
-    from autosched.runtime.archive import read_archive
+    from autosched.runtime.archive import read_archive  # what is saved again is signed
 
     if is_compiled(args):
         check_compiled(args)
-        return read_archive(Path(args.model))
+        return read_archive(Path(args.model), args.trusted)
     return compiled_contents(args, _constants(args))
 
 

@@ -60,6 +60,12 @@ def add_model(parser: Parser, compiled: bool = True) -> None:
         "--shape", dest="shapes", type=named_shape, action="append", metavar="INPUT=1,3,224,224",
         help="shape of an input that an .onnx file leaves open; once for each such input",
     )  # fmt: skip
+    if compiled:
+        parser.add_argument(
+            "--trusted", action="store_true",
+            help="run the machine code of an .asd file that was saved elsewhere or by somebody "
+            "else; your own are known by their signature",
+        )  # fmt: skip
 
 
 def add_log(parser: Parser) -> None:
@@ -141,7 +147,7 @@ def open_module(args: argparse.Namespace) -> Module:
 
     if is_compiled(args):
         check_compiled(args)
-        module = api.load(args.model)
+        module = api.load(args.model, args.trusted)
     else:
         module = link(*compiled_contents(args, None))
     check_threads(module.target)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.element_types import element_bytes
 from autosched.runtime.errors import AssemblyError
 from autosched.runtime.lifetimes import lifetimes_of
 from autosched.runtime.memory import allocate, view
@@ -141,7 +142,8 @@ def _step(
     bound = [arguments[name] for name in call.values]
     # A kernel without a workspace still takes the pointer; it never follows it.
     bound.append(arguments.get(_workspace(number), Place("arena", 0)))
-    return Step(call.kernel.symbol, tuple(bound), call.info)
+    sizes = [math.prod(a.shape) * element_bytes(a.dtype) for a in call.kernel.arguments]
+    return Step(call.kernel.symbol, tuple(bound), call.info, (*sizes, call.kernel.workspace_bytes))
 
 
 def _arguments(parts: Mapping[str, Inside], places: Mapping[str, Place]) -> dict[str, Argument]:

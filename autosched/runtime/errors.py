@@ -17,3 +17,7 @@ class AssemblyError(AutoschedError):
 
 class ExportError(AutoschedError):
     """A module cannot be written as a native library."""
+
+
+class UntrustedModuleError(ModuleFileError):
+    """A module was written elsewhere or by somebody else, and nobody said that it is trusted."""

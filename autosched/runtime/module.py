@@ -211,7 +211,9 @@ class Module:
         """Write the module to one file (suffix ``.asd``), which ``autosched.load`` reads.
 
         The file holds machine code, packed constants, the plan, the target and what runs on the
-        host as ONNX models: no Python objects.
+        host as ONNX models: no Python objects.  It is signed with a key of this user on this
+        machine (``~/.local/share/autosched/module.key``, made at the first save), so that
+        ``autosched.load`` knows it; elsewhere it has to be trusted explicitly.
         """
         from autosched.runtime.archive import write_archive
 

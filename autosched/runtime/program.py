@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Final, Literal, Self
+from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosched.element_types import element_bytes
-from autosched.runtime.errors import ModuleFileError
 from sketch.target import Target
 
 Segment = Literal["arena", "constants", "input", "host"]
 SEGMENTS: Final = ("arena", "constants", "input", "host")
-PROGRAM_VERSION: Final = 4
 SCHEDULE_LABELS: Final = {"record": "tuned", "model": "model only", "host": "on the host"}
 
 
@@ -124,11 +121,15 @@ class StepInfo:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Call ``symbol`` with a table of pointers: the kernel's arguments, then its workspace."""
+    """Call ``symbol`` with a table of pointers: the kernel's arguments, then its workspace.
+
+    ``sizes``: bytes that the kernel takes of each argument.
+    """
 
     symbol: str
     arguments: tuple[Argument, ...]
     info: StepInfo
+    sizes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,113 +177,3 @@ class Program:
     def host_steps(self) -> tuple[HostStep, ...]:
         """The steps that run on the host."""
         return tuple(step for step in self.steps if isinstance(step, HostStep))
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it as JSON values."""
-        return {
-            "version": PROGRAM_VERSION,
-            "name": self.name,
-            "target": self.target.to_json(),
-            "inputs": [_spec_json(spec) for spec in self.inputs],
-            "outputs": [
-                _spec_json(spec) | {"place": [place.segment, place.offset]}
-                for spec, place in self.outputs
-            ],
-            "steps": [_step_json(step) for step in self.steps],
-            "arena_bytes": self.arena_bytes,
-            "constants_bytes": self.constants_bytes,
-            "loops": [[loop.first, loop.count, loop.trips] for loop in self.loops],
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of ``to_json``; raises ModuleFileError on anything else."""
-        version = data.get("version") if isinstance(data, Mapping) else None
-        if version != PROGRAM_VERSION:
-            raise ModuleFileError(
-                f"module format {version!r}, this release reads {PROGRAM_VERSION}",
-                hint="compile the network again with this release, or update autosched",
-            )
-        try:
-            return cls(
-                name=str(data["name"]),
-                target=Target.from_json(data["target"]),
-                inputs=tuple(_spec_from(spec) for spec in data["inputs"]),
-                outputs=tuple(
-                    (_spec_from(spec), _place_from(spec["place"])) for spec in data["outputs"]
-                ),
-                steps=tuple(_step_from(step) for step in data["steps"]),
-                arena_bytes=int(data["arena_bytes"]),
-                constants_bytes=int(data["constants_bytes"]),
-                loops=tuple(Loop(*map(int, loop)) for loop in data["loops"]),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModuleFileError(f"the module's plan is damaged: {error!r}") from error
-
-
-def _spec_json(spec: TensorSpec) -> dict[str, Any]:
-    return {"name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype}
-
-
-def _spec_from(data: Mapping[str, Any]) -> TensorSpec:
-    shape = tuple(int(extent) for extent in data["shape"])
-    return TensorSpec(str(data["name"]), shape, str(data["dtype"]))
-
-
-def _place_json(place: Place) -> list[Any]:
-    return [place.segment, place.offset]
-
-
-def _place_from(data: Any) -> Place:
-    segment, offset = data
-    if segment not in SEGMENTS:
-        raise ValueError(f"no segment {segment!r}")
-    return Place(segment, int(offset))
-
-
-def _argument_json(argument: Argument) -> Any:
-    if isinstance(argument, Place):
-        return _place_json(argument)
-    first = None if argument.first is None else _place_json(argument.first)
-    return {
-        "place": _place_json(argument.place),
-        "start": argument.start,
-        "stride": argument.stride,
-        "period": argument.period,
-        "first": first,
-    }
-
-
-def _argument_from(data: Any) -> Argument:
-    if not isinstance(data, Mapping):
-        return _place_from(data)
-    first = None if data["first"] is None else _place_from(data["first"])
-    start, stride, period = (int(data[name]) for name in ("start", "stride", "period"))
-    if period < 0:
-        raise ValueError(f"a period of {period}")
-    return Moving(_place_from(data["place"]), start, stride, period, first)
-
-
-def _step_json(step: Step | HostStep) -> dict[str, Any]:
-    info = {item.name: getattr(step.info, item.name) for item in fields(step.info)}
-    if isinstance(step, Step):
-        places = [_argument_json(argument) for argument in step.arguments]
-        return {"symbol": step.symbol, "arguments": places, "info": info}
-    inputs = [[_spec_json(spec), _place_json(place)] for spec, place in step.inputs]
-    outputs = [[n, _spec_json(spec), _place_json(place)] for n, spec, place in step.outputs]
-    return {"payload": step.payload, "inputs": inputs, "outputs": outputs, "info": info}
-
-
-def _step_from(data: Mapping[str, Any]) -> Step | HostStep:
-    info = StepInfo(**{**data["info"], "layers": tuple(data["info"]["layers"])})
-    if "payload" not in data:
-        places = tuple(_argument_from(argument) for argument in data["arguments"])
-        return Step(str(data["symbol"]), places, info)
-    return HostStep(
-        payload=str(data["payload"]),
-        inputs=tuple((_spec_from(spec), _place_from(place)) for spec, place in data["inputs"]),
-        outputs=tuple(
-            (int(n), _spec_from(spec), _place_from(place)) for n, spec, place in data["outputs"]
-        ),
-        info=info,
-    )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 import llvmlite.binding as llvm
 import numpy as np
 from numpy.typing import NDArray
 
+from codegen.elf.read import read_object
 from codegen.kernel import Kernel
 from codegen.llvm.machine import create_machine, initialize, triple_of
 from codegen.llvm.region import team_text
@@ -102,6 +103,14 @@ def _regions() -> bytes:
         return bytes(machine.emit_object(module))
     finally:
         module.close()
+
+
+def missing_functions(names: Iterable[str], target: Target) -> list[str]:
+    """Which of the functions that code for ``target`` calls are nowhere: LLVM ends the process."""
+    load_mathematics()
+    process = ctypes.CDLL(None)
+    regions = read_object(_regions()).names if target.threads > 1 else ()
+    return sorted(name for name in names if name not in regions and not hasattr(process, name))
 
 
 def _engine(objects: Sequence[bytes]) -> llvm.ExecutionEngine:

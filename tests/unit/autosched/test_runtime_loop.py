@@ -12,7 +12,8 @@ import pytest
 from autosched.runtime.assemble import assemble
 from autosched.runtime.errors import AssemblyError, ModuleFileError
 from autosched.runtime.module import Module
-from autosched.runtime.program import Loop, Moving, Place, Program, StepInfo, TensorSpec
+from autosched.runtime.program import Loop, Moving, Place, StepInfo, TensorSpec
+from autosched.runtime.program_json import program_json, program_of
 from autosched.runtime.wiring import Call, Inside, Wiring
 from tests.fake_kernels import COUNT, TARGET, FakeArgument, FakeKernel, FakeLibrary, floats
 
@@ -78,7 +79,7 @@ def reference(x: Any, start: Any, backwards: bool) -> tuple[Any, Any]:
 def test_iterations_find_their_values(trips: int, backwards: bool, stacked: bool) -> None:
     wiring, library = make_wiring(trips, backwards, stacked)
     program, constants = assemble(wiring)
-    assert Program.from_json(program.to_json()) == program
+    assert program_of(program_json(program)) == program
     module = Module(program, constants, library, {})
     inputs = module.random_inputs(trips)
     last, states = reference(inputs["x"], inputs["start"], backwards)
@@ -119,7 +120,7 @@ def test_offsets_of_a_moving_value() -> None:
 
 
 def test_a_damaged_period_is_refused() -> None:
-    data = assemble(make_wiring(3, False, False)[0])[0].to_json()
+    data = program_json(assemble(make_wiring(3, False, False)[0])[0])
     data["steps"][0]["arguments"][0]["period"] = -1
-    with pytest.raises(ModuleFileError, match="a period of -1"):
-        Program.from_json(data)
+    with pytest.raises(ModuleFileError, match="-1 is negative"):
+        program_of(data)

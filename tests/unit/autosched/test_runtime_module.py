@@ -12,7 +12,8 @@ import pytest
 from autosched.runtime.assemble import assemble, check_no_nan
 from autosched.runtime.errors import AssemblyError, InputError
 from autosched.runtime.module import Module
-from autosched.runtime.program import Program, StepInfo, TensorSpec
+from autosched.runtime.program import StepInfo, TensorSpec
+from autosched.runtime.program_json import program_json, program_of
 from autosched.runtime.wiring import Call, Wiring
 from tests.fake_kernels import COUNT, TARGET, FakeArgument, FakeKernel, FakeLibrary, floats
 
@@ -191,7 +192,7 @@ def test_summary_names_tasks_without_a_record() -> None:
 
 def test_program_survives_json() -> None:
     program, _ = assemble(make_wiring()[0])
-    assert Program.from_json(program.to_json()) == program
+    assert program_of(program_json(program)) == program
 
 
 def test_inputs_are_not_kept_alive() -> None:

@@ -1,0 +1,212 @@
+"""Programs as JSON values, and back: every value of a file is of the type that it must have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, Final, TypeVar
+
+from autosched.runtime.errors import ModuleFileError
+from autosched.runtime.program import (
+    SEGMENTS,
+    Argument,
+    HostStep,
+    Loop,
+    Moving,
+    Place,
+    Program,
+    Step,
+    StepInfo,
+    TensorSpec,
+)
+from sketch.errors import TargetError
+from sketch.target import Target
+
+T = TypeVar("T")
+
+PROGRAM_VERSION: Final = 5
+_MOST: Final = 1 << 48  # bytes, elements, iterations: beyond any machine, far from overflows
+
+
+def program_json(program: Program) -> dict[str, Any]:
+    """All of a program as JSON values."""
+    return {
+        "version": PROGRAM_VERSION,
+        "name": program.name,
+        "target": program.target.to_json(),
+        "inputs": [_spec_json(spec) for spec in program.inputs],
+        "outputs": [[_spec_json(spec), _place_json(place)] for spec, place in program.outputs],
+        "steps": [_step_json(step) for step in program.steps],
+        "arena_bytes": program.arena_bytes,
+        "constants_bytes": program.constants_bytes,
+        "loops": [[loop.first, loop.count, loop.trips] for loop in program.loops],
+    }
+
+
+def program_of(data: Any) -> Program:
+    """The inverse of ``program_json``.
+
+    Raises:
+        ModuleFileError: another version, or a value that is missing, of a wrong type, or out of
+            any range; whether the values fit each other is for ``plan_check``.
+    """
+    version = data.get("version") if isinstance(data, Mapping) else None
+    if version != PROGRAM_VERSION or isinstance(version, bool):
+        raise ModuleFileError(
+            f"module format {version!r}, this release reads {PROGRAM_VERSION}",
+            hint="compile the network again with this release, or update autosched",
+        )
+    try:
+        return Program(
+            name=_text(data["name"]),
+            target=Target.from_json(_record(data["target"])),
+            inputs=_each(_spec_of, data["inputs"]),
+            outputs=_each(_output_of, data["outputs"]),
+            steps=_each(_step_of, data["steps"]),
+            arena_bytes=_count(data["arena_bytes"]),
+            constants_bytes=_count(data["constants_bytes"]),
+            loops=_each(lambda row: Loop(*_three(_each(_count, row))), data["loops"]),
+        )
+    except (KeyError, TypeError, ValueError, TargetError) as error:
+        what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+        raise ModuleFileError(f"the module's plan is damaged: {what[:300]}") from error
+
+
+def _spec_json(spec: TensorSpec) -> dict[str, Any]:
+    return {"name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype}
+
+
+def _place_json(place: Place) -> list[Any]:
+    return [place.segment, place.offset]
+
+
+def _argument_json(argument: Argument) -> Any:
+    if isinstance(argument, Place):
+        return _place_json(argument)
+    first = None if argument.first is None else _place_json(argument.first)
+    return {
+        "place": _place_json(argument.place),
+        "start": argument.start,
+        "stride": argument.stride,
+        "period": argument.period,
+        "first": first,
+    }
+
+
+def _step_json(step: Step | HostStep) -> dict[str, Any]:
+    info = {item.name: getattr(step.info, item.name) for item in fields(step.info)}
+    info["layers"] = list(step.info.layers)
+    if isinstance(step, Step):
+        places = [_argument_json(argument) for argument in step.arguments]
+        sizes = list(step.sizes)
+        return {"symbol": step.symbol, "arguments": places, "sizes": sizes, "info": info}
+    inputs = [[_spec_json(spec), _place_json(place)] for spec, place in step.inputs]
+    outputs = [[n, _spec_json(spec), _place_json(place)] for n, spec, place in step.outputs]
+    return {"payload": step.payload, "inputs": inputs, "outputs": outputs, "info": info}
+
+
+def _step_of(value: Any) -> Step | HostStep:
+    data = _record(value)
+    info = _info_of(_record(data["info"]))
+    if "payload" not in data:
+        arguments = _each(_argument_of, data["arguments"])
+        return Step(_text(data["symbol"]), arguments, info, _each(_count, data["sizes"]))
+    return HostStep(
+        payload=_text(data["payload"]),
+        inputs=_each(_output_of, data["inputs"]),
+        outputs=_each(_result_of, data["outputs"]),
+        info=info,
+    )
+
+
+def _info_of(data: Mapping[str, Any]) -> StepInfo:
+    return StepInfo(
+        name=_text(data["name"]),
+        layers=_each(_text, data["layers"]),
+        op=_text(data["op"]),
+        shapes=_text(data["shapes"]),
+        flops=_amount(data["flops"]),
+        task=_text(data["task"]),
+        schedule=_text(data["schedule"]),
+        bytes=_amount(data["bytes"]),
+    )
+
+
+def _argument_of(value: Any) -> Argument:
+    if not isinstance(value, Mapping):
+        return _place_of(value)
+    first = None if value["first"] is None else _place_of(value["first"])
+    start, stride = (_whole(value[name]) for name in ("start", "stride"))
+    return Moving(_place_of(value["place"]), start, stride, _count(value["period"]), first)
+
+
+def _place_of(value: Any) -> Place:
+    segment, offset = _items(value, 2)
+    if segment not in SEGMENTS:
+        raise ValueError(f"no segment {segment!r}")
+    return Place(segment, _count(offset))
+
+
+def _spec_of(value: Any) -> TensorSpec:
+    data = _record(value)
+    return TensorSpec(_text(data["name"]), _each(_count, data["shape"]), _text(data["dtype"]))
+
+
+def _output_of(value: Any) -> tuple[TensorSpec, Place]:
+    spec, place = _items(value, 2)
+    return _spec_of(spec), _place_of(place)
+
+
+def _result_of(value: Any) -> tuple[int, TensorSpec, Place]:
+    number, spec, place = _items(value, 3)
+    return _count(number), _spec_of(spec), _place_of(place)
+
+
+def _each(read: Callable[[Any], T], values: Any) -> tuple[T, ...]:
+    return tuple(read(value) for value in _items(values))
+
+
+def _items(value: Any, count: int | None = None) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is no list")
+    if count is not None and len(value) != count:
+        raise ValueError(f"{len(value)} values instead of {count}")
+    return value
+
+
+def _three(values: tuple[int, ...]) -> tuple[int, int, int]:
+    first, count, trips = values
+    return first, count, trips
+
+
+def _record(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{value!r} is no object")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or not -_MOST <= value <= _MOST:
+        raise ValueError(f"{value!r} is no whole number of a size that can be")
+    return value
+
+
+def _count(value: Any) -> int:
+    if _whole(value) < 0:
+        raise ValueError(f"{value} is negative")
+    return int(value)
+
+
+def _amount(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is no number")
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"{value!r} is no amount")
+    return value
