@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketch.dtypes import integer_limits, is_float, is_integer, is_storage_float, numpy_dtype
+from sketch.storage_floats import storage_floats
 
 Array = NDArray[Any]
 
@@ -135,11 +136,10 @@ def oracle_dtype(dtype: str) -> str:
 
 
 def rounded(value: Any, dtype: str) -> Array:
-    """Numbers as memory of ``dtype`` holds them, in the oracle's dtype; to 16 bits via float32."""
-    array = np.asarray(value)
+    """Numbers as memory of ``dtype`` holds them, in the oracle's dtype."""
     if is_storage_float(dtype):
-        array = array.astype(np.float32)
-    return array.astype(numpy_dtype(dtype)).astype(oracle_dtype(dtype))
+        return storage_floats(value, dtype).astype(oracle_dtype(dtype))
+    return np.asarray(value).astype(numpy_dtype(dtype)).astype(oracle_dtype(dtype))
 
 
 def convert(value: Array, source: str, target: str) -> Array:

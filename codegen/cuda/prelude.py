@@ -131,6 +131,22 @@ __device__ inline unsigned short float_to_half(float x) {
 #endif
 """
 
+_ROUND_TO_ODD: Final = """
+union SingleBits { float value; unsigned bits; };
+__device__ inline float odd_float(double x) {
+  SingleBits word;
+  word.value = (float)x;
+  const double back = word.value;
+  if (fabs(back) > fabs(x)) word.bits -= 1;
+  if (back < x || back > x) word.bits |= 1;
+  return word.value;
+}
+__device__ inline double exact_double(long long x) {
+  const long long low = 2047, limit = 1LL << 53;
+  return (double)(x >= -limit && x < limit ? x : (((x & low) + low) | x) & ~low);
+}
+"""
+
 _PARTS: Final = (
     (_MAXIMUM, ("nan_max",)),
     (_MINIMUM, ("nan_min",)),
@@ -154,6 +170,7 @@ _PARTS: Final = (
     (_POWER, ("whole_pow",)),
     (_SATURATION, ("saturate",)),
     (_SIGMOID, ("sigmoid",)),
+    (_ROUND_TO_ODD, ("odd_float", "exact_double")),
     (
         _SHORT_FLOATS,
         (

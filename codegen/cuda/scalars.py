@@ -20,9 +20,9 @@ from sketch.dtypes import (
     is_integer,
     is_storage_float,
     is_unsigned,
-    numpy_dtype,
 )
 from sketch.expr import FLOAT_CALLS
+from sketch.storage_floats import storage_floats
 
 C_TYPES: Final[Mapping[str, str]] = {
     "float64": "double", "float32": "float", "float16": "unsigned short",
@@ -89,7 +89,7 @@ def convert(operand: str, source: str, target: str) -> str:
     if target == BOOL:
         return f"({operand} != 0)"
     if is_storage_float(target):
-        return f"float_to_{_SHORT_NAMES[target]}({convert(operand, source, 'float32')})"
+        return f"float_to_{_SHORT_NAMES[target]}({_single(operand, source, target)})"
     if is_float(source) and is_integer(target):
         low, high = integer_limits(target)
         bounds = (literal(float(low), source), literal(float(high + 1), source))
@@ -98,14 +98,21 @@ def convert(operand: str, source: str, target: str) -> str:
     return f"({C_TYPES[target]})({operand})"
 
 
+def _single(operand: str, source: str, target: str) -> str:
+    """A float32 that rounds to the same 16-bit float: digits that it cannot hold make it odd."""
+    if source == "float64":
+        return f"odd_float({operand})"
+    if target == "bfloat16" and source in ("int64", "int32"):
+        return f"odd_float(exact_double({operand}))"
+    return convert(operand, source, "float32")
+
+
 def literal(value: float | int | bool, dtype: str) -> str:
     """A constant of ``dtype``, with the very bits."""
     if dtype == BOOL:
         return "true" if value else "false"
     if is_storage_float(dtype):
-        with np.errstate(over="ignore"):
-            bits = np.asarray(value, np.float32).astype(numpy_dtype(dtype)).view(np.uint16)
-        return f"(unsigned short){int(bits)}"
+        return f"(unsigned short){int(storage_floats(value, dtype).view(np.uint16))}"
     if is_float(dtype):
         return _float_literal(float(value), dtype)
     number, suffix = int(value), "LL" if dtype == "int64" else ""

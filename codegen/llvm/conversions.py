@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from codegen.llvm.values import type_text, vector_type
 from codegen.llvm.writer import Writer
 from sketch.dtypes import BOOL, is_float, is_storage_float, is_unsigned, size_of
+
+_LOW_BITS: Final = (1 << 11) - 1  # of an int64, whose other bits fit a float64
 
 
 class Conversions:
@@ -25,12 +29,24 @@ class Conversions:
         if target == BOOL:
             return self._truth(source, width, operand)
         if is_storage_float(target):
-            if source != "float32":
-                operand = self.cast(source, "float32", width, operand)
+            operand = self._single(source, target, width, operand)
             return _Half(self, width).narrowed(target, operand)
         if is_float(source) and not is_float(target):
             return self._saturated(source, target, width, operand)
         return self.convert(_opcode(source, target), source, target, width, operand)
+
+    def _single(self, source: str, target: str, width: int, operand: str) -> str:
+        """A float32 that rounds to the same 16-bit float: digits that it cannot hold make it odd.
+
+        float16 needs that of no integer: those with more digits are infinite.
+        """
+        if source == "float64":
+            return _Odd(self.writer, width).single(operand)
+        if target == "bfloat16" and source in ("int64", "int32"):
+            odd = _Odd(self.writer, width)
+            whole = odd.whole(operand) if source == "int64" else operand
+            return odd.single(self.convert("sitofp", source, "float64", width, whole))
+        return self.cast(source, "float32", width, operand)
 
     def convert(self, opcode: str, source: str, target: str, width: int, operand: str) -> str:
         """A conversion instruction."""
@@ -60,6 +76,52 @@ def _opcode(source: str, target: str) -> str:
     if source == BOOL or size_of(target) > size_of(source):
         return "zext" if is_unsigned(source) else "sext"
     return "bitcast" if size_of(target) == size_of(source) else "trunc"
+
+
+class _Odd:
+    """Rounding to odd: of the two neighbours of a number, the one whose last bit is 1.
+
+    Rounding that to fewer digits, to nearest, gives what the number itself would have given.
+    """
+
+    def __init__(self, writer: Writer, width: int) -> None:
+        self.writer, self.width = writer, width
+        self.single_bits, self.long = vector_type("i32", width), vector_type("i64", width)
+        self.float, self.double = vector_type("float", width), vector_type("double", width)
+        self.mask = vector_type("i1", width)
+
+    def single(self, operand: str) -> str:
+        """The float32 of a float64."""
+        write, free = self.writer.emit, self.writer.emit_free
+        nearest = write(f"fptrunc {self.double} {operand} to {self.float}")
+        back = write(f"fpext {self.float} {nearest} to {self.double}")
+        ours = free(f"bitcast {self.double} {back} to {self.long}")
+        wanted = free(f"bitcast {self.double} {operand} to {self.long}")
+        bits = free(f"bitcast {self.float} {nearest} to {self.single_bits}")
+        # both have the same sign, so bits compare as magnitudes do
+        above = write(f"icmp ugt {self.long} {ours}, {wanted}")
+        inexact = write(f"icmp ne {self.long} {ours}, {wanted}")
+        one = write(f"zext {self.mask} {above} to {self.single_bits}")
+        last = write(f"zext {self.mask} {inexact} to {self.single_bits}")
+        below = write(f"sub {self.single_bits} {bits}, {one}")
+        odd = write(f"or {self.single_bits} {below}, {last}")
+        return free(f"bitcast {self.single_bits} {odd} to {self.float}")
+
+    def whole(self, operand: str) -> str:
+        """An int64 with no more digits than a float64."""
+        low = self._op("and", operand, _LOW_BITS)
+        carried = self._op("add", low, _LOW_BITS)
+        joined = self.writer.emit(f"or {self.long} {carried}, {operand}")
+        odd = self._op("and", joined, ~_LOW_BITS)
+        shifted = self._op("add", operand, 1 << 53)
+        small = self._op("icmp ult", shifted, 1 << 54)
+        return self.writer.emit(
+            f"select {self.mask} {small}, {self.long} {operand}, {self.long} {odd}"
+        )
+
+    def _op(self, op: str, operand: str, number: int) -> str:
+        literal = f"splat (i64 {number})" if self.width else str(number)
+        return self.writer.emit(f"{op} {self.long} {operand}, {literal}")
 
 
 class _Half:

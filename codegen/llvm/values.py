@@ -8,8 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from sketch.dtypes import INDEX_DTYPES, is_float, is_storage_float, numpy_dtype, size_of
+from sketch.dtypes import INDEX_DTYPES, is_float, is_storage_float, size_of
 from sketch.loopnest import LoopVar
+from sketch.storage_floats import storage_floats
 
 # 16-bit floats are bits, until they are converted
 SSA_TYPES: Final = {
@@ -72,9 +73,7 @@ def _rounded(value: float) -> float:
 
 def rounded_bits(value: float, dtype: str) -> int:
     """The bits of a 16-bit float."""
-    with np.errstate(over="ignore"):
-        narrow = np.asarray(value, np.float32).astype(numpy_dtype(dtype))
-    return int(narrow.view(np.int16))
+    return int(storage_floats(value, dtype).view(np.int16))
 
 
 def constant(value: float | int | bool, dtype: str) -> Value:
