@@ -8,6 +8,7 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
+from codegen.cpu_share import usable_cpus
 from sketch.errors import TargetError
 from sketch.target import Target
 
@@ -82,7 +83,7 @@ def cache_sizes() -> dict[int, int]:
 
 def _threads(threads: int | None) -> int:
     if threads is None:
-        return len(os.sched_getaffinity(0))
+        return usable_cpus()
     if threads < 1:
         raise TargetError(f"a target needs at least one thread, got {threads}")
     return threads
@@ -105,7 +106,11 @@ def _target(choice: InstructionSet, threads: int) -> Target:
 
 
 def host_target(threads: int | None = None) -> Target:
-    """This machine, with all its instructions; all CPUs of the process unless told otherwise."""
+    """This machine, with all its instructions.
+
+    Unless told otherwise as many threads as the process may keep busy: CPUs of its affinity, within
+    the CPU quotas of its control groups (containers).
+    """
     found = llvm.get_host_cpu_features()
     features = found.flatten()
     if "aarch64" in llvm.get_default_triple():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import pickle
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
@@ -18,6 +17,7 @@ from autosched.measure.protocol import Candidate, MeasuredTask, Ticket
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.measure.timer import TaskState, Timer
 from autosched.measure.zygote import Zygote
+from codegen.cpu_share import usable_cpus
 from sketch.target import Target
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class LocalRunner(BatchRunner):
         self.options = options or MeasureOptions()
         self._zygote = Zygote()
         reference = DEFAULT_BUILD if build is None else reference_of(build)
-        count = self.options.builders or len(os.sched_getaffinity(0))
+        count = self.options.builders or usable_cpus()
         self._pool = BuildPool(self._zygote, reference, count, self.options)
         self._sketches = SketchCache()
         self._timer = Timer(self._zygote, target, self.options, self._sketches)

@@ -24,6 +24,7 @@ from autosched.runtime.random_arrays import random_arrays
 from autosched.runtime.summary import program_table
 from autosched.runtime.team_pool import shared_teams
 from autosched.runtime.untuned import Untuned, untuned_tasks
+from codegen.cpu_share import usable_cpus
 
 if TYPE_CHECKING:
     from autosched.report.explain_network import Explanation
@@ -62,7 +63,7 @@ class Module:
         # Executors that no call uses.  Taking one and giving it back are single steps of the
         # interpreter: no lock is held, so that nothing can stay locked after an exception or in a
         # forked child.  One that is lost on its way is garbage, and the next call makes another.
-        self._idle = deque([self._new_executor()], maxlen=max(1, len(available_cores())))
+        self._idle = deque([self._new_executor()], maxlen=usable_cpus())
         self._cores: tuple[int, ...] = ()
         shared_teams(self.target.threads).prepare()
 

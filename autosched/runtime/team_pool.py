@@ -1,8 +1,8 @@
 """Teams of threads for calls: each call has one to itself, or none.
 
 A call takes an idle team, or a new one as long as all teams of this size together have no more
-threads than there are cores.  Otherwise all cores are busy with other calls, and the calling thread
-computes alone: nobody waits, and threads do not take turns on cores.
+threads than the process has CPUs.  Otherwise all of these are busy with other calls, and the
+calling thread computes alone: nobody waits, and threads do not take turns.
 
 Nothing here is locked, and nothing breaks when an exception comes at any instant (a signal handler
 that raises): a team that is lost on its way is garbage, and its threads end.
@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
+from codegen.cpu_share import usable_cpus
+
 if TYPE_CHECKING:
     from codegen.team import Team
 
@@ -27,6 +29,7 @@ class TeamPool:
     def __init__(self, threads: int, cores: tuple[int, ...] = ()) -> None:
         """``cores``: one for each thread of the one team that there is then; empty: any."""
         self._threads, self._cores = threads, cores
+        self._most = 1 if cores else max(1, usable_cpus() // threads)
         self._idle: deque[Team] = deque()
         self._alive: WeakSet[Team] = WeakSet()
 
@@ -53,10 +56,7 @@ class TeamPool:
         try:
             return self._idle.pop()
         except IndexError:
-            return self._new() if len(self._alive) < self._most() else None
-
-    def _most(self) -> int:
-        return 1 if self._cores else max(1, len(os.sched_getaffinity(0)) // self._threads)
+            return self._new() if len(self._alive) < self._most else None
 
     def _new(self) -> Team:
         from codegen.team import Team
@@ -74,4 +74,5 @@ os.register_at_fork(after_in_child=_pools.clear)
 
 def shared_teams(threads: int, cores: tuple[int, ...] = ()) -> TeamPool:
     """The teams of this size, on these cores, that all modules of the process use."""
-    return _pools.setdefault((threads, cores), TeamPool(threads, cores))
+    pool = _pools.get((threads, cores))
+    return pool or _pools.setdefault((threads, cores), TeamPool(threads, cores))
