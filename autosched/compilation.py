@@ -18,7 +18,7 @@ from autosched.least_traffic import least_bytes
 from autosched.measure.result import CacheState
 from autosched.memory_room import enough_memory
 from autosched.notices import notify
-from autosched.records.best import target_warnings
+from autosched.records.best import target_warning
 from autosched.records.log import RecordLog
 from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan
@@ -26,9 +26,10 @@ from autosched.runtime.module import Module
 from autosched.runtime.program import Program, StepInfo, TensorSpec
 from autosched.runtime.untuned import untuned_notice
 from autosched.runtime.wiring import Call, HostBinding, Inside, Wiring
-from autosched.search.recall import best_of
+from autosched.search.recall import Recalled, unbuildable, usable
 from autosched.task import Candidate, Task
 from sketch.dtypes import size_of
+from sketch.errors import AutoschedError
 from sketch.packing import preparations
 from sketch.target import Target
 
@@ -49,13 +50,13 @@ class Scheduled:
 
     Attributes:
         source: "record": the best of a log; "model": what the draft model likes best.
-        seconds: the recorded time, None for "model".
+        recalled: what the log says of it, None for "model".
     """
 
     task: Task
     candidate: Candidate
     source: Source
-    seconds: float | None = None
+    recalled: Recalled | None = None
 
 
 def network_tasks(extraction: Extraction, target: Target) -> tuple[Task, ...]:
@@ -84,17 +85,29 @@ def schedule(
 ) -> tuple[Scheduled, ...]:
     """The best recorded candidate of each task, or the draft model's favourite without one.
 
-    Times taken in cache state ``state`` are preferred to others.  ``quick``: the draft model sees
-    few candidates.
+    Times taken in cache state ``state`` are preferred to others, and all of the target's own to
+    those of other machines.  ``quick``: the draft model sees few candidates.
     """
     found = []
     for task in tasks:
-        best = best_of(task, records, state) or best_of(task, records)
+        best = next(usable(task, records, state), None)
         if best is not None:
-            found.append(Scheduled(task, best.candidate, "record", best.seconds))
+            found.append(Scheduled(task, best.candidate, "record", best))
         else:
             found.append(Scheduled(task, task.draft_candidate(quick), "model"))
     return tuple(found)
+
+
+class UnbuildableRecordError(AutoschedError):
+    """No code can be made of a recorded candidate.
+
+    Attributes:
+        record: where it comes from.
+    """
+
+    def __init__(self, record: Record, error: Exception) -> None:
+        super().__init__(unbuildable(record, error))
+        self.record = record
 
 
 def extract_checked(network: Network) -> Extraction:
@@ -115,8 +128,8 @@ def contents_from_log(
 ) -> Contents:
     """``network_contents`` with the records of a log, if one is given.
 
-    Warns of lines that cannot be read, of records of other targets, of records that do not replay,
-    and of tasks that are left without a record.
+    Warns of lines that cannot be read, of a log without a record of the target, of records that do
+    not replay, and of tasks that are left without a record.
     """
     if log is None:
         return network_contents(network, target, quick=quick)
@@ -124,8 +137,7 @@ def contents_from_log(
     notify(found.warnings)
     contents = network_contents(network, target, found.records, quick)
     untuned = untuned_notice(contents[0])
-    if untuned:
-        notify((*target_warnings(found.records, target), untuned))
+    notify(line for line in (target_warning(found.records, target), untuned) if line)
     return contents
 
 
@@ -136,8 +148,15 @@ def network_contents(
     with enough_memory(f"compiling network {network.name}"):
         extraction = extract_checked(network)
         state = cache_state_of(extraction, target)
-        scheduled = schedule(network_tasks(extraction, target), records, state, quick)
-        return build_contents(network.name, extraction, scheduled, target)
+        tasks, left = network_tasks(extraction, target), list(records)
+        while True:
+            try:
+                scheduled = schedule(tasks, left, state, quick)
+                return build_contents(network.name, extraction, scheduled, target)
+            except UnbuildableRecordError as error:
+                notify([str(error)])
+                key = error.record.candidate_key
+                left = [record for record in left if record.candidate_key != key]
 
 
 def build_contents(
@@ -241,7 +260,12 @@ def _build(number: int, item: Scheduled, output: str, strides: tuple[int, ...] |
     label = re.sub(r"\W", "_", item.task.name, flags=re.ASCII)
     nest = lower(item.candidate.sketch, dict(item.candidate.values))
     apart = None if strides is None else {output: strides}
-    return build(nest, item.task.target, f"k{number}_{label}", apart)
+    try:
+        return build(nest, item.task.target, f"k{number}_{label}", apart)
+    except Exception as error:  # steps of a record may be such as no rule makes
+        if item.recalled is None:
+            raise
+        raise UnbuildableRecordError(item.recalled.record, error) from error
 
 
 def _call(

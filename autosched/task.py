@@ -166,10 +166,9 @@ class Task:
 
     def candidate(self, log: Path | None = None) -> Candidate:
         """The best measured candidate in a log, or what the draft model likes best without one."""
-        from autosched.search.recall import recall_best
+        from autosched.search.recall import build_best
 
-        found = recall_best(self, log) if log is not None else None
-        return found.candidate if found is not None else self.draft_candidate()
+        return build_best(self, log, lambda candidate: candidate)[0]
 
     def tune(
         self,
@@ -198,11 +197,13 @@ class Task:
 
     def compile(self, log: Path | None = None) -> Kernel:
         """Machine code of ``candidate(log)``."""
+        from autosched.search.recall import build_best
         from codegen.build import build
         from sketch.lower import lower
 
-        best = self.candidate(log)
-        return build(lower(best.sketch, dict(best.values)), self.target)
+        return build_best(
+            self, log, lambda best: build(lower(best.sketch, dict(best.values)), self.target)
+        )[0]
 
     def module(
         self, constants: Mapping[str, NDArray[Any]] | None = None, log: Path | None = None

@@ -16,18 +16,17 @@ from autosched.least_traffic import least_bytes
 from autosched.measure.inputs import random_inputs
 from autosched.memory_room import enough_memory, room_for
 from autosched.notices import notify
-from autosched.records.best import target_warnings
-from autosched.records.log import RecordLog
 from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan
 from autosched.runtime.module import Module
 from autosched.runtime.program import StepInfo, TensorSpec
 from autosched.runtime.untuned import untuned_notice
 from autosched.runtime.wiring import Call, Wiring
-from autosched.search.recall import recall_best
-from autosched.task import Task
+from autosched.search.recall import build_best
+from autosched.task import Candidate, Task
 from codegen.build import build
 from codegen.driver import build_driver
+from codegen.kernel import Kernel
 from sketch.lower import lower
 from sketch.packing import preparations
 from sketch.tensor import Placeholder, Tensor
@@ -60,8 +59,10 @@ def task_contents(
 
 
 def _build_contents(task: Task, constants: Arrays, log: str | PathLike[str] | None) -> Contents:
-    found = recall_best(task, log) if log is not None else None
-    best = task.draft_candidate() if found is None else found.candidate
+    def built(candidate: Candidate) -> tuple[Candidate, Kernel]:
+        return candidate, build(lower(candidate.sketch, dict(candidate.values)), task.target)
+
+    (best, kernel), found = build_best(task, log, built)
     values = dict(best.values)
     dag = best.sketch.dag
     given = _check_constants(task, constants)
@@ -70,7 +71,6 @@ def _build_contents(task: Task, constants: Arrays, log: str | PathLike[str] | No
         name: prepared[name].apply(array) if name in prepared else array
         for name, array in given.items()
     }
-    kernel = build(lower(best.sketch, values), task.target)
     outputs = [TensorSpec(*array) for array in dag.output_arrays]
     inputs = [TensorSpec(t.name, t.shape, t.dtype) for t in dag.inputs if t.name not in given]
     info = StepInfo(
@@ -99,11 +99,11 @@ def _build_contents(task: Task, constants: Arrays, log: str | PathLike[str] | No
 
 
 def contents_from_log(task: Task, constants: Arrays, log: str | PathLike[str] | None) -> Contents:
-    """``task_contents``; warns when a log is given that has no record for the task's target."""
+    """``task_contents``; warns when a log is given that has no record of the task."""
     contents = task_contents(task, constants, log)
     untuned = untuned_notice(contents[0])
     if log is not None and untuned:
-        notify((*target_warnings(RecordLog(log).read().records, task.target), untuned))
+        notify([untuned])
     return contents
 
 

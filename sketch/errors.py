@@ -3,6 +3,17 @@
 A message has three parts: what went wrong (with the values), where, and what to do about it.
 """
 
+from typing import Final
+
+# Characters of a value that a message quotes.
+_QUOTED: Final = 60
+
+
+def quoted(value: object) -> str:
+    """A value for a message, cut short: what comes from outside may be large."""
+    text = repr(value)
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
+
 
 class AutoschedError(Exception):
     """Base of every error that autosched raises on purpose."""

@@ -284,6 +284,8 @@ def _rfactor(program: Program, step: Rfactor) -> Program:
     reduce = op.reduce
     if reduce is None or axis.kind != "reduce":
         raise ScheduleError(f"{step.axis!r} is no reduce axis of {step.stage}")
+    if not 1 <= step.parts <= axis.extent:
+        raise ScheduleError(f"{step.axis} of {step.stage} has no {step.parts} parts")
     chunk = -(-axis.extent // step.parts)
     taken = {a.name for a in (*op.axes, *op.reduce_axes)}
     part = Axis(_fresh(f"{axis.name}_part", taken), step.parts, "spatial")

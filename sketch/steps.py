@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final
 
-from sketch.errors import ScheduleError
+from sketch.errors import ScheduleError, quoted
 from sketch.loopnest import LoopKind
+from sketch.step_fields import check_fields
 
 Factor = int | str
 
@@ -179,22 +180,26 @@ def step_to_json(step: Step) -> dict[str, Any]:
 def step_from_json(data: Mapping[str, Any]) -> Step:
     """The inverse of ``step_to_json``.
 
-    Raises ScheduleError on an unknown kind, another version, or wrong fields.
+    Raises ScheduleError on an unknown kind, another version, or a field of a wrong name or type.
     """
     rest = dict(data)
     kind, version = rest.pop("kind", None), rest.pop("version", None)
     cls = next((c for c in STEP_KINDS if c.kind == kind), None)
     if cls is None:
         raise ScheduleError(
-            f"unknown step kind {kind!r}", hint=f"known: {', '.join(c.kind for c in STEP_KINDS)}"
+            f"unknown step kind {quoted(kind)}",
+            hint=f"known: {', '.join(c.kind for c in STEP_KINDS)}",
         )
-    if version != cls.version:
+    if type(version) is not int or version != cls.version:
         raise ScheduleError(
-            f"step {kind!r} has version {version}, this release reads {cls.version}"
+            f"step {kind!r} has version {quoted(version)}, this release reads {cls.version}"
         )
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in rest.items()}
+    check_fields(cls, values)
     make: Callable[..., Step] = cls
     try:
         return make(**values)
     except TypeError as error:
-        raise ScheduleError(f"step {kind!r} has wrong fields {sorted(rest)}: {error}") from error
+        raise ScheduleError(
+            f"step {kind!r} has wrong fields {quoted(sorted(rest))}: {error}"
+        ) from error

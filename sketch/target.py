@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
-from sketch.errors import TargetError
+from sketch.errors import TargetError, quoted
 
 TargetKind = Literal["cpu", "cuda"]
 _TEXTS: Final = ("kind", "arch", "features")
@@ -14,6 +14,9 @@ _POSITIVE: Final = (
     "threads", "vector_bytes", "registers", "fma_accumulators", "cache_line_bytes",
     "instruction_budget",
 )  # fmt: skip
+# No machine has more of anything; it keeps what is computed with these numbers within 64 bits.
+_MOST: Final = 1 << 48
+_MOST_VECTOR_BYTES: Final = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,14 @@ class Target:
             raise TargetError(f"a target needs at least one thread, got {threads}")
         return replace(self, threads=threads)
 
+    def compact_json(self) -> dict[str, Any]:
+        """Fields by name, without those that are zero because such a machine does not have them."""
+        return {
+            name: value
+            for name, value in self.to_json().items()
+            if value or self.__dataclass_fields__[name].default != value
+        }
+
     def to_json(self) -> dict[str, Any]:
         """All fields by name, for records."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -88,14 +99,18 @@ class Target:
         try:
             return Target(**data)
         except TypeError as error:
-            raise TargetError(f"not a target: {dict(data)!r} ({error})") from error
+            raise TargetError(f"not a target: {quoted(dict(data))} ({error})") from error
 
 
 def _check(name: str, value: object) -> None:
     if name in _TEXTS:
         if not isinstance(value, str):
-            raise TargetError(f"a target's {name} is {value!r}", hint="give text")
+            raise TargetError(f"a target's {name} is {quoted(value)}", hint="give text")
         return
     least = 1 if name in _POSITIVE else 0
-    if type(value) is not int or value < least:
-        raise TargetError(f"a target's {name} is {value!r}", hint=f"give an int, {least} or more")
+    most = _MOST_VECTOR_BYTES if name == "vector_bytes" else _MOST
+    if type(value) is not int or not least <= value <= most:
+        raise TargetError(
+            f"a target's {name} is {quoted(value)}",
+            hint=f"give an int, {least} or more, at most {most}",
+        )

@@ -5,6 +5,7 @@
 3. Where a statement writes stays inside its buffer, given its predicates.
 4. Two iterations of a parallel loop never write the same element.
 5. A private buffer is used inside its allocation only.
+6. A packed buffer is walked panel by panel: no step leads into the middle of one, or past its end.
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ def _check_store(store: Store, scope: _Scope) -> None:
     where = f"statement of {store.stage}"
     for target in store.targets:
         _check_visible(target, scope, where)
+        _check_panels(target, store.indices, scope, where)
     for value in store.values:
         _check_value(value, scope, where)
     reaches = scope.reaches()
@@ -117,11 +119,25 @@ def _check_visible(buffer: Buffer, scope: _Scope, where: str) -> None:
         raise LoweringError(f"buffer {buffer.name} is used outside its allocation", where)
 
 
+def _check_panels(buffer: Buffer, indices: tuple[Index, ...], scope: _Scope, where: str) -> None:
+    if all(step == 1 for step in buffer.steps):
+        return
+    strides = {loop.var: int(loop.stride) for loop in scope.loops}
+    for index, step in zip(indices, buffer.steps, strict=True):
+        if isinstance(index, Affine) and any(c * strides[v] % step for v, c in index.terms):
+            raise LoweringError(f"{buffer.name} is read in the middle of a panel", where)
+    low, high = bounds(indices[-1], scope.reaches())
+    if low < 0 or high >= buffer.shape[-1]:
+        width = int(buffer.shape[-1])
+        raise LoweringError(f"{buffer.name} is read at {low}..{high} of a panel of {width}", where)
+
+
 def _check_value(value: Expr, scope: _Scope, where: str) -> None:
     if isinstance(value, BufferLoad):
         _check_visible(value.buffer, scope, where)
         for index in value.indices:
             _check_index(index, scope, where)
+        _check_panels(value.buffer, value.indices, scope, where)
     if isinstance(value, AffineValue):
         _check_index(value.index, scope, where)
     for child in children(value):

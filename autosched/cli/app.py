@@ -1,13 +1,13 @@
 """Parsing, dispatch, and what becomes of errors.
 
-Exit codes: 0 done, 1 an error of ours (one line on stderr), 2 wrong usage, 130 interrupted.
+Exit codes: 0 done, 1 an error of ours (one line on stderr), 2 wrong usage, 130 interrupted, 143 and
+129 ended by SIGTERM and SIGHUP.
 Warnings are lines on stderr, too; what a command was asked for goes to stdout.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -28,6 +28,7 @@ from autosched.cli import (
     workloads,
 )
 from autosched.cli.command import Command, add_command, check_output
+from autosched.cli.ending import drop_output, ending_on_signals, say_ending
 from autosched.notices import AutoschedWarning
 from sketch.errors import AutoschedError
 
@@ -55,7 +56,8 @@ a first session:
 `autosched COMMAND --help` explains a command, with examples.
 
 exit codes:
-  0 done    1 an error, told in one line on stderr    2 wrong usage    130 interrupted (Ctrl-C)
+  0 done    1 an error, told in one line on stderr    2 wrong usage
+  130 interrupted (Ctrl-C)    143 ended by SIGTERM    129 ended by SIGHUP
 """
 
 # Arguments that name a file to write once all work is done.
@@ -63,7 +65,6 @@ _OUTPUTS: Final = ("json", "csv")
 
 OK: Final = 0
 FAILED: Final = 1
-INTERRUPTED: Final = 130
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -105,6 +106,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code (wrong usage exits with 2 by itself)."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # names of layers may not fit a pipe's encoding
+    with ending_on_signals() as ending:
+        try:
+            return _run(argv)
+        except KeyboardInterrupt:
+            say_ending(ending)
+        except OSError:
+            if not ending.asked:
+                raise
+            drop_output()  # the terminal was closed, which is what the signal said
+        return ending.exit_code
+
+
+def _run(argv: Sequence[str] | None) -> int:
     try:
         args = make_parser().parse_args(argv)
         for name in _OUTPUTS:
@@ -115,10 +129,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except AutoschedError as error:
         print(f"autosched: {' '.join(str(error).split())}", file=sys.stderr)
         return FAILED
-    except KeyboardInterrupt:
-        print("autosched: interrupted", file=sys.stderr)
-        return INTERRUPTED
-    except BrokenPipeError:
-        # The reader has gone (``| head``); the interpreter must not flush into the pipe again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader has gone (``| head``)
+        drop_output()
     return OK

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from autosched.cli.command import Command, Parser, UsageError, add_json, say, write_json
 from autosched.cli.model import add_model, check_log, open_subject, target_of
 from autosched.cli.waiting import Waiting
+from autosched.notices import notify
 from autosched.search.models import MODELS, make_model
 
 if TYPE_CHECKING:
@@ -52,8 +53,9 @@ def _evaluations(args: argparse.Namespace, subject: Subject) -> list[tuple[str, 
     from autosched.study import recorded_dataset
     from costmodel.evaluation import SPLITS, evaluate
 
-    records = RecordLog(args.log).read().records
-    dataset = recorded_dataset(subject.tasks(target_of(args)), records)
+    log = RecordLog(args.log).read()
+    notify(log.warnings)
+    dataset = recorded_dataset(subject.tasks(target_of(args)), log.records)
     if not len(dataset):
         raise UsageError(
             f"no record of {subject.label} for this target",

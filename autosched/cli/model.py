@@ -166,9 +166,19 @@ def compiled_contents(args: argparse.Namespace, constants: dict[str, Any] | None
 
 
 def check_log(log: str | None) -> None:
-    """Raise UsageError when a log is named that does not exist."""
-    if log is not None and not Path(log).is_file():
+    """Raise an error when a log is named that does not exist, or that is none.
+
+    Raises:
+        UsageError: it does not exist.
+        RecordError: it is something else than a log.
+    """
+    from autosched.records.log import check_log as check_content
+
+    if log is None:
+        return
+    if not Path(log).exists():
         raise UsageError("the log does not exist", log, "leave --log out, or tune first")
+    check_content(Path(log))
 
 
 def is_compiled(args: argparse.Namespace) -> bool:

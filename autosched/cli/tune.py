@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 from autosched.cli.command import Command, Parser, add_json, positive_int, say, write_json
 from autosched.cli.model import add_model, check_threads, open_subject, target_of
@@ -73,9 +74,12 @@ def tune_options(args: argparse.Namespace) -> TuneOptions:
 
 
 def _run(args: argparse.Namespace) -> None:
+    from autosched.records.log import check_log
     from autosched.tune_request import TuneRequest
     from autosched.tuning import progress_of
 
+    if args.log is not None:
+        check_log(Path(args.log))  # before the model is read, and before it is taken for the log
     subject = open_subject(args)
     log = f"{subject.name}.jsonl" if args.log is None else args.log
     target, quiet = target_of(args), args.quiet or args.json == "-"

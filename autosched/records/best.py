@@ -4,38 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from statistics import median
-from typing import Final
 
 from autosched.measure.result import WRONG_RESULT, CacheState, Failure, Timing
+from autosched.records.identity import (
+    compatible,
+    distance,
+    executable,
+    identity,
+    target_difference,
+)
 from autosched.records.record import Record
 from sketch.target import Target
 
-# Fields that steer the search only: the same code runs on the same hardware without them.
-_SEARCH_FIELDS: Final = ("instruction_budget", "fma_accumulators")
+
+def target_warning(records: Iterable[Record], target: Target) -> str:
+    """One line on the records of other machines, where a log has none of ``target``'s own; else "".
+
+    Names the nearest machine, whose records are used as long as there are no others.
+    """
+    everything = list(records)
+    foreign = by_distance(everything, target)
+    if not foreign or any(compatible(record.target, target) for record in everything):
+        return ""
+    nearest, group = foreign[0]
+    count = sum(len(members) for _, members in foreign)
+    difference = "; ".join(target_difference(nearest, target))
+    used = "the nearest are used" if executable(nearest, target) else "none can be used"
+    return f"{count} records are of other machines, {used} ({len(group)} with {difference})"
 
 
-def target_difference(recorded: Target, wanted: Target) -> tuple[str, ...]:
-    """What differs between two machines, ``threads: 2, not 4``; empty when records carry over."""
-    have, want = recorded.to_json(), wanted.to_json()
-    names = [name for name in have if name not in _SEARCH_FIELDS]
-    return tuple(f"{n}: {have[n]!r}, not {want[n]!r}" for n in names if have[n] != want[n])
-
-
-def compatible(recorded: Target, wanted: Target) -> bool:
-    """Whether a time measured for ``recorded`` is a time for ``wanted``."""
-    return not target_difference(recorded, wanted)
-
-
-def target_warnings(records: Iterable[Record], target: Target) -> tuple[str, ...]:
-    """One line per foreign machine in a log: how many records serve as seeds only, and why."""
-    counts: dict[tuple[str, ...], int] = {}
+def by_distance(records: Iterable[Record], target: Target) -> list[tuple[Target, list[Record]]]:
+    """The records of other machines of the same kind, machine by machine, the nearest first."""
+    groups: dict[Target, list[Record]] = {}
     for record in records:
-        difference = target_difference(record.target, target)
-        if difference:
-            counts[difference] = counts.get(difference, 0) + 1
-    return tuple(
-        f"{count} records are of another target and serve as seeds only ({'; '.join(difference)})"
-        for difference, count in counts.items()
+        if record.target.kind == target.kind and not compatible(record.target, target):
+            groups.setdefault(identity(record.target), []).append(record)
+    pairs = [(members[0].target, members) for members in groups.values()]
+    return sorted(
+        pairs, key=lambda pair: (not executable(pair[0], target), distance(pair[0], target))
     )
 
 
@@ -95,12 +101,14 @@ def comparable(
 ) -> dict[tuple[str, Target, CacheState | None], list[Record]]:
     """Records whose times compare, by task, target and cache state, in the order of the log.
 
+    Targets that differ in the sizes of their caches only are one, see ``records.identity``.
+
     Failures hold in any cache state, so they are in every group of their task and target; the
     state is None where there is nothing else.
     """
     tasks: dict[tuple[str, Target], list[Record]] = {}
     for record in records:
-        tasks.setdefault((record.task, record.target), []).append(record)
+        tasks.setdefault((record.task, identity(record.target)), []).append(record)
     groups: dict[tuple[str, Target, CacheState | None], list[Record]] = {}
     for (task, target), members in tasks.items():
         states = dict.fromkeys(
@@ -154,12 +162,12 @@ def seeds(
 
     Their times say nothing about ``target``; their steps and decisions are worth a try.
     """
-    others: dict[Target, list[Record]] = {}
-    for record in records:
-        same_kind = record.target.kind == target.kind
-        if record.task == task_key and same_kind and not compatible(record.target, target):
-            others.setdefault(record.target, []).append(record)
-    ranked = [[record for _, record in rank(group)] for group in others.values()]
+    mine = [record for record in records if record.task == task_key]
+    ranked = [
+        [record for _, record in rank(group)]
+        for machine, group in by_distance(mine, target)
+        if executable(machine, target)
+    ]
     depth = max((len(group) for group in ranked), default=0)
     interleaved = [group[n] for n in range(depth) for group in ranked if n < len(group)]
     return interleaved[:limit]

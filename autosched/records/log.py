@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from autosched.optional_packages import data_frame
 from autosched.records.errors import RecordError
-from autosched.records.record import NewerSchemaError, Record, from_json, to_json
+from autosched.records.line import looks_recorded, parse_line
+from autosched.records.record import NewerSchemaError, Record, to_json
 
 # Blank space written and taken back by `check_writable`: a few records' worth.
 _PROBE: Final = b" " * 8191 + b"\n"
@@ -65,15 +66,16 @@ class RecordLog:
     def check_writable(self) -> None:
         """Raise RecordError now rather than after the first batch.
 
-        Creates the file and its directory; writes 8 KiB of blanks and takes them back.
+        Creates the file and its directory; writes 8 KiB of blanks and takes them back.  A file
+        that is no log stays as it is: nothing is appended to a table, a model or a pipe.
         """
+        check_log(self.path)
         with self._locked("cannot be written") as fd:
             size = os.fstat(fd).st_size
             try:
                 _write_all(fd, _PROBE)
             finally:
-                if stat.S_ISREG(os.fstat(fd).st_mode):
-                    os.ftruncate(fd, size)
+                os.ftruncate(fd, size)
 
     def append(self, records: Iterable[Record]) -> None:
         """Write a batch, one line each, and hand it to the operating system.
@@ -93,10 +95,12 @@ class RecordLog:
         """All records; corrupt lines become warnings.  A log that does not exist yet is empty.
 
         Raises:
-            RecordError: the file cannot be read.
+            RecordError: the file cannot be read, or is no log: it has lines, and we wrote none of
+                them.
             NewerSchemaError: a line was written by a newer release.
         """
         try:
+            check_regular(self.path)
             text = self.path.read_bytes()
         except FileNotFoundError:
             return RecordSet(())
@@ -110,6 +114,7 @@ class RecordLog:
     def _locked(self, what: str) -> Iterator[int]:
         """An open descriptor with the exclusive lock; OSErrors become one RecordError."""
         try:
+            check_regular(self.path)
             self.path.parent.mkdir(parents=True, exist_ok=True)
             fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
@@ -126,6 +131,53 @@ class RecordLog:
             ) from error
 
 
+def check_regular(path: Path) -> None:
+    """Raise RecordError for what is no file: a pipe would block its reader for ever.
+
+    Raises:
+        OSError: the path cannot be looked at.
+    """
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        what = next((text for test, text in _OTHER_KINDS if test(mode)), "no file")
+        raise RecordError(f"the log is {what}", str(path), "name a file")
+
+
+def check_log(path: Path) -> None:
+    """Raise RecordError for a file that is no log; one that is empty or does not exist may be one.
+
+    Raises:
+        RecordError: it is no file, cannot be read, or has lines and we wrote none of them.
+    """
+    try:
+        check_regular(path)
+        with path.open("rb") as file:
+            if any(map(looks_recorded, file)) or not file.tell():
+                return
+            file.seek(0)
+            if all(not line.strip() for line in file):
+                return
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RecordError(f"the log cannot be read: {error.strerror}", str(path)) from error
+    raise RecordError(_NO_LOG, str(path), _NO_LOG_HINT)
+
+
+_NO_LOG: Final = "this is no log: none of its lines is a record"
+_NO_LOG_HINT: Final = "name a log that tuning wrote, or a new file"
+_OTHER_KINDS: Final = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
 def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
@@ -138,7 +190,12 @@ def _ends_with_newline(fd: int) -> bool:
 
 
 def parse_lines(text: bytes, where: str) -> RecordSet:
-    """Records from the bytes of a log; ``where`` names it in warnings."""
+    """Records from the bytes of a log; ``where`` names it in warnings.
+
+    Raises:
+        RecordError: there are lines, and we wrote none of them.
+        NewerSchemaError: a line was written by a newer release.
+    """
     records: list[Record] = []
     warnings: list[str] = []
     lines = text.split(b"\n")
@@ -147,26 +204,13 @@ def parse_lines(text: bytes, where: str) -> RecordSet:
             continue
         place = f"{where}:{number}"
         try:
-            records.append(_parse_line(line, place))
+            records.append(parse_line(line, place))
         except NewerSchemaError:
             raise
         except RecordError as error:
             torn = number == len(lines)
             reason = "the last line is torn (its writer died)" if torn else error.what
             warnings.append(f"{place}: skipped: {reason}")
+    if warnings and not records and not any(map(looks_recorded, lines)):
+        raise RecordError(f"{_NO_LOG}; {warnings[0]}", where, _NO_LOG_HINT)
     return RecordSet(tuple(records), tuple(warnings))
-
-
-def _reject_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")  # nothing could be written again that holds it
-
-
-_DECODER: Final = json.JSONDecoder(parse_constant=_reject_constant)
-
-
-def _parse_line(line: bytes, place: str) -> Record:
-    try:
-        data = _DECODER.decode(line.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:  # also a UnicodeDecodeError
-        raise RecordError(f"no JSON ({error})", place) from error
-    return from_json(data, place)

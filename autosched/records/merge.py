@@ -9,7 +9,7 @@ from pathlib import Path
 
 from autosched.records.best import comparable, rank
 from autosched.records.errors import RecordError
-from autosched.records.log import RecordLog, RecordSet
+from autosched.records.log import RecordLog, RecordSet, check_log
 from autosched.records.record import Record, to_json
 from autosched.replaced_file import replaced_file
 
@@ -49,12 +49,6 @@ def read_all(paths: Sequence[str | os.PathLike[str]]) -> RecordSet:
         if not Path(path).exists():
             raise RecordError("the log does not exist", str(path))
         part = RecordLog(path).read()
-        if part.warnings and not part.records:
-            raise RecordError(
-                f"none of its lines is a record; {part.warnings[0]}",
-                str(path),
-                "give a log that tuning wrote",
-            )
         records += part.records
         warnings += part.warnings
     return RecordSet(tuple(records), tuple(warnings))
@@ -82,8 +76,9 @@ def replace_log(records: Iterable[Record], out: str | os.PathLike[str]) -> None:
     """Write records to a log that is replaced as a whole; on an error it stays as it was.
 
     Raises:
-        RecordError: the file cannot be written.
+        RecordError: the file cannot be written, or is something else than a log.
     """
+    check_log(Path(out))
     try:
         with replaced_file(Path(out)) as partial:
             partial.parent.mkdir(parents=True, exist_ok=True)

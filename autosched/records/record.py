@@ -1,24 +1,30 @@
-"""One trial as one JSON object, schema version 1.
+"""One trial as one JSON object, schema version 2.
 
-    {"v": 1, "task": "9f...", "target": {...}, "variant": "direct", "steps": [...],
+    {"v": 2, "task": "9f...", "target": {...}, "variant": "direct", "steps": [...],
      "decisions": {"i_0": 4}, "phase": "trial", "result": {"seconds": [...], "cache_state": "warm",
-     "error": 1e-7}, "seed": 0, "versions": {"autosched": "0.1.0"}, "time": 1.7e9}
+     "error": 1e-7}, "seed": 0, "versions": {"autosched": "0.1.0"}, "time": 1.7e9,
+     "names": {...}, "crc32": "0a1b2c3d"}
 
-A failed trial has ``"result": {"stage": "compile", "kind": "...", "message": "..."}``.
+A failed trial has ``"result": {"stage": "compile", "kind": "...", "message": "..."}``.  Version 1
+had no checksum, and LLVM's whole list of features in the target.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from autosched.measure.protocol import Candidate
-from autosched.measure.result import STAGES, Failure, MeasureResult, Timing
+from autosched.measure.result import Failure, MeasureResult
+from autosched.records import fields
+from autosched.records.checksum import FIELD as CHECKSUM
+from autosched.records.checksum import checksum, with_checksum
 from autosched.records.errors import RecordError
-from sketch.errors import TargetError
+from autosched.records.identity import recorded
+from sketch.errors import ScheduleError, TargetError, quoted
+from sketch.recorded_range import check_steps, check_structure
 from sketch.rename import Names, names_of, rename
 from sketch.sketch import sketch_from_steps
 from sketch.steps import step_from_json, step_to_json
@@ -27,7 +33,9 @@ from sketch.target import Target
 if TYPE_CHECKING:
     from sketch.dag import ComputeDAG
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+# Lines of this schema have no checksum.
+_WITHOUT_CHECKSUM: Final = 1
 Phase = Literal["trial", "final"]
 PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
 
@@ -48,6 +56,7 @@ class Record:
         versions: software versions, by name.
         time: seconds since 1970.
         names: names that the steps use; a program of the same structure may have others.
+        where: file and line that it was read from, for messages.
     """
 
     task: str
@@ -61,6 +70,7 @@ class Record:
     versions: Mapping[str, str] = field(default_factory=dict)
     time: float = 0.0
     names: Names | None = None
+    where: str = field(default="", compare=False, repr=False)
 
     @property
     def candidate_key(self) -> str:
@@ -72,12 +82,17 @@ class Record:
         """The candidate again, by replaying the record's own steps on the variant's ``dag``.
 
         ``target``: replay for another machine than the record's, as a seed.
+
+        Raises:
+            ScheduleError: the steps do not fit ``dag``, or make no reasonable schedule of it.
         """
         steps = tuple(step_from_json(dict(step)) for step in self.steps)
+        check_steps(dag, steps)
         decisions = dict(self.decisions)
         if self.names is not None:
             steps, decisions = rename(steps, decisions, self.names, dag)
         sketch = sketch_from_steps(dag, steps, self.variant, target or self.target)
+        check_structure(sketch)
         return Candidate(sketch, decisions)
 
 
@@ -98,7 +113,7 @@ def record_of(
     variant = candidate.sketch.variant
     return Record(
         task_key,
-        target,
+        recorded(target),
         variant,
         steps,
         decisions,
@@ -112,11 +127,11 @@ def record_of(
 
 
 def to_json(record: Record) -> dict[str, Any]:
-    """The JSON object of a record."""
-    data = {
+    """The JSON object of a record, with its checksum."""
+    data: dict[str, Any] = {
         "v": SCHEMA_VERSION,
         "task": record.task,
-        "target": record.target.to_json(),
+        "target": recorded(record.target).compact_json(),
         "variant": record.variant,
         "steps": [dict(step) for step in record.steps],
         "decisions": dict(record.decisions),
@@ -126,17 +141,10 @@ def to_json(record: Record) -> dict[str, Any]:
         "versions": dict(record.versions),
         "time": record.time,
     }
-    if record.names is None:
-        return data
-    stages = [[stage, list(axes)] for stage, axes in record.names.stages]
-    return data | {"names": {"inputs": list(record.names.inputs), "stages": stages}}
-
-
-def _names_from_json(data: Any) -> Names | None:
-    if data is None:
-        return None
-    stages = tuple((str(stage), tuple(map(str, axes))) for stage, axes in data["stages"])
-    return Names(tuple(map(str, data["inputs"])), stages)
+    if record.names is not None:
+        stages = [[stage, list(axes)] for stage, axes in record.names.stages]
+        data["names"] = {"inputs": list(record.names.inputs), "stages": stages}
+    return with_checksum(data)
 
 
 def _result_to_json(result: MeasureResult) -> dict[str, Any]:
@@ -147,15 +155,20 @@ def _result_to_json(result: MeasureResult) -> dict[str, Any]:
 
 
 def from_json(data: Any, where: str = "") -> Record:
-    """The inverse of ``to_json``.
+    """The inverse of ``to_json``; also reads objects of older schemas.
 
     Raises:
-        RecordError: a newer schema, a missing field, or a value of a wrong type; says which.
+        RecordError: a newer schema, a wrong checksum, a field that is missing or unknown, or a
+            value of a wrong type or size; says which.
     """
     if not isinstance(data, dict):
         raise RecordError(f"a record must be a JSON object, got {type(data).__name__}", where)
     check_schema(data, where)
-    return Record(**{name: _field(name, read, data, where) for name, read in _READERS.items()})
+    unknown = sorted(data.keys() - _READERS.keys() - {"v", CHECKSUM})
+    if unknown:
+        raise RecordError(f"field {quoted(unknown[0])} is unknown", where)
+    read = {name: _field(name, reader, data, where) for name, reader in _READERS.items()}
+    return Record(**read, where=where)
 
 
 def _field(name: str, read: Callable[[Any], Any], data: Mapping[str, Any], where: str) -> Any:
@@ -163,69 +176,47 @@ def _field(name: str, read: Callable[[Any], Any], data: Mapping[str, Any], where
         raise RecordError(f"field {name!r} is missing", where)
     try:
         return read(data.get(name))
-    except KeyError as error:
-        raise RecordError(f"field {name!r} lacks {error}", where) from error
-    except (TypeError, ValueError, AttributeError, OverflowError, TargetError) as error:
+    except (TypeError, ValueError, OverflowError, TargetError, ScheduleError) as error:
         raise RecordError(f"field {name!r} has a wrong value: {error}", where) from error
 
 
 def check_schema(data: Mapping[str, Any], where: str = "") -> None:
-    """Raise RecordError unless ``data`` names a schema version that this release reads."""
+    """Raise RecordError unless ``data`` is whole and names a schema that this release reads."""
     version = data.get("v")
-    if version == SCHEMA_VERSION:
-        return
-    if isinstance(version, int) and version > SCHEMA_VERSION:
+    if type(version) is not int or version < 1:
+        raise RecordError(f"record schema {quoted(version)} is unknown", where)
+    if CHECKSUM in data and data[CHECKSUM] != checksum(data):
+        raise RecordError("damaged: the checksum is of something else", where)
+    if version > SCHEMA_VERSION:
         raise NewerSchemaError(
-            f"record schema {version} is newer than {SCHEMA_VERSION}, which this release reads",
+            f"record schema {quoted(version)} is newer than {SCHEMA_VERSION}, which this release "
+            "reads",
             where,
             "update autosched, or use another log",
         )
-    raise RecordError(f"record schema {version!r} is unknown", where)
+    if version > _WITHOUT_CHECKSUM and CHECKSUM not in data:
+        raise RecordError("damaged: the checksum is missing", where)
 
 
 class NewerSchemaError(RecordError):
     """A log was written by a newer release."""
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no text")
-    return value
-
-
-def _number(value: Any) -> float:
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is no finite number")
-    return float(value)
-
-
 def _phase(value: Any) -> Phase:
-    if value not in PHASES:
-        raise ValueError(f"phase {value!r} is not one of {', '.join(PHASES)}")
-    return cast(Phase, value)
-
-
-def _result_from_json(data: Mapping[str, Any]) -> MeasureResult:
-    if "seconds" in data:
-        error = data.get("error")
-        seconds = tuple(map(_number, data["seconds"]))
-        return Timing(seconds, data["cache_state"], None if error is None else _number(error))
-    if data["stage"] not in STAGES:
-        raise ValueError(f"stage {data['stage']!r} is not one of {', '.join(STAGES)}")
-    return Failure(data["stage"], str(data["kind"]), str(data["message"]))
+    return cast(Phase, fields.one_of(value, PHASES, "phase"))
 
 
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "task": _text,
-    "target": Target.from_json,
-    "variant": _text,
-    "steps": lambda steps: tuple(dict(step) for step in steps),
-    "decisions": lambda values: {str(name): int(value) for name, value in values.items()},
-    "result": _result_from_json,
+    "task": fields.name,
+    "target": fields.target,
+    "variant": fields.name,
+    "steps": fields.steps,
+    "decisions": fields.decisions,
+    "result": fields.result,
     "phase": _phase,
-    "seed": int,
-    "versions": lambda values: {str(name): str(value) for name, value in values.items()},
-    "time": _number,
-    "names": _names_from_json,
+    "seed": fields.seed,
+    "versions": fields.versions,
+    "time": fields.moment,
+    "names": fields.names,
 }
 _OPTIONAL: Final = ("names",)

@@ -9,6 +9,7 @@ from typing import Any
 
 from autosched.measure.result import Failure
 from autosched.records.best import rank
+from autosched.records.identity import identity
 from autosched.records.record import Record
 from sketch.target import Target
 
@@ -19,6 +20,7 @@ class TaskStats:
 
     Attributes:
         task: key of the task.
+        name: of its result in the program that it was tuned for, empty where that is not known.
         target: the machine.
         trials: records, failures included.
         failures: how often each "stage: kind" occurred.
@@ -27,6 +29,7 @@ class TaskStats:
     """
 
     task: str
+    name: str
     target: Target
     trials: int
     failures: dict[str, int]
@@ -44,7 +47,7 @@ def stats(records: Iterable[Record]) -> tuple[TaskStats, ...]:
     """Statistics per (task, target), in the order of the log."""
     groups: dict[tuple[str, Target], list[Record]] = {}
     for record in records:
-        groups.setdefault((record.task, record.target), []).append(record)
+        groups.setdefault((record.task, identity(record.target)), []).append(record)
     return tuple(_stats_of(task, target, group) for (task, target), group in groups.items())
 
 
@@ -53,4 +56,6 @@ def _stats_of(task: str, target: Target, group: list[Record]) -> TaskStats:
     causes = Counter(f"{failure.stage}: {failure.kind}" for failure in failed)
     ranked = rank(group)
     best_s, variant = (ranked[0][0], ranked[0][1].variant) if ranked else (None, "")
-    return TaskStats(task, target, len(group), dict(causes), best_s, variant)
+    named = next((record.names for record in group if record.names is not None), None)
+    name = named.stages[-1][0] if named is not None and named.stages else ""
+    return TaskStats(task, name, target, len(group), dict(causes), best_s, variant)

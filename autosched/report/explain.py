@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from autosched.least_traffic import least_bytes
 from autosched.measure.result import Failure, Timing
+from autosched.notices import notify
 from autosched.records.best import rank, select
-from autosched.records.log import RecordLog
+from autosched.records.identity import compatible
+from autosched.records.log import RecordLog, RecordSet
 from autosched.records.record import Record
 from autosched.report.peak import measured_peak
-from autosched.search.recall import best_of
+from autosched.search.recall import Recalled, usable
 from costmodel.extract import draft_seconds
 from sketch.lower import lower
 from sketch.nest_printer import print_nest
@@ -31,18 +33,26 @@ def explain(
 
     ``peak_flops``: of the machine; None: measured now, where the task is for a CPU.
     """
-    records = [] if log is None else list(RecordLog(log).read().records)
-    found = best_of(task, records)
+    read = RecordSet(()) if log is None else RecordLog(log).read()
+    notify(read.warnings)
+    records = read.records
+    found = next(usable(task, records), None)
     candidate = task.draft_candidate() if found is None else found.candidate
     if peak_flops is None and task.target.kind == "cpu":
         peak_flops = measured_peak(task.target)
     parts = [
         str(task),
         _schedule(task, candidate),
-        _times(task, candidate, math.inf if found is None else found.seconds, peak_flops),
+        _times(task, candidate, _measured_s(task, found), peak_flops),
         _trials(task, records),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _measured_s(task: Task, found: Recalled | None) -> float:
+    """Seconds on the task's target; infinite where it was not measured there."""
+    own = found is not None and compatible(found.record.target, task.target)
+    return found.seconds if found is not None and own else math.inf
 
 
 def _schedule(task: Task, candidate: Candidate) -> str:
@@ -61,7 +71,7 @@ def _times(task: Task, candidate: Candidate, seconds: float, peak_flops: float |
     intensity = task.flops / bytes_moved
     lines.append(f"least traffic   {bytes_moved / 1e6:.4g} MB, {intensity:.3g} FLOP per byte")
     if math.isinf(seconds):
-        return "\n".join([*lines, "measured        never; this schedule is the draft model's"])
+        return "\n".join([*lines, "measured        never on this target"])
     speed = task.flops / seconds
     share = "" if peak_flops is None else f", {speed / peak_flops:.1%} of the peak"
     lines.append(f"measured        {seconds * 1e3:.4g} ms, {speed / 1e9:.4g} GFLOPS{share}")

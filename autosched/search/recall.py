@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import WRONG_RESULT, CacheState, Failure, MeasureResult
 from autosched.notices import notify
-from autosched.records.best import rank, seeds, select
+from autosched.records.best import by_distance, rank, seeds, select, target_warning
+from autosched.records.identity import executable
 from autosched.records.log import RecordLog
 from autosched.records.record import Record
 from sketch.errors import AutoschedError
+from sketch.lower import lower
+from sketch.memo import kept_by_sketch
 from sketch.population import from_rows
+from sketch.recorded_range import check_row
 from sketch.sketch import Sketch
+from sketch.verify import verify
 
 if TYPE_CHECKING:
     from autosched.task import Task
+
+_Built = TypeVar("_Built")
+# Private buffers of a recorded candidate may take so many times what the search lets them have:
+# sizes of caches say how good a schedule is, not whether it runs.
+_ROOM: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,36 +68,65 @@ class Memory:
 
 
 class Replayer:
-    """Replays records of one task; equal steps give one and the same sketch object."""
+    """Replays records of one task; equal steps give one and the same sketch object.
+
+    The boundary to what a log holds: whatever a record makes the code below raise, it is this
+    record that does not replay.
+    """
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._sketches: dict[str, Sketch] = {}
-        self.warnings: dict[str, int] = {}
+        # By steps and names: the sketch, and what its program calls each decision of the record.
+        self._sketches: dict[str, tuple[Sketch, dict[str, str]]] = {}
+        self._warnings: dict[str, list[str]] = {}
 
-    def replay(self, record: Record) -> Candidate | None:
-        """The candidate, or None (and a warning) when it does not fit this release's task."""
+    def replay(self, record: Record, verified: bool = False) -> Candidate | None:
+        """The candidate, or None (and a warning) when it does not fit this release's task.
+
+        ``verified``: also check the loop nest of this very row, rather than of the first row of
+        its sketch; needed where the code will run in this process.
+        """
         try:
-            return self._replay(record)
-        except AutoschedError as error:
-            self.warnings[str(error)] = self.warnings.get(str(error), 0) + 1
-            return None
+            return self._replay(record, verified)
+        except Exception as error:  # steps that no rule makes
+            self._skip(record, _reason(error))
+        return None
 
-    def _replay(self, record: Record) -> Candidate:
-        key = json.dumps([record.variant, list(record.steps)], sort_keys=True)
-        if key not in self._sketches:
+    def _replay(self, record: Record, verified: bool) -> Candidate:
+        key = json.dumps([record.variant, list(record.steps), str(record.names)], sort_keys=True)
+        known = self._sketches.get(key)
+        if known is None:
             dag = self._task.variant(record.variant).dag
-            self._sketches[key] = record.candidate(dag, self._task.target).sketch
-        sketch = self._sketches[key]
-        row = from_rows(sketch, [record.decisions])
-        return Candidate(sketch, row.row(0))
+            first = record.candidate(dag, self._task.target)
+            known = first.sketch, dict(zip(record.decisions, first.values, strict=True))
+        sketch, names = known
+        values = {names.get(name, name): value for name, value in record.decisions.items()}
+        check_row(_roomy(sketch), values)
+        if verified or key not in self._sketches:
+            verify(lower(sketch, dict(values)))
+        self._sketches[key] = known
+        return Candidate(sketch, from_rows(sketch, [values]).row(0))
+
+    def _skip(self, record: Record, reason: str) -> None:
+        self._warnings.setdefault(reason, []).append(record.where)
 
     def report(self) -> tuple[str, ...]:
-        """One line per reason."""
-        return tuple(
-            f"{count} records of {self._task.name} do not replay: {reason}"
-            for reason, count in self.warnings.items()
-        )
+        """One line per reason since the last report."""
+        lines = []
+        for reason, places in self._warnings.items():
+            count = "a record" if len(places) == 1 else f"{len(places)} records"
+            place = f"{places[0]}: " if places[0] else ""
+            does = "does" if len(places) == 1 else "do"
+            lines.append(f"{place}{count} of {self._task.name} {does} not replay: {reason}")
+        self._warnings.clear()
+        return tuple(lines)
+
+
+@kept_by_sketch
+def _roomy(sketch: Sketch) -> Sketch:
+    """The sketch for a machine of more cache: it was measured, whatever fits the cache here."""
+    target = sketch.target
+    return replace(sketch, target=replace(target, l2_bytes=_ROOM * target.l2_bytes))
 
 
 def recall(task: Task, records: Sequence[Record], cache_state: CacheState | None = None) -> Memory:
@@ -116,31 +155,86 @@ def recall(task: Task, records: Sequence[Record], cache_state: CacheState | None
     )
 
 
-def recall_best(
-    task: Task, log: str | PathLike[str], cache_state: CacheState | None = None
-) -> Recalled | None:
-    """The fastest candidate of a log that still replays, or None."""
-    found = RecordLog(log).read()
-    notify(found.warnings)
-    return best_of(task, found.records, cache_state)
+def usable(
+    task: Task, records: Iterable[Record], cache_state: CacheState | None = None
+) -> Iterator[Recalled]:
+    """Candidates to compile a task with, the best first.
+
+    Those that were measured in ``cache_state`` come first, then those of other states; where the
+    task's target has none, those of other machines, the nearest first (``records.identity``).
+    Warns of records that are better than what is asked for and do not replay.
+    """
+    replayer = Replayer(task)
+    seen: set[str] = set()
+    for seconds, record in _in_order(task, list(records), cache_state):
+        if record.candidate_key in seen:
+            continue
+        seen.add(record.candidate_key)
+        candidate = replayer.replay(record, verified=True)
+        notify(replayer.report())
+        if candidate is not None:
+            yield Recalled(candidate, seconds, record)
+
+
+def _in_order(
+    task: Task, records: Sequence[Record], cache_state: CacheState | None
+) -> Iterator[tuple[float, Record]]:
+    states = (None,) if cache_state is None else (cache_state, None)
+    for state in states:
+        yield from rank(select(records, task.key, task.target, state))
+    mine = [record for record in records if record.task == task.key]
+    for machine, group in by_distance(mine, task.target):
+        if executable(machine, task.target):
+            yield from rank(group)
+
+
+def build_best(
+    task: Task, log: str | PathLike[str] | None, build: Callable[[Candidate], _Built]
+) -> tuple[_Built, Recalled | None]:
+    """What ``build`` makes of the best candidate of a log that it accepts, and that candidate.
+
+    Without one, what it makes of the draft model's favourite, and None.  Warns of lines that cannot
+    be read, of records that are not accepted, and of a log without a record of the task's target.
+    """
+    records: Sequence[Record] = ()
+    if log is not None:
+        found = RecordLog(log).read()
+        mine = [record for record in found.records if record.task == task.key]
+        notify((*found.warnings, *filter(None, [target_warning(mine, task.target)])))
+        records = found.records
+    for recalled in usable(task, records):
+        try:
+            return build(recalled.candidate), recalled
+        except Exception as error:  # the boundary to what a log holds, as in Replayer
+            notify([unbuildable(recalled.record, error)])
+    return build(task.draft_candidate()), None
 
 
 def best_of(
     task: Task, records: Iterable[Record], cache_state: CacheState | None = None
 ) -> Recalled | None:
-    """The fastest candidate among records that still replays, or None.
+    """The fastest candidate that was measured on the task's target and still replays, or None.
 
     Warns of faster ones that do not.
     """
     replayer = Replayer(task)
     best: Recalled | None = None
     for seconds, record in rank(select(records, task.key, task.target, cache_state)):
-        candidate = replayer.replay(record)
+        candidate = replayer.replay(record, verified=True)
         if candidate is not None:
             best = Recalled(candidate, seconds, record)
             break
     notify(replayer.report())
     return best
+
+
+def unbuildable(record: Record, error: Exception) -> str:
+    """One line: no code can be made of a record."""
+    return f"{record.where}: a record of {record.task} cannot be built: {_reason(error)}"
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, AutoschedError) else f"{type(error).__name__}: {error}"
 
 
 def _is_wrong(result: MeasureResult) -> bool:

@@ -3,13 +3,11 @@ from dataclasses import replace
 from autosched.measure.result import WRONG_RESULT, Failure, Timing
 from autosched.records.best import (
     best,
-    compatible,
     estimate,
     rank,
     seeds,
     select,
-    target_difference,
-    target_warnings,
+    target_warning,
 )
 from autosched.records.record import Record
 from sketch.target import Target
@@ -71,12 +69,6 @@ def test_cache_states_are_not_mixed():
     assert select([*log, record(3, result=CRASH)], "t", HERE, "warm")[1].result == CRASH
 
 
-def test_search_only_fields_do_not_matter_hardware_does():
-    assert compatible(replace(HERE, instruction_budget=7), HERE)
-    assert not compatible(replace(HERE, threads=4), HERE)
-    assert target_difference(replace(HERE, threads=4), HERE) == ("threads: 4, not 2",)
-
-
 def test_other_machines_are_seeds_only():
     four, far = replace(HERE, threads=4), Target("cpu", "old")
     gpu = Target("cuda", "sm_90")
@@ -89,9 +81,13 @@ def test_other_machines_are_seeds_only():
     assert [r.decisions["i"] for r in seeds(log, "t", HERE, limit=1)] == [2]
 
 
-def test_a_foreign_log_is_described():
-    four = replace(HERE, threads=4)
-    warnings = target_warnings([record(1, 1.0, target=four)] * 2 + [record(1, 1.0)], HERE)
-    assert warnings == (
-        "2 records are of another target and serve as seeds only (threads: 4, not 2)",
+def test_a_foreign_log_is_described_in_a_short_line():
+    four, eight = replace(HERE, threads=4), replace(HERE, threads=8)
+    log = [record(1, 1.0, target=eight), *[record(1, 1.0, target=four)] * 2]
+    assert target_warning(log, HERE) == (
+        "3 records are of other machines, the nearest are used (2 with threads 4, not 2)"
     )
+    assert target_warning([*log, record(1, 1.0)], HERE) == ""
+    assert target_warning([], HERE) == ""
+    wide = replace(HERE, vector_bytes=64)
+    assert "none can be used" in target_warning([record(1, 1.0, target=wide)], HERE)

@@ -9,12 +9,16 @@ from dataclasses import replace
 import pytest
 
 from autosched.measure.result import Timing
+from autosched.records.checksum import with_checksum
 from autosched.records.errors import RecordError
 from autosched.records.log import RecordLog
 from autosched.records.record import NewerSchemaError, Record, to_json
 from sketch.target import Target
 
 RECORD = Record("task", Target("cpu", "generic"), "direct", (), {"a": 1}, Timing((1.0,)))
+
+
+USES = (RecordLog.read, RecordLog.check_writable, lambda log: log.append([RECORD]))
 
 
 def numbered(count, start=0):
@@ -72,6 +76,10 @@ def test_a_whole_last_line_without_newline_counts(tmp_path):
         (b'{"v": 1, "task": "t", "target": 3}', "not a target|wrong value"),
         (b'{"v": 1, "time": NaN}', "NaN is no JSON"),
         (b"[" * 100_000, "no JSON"),
+        (b'{"v": 2, "v": 2}', "'v' is given twice"),
+        (b'{"v": 1, "seed": 1' + b"0" * 5000 + b"}", "no JSON"),
+        (b'{"v": 1, "task": "' + b"x" * (1 << 22) + b'"}', "are no record"),
+        (b'{"v":' * 5000 + b"1" + b"}" * 5000, "no JSON"),
     ],
 )
 def test_a_corrupt_line_is_skipped_with_file_and_number(tmp_path, line, reason):
@@ -90,8 +98,8 @@ def test_a_newer_schema_stops_reading_by_name(tmp_path):
     log = RecordLog(tmp_path / "log.jsonl")
     log.append(numbered(1))
     with log.path.open("a") as file:
-        file.write(json.dumps(to_json(RECORD) | {"v": 2}) + "\n")
-    with pytest.raises(NewerSchemaError, match=r"schema 2 is newer .*log\.jsonl:2"):
+        file.write(json.dumps(with_checksum(to_json(RECORD) | {"v": 3})) + "\n")
+    with pytest.raises(NewerSchemaError, match=r"schema 3 is newer .*log\.jsonl:2"):
         log.read()
 
 
@@ -105,13 +113,18 @@ def test_checking_leaves_no_trace(tmp_path):
     assert log.path.read_bytes() == before
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_one_error_before_and_during():
-    log = RecordLog("/dev/full")
-    with pytest.raises(RecordError, match=r"cannot be written: No space left.*/dev/full"):
+def no_space(*_):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_is_one_error_before_and_during(tmp_path, monkeypatch):
+    log = RecordLog(tmp_path / "log.jsonl")
+    monkeypatch.setattr("autosched.records.log.os.write", no_space)
+    with pytest.raises(RecordError, match=r"cannot be written: No space left.*log.jsonl"):
         log.check_writable()
     with pytest.raises(RecordError, match=r"cannot take 3 records: No space left"):
         log.append(numbered(3))
+    assert log.path.read_bytes() == b""
 
 
 def test_a_full_disk_keeps_what_was_written(tmp_path, monkeypatch):
@@ -134,13 +147,43 @@ def test_a_full_disk_keeps_what_was_written(tmp_path, monkeypatch):
 
 
 def test_a_directory_and_a_file_as_directory_are_errors(tmp_path):
-    with pytest.raises(RecordError, match="cannot be written"):
-        RecordLog(tmp_path).check_writable()
-    with pytest.raises(RecordError, match="cannot be read"):
-        RecordLog(tmp_path).read()
+    for use in USES:
+        with pytest.raises(RecordError, match="the log is a directory"):
+            use(RecordLog(tmp_path))
     (tmp_path / "file").write_text("")
-    with pytest.raises(RecordError, match="cannot be written"):
+    with pytest.raises(RecordError, match="Not a directory"):
         RecordLog(tmp_path / "file" / "log.jsonl").check_writable()
+
+
+def test_a_pipe_and_a_device_are_no_log(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path, what in ((tmp_path / "pipe", "a pipe"), ("/dev/null", "a device")):
+        for use in USES:
+            with pytest.raises(RecordError, match=f"the log is {what}"):
+                use(RecordLog(path))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"a,b\n1,2\n", bytes(range(256)) * 40, b"[1]\n", b'{"epoch": 1}\n' * 9, b"# A title\n\ntext",
+     b"\x08\x07\x12\x04test", b"x" * 100_000],
+)  # fmt: skip
+def test_a_file_of_another_kind_is_neither_read_nor_written(tmp_path, content):
+    path = tmp_path / "important"
+    path.write_bytes(content)
+    for use in (RecordLog.read, RecordLog.check_writable):
+        with pytest.raises(RecordError, match="this is no log: none of its lines is a record"):
+            use(RecordLog(path))
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n", b'{"v":2,"task":"0a', b'{"v": 1}\n'])
+def test_an_empty_and_a_torn_file_may_become_a_log(tmp_path, content):
+    log = RecordLog(tmp_path / "log.jsonl")
+    log.path.write_bytes(content)
+    log.check_writable()
+    log.append(numbered(1))
+    assert seeds_in(log) == [0]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -6,6 +6,7 @@ import pytest
 
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, Timing
+from autosched.records.checksum import checksum, with_checksum
 from autosched.records.errors import RecordError
 from autosched.records.record import (
     NewerSchemaError,
@@ -15,7 +16,6 @@ from autosched.records.record import (
     to_json,
 )
 from sketch.dag import ComputeDAG
-from sketch.errors import ScheduleError
 from sketch.reducers import sum as sum_
 from sketch.sketch import Sketch
 from sketch.steps import Split
@@ -52,11 +52,11 @@ def test_a_record_survives_json(result):
     assert from_json(json.loads(json.dumps(to_json(record)))) == record
 
 
-def test_the_schema_is_what_version_1_says():
+def test_the_schema_is_what_version_2_says():
     assert to_json(a_record()) == {
-        "v": 1,
+        "v": 2,
         "task": "0123456789abcdef",
-        "target": TARGET.to_json(),
+        "target": {name: value for name, value in TARGET.to_json().items() if value},
         "variant": "direct",
         "steps": [{"kind": "split", "version": 1, "stage": "C", "axis": "i", "factors": ["C.i@1"]}],
         "decisions": {"C.i@1": 4},
@@ -66,7 +66,35 @@ def test_the_schema_is_what_version_1_says():
         "versions": {"autosched": "0.1.0"},
         "time": 1.5,
         "names": {"inputs": ["A", "B"], "stages": [["C", ["i", "j", "k"]]]},
+        "crc32": "0c54426c",
     }
+
+
+def test_the_checksum_depends_on_values_alone():
+    data = to_json(a_record())
+    shuffled = json.loads(json.dumps(dict(reversed(data.items())), indent=3))
+    assert checksum(shuffled) == data["crc32"]
+    assert from_json(shuffled) == a_record()
+
+
+@pytest.mark.parametrize("change", [{"seed": 8}, {"crc32": "00000000"}, {"crc32": None}, {"v": 1}])
+def test_a_line_that_was_changed_is_damaged(change):
+    with pytest.raises(RecordError, match="damaged: the checksum"):
+        from_json(to_json(a_record()) | change, "log:3")
+
+
+def test_a_line_without_its_checksum_is_damaged_unless_it_is_of_the_old_schema():
+    data = to_json(a_record())
+    del data["crc32"]
+    with pytest.raises(RecordError, match="the checksum is missing"):
+        from_json(data)
+    assert from_json(data | {"v": 1}) == a_record()
+
+
+def test_of_llvms_features_only_those_that_code_is_made_of_are_kept():
+    cpu = replace(TARGET, features="+avx2,+sha,-zu,+fma,-avx512f")
+    kept = record_of("t", candidate(), cpu, Timing((1.0,))).target
+    assert kept == replace(cpu, features="+avx2,+fma")
 
 
 def test_replay_uses_the_records_own_steps():
@@ -84,16 +112,16 @@ def test_replay_for_another_target_is_a_seed():
 def test_replay_of_a_step_of_another_version_is_rejected_by_name():
     data = to_json(a_record())
     data["steps"][0]["version"] = 9
-    with pytest.raises(ScheduleError, match=r"'split' has version 9"):
-        from_json(data).candidate(matmul())
+    with pytest.raises(RecordError, match=r"'split' has version 9"):
+        from_json(with_checksum(data))
 
 
 def test_a_newer_schema_is_named():
-    with pytest.raises(NewerSchemaError, match=r"schema 2 is newer than 1.*log:3.*update"):
-        from_json({"v": 2}, "log:3")
+    with pytest.raises(NewerSchemaError, match=r"schema 3 is newer than 2.*log:3.*update"):
+        from_json({"v": 3}, "log:3")
 
 
-@pytest.mark.parametrize("version", [None, 0, "1"])
+@pytest.mark.parametrize("version", [None, 0, "1", True, 1.0, -1])
 def test_an_unknown_schema_is_named(version):
     with pytest.raises(RecordError, match="unknown"):
         from_json({"v": version})
@@ -104,7 +132,7 @@ def test_a_missing_field_is_named(field):
     data = to_json(a_record())
     del data[field]
     with pytest.raises(RecordError, match=f"'{field}' is missing"):
-        from_json(data, "log:1")
+        from_json(with_checksum(data), "log:1")
 
 
 @pytest.mark.parametrize(
@@ -117,6 +145,36 @@ def test_a_missing_field_is_named(field):
         {"decisions": {"x": "many"}},
         {"decisions": [1]},
         {"decisions": {"x": math.inf}},
+        {"decisions": {"x": True}},
+        {"decisions": {"x": -1}},
+        {"decisions": {"x": 10**30}},
+        {"decisions": {"x": 2.0}},
+        {"decisions": {"": 2}},
+        {"seed": True},
+        {"seed": "7"},
+        {"seed": 10**100},
+        {"variant": ""},
+        {"task": "\ud800"},
+        {"phase": ["trial"]},
+        {"time": -1.0},
+        {"time": 10**400},
+        {"versions": {"autosched": 1}},
+        {"names": {"inputs": "AB", "stages": []}},
+        {"names": {"inputs": ["A", "B"], "stages": ["C"]}},
+        {"names": {"inputs": ["A", "B"]}},
+        {"result": {"seconds": [0], "cache_state": "warm"}},
+        {"result": {"seconds": [True], "cache_state": "warm"}},
+        {"result": {"seconds": [1e-300], "cache_state": "warm"}},
+        {"result": {"seconds": [1.0], "cache_state": "warm", "error": -1.0}},
+        {"result": {"seconds": [1.0], "cache_state": "warm", "stage": "run"}},
+        {"result": {"seconds": [1.0], "cache_state": ["warm"]}},
+        {"result": {"stage": "run", "kind": "x"}},
+        {"steps": [{"kind": "split", "version": 1, "stage": "C", "axis": "i"}]},
+        {"steps": [{"kind": "split", "version": True, "stage": "C", "axis": "i", "factors": []}]},
+        {"steps": [{"kind": "inline", "version": 1, "stage": 3}]},
+        {"steps": "inline"},
+        {"target": {"kind": "cpu", "arch": "x", "threads": 10**30}},
+        {"target": {"kind": "cpu", "arch": "x", "vector_bytes": 1 << 40}},
         {"task": None},
         {"variant": 3},
         {"phase": "second"},
@@ -127,12 +185,17 @@ def test_a_missing_field_is_named(field):
 )
 def test_a_wrong_value_is_an_error(change):
     with pytest.raises(RecordError, match="wrong value"):
-        from_json(to_json(a_record()) | change)
+        from_json(with_checksum(to_json(a_record()) | change))
+
+
+def test_an_unknown_field_is_an_error():
+    with pytest.raises(RecordError, match="field 'pid' is unknown"):
+        from_json(with_checksum(to_json(a_record()) | {"pid": 7}))
 
 
 def test_a_malformed_target_is_an_error():
     with pytest.raises(RecordError, match="not a target"):
-        from_json(to_json(a_record()) | {"target": {"kind": "cpu", "speed": 9}}, "log:1")
+        from_json(with_checksum(to_json(a_record()) | {"target": {"kind": "cpu", "speed": 9}}))
 
 
 def test_candidates_are_equal_whatever_was_measured():

@@ -17,7 +17,7 @@ from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.options import SearchOptions, TuneOptions
 from autosched.records.log import RecordLog
 from autosched.report.events import View
-from autosched.search.recall import recall, recall_best
+from autosched.search.recall import best_of, recall
 from autosched.task import Task
 from autosched.tune_result import TuneResult
 from autosched.tuner import tune_tasks
@@ -65,7 +65,7 @@ def test_every_trial_is_recorded_and_the_best_is_verified(tmp_path: Path) -> Non
     assert result.stopped == "trials" and not result.interrupted and not result.warnings
     for item in result.tasks:
         assert item.best is not None and item.trials and not item.failures
-        best = recall_best(item.task, tmp_path / "log.jsonl")
+        best = best_of(item.task, RecordLog(tmp_path / "log.jsonl").read().records)
         assert best is not None and best.candidate.key == item.best.key
         assert item.seconds == landscape(item.best)
     assert result.total_s == sum(item.task.weight * item.seconds for item in result.tasks)

@@ -1,0 +1,27 @@
+"""The checksum of a line: it tells a line that was damaged from one that says something else."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+FIELD: Final = "crc32"
+
+
+def checksum(data: Mapping[str, Any]) -> str:
+    """CRC-32, eight hex digits, of all fields but the checksum itself.
+
+    It is that of the canonical JSON: keys sorted, no blanks, ASCII, floats as the shortest text
+    that reads back the same.  So neither the order of keys nor white space matters.
+    """
+    rest = {name: value for name, value in data.items() if name != FIELD}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return f"{zlib.crc32(text.encode('ascii')):08x}"
+
+
+def with_checksum(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The same object with its checksum as the last field."""
+    rest = {name: value for name, value in data.items() if name != FIELD}
+    return rest | {FIELD: checksum(rest)}

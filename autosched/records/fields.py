@@ -1,0 +1,156 @@
+"""Reading the fields of a record: every value is checked before it is believed.
+
+Each function raises ValueError (or TargetError, ScheduleError) where a value is not what it must
+be, and says which.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final, cast
+
+from autosched.measure.result import CACHE_STATES, STAGES, Failure, MeasureResult, Timing
+from sketch.errors import quoted
+from sketch.rename import Names
+from sketch.step_fields import is_count, is_text, is_writable
+from sketch.steps import step_from_json
+from sketch.target import Target
+
+# Seconds that some run of a kernel can take: from a picosecond to thirty years.
+_FASTEST_S: Final = 1e-12
+_SLOWEST_S: Final = 1e9
+# Versions and seeds are kept, not computed with; more digits are no seed that anybody gave.
+_MOST_BITS: Final = 256
+
+
+def name(value: Any) -> str:
+    """Text that names something."""
+    if not is_text(value):
+        raise ValueError(f"{quoted(value)} is no name")
+    return cast(str, value)
+
+
+def text(value: Any) -> str:
+    """Any text, such as a message."""
+    if not isinstance(value, str) or not is_writable(value):
+        raise ValueError(f"{quoted(value)} is no text")
+    return value
+
+
+def number(value: Any) -> float:
+    """A finite number."""
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise ValueError(f"{quoted(value)} is no finite number")
+    return float(value)
+
+
+def moment(value: Any) -> float:
+    """Seconds since 1970."""
+    found = number(value)
+    if found < 0:
+        raise ValueError(f"{quoted(value)} is no time")
+    return found
+
+
+def seed(value: Any) -> int:
+    """The seed of a run."""
+    if type(value) is not int or value.bit_length() > _MOST_BITS:
+        raise ValueError(f"{quoted(value)} is no seed")
+    return value
+
+
+def one_of(value: Any, known: tuple[str, ...], what: str) -> str:
+    """A word of a list."""
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{what} {quoted(value)} is not one of {', '.join(known)}")
+    return value
+
+
+def decisions(value: Any) -> dict[str, int]:
+    """Whole numbers by name; whether a sketch can take them is seen when it is replayed."""
+    for key, entry in _object(value).items():
+        if not is_text(key) or not is_count(entry, 0):
+            raise ValueError(f"{quoted(key)} is {quoted(entry)}")
+    return dict(value)
+
+
+def versions(value: Any) -> dict[str, str]:
+    """Texts by name."""
+    return {name(key): text(entry) for key, entry in _object(value).items()}
+
+
+def steps(value: Any) -> tuple[Mapping[str, Any], ...]:
+    """Steps as JSON values, each with the fields that its kind has."""
+    for step in _list(value):
+        step_from_json(_object(step))
+    return tuple(value)
+
+
+def names(value: Any) -> Names | None:
+    """Names that the steps use."""
+    if value is None:
+        return None
+    data = _only(value, ("inputs", "stages"))
+    pairs = [_list(pair) for pair in _list(data["stages"])]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError(f"{quoted(data['stages'])} are no stages with their axes")
+    stages = tuple((name(stage), tuple(map(name, _list(axes)))) for stage, axes in pairs)
+    return Names(tuple(map(name, _list(data["inputs"]))), stages)
+
+
+def result(value: Any) -> MeasureResult:
+    """A timing or a failure."""
+    if "seconds" not in _object(value):
+        data = _only(value, ("stage", "kind", "message"))
+        stage = one_of(data["stage"], STAGES, "stage")
+        return Failure(cast(Any, stage), text(data["kind"]), text(data["message"]))
+    data = _only(value, ("seconds", "cache_state"), ("error",))
+    state = one_of(data["cache_state"], CACHE_STATES, "cache state")
+    error = None if data.get("error") is None else number(data["error"])
+    if error is not None and error < 0:
+        raise ValueError(f"{error} is no error of a result")
+    return Timing(tuple(map(_duration, _list(data["seconds"]))), cast(Any, state), error)
+
+
+def _duration(value: Any) -> float:
+    seconds = number(value)
+    if not _FASTEST_S <= seconds <= _SLOWEST_S:
+        raise ValueError(f"nothing takes {quoted(value)} seconds")
+    return seconds
+
+
+def target(value: Any) -> Target:
+    """A machine; equal ones are one object."""
+    return _target(json.dumps(_object(value)))
+
+
+@lru_cache(maxsize=64)
+def _target(encoded: str) -> Target:
+    return Target.from_json(json.loads(encoded))
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{quoted(value)} is no object")
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{quoted(value)} is no list")
+    return value
+
+
+def _only(value: Any, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> Mapping[str, Any]:
+    """An object with these fields and no others."""
+    data = _object(value)
+    missing = [key for key in needed if key not in data]
+    if missing:
+        raise ValueError(f"{missing[0]!r} is missing")
+    more = sorted(set(data) - set(needed) - set(optional))
+    if more:
+        raise ValueError(f"{quoted(more[0])} is no field of it")
+    return data

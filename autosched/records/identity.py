@@ -1,0 +1,98 @@
+"""Which machines are one and the same to a record, and which of the others is nearest.
+
+Code depends on the processor's model, the instructions that are used, the SIMD width and the number
+of threads.  LLVM's list of features also names what a processor does not have, and grows with every
+release; the caches of a virtual machine change with its size.  None of that makes another target.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Final
+
+from sketch.target import Target
+
+# Instructions that code is made of; LLVM names many more, for systems and for cryptography.
+_USED: Final = frozenset(
+    (
+        "sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "avx", "avx2", "fma", "f16c", "bmi", "bmi2",
+        "lzcnt", "popcnt", "movbe", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl",
+        "avx512vnni", "avx512bf16", "avx512fp16", "avxvnni", "neon", "fullfp16", "dotprod", "sve",
+    )
+)  # fmt: skip
+# Sizes say how good a schedule is, not whether it runs, nor what it computes.
+_SIZES: Final = ("l1_bytes", "l2_bytes", "l3_bytes", "cache_line_bytes")
+# Fields that only steer the search.
+_SEARCH: Final = ("instruction_budget", "fma_accumulators")
+_PLAIN: Final = Target("cpu", "")
+
+
+def instructions(target: Target) -> tuple[str, ...]:
+    """The instruction sets of a CPU that code is made of, sorted."""
+    have = {part[1:] for part in target.features.split(",") if part.startswith("+")}
+    return tuple(sorted(have & _USED))
+
+
+@lru_cache(maxsize=256)
+def recorded(target: Target) -> Target:
+    """The target as records keep it: of its features only the instructions that are used."""
+    if target.kind != "cpu":
+        return target
+    return replace(target, features=",".join(f"+{part}" for part in instructions(target)))
+
+
+@lru_cache(maxsize=256)
+def identity(target: Target) -> Target:
+    """Equal for machines whose times compare: without the sizes of caches and search limits."""
+    if target.kind != "cpu":
+        return replace(target, **{name: getattr(_PLAIN, name) for name in _SEARCH})
+    plain: dict[str, Any] = {name: getattr(_PLAIN, name) for name in (*_SIZES, *_SEARCH)}
+    return replace(recorded(target), **plain)
+
+
+def compatible(recorded_for: Target, wanted: Target) -> bool:
+    """Whether a time measured for ``recorded_for`` is a time for ``wanted``."""
+    return identity(recorded_for) == identity(wanted)
+
+
+def target_difference(recorded_for: Target, wanted: Target) -> tuple[str, ...]:
+    """What differs between two machines, ``threads 2, not 4``; empty when records carry over."""
+    have, want = identity(recorded_for), identity(wanted)
+    lines = [
+        f"{name} {getattr(have, name)}, not {getattr(want, name)}"
+        for name in have.__dataclass_fields__
+        if name != "features" and getattr(have, name) != getattr(want, name)
+    ]
+    mine, theirs = set(instructions(have)), set(instructions(want))
+    if mine - theirs:
+        lines.append(f"with {', '.join(sorted(mine - theirs))}")
+    if theirs - mine:
+        lines.append(f"without {', '.join(sorted(theirs - mine))}")
+    return tuple(lines)
+
+
+def executable(recorded_for: Target, wanted: Target) -> bool:
+    """Whether schedules for one machine make sense on another: its vectors are no wider."""
+    same_kind = recorded_for.kind == wanted.kind
+    return same_kind and recorded_for.vector_bytes <= wanted.vector_bytes
+
+
+def distance(recorded_for: Target, wanted: Target) -> tuple[float, ...]:
+    """How far a machine is from another, to compare machines by; what matters most comes first."""
+    have, want = set(instructions(recorded_for)), set(instructions(wanted))
+    sizes = [_ratio(getattr(recorded_for, name), getattr(wanted, name)) for name in _SIZES]
+    return (
+        _ratio(recorded_for.vector_bytes, wanted.vector_bytes),
+        _ratio(recorded_for.registers, wanted.registers),
+        _ratio(recorded_for.threads, wanted.threads),
+        float(recorded_for.arch != wanted.arch),
+        float(len(have ^ want)),
+        sum(sizes),
+    )
+
+
+def _ratio(one: int, other: int) -> float:
+    """How often one size must be doubled or halved to give the other."""
+    return abs(math.log2(max(one, 1) / max(other, 1)))

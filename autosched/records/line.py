@@ -1,0 +1,68 @@
+"""One line of a log: from bytes to a record."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from autosched.records.errors import RecordError
+from autosched.records.record import Record, from_json
+from sketch.errors import quoted
+
+# Far more than a record of a large program takes: not worth parsing.
+_LONGEST_BYTES: Final = 1 << 22
+# How lines that we wrote begin, the torn ones among them.
+_BEGINNING: Final = b'{"v":'
+
+
+def parse_line(line: bytes, place: str) -> Record:
+    """The record that a line holds; ``place`` is its file and number.
+
+    Raises:
+        RecordError: it holds none, says why not.
+        NewerSchemaError: it was written by a newer release.
+    """
+    try:
+        return from_json(_decoded(line), place)
+    except RecursionError as error:
+        raise RecordError("no JSON (nested too deeply)", place) from error
+    except ValueError as error:  # also a UnicodeDecodeError
+        raise RecordError(f"no JSON ({_short(error)})", place) from error
+
+
+def looks_recorded(line: bytes) -> bool:
+    """Whether we may have written the line, though it is torn or damaged now."""
+    if line.lstrip(b"\xef\xbb\xbf \t").startswith(_BEGINNING):
+        return True
+    try:
+        data = _decoded(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(data, dict) and {"v", "task"} <= data.keys()
+
+
+def _decoded(line: bytes) -> Any:
+    if len(line) > _LONGEST_BYTES:
+        raise ValueError(f"{len(line)} bytes are no record")
+    return _DECODER.decode(line.decode("utf-8-sig"))
+
+
+def _short(error: ValueError) -> str:
+    """The reason without the data, which a UnicodeDecodeError holds."""
+    return error.reason if isinstance(error, UnicodeDecodeError) else str(error)
+
+
+def _reject_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")  # nothing could be written again that holds it
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{quoted(twice)} is given twice")
+    return found
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_reject_constant, object_pairs_hook=_distinct)

@@ -1,0 +1,62 @@
+"""What the fields of a step may hold, for steps that come from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, Final
+
+from sketch.errors import ScheduleError, quoted
+
+# No loop has more trips; what is computed with numbers up to here stays within 64 bits.
+_MOST: Final = 1 << 40
+
+
+def check_fields(kind: type[Any], values: Mapping[str, Any]) -> None:
+    """Check the values that a step of class ``kind`` is to be made of, by the declared types.
+
+    Raises:
+        ScheduleError: a value of another type, an empty name, or a number that is out of range.
+    """
+    for item in fields(kind):
+        if item.name in values:
+            _check(f"step {kind.kind!r} has {item.name}", str(item.type), values[item.name])
+
+
+def _check(what: str, declared: str, value: object) -> None:
+    holds, wanted = _RULES[declared]
+    if not holds(value):
+        raise ScheduleError(f"{what} {quoted(value)}", hint=f"give {wanted}")
+
+
+def is_text(value: object) -> bool:
+    """Whether it is text that can be a name: not empty, and without half characters."""
+    return isinstance(value, str) and bool(value) and is_writable(value)
+
+
+def is_writable(text: str) -> bool:
+    """Whether text can be written to a file: JSON can spell halves of characters."""
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def is_count(value: object, least: int = 1) -> bool:
+    """Whether it is a whole number, no bool, from ``least`` to 2**40."""
+    return type(value) is int and least <= value <= _MOST
+
+
+def _is_factor(value: object) -> bool:
+    return is_text(value) if isinstance(value, str) else is_count(value, 0)
+
+
+def _all(holds: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, tuple) and all(holds(item) for item in value)
+
+
+_RULES: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
+    "str": (is_text, "a name"),
+    "int": (lambda value: is_count(value, 0), "a whole number"),
+    "bool": (lambda value: isinstance(value, bool), "true or false"),
+    "Factor": (_is_factor, "a whole number or a name"),
+    "tuple[str, ...]": (_all(is_text), "a list of names"),
+    "tuple[Factor, ...]": (_all(_is_factor), "a list of numbers and names"),
+}

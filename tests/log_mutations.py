@@ -1,0 +1,331 @@
+"""Logs with altered values, and a judge of what becomes of them.
+
+    log = SampleLog.make(folder)
+    judge = Judge(log)
+    for number in range(3000):
+        mutation = mutate(log, random.Random(number))
+        judge.check(mutation)
+
+Every alteration leaves valid JSON or nearly so, and most have a checksum that fits: what is tried
+is not whether damage is noticed, but whether a value is believed.  ``Judge.check`` returns
+"right" or "refused"; anything else is an AssertionError that says how to repeat it.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import random
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import autosched as asd
+from autosched.measure.simulated import SimulatedRunner
+from autosched.options import SearchOptions, TuneOptions
+from autosched.records.checksum import with_checksum
+from autosched.records.identity import compatible
+from autosched.records.log import RecordLog
+from autosched.records.rows import row_of
+from autosched.records.stats import stats
+from autosched.search.recall import Replayer
+from autosched.study import recorded_dataset
+from sketch.errors import AutoschedError
+
+Data = dict[str, Any]
+_FASTER_THAN_ALL_S = 1e-9
+_NUMBERS: tuple[Any, ...] = (
+    0, 1, -1, 2, 3, 7, 16, 64, 255, 1 << 20, 1 << 31, 1 << 63, 10**30, -(10**30), 0.5, 1e308,
+    1e-320, float("nan"), float("inf"), -float("inf"),
+)  # fmt: skip
+_OTHERS: tuple[Any, ...] = (None, True, False, "", "x", "C", "\ud800", [], {}, [[1]], {"v": 2})
+
+
+def sample_task() -> asd.Task:
+    """A product with a packed operand and an odd size in every direction, and what follows it."""
+    a, b = asd.placeholder((13, 29), name="A"), asd.placeholder((29, 37), name="B", constant=True)
+    k = asd.reduce_axis(29, "k")
+    c = asd.compute((13, 37), lambda i, j: asd.sum(a[i, k] * b[k, j], axis=k), name="C")
+    d = asd.compute((13, 37), lambda i, j: asd.maximum(c[i, j], 0.0), name="D")
+    return asd.Task(asd.ComputeDAG([d]), asd.Target("cpu-avx2", threads=1))
+
+
+@dataclass(frozen=True)
+class SampleLog:
+    """A log of ``sample_task`` that tuning wrote.
+
+    Attributes:
+        folder: where altered logs are written.
+        lines: its records as JSON objects.
+    """
+
+    folder: Path
+    lines: tuple[Data, ...]
+
+    @staticmethod
+    def make(folder: Path, trials: int = 12) -> SampleLog:
+        """Tune ``sample_task`` by simulated times."""
+        path = folder / "sample.jsonl"
+        options = TuneOptions(trials=trials, search=SearchOptions(population=64, batch_trials=8))
+        sample_task().tune(options=options, runner=SimulatedRunner(), log=path)
+        lines = path.read_text().splitlines()
+        return SampleLog(folder, tuple(json.loads(line) for line in lines))
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """An altered log.
+
+    Attributes:
+        what: was done, for messages.
+        number: of the altered line, from 1.
+        text: the whole log.
+    """
+
+    what: str
+    number: int
+    text: str
+
+
+def mutate(log: SampleLog, rng: random.Random) -> Mutation:
+    """One record altered in one to three places, and the fastest of all if it is believed."""
+    number = rng.randrange(len(log.lines))
+    data = copy.deepcopy(log.lines[number])
+    if "seconds" in data["result"]:
+        data["result"]["seconds"] = [_FASTER_THAN_ALL_S]
+    done = [rng.choice(_MUTATIONS)(data, log, rng) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
+    text = _encoded(data, rng)
+    lines = [json.dumps(line) for line in log.lines]
+    lines[number] = text
+    return Mutation("; ".join(done), number + 1, "\n".join(lines) + "\n")
+
+
+def _encoded(data: Data, rng: random.Random) -> str:
+    """As a line of this schema, of the first one, or with the checksum that it had."""
+    kind = rng.random()
+    if kind < 0.2:
+        data = {key: value for key, value in data.items() if key != "crc32"}
+        data["v"] = 1 if data.get("v") == 2 else data.get("v")
+    elif kind < 0.95:
+        data = with_checksum(data)
+    text = json.dumps(data)
+    if rng.random() < 0.03:
+        text = text.replace("1", "1e400", 1)
+    return text
+
+
+def _places(data: Any) -> list[tuple[Any, Any]]:
+    """Every (container, key) of a JSON value."""
+    pairs = list(data.items() if isinstance(data, dict) else enumerate(data))
+    found: list[tuple[Any, Any]] = []
+    for key, value in pairs:
+        found.append((data, key))
+        if isinstance(value, dict | list):
+            found += _places(value)
+    return found
+
+
+def _place(data: Data, rng: random.Random) -> tuple[Any, Any]:
+    """A random place; steps, decisions and names are as likely as all the rest."""
+    parts = [data[part] for part in ("steps", "decisions", "names") if data.get(part)]
+    parts = [part for part in parts if isinstance(part, dict | list)]
+    return rng.choice(_places(rng.choice([data, *parts])))
+
+
+def _set(container: Any, key: Any, value: Any) -> str:
+    before, container[key] = container[key], value
+    return f"{key!r}: {before!r:.60} -> {value!r:.60}"
+
+
+def _other_value(data: Data, log: SampleLog, rng: random.Random) -> str:
+    container, key = _place(data, rng)
+    pool = _OTHERS if rng.random() < 0.4 else _NUMBERS
+    return _set(container, key, copy.deepcopy(rng.choice(pool)))
+
+
+def _digit(data: Data, log: SampleLog, rng: random.Random) -> str:
+    places = [
+        (c, k) for c, k in _places(data) if type(c[k]) in (int, float) and math.isfinite(c[k])
+    ]
+    if not places:
+        return "nothing"
+    container, key = rng.choice(places)
+    text = list(repr(container[key]))
+    at = rng.choice([n for n, letter in enumerate(text) if letter.isdigit()])
+    text[at] = rng.choice("0123456789")
+    try:
+        return _set(container, key, json.loads("".join(text)))
+    except ValueError:  # a leading zero
+        return _set(container, key, 0)
+
+
+def _another_name(data: Data, log: SampleLog, rng: random.Random) -> str:
+    texts = [(c, k) for c, k in _places(data) if isinstance(c[k], str)]
+    if not texts:
+        return "nothing"
+    container, key = rng.choice(texts)
+    return _set(container, key, _value(rng.choice(texts)))
+
+
+def _value(place: tuple[Any, Any]) -> Any:
+    return place[0][place[1]]
+
+
+def _swap(data: Data, log: SampleLog, rng: random.Random) -> str:
+    """Two values of one object or list change places."""
+    holders = [v for v in (_value(p) for p in _places(data)) if isinstance(v, dict | list)]
+    holder = rng.choice([h for h in holders if len(h) > 1] or [data])
+    one, two = rng.sample(list(holder) if isinstance(holder, dict) else range(len(holder)), 2)
+    holder[one], holder[two] = holder[two], holder[one]
+    return f"swapped {one!r:.40} and {two!r:.40}"
+
+
+def _move(data: Data, log: SampleLog, rng: random.Random) -> str:
+    """A value goes to another place, and may leave its own."""
+    value = copy.deepcopy(_value(_place(data, rng)))
+    container, key = _place(data, rng)
+    return _set(container, key, value)
+
+
+def _delete(data: Data, log: SampleLog, rng: random.Random) -> str:
+    container, key = _place(data, rng)
+    del container[key]
+    return f"deleted {key!r}"
+
+
+def _repeat(data: Data, log: SampleLog, rng: random.Random) -> str:
+    """An entry of a list once more, somewhere else."""
+    lists = [v for v in (_value(p) for p in _places(data)) if isinstance(v, list) and v]
+    if not lists:
+        return "nothing"
+    entries = rng.choice(lists)
+    entry = copy.deepcopy(rng.choice(entries))
+    entries.insert(rng.randrange(len(entries) + 1), entry)
+    return f"repeated {entry!r:.60}"
+
+
+def _foreign_part(data: Data, log: SampleLog, rng: random.Random) -> str:
+    """A step, or a whole field, of another record."""
+    other = copy.deepcopy(rng.choice(log.lines))
+    if rng.random() < 0.5 and isinstance(data.get("steps"), list) and data["steps"]:
+        at = rng.randrange(len(data["steps"]))
+        return _set(data["steps"], at, rng.choice(other["steps"]))
+    key = rng.choice(list(other))
+    data.setdefault(key, None)
+    return _set(data, key, other[key])
+
+
+def _step_number(data: Data, log: SampleLog, rng: random.Random) -> str:
+    """A factor, a dimension or a number of parts that a step might have."""
+    steps = [s for s in data.get("steps") or () if isinstance(s, dict)]
+    places = [p for p in _places(steps) if isinstance(_value(p), int | str) and p[1] != "version"]
+    if not places:
+        return "nothing"
+    container, key = rng.choice(places)
+    return _set(container, key, rng.choice((0, 1, 2, 3, 5, 8, 13, 16, 64, 1000, 10**6, 10**9)))
+
+
+def _bomb(data: Data, log: SampleLog, rng: random.Random) -> str:
+    """All loops of a stage unrolled, or in vectors, or in parallel."""
+    kind = rng.choice(("unrolled", "vectorized", "parallel", "block", "thread", "serial"))
+    for step in data.get("steps") or ():
+        if isinstance(step, dict) and step.get("kind") == "annotate" and rng.random() < 0.7:
+            step["execution"] = kind
+    return f"annotated as {kind}"
+
+
+_MUTATIONS: tuple[Callable[[Data, SampleLog, random.Random], str], ...] = (
+    _other_value, _other_value, _digit, _digit, _another_name, _swap, _move, _delete, _repeat,
+    _foreign_part, _step_number, _step_number, _bomb,
+)  # fmt: skip
+
+
+@dataclass
+class Judge:
+    """Compiles ``sample_task`` with altered logs, and looks at the numbers.
+
+    Equal candidates are built and run once.
+    """
+
+    log: SampleLog
+    task: asd.Task = field(default_factory=sample_task)
+    built: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        rng = np.random.default_rng(0)
+        shapes = {"A": (13, 29), "B": (29, 37)}
+        self.arrays = {n: rng.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+        product = self.arrays["A"].astype(np.float64) @ self.arrays["B"].astype(np.float64)
+        self.expected = np.maximum(product, 0.0)
+
+    def check(self, mutation: Mutation) -> str:
+        """What became of it: "right" or "refused".
+
+        Raises:
+            AssertionError: a wrong number, an exception of another kind, an error of several lines,
+                or a line that was left out without a word.
+        """
+        path = self.log.folder / "altered.jsonl"
+        path.write_text(mutation.text)
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                outcome = self._outcome(path)
+        except AssertionError as error:
+            raise AssertionError(f"{error} (line {mutation.number}: {mutation.what})") from error
+        except Exception as error:
+            what = f"raw {type(error).__name__}: {error}"
+            raise AssertionError(f"{what} (line {mutation.number}: {mutation.what})") from error
+        if outcome == "refused":
+            return outcome
+        told = [str(item.message) for item in caught]
+        used = self._believed(path, mutation.number)
+        assert used or any(f"{path}:{mutation.number}:" in text for text in told), mutation.what
+        return outcome
+
+    def _outcome(self, path: Path) -> str:
+        try:
+            candidate = self.task.candidate(path)
+            if candidate.key not in self.built:
+                module = self.task.module({"B": self.arrays["B"]}, log=path)
+                (result,) = module.run({"A": self.arrays["A"]}).values()
+                error = np.abs(result - self.expected).max() / self.expected.max()
+                assert error < 1e-5, f"wrong result, relative error {error:.2g}"
+                self.built.add(candidate.key)
+            self._read_on(path)
+        except AutoschedError as error:
+            assert "\n" not in str(error) and str(path) in str(error), f"odd message: {error}"
+            return "refused"
+        return "right"
+
+    def _read_on(self, path: Path) -> None:
+        """What other commands make of the log: resuming, statistics, tables, cost models."""
+        records = RecordLog(path).read().records
+        stats(records)
+        [row_of(record) for record in records]
+        recorded_dataset([self.task], records)
+
+    def _believed(self, path: Path, number: int) -> bool:
+        """Whether the altered line is a record that replays, or that nobody needs: of another task
+        or machine, a failure, or of a candidate that another line has, too.
+        """
+        place = f"{path}:{number}"
+        records = RecordLog(path).read().records
+        record = next((r for r in records if r.where == place), None)
+        if record is None:
+            return False
+        same = [r for r in records if r.candidate_key == record.candidate_key]
+        own = compatible(record.target, self.task.target)
+        if record.task != self.task.key or not own or len(same) > 1:
+            return True
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return (
+                "seconds" not in str(record.result)
+                or Replayer(self.task).replay(record) is not None
+            )
