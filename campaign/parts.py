@@ -6,7 +6,10 @@ from typing import Final
 
 from campaign.part import Entry
 
-PARTS: Final = (Entry("tensor", "campaign.tensor.part:PART", 10, {"cases": 20_000}, 60, 32),)
+PARTS: Final = (
+    Entry("tensor", "campaign.tensor.part:PART", 10, {"cases": 20_000}, 60, 32),
+    Entry("onnx", "campaign.graphs.part:PART", 6, {"cases": 10_000}, 60, 24),
+)
 
 
 def entry(name: str) -> Entry:

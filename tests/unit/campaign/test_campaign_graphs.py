@@ -1,0 +1,72 @@
+"""Random ONNX graphs: many operators, valid models, and a wrong result is found and made small."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+pytest.importorskip("onnxruntime", reason="the rival of the graphs")
+
+from campaign.graphs import judge
+from campaign.graphs.draw import ADDERS, draw_graph
+from campaign.graphs.graph import Graph, Rejected
+from campaign.graphs.part import PART
+from campaign.minimise import minimise
+
+
+def ignore(phase: str) -> None:
+    pass
+
+
+def test_every_operator_can_be_drawn():
+    kinds = set()
+    for name, add in ADDERS.items():
+        for seed in range(40):
+            graph = Graph(Random(seed))
+            try:
+                add(graph)
+            except Rejected:
+                continue
+            kinds |= {node[0] for node in graph.nodes}
+            break
+        else:
+            raise AssertionError(f"no node of {name}")
+    assert len(kinds) >= 140
+
+
+def test_equal_seeds_draw_equal_graphs():
+    assert draw_graph(Random(5)) == draw_graph(Random(5)) != draw_graph(Random(6))
+
+
+def test_a_wrong_result_is_found_and_the_graph_made_small(monkeypatch):
+    ours = judge._ours
+
+    def wrong(model, inputs, threads, counts):
+        found = ours(model, inputs, threads, counts)
+        negates = any(node.op_type == "Neg" for node in model.graph.node)
+        return {n: -a if negates and a.dtype != bool else a for n, a in found.items()}
+
+    case = {
+        "inputs": [["x", "float32", [3, 5]], ["z", "float32", [5]]],
+        "constants": [["c", "float32", [5], [1.0, 2.0, 3.0, 4.0, 5.0]]],
+        "nodes": [
+            ["Exp", ["x"], ["a"], {}],
+            ["Neg", ["a"], ["b"], {}],
+            ["Add", ["b", "c"], ["y"], {}],
+            ["Abs", ["z"], ["w"], {}],
+        ],
+        "outputs": ["y", "w"],
+        "values": 3,
+        "threads": 1,
+    }
+    assert PART.judge(case, ignore).outcome == "right"
+    monkeypatch.setattr(judge, "_ours", wrong)
+    assert PART.judge(case, ignore).outcome == "wrong"
+
+    def fails(smaller):
+        return PART.judge(smaller, ignore).outcome == "wrong"
+
+    smallest = minimise(case, PART.smaller, fails, lambda: True)
+    assert [node[0] for node in smallest["nodes"]] == ["Neg"]
+    assert smallest["outputs"] == ["b"]
