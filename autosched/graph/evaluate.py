@@ -12,8 +12,10 @@ from autosched.element_types import element_type
 from autosched.graph.errors import GraphError
 from autosched.graph.host_call import CallKey, call_key
 from autosched.graph.ir import Graph, Node, Value
+from autosched.graph.loop_call import LoopKey, loop_key
 from autosched.graph.ops.host import HostOp
 from autosched.graph.ops.lowering import lower
+from autosched.graph.ops.scan import Scan, ScanFunction
 from autosched.graph.ops.shape import Reshape
 from autosched.host_evaluation import HostEvaluator
 from sketch.dag import ComputeDAG
@@ -23,6 +25,8 @@ from sketch.tensor import placeholder
 
 Reference = NDArray[Any]
 """float64 for floating-point values, else the value's own dtype."""
+Done = dict[CallKey | LoopKey, list[NDArray[Any]]]
+"""All results of the host calls and loops that were evaluated."""
 
 
 def evaluate(graph: Graph, inputs: Mapping[str, NDArray[Any]]) -> dict[str, Reference]:
@@ -35,10 +39,10 @@ def evaluate(graph: Graph, inputs: Mapping[str, NDArray[Any]]) -> dict[str, Refe
     last_use = {name: node for node in graph.nodes for name in node.inputs}
     values: dict[str, Reference] = {name: np.asarray(array) for name, array in inputs.items()}
     values.update(graph.constants)
-    on_host: dict[CallKey, list[NDArray[Any]]] = {}
+    done: Done = {}
     for node in graph.nodes:
         operands = {name: values[name] for name in node.inputs}
-        values[node.output] = evaluate_node(node, operands, on_host)
+        values[node.output] = evaluate_node(node, operands, done)
         for name in set(node.inputs) - graph.result_values:
             if last_use[name] is node:
                 del values[name]
@@ -48,11 +52,14 @@ def evaluate(graph: Graph, inputs: Mapping[str, NDArray[Any]]) -> dict[str, Refe
 def evaluate_node(
     node: Node,
     inputs: Mapping[str, NDArray[Any]],
-    on_host: dict[CallKey, list[NDArray[Any]]] | None = None,
+    done: Done | None = None,
 ) -> Reference:
-    """The output of one node; ``on_host`` keeps the results of host calls for their other nodes."""
+    """The output of one node; ``done`` keeps what host calls and loops give for other nodes."""
+    known = {} if done is None else done
     if isinstance(node.op, HostOp):
-        return _evaluate_on_host(node, node.op, inputs, {} if on_host is None else on_host)
+        return _evaluate_on_host(node, node.op, inputs, known)
+    if isinstance(node.op, Scan):
+        return _evaluate_scan(node, node.op, inputs, known)
     if isinstance(node.op, Reshape):
         return np.asarray(inputs[node.inputs[0]]).reshape(node.op.shape)
     names = {name: f"operand{index}" for index, name in enumerate(dict.fromkeys(node.inputs))}
@@ -70,7 +77,7 @@ def _evaluate_on_host(
     node: Node,
     op: HostOp,
     inputs: Mapping[str, NDArray[Any]],
-    done: dict[CallKey, list[NDArray[Any]]],
+    done: Done,
 ) -> Reference:
     """In the model's own dtypes, whatever the precision of the rest."""
     function, key = op.function, call_key(node)
@@ -82,6 +89,30 @@ def _evaluate_on_host(
         )
     kind = function.outputs[op.index]
     return _widened(evaluator.typed(done[key][op.index], kind.shape, kind.dtype))
+
+
+def _evaluate_scan(
+    node: Node, op: Scan, inputs: Mapping[str, NDArray[Any]], done: Done
+) -> Reference:
+    function, key = op.function, loop_key(node)
+    if key not in done:
+        done[key] = _iterate(function, [np.asarray(inputs[name]) for name in node.inputs])
+    return done[key][op.index]
+
+
+def _iterate(function: ScanFunction, operands: list[NDArray[Any]]) -> list[Reference]:
+    """The last states and the stacks."""
+    first, last = function.states, function.states + function.slices
+    states, sequences, shared = operands[:first], operands[first:last], operands[last:]
+    names = [value.name for value in function.body.inputs]
+    numbers = range(function.trips)
+    rows: dict[int, list[Reference]] = {}
+    for number in reversed(numbers) if function.backwards else numbers:
+        values = (*states, *(sequence[number] for sequence in sequences), *shared)
+        results = list(evaluate(function.body, dict(zip(names, values, strict=True))).values())
+        states, rows[number] = results[:first], results[first:]
+    stacks = zip(*(rows[number] for number in numbers), strict=True)
+    return [*states, *(np.stack(stack) for stack in stacks)]
 
 
 def check_inputs(graph: Graph, inputs: Mapping[str, NDArray[Any]]) -> None:

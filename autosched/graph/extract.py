@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from autosched.graph.fusion import FusedGroup, fuse
 from autosched.graph.host_call import CallKey, HostCall, call_key, host_calls
-from autosched.graph.ir import Graph, Network, Value
+from autosched.graph.ir import Array, Graph, Network, Node, Value
+from autosched.graph.loop_call import LoopCall, LoopKey, loop_key, loop_outputs
+from autosched.graph.ops.scan import Scan
 from autosched.graph.ops.shape import Reshape
 from autosched.graph.optimize import optimize
+from autosched.graph.own_results import own_results
 from autosched.graph.passes.concat import Part, parts, split_concats
 from autosched.graph.subgraph import LoweredGroup, Subgraph, lower_group
 from sketch.dag import ComputeDAG
@@ -31,9 +34,9 @@ class Extraction:
 
     Attributes:
         graph: the optimised graph; its inputs and outputs are those of the model.
-        calls: kernels and host calls in execution order; together they compute every value that
-            is not a view.
-        tasks: distinct programs in order of first use, each with its number of uses.
+        calls: kernels, loops and host calls in execution order; together they compute every value
+            that is not a view.
+        tasks: distinct programs in order of first use, each with its number of executions.
         results: public output name -> name of the value in whose buffer it lies: the output of
             a call, an input of the graph, or a constant.  The shape may differ from the
             buffer's (views), the row-major elements are the same.
@@ -41,20 +44,29 @@ class Extraction:
     """
 
     graph: Graph
-    calls: tuple[Subgraph | HostCall, ...]
+    calls: tuple[Subgraph | LoopCall | HostCall, ...]
     tasks: tuple[WeightedTask, ...]
     results: Mapping[str, str]
     parts: Mapping[str, Part]
 
     @property
     def subgraphs(self) -> tuple[Subgraph, ...]:
-        """The kernel calls."""
-        return tuple(call for call in self.calls if isinstance(call, Subgraph))
+        """The kernel calls, those of loops' bodies included."""
+        return tuple(call for call, _ in _executions(self.calls))
 
     @property
     def host_calls(self) -> tuple[HostCall, ...]:
         """What runs on the host: nothing to tune, nothing that a library could hold."""
         return tuple(call for call in self.calls if isinstance(call, HostCall))
+
+    @property
+    def constants(self) -> dict[str, Array]:
+        """All constants: those of loops' bodies are called after the loop."""
+        found = dict(self.graph.constants)
+        for call in self.calls:
+            if isinstance(call, LoopCall):
+                found |= {f"{call.name}/{n}": a for n, a in call.body.constants.items()}
+        return found
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -72,25 +84,92 @@ def extract(model: Network | Graph) -> Extraction:
     values are bound to the shared program's placeholders by their canonical order.
     """
     graph = optimize(model.graph if isinstance(model, Network) else model)
+    return _extract(graph, _Programs())
+
+
+@dataclass(frozen=True, slots=True)
+class _Programs:
+    """What a network and the bodies of its loops have in common.
+
+    Attributes:
+        by_key: the distinct programs.
+        numbers: how many kernels and loops have each name.
+    """
+
+    by_key: dict[str, ComputeDAG] = field(default_factory=dict)
+    numbers: Counter[str] = field(default_factory=Counter)
+
+    def label(self, name: str) -> str:
+        """``name`` with the next number."""
+        self.numbers[name] += 1
+        return f"{name}.{self.numbers[name]}"
+
+
+def _extract(graph: Graph, programs: _Programs) -> Extraction:
     graph = split_concats(graph, _written_in_parts(graph))
     views = _views(graph)
-    on_host = host_calls(graph, views)
-    calls: dict[CallKey | str, Subgraph | HostCall] = {}
-    programs: dict[str, ComputeDAG] = {}
-    numbers: Counter[str] = Counter()
+    on_host, looped = host_calls(graph, views), loop_outputs(graph.nodes)
+    calls: dict[CallKey | LoopKey | str, Subgraph | LoopCall | HostCall] = {}
     for group in fuse(graph):
-        if group.root.op.on_host:
-            calls.setdefault(call_key(group.root), on_host[call_key(group.root)])
-            continue
-        lowered = lower_group(graph, group)
-        dag = programs.setdefault(lowered.dag.key, lowered.dag)
-        numbers[lowered.name] += 1
-        name = f"{lowered.name}.{numbers[lowered.name]}"
-        calls[name] = _subgraph(graph, group, lowered, dag, name, views)
-    uses = Counter(id(call.dag) for call in calls.values() if isinstance(call, Subgraph))
-    tasks = tuple(WeightedTask(dag, uses[id(dag)]) for dag in programs.values())
+        node = group.root
+        if node.op.on_host:
+            calls.setdefault(call_key(node), on_host[call_key(node)])
+        elif isinstance(node.op, Scan):
+            if loop_key(node) not in calls:
+                outputs = looped[loop_key(node)]
+                calls[loop_key(node)] = _loop(graph, node, outputs, views, programs)
+        else:
+            lowered = lower_group(graph, group)
+            dag = programs.by_key.setdefault(lowered.dag.key, lowered.dag)
+            name = programs.label(lowered.name)
+            calls[name] = _subgraph(graph, group, lowered, dag, name, views)
+    found = tuple(calls.values())
     results = {result.name: views.get(result.value, result.value) for result in graph.results}
-    return Extraction(graph, tuple(calls.values()), tasks, results, parts(graph))
+    return Extraction(graph, found, _weighted(found), results, parts(graph))
+
+
+def _loop(
+    graph: Graph,
+    node: Node,
+    outputs: Mapping[int, str],
+    views: Mapping[str, str],
+    programs: _Programs,
+) -> LoopCall:
+    function, _ = loop_key(node)
+    body = own_results(optimize(function.body), function.states)
+    name = programs.label(node.op.kind)
+    while any(value.startswith(f"{name}/") for value in graph.types):  # so are the body's called
+        name = programs.label(node.op.kind)
+    return LoopCall(
+        name=name,
+        function=function,
+        body=_extract(body, programs),
+        inputs=tuple(views.get(name, name) for name in node.inputs),
+        outputs=outputs,
+        layers=node.origins,
+    )
+
+
+def _executions(
+    calls: tuple[Subgraph | LoopCall | HostCall, ...],
+) -> Iterator[tuple[Subgraph, int]]:
+    """Every kernel call, and how often a run executes it."""
+    for call in calls:
+        if isinstance(call, Subgraph):
+            yield call, 1
+        elif isinstance(call, LoopCall):
+            for inner, _ in _executions(call.body.calls):
+                yield inner, call.function.trips
+
+
+def _weighted(calls: tuple[Subgraph | LoopCall | HostCall, ...]) -> tuple[WeightedTask, ...]:
+    """The programs in order of first use."""
+    uses: Counter[int] = Counter()
+    programs: dict[int, ComputeDAG] = {}
+    for call, times in _executions(calls):
+        programs.setdefault(id(call.dag), call.dag)
+        uses[id(call.dag)] += times
+    return tuple(WeightedTask(dag, uses[key]) for key, dag in programs.items())
 
 
 def _written_in_parts(graph: Graph) -> frozenset[str]:

@@ -6,7 +6,9 @@
    meet in an addition, the one that is ready last computes it (in residual networks that of the
    main path, so that blocks with and without a convolution in the shortcut share a task).
 2. What is left of element-wise, broadcast and injective nodes forms chains in the same way.
-3. Such a chain moves into the reduction that is its only reader.
+3. Such a chain moves into the chain that is its only reader and goes on with its shape: a sum of
+   two slices is one kernel.
+4. What is left of the chains moves into the reduction that is its only reader.
 
 Nodes that are views (reshape), joined in memory (concatenation) or opaque stay outside, or alone.
 """
@@ -66,6 +68,7 @@ class _Fusion:
         for index, node in enumerate(self._nodes):
             if index not in self._group and node.op.pattern <= Pattern.INJECTIVE:
                 self._grow(index, Pattern.INJECTIVE, same_shape=False)
+        self._join_chains()
         for index in anchors:
             self._take_prologue(index)
         for index, node in enumerate(self._nodes):
@@ -122,6 +125,34 @@ class _Fusion:
                 pending.extend(self._readers[index])
         return sorted(found)
 
+    def _join_chains(self) -> None:
+        """Move chains into chains, the last ones first, so that what they read can follow."""
+        for index in range(len(self._nodes) - 1, -1, -1):
+            chain = self._group.get(index)
+            if chain is None or chain[-1] != index or not self._is_chain(chain):
+                continue
+            reader = self._only_reader(index)
+            if reader is not None and self._is_chain(reader):
+                joined = sorted((*chain, *reader))
+                self._group.update(dict.fromkeys(joined, joined))
+
+    def _is_chain(self, members: Sequence[int]) -> bool:
+        return all(self._nodes[i].op.pattern <= Pattern.INJECTIVE for i in members)
+
+    def _only_reader(self, index: int) -> list[int] | None:
+        """The group that alone reads a node, element for element."""
+        readers = self._readers[index]
+        groups = [self._group.get(reader) for reader in readers]
+        first = groups[0]
+        if first is None or any(group is not first for group in groups):
+            return None
+        plain = all(
+            self._nodes[reader].op.pattern <= Pattern.BROADCAST
+            and self._shape(reader) == self._shape(index)
+            for reader in readers
+        )
+        return first if plain else None
+
     def _take_prologue(self, anchor: int) -> None:
         """Move the chain that only this reduction reads into it.
 
@@ -136,7 +167,7 @@ class _Fusion:
         if source is None or self._readers[source] != (anchor,):
             return
         chain = self._group.get(source)
-        if chain is None or any(self._nodes[i].op.pattern > Pattern.INJECTIVE for i in chain):
+        if chain is None or not self._is_chain(chain):
             return
         members = self._group[anchor]
         members.extend(chain)

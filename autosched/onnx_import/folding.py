@@ -13,6 +13,7 @@ from autosched.graph.ops.base import TensorType
 from autosched.host_evaluation import HostError, HostEvaluator
 from autosched.onnx_import.names import nested_graphs
 from autosched.onnx_import.piece import Arrays, Setting, Types, inferred_types, make_piece
+from autosched.onnx_import.reference_gaps import reference_gap
 from autosched.onnx_import.site import UnsupportedError
 
 MAX_FOLDED_BYTES: Final = 1 << 31
@@ -24,7 +25,8 @@ def fold_node(
 ) -> dict[str, NDArray[Any]] | None:
     """The outputs of a node that depends on constants and static shapes only.
 
-    None if it depends on more, or onnx's own evaluator does not know it, or fails.
+    None if it depends on more, or onnx's own evaluator does not know it, or fails, or computes
+    something else than the standard says.
 
     Raises:
         UnsupportedError: a result is too large.
@@ -43,7 +45,7 @@ def fold_node(
     source = default and node.op_type == "Constant"
     if any(nested_graphs(node)) or any(name not in arrays for name in given):
         return None
-    if not given and not source:
+    if (not given and not source) or reference_gap([node]) is not None:
         return None
     names = [name for name in node.output if name]
     piece = make_piece([node], names, arrays, types, setting)

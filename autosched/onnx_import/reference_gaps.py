@@ -1,6 +1,7 @@
 """Nodes for which onnx's reference implementation computes something else than the standard says.
 
-It ignores some attributes without a word; such nodes must not run on the host.
+It ignores some attributes and inputs without a word; such nodes must not run on the host, and
+their results must not be taken for constants.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from onnx import helper
 
 from autosched.onnx_import.names import walk
 
+_LENGTHS: Final = 4  # position of sequence_lens among the inputs
 _GATES: Final = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"]}
 
 
@@ -30,6 +32,8 @@ def reference_gap(nodes: Iterable[onnx.NodeProto]) -> str | None:
 
 
 def _recurrent(node: onnx.NodeProto, attributes: Mapping[str, Any]) -> str | None:
+    if len(node.input) > _LENGTHS and node.input[_LENGTHS]:
+        return "sequence_lens"
     if attributes.get("clip") is not None:
         return "clip"
     if attributes.get("input_forget"):

@@ -17,6 +17,7 @@ from autosched.onnx_import.norm import IMPORT_NORM
 from autosched.onnx_import.pad import import_pad
 from autosched.onnx_import.pooling import IMPORT_POOLING
 from autosched.onnx_import.quantize import IMPORT_QUANTISED
+from autosched.onnx_import.recurrent import IMPORT_RECURRENT
 from autosched.onnx_import.reduction import IMPORT_POSITIONS, IMPORT_REDUCE
 from autosched.onnx_import.resize import IMPORT_RESIZE
 from autosched.onnx_import.rotary import import_rotary_embedding
@@ -38,6 +39,7 @@ IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     **IMPORT_POOLING,
     **IMPORT_POSITIONS,
     **IMPORT_QUANTISED,
+    **IMPORT_RECURRENT,
     **IMPORT_REDUCE,
     **IMPORT_MOVEMENT,
     **IMPORT_GATHER,

@@ -25,7 +25,6 @@ HEAVY = {
         "autosched/onnx_backend.py",
         "autosched/host_engines.py",
         "autosched/host_loop.py",
-        "autosched/host_recurrent.py",
     ),
     "onnxruntime": ("autosched/",),
     "openvino": (),

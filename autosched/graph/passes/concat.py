@@ -1,8 +1,8 @@
 """Concatenations without a kernel: each operand is computed where it lies in the whole.
 
 * a concatenation that only another one along the same axis reads is taken apart into its operands;
-* an operand that cannot be computed in place (an input, a constant, a view, a result of the host,
-  a value that others read too) gets a copy that is.
+* an operand that cannot be computed in place (an input, a constant, a view, a result of the host
+  or of a loop, a value that others read too) gets a copy that is.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.base import Shape
+from autosched.graph.ops.scan import Scan
 from autosched.graph.ops.shape import Concat, Copy, Reshape
 from sketch.loopnest import row_major
 
@@ -92,7 +93,7 @@ def _in_place(graph: Graph, name: str) -> bool:
     producer = graph.producers.get(name)
     return (
         producer is not None
-        and not isinstance(producer.op, Reshape | Concat)
+        and not isinstance(producer.op, Reshape | Concat | Scan)
         and not producer.op.on_host
         and name not in graph.result_values
         and len(graph.consumers[name]) == 1

@@ -26,6 +26,7 @@ from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.norm import BatchNorm
 from autosched.graph.ops.pooling import GlobalPool, Pool, channels_first
 from autosched.graph.ops.reduce import ArgReduce, Reduce
+from autosched.graph.ops.scan import Scan
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
 from autosched.graph.passes.channels_wanted import feeds_channels_last
 from autosched.graph.passes.clean_up import keeps_memory_order
@@ -73,7 +74,7 @@ class _Sweep:
     def convert(self, node: Node) -> None:
         """Emit ``node``, on stored values where its operator allows."""
         match node.op:
-            case HostOp():
+            case HostOp() | Scan():
                 self._emit(node, [self._plain(name) for name in node.inputs])
             case Conv(layout="NCHW"):
                 bias = [self._plain(name) for name in node.inputs[2:]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,14 @@ import pytest
 
 import autosched as asd
 from autosched.graph.errors import UnsupportedModelError
+from autosched.graph.evaluate import evaluate
 from sketch.errors import AutoschedError
 
 pytest.importorskip("onnx")
+from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from autosched.onnx_import.reference_gaps import reference_gap
 from tests.onnx_reference import compare, node_model
 
 HIDDEN, LENGTH, BATCH, WIDTH = 3, 5, 2, 4
@@ -49,6 +53,7 @@ def _recurrent(
 @pytest.mark.parametrize(
     ("operator", "options", "reason"),
     [
+        ("LSTM", {"lengths": [LENGTH, LENGTH]}, "sequence_lens"),
         ("LSTM", {"clip": 0.5}, "clip"),
         ("LSTM", {"input_forget": 1}, "input_forget"),
         ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"]}, "activations"),
@@ -56,25 +61,38 @@ def _recurrent(
         ("RNN", {"activations": ["Tanh", "Affine"], "both": True}, "activations"),
     ],
 )
-def test_what_the_reference_ignores_is_refused(
+def test_what_the_reference_ignores_is_known(
     operator: str, options: dict[str, Any], reason: str
 ) -> None:
+    """Wherever it runs on the host, as in the body of a Loop; alone it becomes kernels."""
     model, _ = _recurrent(operator, **options)
-    with pytest.raises(UnsupportedModelError, match=f"{operator} ignores .*{reason}"):
-        asd.from_onnx(model)
+    gap = reference_gap(model.graph.node)
+    assert gap is not None
+    assert re.search(f"{operator} ignores .*{reason}", gap)
+    assert not any(node.op.on_host for node in asd.from_onnx(model).graph.nodes)
+
+
+def test_what_the_reference_ignores_is_not_folded() -> None:
+    """The same values, whether the data is an input or a constant."""
+    model, x = _recurrent("GRU", [2, LENGTH], clip=0.25)
+    (expected,) = evaluate(asd.from_onnx(model).graph, {"x": x}).values()
+    model.graph.initializer.append(numpy_helper.from_array(x, "x"))
+    del model.graph.input[:]
+    (found,) = evaluate(asd.from_onnx(model).graph, {}).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(
     ("operator", "options"),
     [
-        ("LSTM", {"lengths": [LENGTH, LENGTH]}),
         ("LSTM", {"activations": ["Sigmoid", "Tanh", "Tanh"] * 2, "both": True}),
         ("GRU", {"linear_before_reset": 1}),
         ("RNN", {"activations": ["Affine"], "activation_alpha": [0.5], "activation_beta": [0.1]}),
     ],
 )
-def test_what_it_knows_runs_on_the_host(operator: str, options: dict[str, Any]) -> None:
+def test_what_the_reference_knows(operator: str, options: dict[str, Any]) -> None:
     model, x = _recurrent(operator, **options)
+    assert reference_gap(model.graph.node) is None
     compare(model, {"x": x})
 
 
@@ -93,10 +111,11 @@ def test_sequences_of_different_lengths(operator: str, both: bool) -> None:
         np.testing.assert_array_equal(found[length:, :, number], 0)
 
 
-def test_lengths_beyond_the_data_are_an_error() -> None:
-    model, x = _recurrent("GRU", [LENGTH, 0])
-    with pytest.raises(AutoschedError, match="lengths of sequences must be 1 to 5"):
-        asd.compile(asd.from_onnx(model), quick=True).run({"x": x})
+@pytest.mark.parametrize("length", [-1, LENGTH + 1])
+def test_lengths_beyond_the_data_are_an_error(length: int) -> None:
+    model, _ = _recurrent("GRU", [LENGTH, length])
+    with pytest.raises(AutoschedError, match=rf"lengths .* must be 0 to 5, got \[5, {length}\]"):
+        asd.from_onnx(model)
 
 
 def test_cubic_sampling_beyond_the_border_is_refused() -> None:
