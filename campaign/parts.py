@@ -9,6 +9,7 @@ from campaign.part import Entry
 PARTS: Final = (
     Entry("tensor", "campaign.tensor.part:PART", 10, {"cases": 20_000}, 60, 32),
     Entry("onnx", "campaign.graphs.part:PART", 6, {"cases": 10_000}, 60, 24),
+    Entry("files", "campaign.files.part:PART", 2, {"logs": 3_000}, 60, 48),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import cache
 from math import prod
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +18,7 @@ from campaign.tensor.numbers import Array
 from campaign.verdict import Json
 from codegen.build import build
 from codegen.llvm.jit import load
+from codegen.team import Team
 from sketch.dag import ComputeDAG
 from sketch.dtypes import numpy_dtype
 from sketch.lower import lower
@@ -66,7 +68,10 @@ def execute(
     kernel = build(lower(sketch, row), sketch.target)
     layouts = preparations(sketch, row)
     library = load([kernel])
-    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library.address(kernel.symbol))
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(
+        library.address(kernel.symbol)
+    )
+    team = _team(kernel.target.threads)
     with ExitStack() as stack:
         memory: dict[str, Guarded] = {}
         for argument in kernel.arguments:
@@ -84,7 +89,7 @@ def execute(
         addresses = [memory[a.name].address for a in kernel.arguments]
         table = (ctypes.c_void_p * (len(addresses) + 1))(*addresses, workspace.address)
         before_call()
-        function(ctypes.addressof(table))
+        function(ctypes.addressof(table), 0 if team is None else team.address)
         outputs = {
             a.name: memory[a.name].array(numpy_dtype(a.dtype), a.shape).copy()
             for a in kernel.arguments
@@ -93,6 +98,12 @@ def execute(
         everything = {**memory, "the workspace": workspace}
         touched = next((name for name, block in everything.items() if not block.intact()), "")
     return Result(outputs, touched)
+
+
+@cache
+def _team(threads: int) -> Team | None:
+    """The threads of this process, which is forked once for a batch."""
+    return Team(threads) if threads > 1 else None
 
 
 def _guarded(stack: ExitStack, size: int, side: Side) -> Guarded:

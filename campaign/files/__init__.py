@@ -1,0 +1,1 @@
+"""Damaged files: logs by value, saved modules, ONNX models."""
