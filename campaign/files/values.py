@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from contextlib import suppress
 from random import Random
 from typing import Any, Final
 
@@ -64,8 +65,6 @@ def _number(old: float, rng: Random) -> Any:
     digits[rng.choice(spots)] = rng.choice("0123456789")
     flipped = "".join(digits).lstrip("0") or "0"
     choices: list[Any] = [-old, old + 1, old - 1, old * 2, old * 1000, str(old), float(old)]
-    try:
+    with suppress(ValueError):
         choices += [type(old)(flipped)] * 4
-    except ValueError:
-        pass
     return rng.choice(choices)
