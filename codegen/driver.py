@@ -26,11 +26,13 @@ define internal i64 @now() nounwind {
 
 _PLAN: Final = """
 %step = type { ptr, ptr }
+%copy = type { ptr, ptr, i64 }
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
-define void @run_plan(ptr %steps, i64 %n, ptr %team) nounwind {
+define void @run_plan(ptr %steps, i64 %n, ptr %team, ptr %copies, i64 %m) nounwind {
 entry:
   %some = icmp sgt i64 %n, 0
-  br i1 %some, label %loop, label %done
+  br i1 %some, label %loop, label %ran
 loop:
   %i = phi i64 [0, %entry], [%next, %loop]
   %at = getelementptr %step, ptr %steps, i64 %i
@@ -40,7 +42,22 @@ loop:
   call void %function(ptr %args, ptr %team)
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %n
-  br i1 %more, label %loop, label %done
+  br i1 %more, label %loop, label %ran
+ran:
+  %any = icmp sgt i64 %m, 0
+  br i1 %any, label %copying, label %done
+copying:
+  %k = phi i64 [0, %ran], [%k.next, %copying]
+  %target.at = getelementptr %copy, ptr %copies, i64 %k
+  %target = load ptr, ptr %target.at, align 8
+  %source.at = getelementptr %copy, ptr %target.at, i64 0, i32 1
+  %source = load ptr, ptr %source.at, align 8
+  %bytes.at = getelementptr %copy, ptr %target.at, i64 0, i32 2
+  %bytes = load i64, ptr %bytes.at, align 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %bytes, i1 false)
+  %k.next = add i64 %k, 1
+  %further = icmp slt i64 %k.next, %m
+  br i1 %further, label %copying, label %done
 done:
   ret void
 }
@@ -127,13 +144,15 @@ def build_driver(target: Target) -> Kernel:
 
     Symbols of the object:
 
-        void run_plan(const struct {void *function; void *args;} *steps, int64_t n, void *team)
+        void run_plan(const struct {void *function; void *args;} *steps, int64_t n, void *team,
+                      const struct {void *target; void *source; int64_t bytes;} *copies, int64_t m)
         void run_plan_timed(steps, int64_t n, int64_t *nanoseconds, void *team)   one time per step
         void time_kernel(void *function, void *args, int64_t repeats, int64_t *nanoseconds,
                          void *team)
         void flush_lines(void *memory, int64_t bytes)     out of all caches (x86 only)
 
-    ``time_kernel`` stores the total of all repeats.  Times are CLOCK_MONOTONIC, in nanoseconds.
+    ``run_plan`` makes the copies after the last step.  ``time_kernel`` stores the total of all
+    repeats.  Times are CLOCK_MONOTONIC, in nanoseconds.
     """
     return Kernel(
         name="driver",

@@ -39,10 +39,11 @@ class FakeLibrary:
     """Kernels and the two driver functions as ctypes callbacks."""
 
     def __init__(self) -> None:
-        plan = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
-        timed = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+        pointer, number = ctypes.c_void_p, ctypes.c_int64
+        plan = ctypes.CFUNCTYPE(None, pointer, number, pointer, pointer, number)
+        timed = ctypes.CFUNCTYPE(None, pointer, number, pointer, pointer)
         self.functions: dict[str, Any] = {
-            "run_plan": plan(self._run),
+            "run_plan": plan(self._run_and_copy),
             "run_plan_timed": timed(self._run_timed),
         }
 
@@ -54,12 +55,21 @@ class FakeLibrary:
         assert value is not None
         return value
 
-    def _run(self, steps: int, count: int) -> None:
+    def _run_and_copy(
+        self, steps: int | None, count: int, _: int | None, copies: int | None, copied: int
+    ) -> None:
+        if count:
+            self._run(steps, count)
+        for row in range(copied):
+            target, source, size = (ctypes.c_uint64 * 3).from_address(copies + 24 * row)
+            ctypes.memmove(target, source, size)
+
+    def _run(self, steps: int | None, count: int) -> None:
         table = np.ctypeslib.as_array((ctypes.c_uint64 * (2 * count)).from_address(steps))
         for function, arguments in table.reshape(count, 2).tolist():
             KERNEL(function)(ctypes.cast(arguments, ctypes.POINTER(ctypes.c_void_p)))
 
-    def _run_timed(self, steps: int, count: int, nanoseconds: int) -> None:
+    def _run_timed(self, steps: int, count: int, nanoseconds: int, _: int | None) -> None:
         self._run(steps, count)
         out = (ctypes.c_int64 * count).from_address(nanoseconds)
         for number in range(count):

@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 
 from autosched.host_engines import fastest_engine
 from autosched.host_evaluation import HostEvaluator
-from autosched.memory_room import room_for
 from autosched.runtime.counters.reader import Reader
 from autosched.runtime.memory import allocate, view
 from autosched.runtime.native_plan import ROW_BYTES, NativeLibrary, NativePlan
+from autosched.runtime.outputs import Outputs
 from autosched.runtime.program import HostStep, Place, Program, Step, TensorSpec
 
-_RUN_PLAN: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+_RUN_PLAN: Final = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+)
 _RUN_PLAN_TIMED: Final = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p
 )
@@ -74,26 +76,36 @@ class Executor:
         self._row_times = np.zeros(len(self._plan.steps), dtype=np.int64)
         self._run_plan: Callable[..., Any] = _RUN_PLAN(library.address("run_plan"))
         self._run_timed: Callable[..., Any] = _RUN_PLAN_TIMED(library.address("run_plan_timed"))
+        self._outputs = Outputs(program, bases)
         self._inputs: tuple[NDArray[Any], ...] = ()
+        self._results: dict[str, NDArray[Any]] = {}
         self._host: dict[int, NDArray[Any]] = {}
         self._specs = program.inputs
         self.target = program.target
-        self._outputs = program.outputs
+        self._order = program.outputs
 
     def bind(self, inputs: Mapping[str, NDArray[Any]]) -> None:
-        """Let the steps read these arrays where they are; what is not dense is copied first."""
+        """Let the steps read these arrays where they are; what is not dense is copied first.
+
+        Raises:
+            OutOfMemoryError: there is no room for an output.
+        """
         self._inputs = tuple(
             np.require(inputs[s.name], requirements=("C", "A")) for s in self._specs
         )
         self._plan.bind(self._inputs)
+        self._results = self._outputs.prepare(self._inputs)
 
     def results(self) -> dict[str, NDArray[Any]]:
-        """New arrays with the outputs of the last run, by name; lets go of its inputs."""
-        found = {}
-        for spec, place in self._outputs:
-            with room_for(f"output {spec}", spec.size_bytes):
-                found[spec.name] = self._array(spec, place).copy()
-        self._inputs = ()
+        """New arrays with the outputs of the last run, by name; lets go of them and its inputs."""
+        arrays = self._results
+        found = {
+            spec.name: arrays[spec.name]
+            if place.segment != "host"
+            else self._array(spec, place).copy()
+            for spec, place in self._order
+        }
+        self._inputs, self._results = (), {}
         self._host.clear()
         return found
 
@@ -106,11 +118,16 @@ class Executor:
         Raises:
             HostError: a host step failed.
         """
-        for segment in self._segments:
+        copies, last = self._outputs, len(self._segments) - 1
+        for number, segment in enumerate(self._segments):
             if isinstance(segment, _Kernels):
-                self._run_plan(self._address(segment), segment.count, team)
+                count = copies.count if number == last else 0
+                plan = self._address(segment)
+                self._run_plan(plan, segment.count, team, copies.address, count)
             else:
                 self._evaluate(segment)
+        if not self._segments or not isinstance(self._segments[last], _Kernels):
+            self._copy_outputs()
 
     def run_timed(self, team: int = 0) -> NDArray[np.int64]:
         """Execute all steps; nanoseconds of each, int64 ``[steps]``, overwritten by the next.
@@ -126,6 +143,7 @@ class Executor:
                 start = time.perf_counter_ns()
                 self._evaluate(segment)
                 self._nanoseconds[segment.number] = time.perf_counter_ns() - start
+        self._copy_outputs()
         np.add.at(self._nanoseconds, self._plan.steps, self._row_times)
         return self._nanoseconds
 
@@ -142,11 +160,15 @@ class Executor:
                 self._evaluate(segment)
                 number = np.array([segment.number])
                 readings.append((number, (reader.read() - before)[np.newaxis]))
+        self._copy_outputs()
         shape = readings[0][1].shape[1:] if readings else (0, 3)
         differences = np.zeros((len(self._nanoseconds), *shape), np.int64)
         for steps, changes in readings:
             np.add.at(differences, steps, changes)
         return differences
+
+    def _copy_outputs(self) -> None:
+        self._run_plan(None, 0, None, self._outputs.address, self._outputs.count)
 
     def _address(self, segment: _Kernels) -> int:
         return self._plan.address + segment.row * ROW_BYTES

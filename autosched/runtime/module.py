@@ -276,10 +276,11 @@ class Module:
 
 def check_inputs(specs: Sequence[TensorSpec], inputs: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     """``inputs`` as NumPy arrays, in the order of ``specs``; raises InputError on a mismatch."""
-    expected = f"the model takes {', '.join(map(str, specs))}"
     if not isinstance(inputs, Mapping):
         raise InputError(
-            f"inputs must be a dict from name to array, got {type(inputs).__name__}", "", expected
+            f"inputs must be a dict from name to array, got {type(inputs).__name__}",
+            "",
+            _expected(specs),
         )
     names = [spec.name for spec in specs]
     missing = [name for name in names if name not in inputs]
@@ -287,8 +288,12 @@ def check_inputs(specs: Sequence[TensorSpec], inputs: Mapping[str, Any]) -> dict
     if missing or unknown:
         parts = [f"no array for input {n!r}" for n in missing]
         parts += [f"no input is named {n!r}" for n in unknown]
-        raise InputError("; ".join(parts), hint=expected)
+        raise InputError("; ".join(parts), hint=_expected(specs))
     return {spec.name: _check_input(spec, inputs[spec.name]) for spec in specs}
+
+
+def _expected(specs: Sequence[TensorSpec]) -> str:
+    return f"the model takes {', '.join(map(str, specs))}"
 
 
 def _check_input(spec: TensorSpec, value: Any) -> NDArray[Any]:

@@ -147,7 +147,9 @@ class FakeReader:
 
 
 def test_differences_of_readings_belong_to_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    executor, evaluated = small_module(1)._idle[0], []
+    module = small_module(1)
+    executor, evaluated = module._idle[0], []
+    executor.bind(module.random_inputs())
     on_host: Any = SimpleNamespace(number=2)
     executor._segments = (_Kernels(0, 2), on_host, _Kernels(2, 1))
     executor._plan.steps, executor._nanoseconds = np.array([0, 1, 3]), np.zeros(4, np.int64)

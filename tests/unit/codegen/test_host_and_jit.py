@@ -95,11 +95,16 @@ def test_driver_runs_and_times_plans(rng: np.random.Generator) -> None:
     address = library.address(kernel.symbol)
     steps = (ctypes.c_void_p * 4)(*([address, ctypes.addressof(block)] * 2))
     times = np.zeros(2, np.int64)
-    plan = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+    plan = ctypes.CFUNCTYPE(
+        None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+    )
     run = plan(library.address("run_plan"))
-    run(ctypes.addressof(steps), 0, None)
+    run(ctypes.addressof(steps), 0, None, None, 0)
     assert not output.any()
-    run(ctypes.addressof(steps), 2, None)
+    copy = np.zeros_like(output)
+    copies = (ctypes.c_void_p * 3)(copy.ctypes.data, output.ctypes.data, output.nbytes)
+    run(ctypes.addressof(steps), 2, None, ctypes.addressof(copies), 1)
+    assert (copy == output).all()
     packed = data["B"].reshape(2, 4, 8).transpose(1, 0, 2).reshape(4, 16)
     np.testing.assert_allclose(output, data["A"].reshape(8, 4) @ packed, rtol=1e-4, atol=1e-5)
     timed = ctypes.CFUNCTYPE(
