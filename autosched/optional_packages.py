@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -23,12 +23,17 @@ def require(package: str, purpose: str, install: str) -> None:
         )
 
 
-def data_frame(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None = None) -> Any:
+def data_frame(
+    rows: Sequence[dict[str, Any]],
+    columns: Sequence[str] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+) -> Any:
     """A pandas DataFrame: one row a mapping from column to value; absent values are NaN.
 
     Args:
         rows: of the frame.
         columns: of a frame without rows.
+        attributes: what holds for all rows, as the frame's ``attrs``.
 
     Raises:
         MissingPackageError: pandas is not installed.
@@ -36,4 +41,6 @@ def data_frame(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None = N
     require("pandas", "data frames", "pandas")
     import pandas
 
-    return pandas.DataFrame(rows) if rows else pandas.DataFrame(columns=columns)
+    frame = pandas.DataFrame(rows) if rows else pandas.DataFrame(columns=columns)
+    frame.attrs.update(attributes or {})
+    return frame

@@ -12,6 +12,7 @@ import numpy as np
 from autosched.measure.protocol import Candidate, Runner
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
 from autosched.options import TuneOptions
+from autosched.records.paired import winner
 from autosched.search.choice import make_policy, uses_model
 from autosched.search.finish import FinishPolicy
 from autosched.search.learner import Learner
@@ -29,7 +30,8 @@ class TaskRun:
     """What the tuning loop keeps of a task.
 
     Attributes:
-        best_s: best seconds, checked against the oracle; infinite before.
+        best_s: best seconds of the search, checked against the oracle; infinite before.
+        settled: timing of the winner among the leaders, re-timed in turns; None before.
         last_s: best seconds of the last batch.
         first_failure: the first failure that was told in this run.
         touched: whether something was measured in this run.
@@ -49,6 +51,7 @@ class TaskRun:
         self.measured = Measured(task.sketches)
         self.best_s = math.inf
         self.last_s = math.inf
+        self.settled: Timing | None = None
         self.first_failure: Failure | None = None
         self.touched = False
         self._learner, self._options, self._rng = learner, options, rng
@@ -91,9 +94,10 @@ class TaskRun:
         self.first_failure = self.first_failure or next(failures, None)
 
     def settle(self, results: Sequence[MeasureResult]) -> None:
-        """The final times of the leaders replace what single bursts said."""
-        times = [result.median for result in results if isinstance(result, Timing)]
-        self.best_s = min(times, default=self.best_s)
+        """Results of the leaders, re-timed in turns; fastest of the search first."""
+        number = winner(results)
+        result = None if number is None else results[number]
+        self.settled = result if isinstance(result, Timing) else None
 
     @property
     def _uses_model(self) -> bool:

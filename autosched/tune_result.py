@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure
 from autosched.records.record import Record
+from autosched.stability import UNKNOWN, Conditions, Stability, share
 
 if TYPE_CHECKING:
     from autosched.task import Task
@@ -24,6 +25,7 @@ class TaskResult:
         trials, failures: results of this and earlier runs.
         first_failure: the first failure of this run.
         stopped: why it got no more trials; empty when the budget ended first.
+        stability: how far ``seconds`` can be believed; None where nothing ran.
     """
 
     task: Task
@@ -33,15 +35,18 @@ class TaskResult:
     failures: int
     first_failure: Failure | None
     stopped: str
+    stability: Stability | None = None
 
     def __str__(self) -> str:
         if self.best is None:
             cause = f" ({self.first_failure})" if self.first_failure else ""
             return f"{self.task.name}: nothing ran in {self.trials} trials{cause}"
         speed = self.task.flops / self.seconds / 1e9
+        spread = None if self.stability is None else self.stability.deviation
         return (
-            f"{self.task.name}: {self.seconds * 1e3:.4g} ms, {speed:.4g} GFLOPS, "
-            f"{self.trials} trials, {self.failures} failed"
+            f"{self.task.name}: {self.seconds * 1e3:.4g} ms"
+            f"{'' if spread is None else f' (std {share(spread)} of median)'}, "
+            f"{speed:.4g} GFLOPS, {self.trials} trials, {self.failures} failed"
         )
 
 
@@ -58,6 +63,7 @@ class TuneResult:
         warnings: tasks on which nothing ran, lines of the log that could not be used.
         search_s: part of ``seconds`` in which spaces were built, candidates chosen, and the model
             learned, whether or not a batch was being compiled meanwhile.
+        conditions: what else the CPUs did during the final re-timing.
     """
 
     tasks: tuple[TaskResult, ...]
@@ -67,6 +73,7 @@ class TuneResult:
     stopped: str
     warnings: tuple[str, ...]
     search_s: float = 0.0
+    conditions: Conditions = UNKNOWN
 
     @property
     def interrupted(self) -> bool:
@@ -88,6 +95,7 @@ class TuneResult:
                 "best_ms": item.seconds * 1e3 if math.isfinite(item.seconds) else None,
                 "trials": item.trials,
                 "failures": item.failures,
+                "stability": None if item.stability is None else item.stability.to_json(),
             }
             for item in self.tasks
         ]
@@ -95,6 +103,7 @@ class TuneResult:
             "trials": self.trials,
             "seconds": self.seconds,
             "stopped": self.stopped,
+            "conditions": self.conditions.to_json(),
             "tasks": tasks,
         }
 

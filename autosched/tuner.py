@@ -13,7 +13,7 @@ import numpy as np
 
 from autosched.errors import OptionError, TuningError
 from autosched.measure.protocol import Candidate, Runner
-from autosched.measure.result import CacheState, Failure, MeasureResult
+from autosched.measure.result import CacheState, Failure, MeasureResult, Timing
 from autosched.objectives import Objective, Usage, weighted_sum
 from autosched.options import TuneOptions
 from autosched.records.record import Phase, Record, record_of
@@ -22,6 +22,7 @@ from autosched.report.events import Progress, Quiet, TaskRow, View
 from autosched.search.learner import Learner
 from autosched.search.models import make_model
 from autosched.search.recall import best_of, recall
+from autosched.stability import Stability, Watch
 from autosched.stopwatch import Stopwatch
 from autosched.task_progress import Turn
 from autosched.task_run import TaskRun, verify_new_best
@@ -164,6 +165,7 @@ class _Run:
         self._versions = software_versions()
         self._trials = 0
         self._faults_told = 0
+        self._watch = Watch(own_cpu_s=None)  # the processes that time are not this one
         self._finished: set[int] = set()
 
     def tune(self) -> TuneResult:
@@ -174,7 +176,8 @@ class _Run:
         try:
             stopped = self._search()
             self._tell_finished(stopped)
-            self._settle()
+            with self._watch:
+                self._settle()
         except KeyboardInterrupt:
             stopped = "interrupted"
         finally:
@@ -344,6 +347,7 @@ class _Run:
         return TuneResult(
             items, tuple(self._records), self._trials, self._elapsed(), stopped,
             (*self._warnings, *self._learner.warnings, *bare), self._thinking.seconds,
+            self._watch.conditions,
         )  # fmt: skip
 
     def _task_result(self, index: int) -> TaskResult:
@@ -354,19 +358,26 @@ class _Run:
             None if found is None else found.candidate,
             math.inf if found is None else found.seconds,
             progress.trials, progress.failed, run.first_failure, progress.stopped,
+            None if found is None else self._stability(found.record),
         )  # fmt: skip
+
+    def _stability(self, record: Record) -> Stability:
+        """Of the time that a task's result states: of the last timing of its best candidate."""
+        result = record.result
+        times = result.seconds if isinstance(result, Timing) else ()
+        return Stability.of(times, self._watch.conditions)
 
     def _view(self, current: int | None, stopped: str = "") -> View:
         rows = tuple(
             TaskRow(
                 run.task.name, run.shapes, run.task.weight, run.task.flops, run.best_s, run.last_s,
-                progress.trials, progress.failed, progress.stopped,
+                progress.trials, progress.failed, progress.stopped, run.settled,
             )
             for run, progress in zip(self._runs, self._scheduler.tasks, strict=True)
         )  # fmt: skip
         return View(
             rows, current, self._scheduler.trials, self._options.trials, self._elapsed(),
-            self._options.budget_s, self._seconds_left(), stopped,
+            self._options.budget_s, self._seconds_left(), stopped, self._watch.conditions,
         )  # fmt: skip
 
     def _seconds_left(self) -> float:

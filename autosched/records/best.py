@@ -13,6 +13,7 @@ from autosched.records.identity import (
     identity,
     target_difference,
 )
+from autosched.records.paired import drift, settled_first
 from autosched.records.record import Record
 from sketch.target import Target
 
@@ -66,21 +67,25 @@ def rank(records: Iterable[Record]) -> list[tuple[float, Record]]:
 
     Where some candidates were re-measured, the others' bursts are scaled by what that changed: the
     fastest bursts are the luckiest ones, and must not win for not having been looked at again.
+    Times of earlier re-measurements are scaled by the machine's drift since then, and of those that
+    were last timed in turns the one that won comes first (see ``paired``).
 
     The records should be of one task, target and cache state.  Ties keep the order of the log.
     """
+    known = list(records)
     histories: dict[str, list[Record]] = {}
-    for record in records:
+    for record in known:
         histories.setdefault(record.candidate_key, []).append(record)
-    scale = _final_over_burst(histories.values())
+    scale, drifts = _final_over_burst(histories.values()), drift(known)
     ranked: list[tuple[float, Record]] = []
     for history in histories.values():
         seconds = estimate(history)
         if seconds is not None:
             last = next(r for r in reversed(history) if isinstance(r.result, Timing))
-            settled = any(r.phase == "final" and isinstance(r.result, Timing) for r in history)
-            ranked.append((seconds if settled else seconds * scale, last))
-    return sorted(ranked, key=lambda pair: pair[0])
+            final = [r for r in history if r.phase == "final" and isinstance(r.result, Timing)]
+            factor = drifts.get(final[-1].time, 1.0) if final else scale
+            ranked.append((seconds * factor, last))
+    return settled_first(sorted(ranked, key=lambda pair: pair[0]), known)
 
 
 def _final_over_burst(histories: Iterable[Sequence[Record]]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from autosched.runtime.benchmark import Benchmark
 from autosched.runtime.table import render_table
+from autosched.stability import Watch
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network
@@ -47,11 +48,12 @@ class Comparison:
     def __str__(self) -> str:
         first = self.rows[0].median
         body = [
-            (row.name, _ms(row.median), _ms(row.min), _ms(row.std), f"{first / row.median:.2f}x")
+            (row.name, _ms(row.median), _ms(row.min), _ms(row.std), f"{first / row.median:.2f}x",
+             str(row.stability))
             for row in self.rows
-        ]
-        header = ("", "median ms", "min ms", "std ms", f"vs {self.rows[0].name}")
-        lines = [render_table(header, body)]
+        ]  # fmt: skip
+        header = ("", "median ms", "min ms", "std ms", f"vs {self.rows[0].name}", "stability")
+        lines = [render_table(header, body, left=(0, 5))]
         if self.error is not None:
             lines.append(f"largest relative difference to {RIVAL}: {self.error:.1e}")
         if self.note:
@@ -82,12 +84,12 @@ def compare(
     ours = tuned.run(inputs)
     time.sleep(_SETTLE_SECONDS)
     try:
-        theirs, seconds = _run_rival(network, source, inputs, tuned.target.threads, repeats)
+        theirs, rival = _run_rival(network, source, inputs, tuned.target.threads, repeats)
         error = max(_difference(ours[name], expected) for name, expected in theirs.items())
     except Exception as failure:  # a rival that cannot run this model must not end our own run
         reason = str(failure).strip().split("\n", maxsplit=1)[0]
         return Comparison(rows, None, f"not compared with {RIVAL}: {reason}")
-    return Comparison((*rows, Benchmark(RIVAL, seconds, tuned.target.threads)), error)
+    return Comparison((*rows, rival), error)
 
 
 def before_and_after(
@@ -97,8 +99,7 @@ def before_and_after(
 
     def timed(name: str, module: Module) -> Benchmark:
         time.sleep(_SETTLE_SECONDS)
-        seconds = module.benchmark(inputs, repeats).seconds
-        return Benchmark(name, seconds, module.target.threads)
+        return replace(module.benchmark(inputs, repeats), name=name)
 
     return timed("untuned", untuned), timed("tuned", tuned)
 
@@ -109,8 +110,8 @@ def _run_rival(
     inputs: dict[str, NDArray[Any]],
     threads: int,
     repeats: int,
-) -> tuple[dict[str, NDArray[Any]], tuple[float, ...]]:
-    """Outputs of onnxruntime, and the seconds of each run."""
+) -> tuple[dict[str, NDArray[Any]], Benchmark]:
+    """Outputs of onnxruntime, and its times."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -125,11 +126,13 @@ def _run_rival(
     while time.perf_counter() < deadline:
         session.run(names, inputs)
     seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        session.run(names, inputs)
-        seconds.append(time.perf_counter() - start)
-    return dict(zip(names, outputs, strict=True)), tuple(seconds)
+    with Watch() as watch:
+        for _ in range(repeats):
+            start = time.perf_counter()
+            session.run(names, inputs)
+            seconds.append(time.perf_counter() - start)
+    found = dict(zip(names, outputs, strict=True))
+    return found, Benchmark(RIVAL, tuple(seconds), threads, watch.conditions)
 
 
 def _rival_model(network: Network, source: Path | None) -> str | bytes:

@@ -6,6 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
+from autosched.measure.result import Timing
+from autosched.stability import UNKNOWN, Conditions, Stability, share
+
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
@@ -15,9 +18,11 @@ class TaskRow:
         name, shapes: for people.
         weight: occurrences.
         flops: per execution.
-        best_s, last_s: best seconds so far and of the last batch; infinite without a success.
+        best_s, last_s: best seconds of the search so far, and of the last batch; infinite without
+            a success.
         trials, failed: results, earlier runs included.
         stopped: why it gets no more trials; empty while it does.
+        settled: the winner of the final re-timing, in turns with the other leaders; None before.
     """
 
     name: str
@@ -29,11 +34,17 @@ class TaskRow:
     trials: int
     failed: int
     stopped: str
+    settled: Timing | None = None
+
+    @property
+    def seconds(self) -> float:
+        """The re-timed seconds where there are any, else the search's best."""
+        return self.best_s if self.settled is None else self.settled.median
 
     @property
     def flops_per_s(self) -> float:
-        """At the best time; 0 without one."""
-        return self.flops / self.best_s if math.isfinite(self.best_s) else 0.0
+        """At ``seconds``; 0 without any."""
+        return self.flops / self.seconds if math.isfinite(self.seconds) else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,7 @@ class View:
         elapsed_s, budget_s: wall-clock time of this run and its limit.
         left_s: expected time to the end; infinite where nobody knows.
         stopped: why tuning ended; empty before.
+        conditions: what else the CPUs did during the final re-timing.
     """
 
     rows: tuple[TaskRow, ...]
@@ -57,11 +69,23 @@ class View:
     budget_s: float | None
     left_s: float
     stopped: str = ""
+    conditions: Conditions = UNKNOWN
+
+    @property
+    def settled(self) -> bool:
+        """Whether some task was re-timed."""
+        return any(row.settled is not None for row in self.rows)
+
+    @property
+    def unstable(self) -> tuple[str, ...]:
+        """Re-timed tasks whose rounds vary too much, with how much."""
+        found = [(row.name, Stability.of(row.settled.seconds)) for row in self.rows if row.settled]
+        return tuple(f"{name} {share(item.deviation)}" for name, item in found if item.unstable)
 
     @property
     def total_s(self) -> float:
-        """Weighted sum of the best times; infinite while a task has none."""
-        return sum(row.weight * row.best_s for row in self.rows)
+        """Weighted sum of the tasks' ``seconds``; infinite while a task has none."""
+        return sum(row.weight * row.seconds for row in self.rows)
 
 
 class Progress(Protocol):

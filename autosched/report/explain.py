@@ -16,6 +16,7 @@ from autosched.records.log import RecordLog, RecordSet
 from autosched.records.record import Record
 from autosched.report.peak import measured_peak
 from autosched.search.recall import Recalled, usable
+from autosched.stability import Stability, relative_deviation, share
 from costmodel.extract import draft_seconds
 from sketch.lower import lower
 from sketch.nest_printer import print_nest
@@ -44,6 +45,7 @@ def explain(
         str(task),
         _schedule(task, candidate),
         _times(task, candidate, _measured_s(task, found), peak_flops),
+        "" if found is None else _stability(found.record),
         _trials(task, records),
     ]
     return "\n\n".join(part for part in parts if part)
@@ -79,6 +81,18 @@ def _times(task: Task, candidate: Candidate, seconds: float, peak_flops: float |
     return "\n".join(lines)
 
 
+def _with_spread(seconds: float, record: Record) -> str:
+    times = record.result.seconds if isinstance(record.result, Timing) else ()
+    spread = share(relative_deviation(times))
+    return f"{seconds * 1e3:.4g} ms{f' ± {spread}' if spread else ''}"
+
+
+def _stability(record: Record) -> str:
+    """How far the measured time can be believed: the runs of its last timing."""
+    times = record.result.seconds if isinstance(record.result, Timing) else ()
+    return f"time of the log    {Stability.of(times)}"
+
+
 def _trials(task: Task, records: Sequence[Record]) -> str:
     mine = select(records, task.key, task.target)
     if not mine:
@@ -89,7 +103,7 @@ def _trials(task: Task, records: Sequence[Record]) -> str:
         error = record.result.error if isinstance(record.result, Timing) else None
         checked = "not checked" if error is None else f"error {error:.1e}"
         values = ", ".join(f"{name}={value}" for name, value in record.decisions.items())
-        lines.append(f"  {seconds * 1e3:.4g} ms ({record.variant}, {checked}): {values}")
+        lines.append(f"  {_with_spread(seconds, record)} ({record.variant}, {checked}): {values}")
     causes = list(dict.fromkeys(f"{f.stage}: {f.kind}: {f.message}" for f in failures))
     lines += [f"  failed: {cause}" for cause in causes[:3]]
     return "\n".join(lines)

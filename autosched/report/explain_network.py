@@ -9,11 +9,12 @@ from autosched.optional_packages import data_frame
 from autosched.runtime.profiler import Profile, ProfileRow
 from autosched.runtime.program import SCHEDULE_LABELS, Program
 from autosched.runtime.table import render_table, shorten
+from autosched.stability import UNMEASURED, Stability
 from sketch.target import Target
 
 Bound = Literal["compute", "memory", ""]
 _HEADER: Final = (
-    "layers", "operator", "shapes", "us", "limit us", "lost us", "% of lost", "% of limit",
+    "layers", "operator", "shapes", "us", "std %", "limit us", "lost us", "% of lost", "% of limit",
     "bound", "task", "schedule",
 )  # fmt: skip
 
@@ -40,7 +41,7 @@ class ExplainRow:
     """One operator against its limit.
 
     Attributes:
-        layers, op, shapes, task, schedule: as in a profile.
+        layers, op, shapes, task, schedule, std_percent: as in a profile.
         microseconds: time in one run.
         limit_us: the larger of operations over peak and least traffic over bandwidth; 0 where
             neither is known (the host, the rest).
@@ -67,6 +68,7 @@ class ExplainRow:
     gigabytes_per_s: float
     task: str
     schedule: str
+    std_percent: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The row by column."""
@@ -82,11 +84,13 @@ class Explanation:
         rows: sorted by ``lost_us``.
         total_us, limit_us, lost_us: sums over the rows.
         machine: what the limits are computed from.
+        stability: how far the times can be believed.
     """
 
     name: str
     rows: tuple[ExplainRow, ...]
     machine: Machine
+    stability: Stability = UNMEASURED
 
     @property
     def total_us(self) -> float:
@@ -101,8 +105,13 @@ class Explanation:
         return sum(row.lost_us for row in self.rows)
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame of the rows; raises MissingPackageError without pandas."""
-        return data_frame([row.to_json() for row in self.rows])
+        """A pandas DataFrame of the rows, ``attrs["stability"]`` of all.
+
+        Raises:
+            MissingPackageError: pandas is not installed.
+        """
+        rows = [row.to_json() for row in self.rows]
+        return data_frame(rows, attributes={"stability": self.stability.to_json()})
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON values."""
@@ -113,16 +122,18 @@ class Explanation:
             "limit_us": self.limit_us,
             "lost_us": self.lost_us,
             "machine": machine,
+            "stability": self.stability.to_json(),
             "rows": [row.to_json() for row in self.rows],
         }
 
     def __str__(self) -> str:
-        table = render_table(_HEADER, [_cells(row) for row in self.rows], left=(0, 1, 2, 8, 9, 10))
+        table = render_table(_HEADER, [_cells(row) for row in self.rows], left=(0, 1, 2, 9, 10, 11))
         machine = self.machine
         return "\n".join([
             f"{self.name}: {self.total_us / 1e3:.3f} ms, at best {self.limit_us / 1e3:.3f} ms, "
             f"lost {self.lost_us / 1e3:.3f} ms; most lost first",
             table,
+            str(self.stability),
             f"limit: the larger of FLOPs at {machine.flops / 1e9:.4g} GFLOPS (float32 multiply-adds"
             f" in registers, threads {machine.threads}) and inputs, constants and outputs, each "
             f"once, at {machine.bandwidth / 1e9:.4g} GB/s (reading "
@@ -169,7 +180,8 @@ def explain_program(program: Program, profile: Profile, machine: Machine) -> Exp
         _row(row, limit, bound, moved, everything)
         for row, (limit, bound), moved in zip(rows, bounds, [*traffic, 0.0], strict=True)
     ]
-    return Explanation(program.name, tuple(sorted(found, key=lambda row: -row.lost_us)), machine)
+    ordered = tuple(sorted(found, key=lambda row: -row.lost_us))
+    return Explanation(program.name, ordered, machine, profile.stability)
 
 
 def _bound(compute_s: float, memory_s: float) -> Bound:
@@ -198,6 +210,7 @@ def _row(
         gigabytes_per_s=moved / spent / 1e3,
         task=row.task,
         schedule=row.schedule,
+        std_percent=row.std_percent,
     )
 
 
@@ -208,6 +221,7 @@ def _cells(row: ExplainRow) -> tuple[str, ...]:
         shorten(row.op, 28),
         shorten(row.shapes, 44),
         f"{row.microseconds:.1f}",
+        "" if row.std_percent is None else f"{row.std_percent:.0f}",
         f"{row.limit_us:.1f}" if limited else "",
         f"{row.lost_us:.1f}",
         f"{row.lost_percent:.1f}",

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TextIO
 
 from autosched.report.events import Progress, Quiet, TaskRow, View
+from autosched.stability import MOST_DEVIATION, relative_deviation, share
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,8 +78,9 @@ class PlainProgress:
 
     def finish(self, view: View) -> None:
         """All tasks, and the sum."""
-        cells = [columns(self._peak), *(cells_of(n, row, self._peak)
-                                        for n, row in enumerate(view.rows))]  # fmt: skip
+        settled = view.settled
+        rows = [cells_of(n, row, self._peak, settled) for n, row in enumerate(view.rows)]
+        cells = [columns(self._peak, settled), *rows]
         widths = [max(len(line[n]) for line in cells) for n in range(len(cells[0]))]
         for line in cells:
             padded = [
@@ -86,7 +88,8 @@ class PlainProgress:
                 for n, (text, width) in enumerate(zip(line, widths, strict=True))
             ]
             self._line("  ".join(padded).rstrip())
-        self._line(summary(view))
+        for text in closing(view):
+            self._line(text)
 
     def _line(self, text: str) -> None:
         print(text, file=self._stream, flush=True)
@@ -126,7 +129,8 @@ class TableProgress:
             self._live.stop()
             self._live = None
         self._console.print(self._table(view, everything=True))
-        self._console.print(summary(view), markup=False, highlight=False)
+        for line in closing(view):
+            self._console.print(line, markup=False, highlight=False)
 
     def _table(self, view: View, everything: bool = False) -> Table:
         from rich import box
@@ -134,14 +138,14 @@ class TableProgress:
         from rich.text import Text
 
         table = RichTable(box=box.SIMPLE, caption=None if everything else status(view))
-        for number, title in enumerate(columns(self._peak)):
+        for number, title in enumerate(columns(self._peak, view.settled)):
             left = number in (1, 2)
             table.add_column(
                 title, justify="left" if left else "right", no_wrap=not left, overflow="ellipsis"
             )
         for number in visible(view, everything):
             style = "bold" if number == view.current else ""
-            cells = cells_of(number, view.rows[number], self._peak)
+            cells = cells_of(number, view.rows[number], self._peak, view.settled)
             table.add_row(*(Text(cell) for cell in cells), style=style)
         return table
 
@@ -156,22 +160,33 @@ def visible(view: View, everything: bool) -> list[int]:
     return list(range(first, first + _VISIBLE_ROWS))
 
 
-def columns(peak_flops: float | None) -> list[str]:
-    """Titles of the table."""
-    share = [] if peak_flops is None else ["peak"]
-    return ["id", "task", "shape", "weight", "best ms", "last ms", "GFLOPS", *share, "trials", ""]
+def columns(peak_flops: float | None, settled: bool = False) -> list[str]:
+    """Titles of the table; ``settled``: of one with re-timed tasks, whose speed is the re-timed."""
+    peak = [] if peak_flops is None else ["peak"]
+    times = ["re-timed ms", "std %", "re-timed GFLOPS"] if settled else ["last ms", "GFLOPS"]
+    return ["id", "task", "shape", "weight", "search best ms", *times, *peak, "trials", ""]
 
 
-def cells_of(number: int, row: TaskRow, peak_flops: float | None) -> list[str]:
+def cells_of(
+    number: int, row: TaskRow, peak_flops: float | None, settled: bool = False
+) -> list[str]:
     """One row of the table as text."""
     speed = row.flops_per_s
-    share = [] if peak_flops is None else [f"{speed / peak_flops:.0%}" if speed else "-"]
+    part = [] if peak_flops is None else [f"{speed / peak_flops:.0%}" if speed else "-"]
+    times = _settled_cells(row) if settled else [_ms(row.last_s)]
     failed = f" ({row.failed} failed)" if row.failed else ""
     return [
         str(number), row.name, row.shapes, f"{row.weight:g}",
-        _ms(row.best_s), _ms(row.last_s), f"{speed / 1e9:.1f}" if speed else "-", *share,
+        _ms(row.best_s), *times, f"{speed / 1e9:.1f}" if speed else "-", *part,
         str(row.trials), f"{row.stopped}{failed}".strip(),
     ]  # fmt: skip
+
+
+def _settled_cells(row: TaskRow) -> list[str]:
+    if row.settled is None:
+        return ["-", "-"]
+    deviation = relative_deviation(row.settled.seconds)
+    return [_ms(row.settled.median), "-" if deviation is None else f"{100 * deviation:.1f}"]
 
 
 def status(view: View) -> str:
@@ -184,13 +199,26 @@ def status(view: View) -> str:
     )
 
 
-def summary(view: View) -> str:
-    """The closing line."""
+def closing(view: View) -> list[str]:
+    """The closing lines: how stable the re-timed times are, and the sum."""
     reason = f" ({view.stopped})" if view.stopped else ""
-    return (
-        f"estimated total {milliseconds(view.total_s)} after {view.trials} trials, "
+    kind = " (re-timed)" if view.settled else ""
+    total = (
+        f"estimated total {milliseconds(view.total_s)}{kind} after {view.trials} trials, "
         f"{duration(view.elapsed_s)}{reason}"
     )
+    return [*([stability_line(view)] if view.settled else []), total]
+
+
+def stability_line(view: View) -> str:
+    """``stable: ...``, or which of the re-timed tasks vary and what disturbed them."""
+    varying, conditions = view.unstable, str(view.conditions)
+    if not varying and not view.conditions.disturbed:
+        rounds = f"std of the re-timed at most {share(MOST_DEVIATION)} of median"
+        return "stable: " + ", ".join(part for part in (rounds, conditions) if part)
+    spread = f"std of {', '.join(varying)} of median" if varying else ""
+    found = ", ".join(part for part in (spread, conditions) if part)
+    return f"unstable: {found}; tune or bench again when the machine is quiet"
 
 
 def limits(view: View) -> str:

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
+from typing import Any
+
+from autosched.stability import UNKNOWN, Conditions, Stability
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """Wall-clock seconds of each run, in order: all steps, and copying the outputs."""
+    """Wall-clock seconds of each run, in order: all steps, and copying the outputs.
+
+    ``conditions``: what else the CPUs did meanwhile.
+    """
 
     name: str
     seconds: tuple[float, ...]
     threads: int
+    conditions: Conditions = UNKNOWN
+
+    @property
+    def stability(self) -> Stability:
+        """How far these times can be believed."""
+        return Stability.of(self.seconds, self.conditions)
 
     @property
     def mean(self) -> float:
@@ -39,8 +51,8 @@ class Benchmark:
         """Slowest run, in seconds."""
         return max(self.seconds)
 
-    def to_json(self) -> dict[str, float | int | str]:
-        """The summary as JSON values, times in milliseconds."""
+    def to_json(self) -> dict[str, Any]:
+        """The summary as JSON values, times in milliseconds; ``stability`` as in ``Stability``."""
         return {
             "name": self.name,
             "threads": self.threads,
@@ -50,13 +62,14 @@ class Benchmark:
             "std_ms": self.std * 1e3,
             "min_ms": self.min * 1e3,
             "max_ms": self.max * 1e3,
+            "stability": self.stability.to_json(),
         }
 
     def __str__(self) -> str:
         return (
             f"{self.name}: median {_ms(self.median)}, mean {_ms(self.mean)} ± {_ms(self.std)}, "
             f"min {_ms(self.min)}, max {_ms(self.max)} "
-            f"(runs {len(self.seconds)}, threads {self.threads})"
+            f"(runs {len(self.seconds)}, threads {self.threads})\n{self.stability}"
         )
 
 

@@ -24,6 +24,7 @@ from autosched.runtime.random_arrays import random_arrays
 from autosched.runtime.summary import program_table
 from autosched.runtime.team_pool import shared_teams
 from autosched.runtime.untuned import Untuned, untuned_tasks
+from autosched.stability import Watch
 from codegen.cpu_share import usable_cpus
 
 if TYPE_CHECKING:
@@ -130,9 +131,9 @@ class Module:
             raise InputError(
                 f"repeats must be at least 1 and warmup at least 0, got {repeats} and {warmup}"
             )
-        with self._call() as call:
+        with self._call() as call, Watch() as watch:
             seconds = call.time(arrays, repeats, warmup)
-        return Benchmark(self.name, tuple(seconds), self.target.threads)
+        return Benchmark(self.name, tuple(seconds), self.target.threads, watch.conditions)
 
     def profile(
         self,
@@ -160,10 +161,12 @@ class Module:
             raise InputError(f"repeats must be at least 1, got {repeats}")
         counts = None
         with self._call() as call:
-            seconds, steps = call.time_steps(arrays, repeats)
+            with Watch() as watch:
+                seconds, steps = call.time_steps(arrays, repeats)
             if counters:
                 counts = call.count_steps(arrays, repeats)
-        return make_profile(self.program, seconds, steps, measured_peak(self.target), counts)
+        peak = measured_peak(self.target)
+        return make_profile(self.program, seconds, steps, peak, counts, watch.conditions)
 
     def explain(
         self, inputs: Mapping[str, Any] | None = None, repeats: int = _PROFILE_RUNS

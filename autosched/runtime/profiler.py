@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,9 +21,10 @@ from autosched.runtime.counters.counts import (
 from autosched.runtime.counters.events import CYCLES, INSTRUCTIONS
 from autosched.runtime.program import SCHEDULE_LABELS, Program, StepInfo
 from autosched.runtime.table import render_table, shorten
+from autosched.stability import UNMEASURED, Conditions, Stability, relative_deviation
 
 _HEADER: Final = (
-    "layers", "operator", "shapes", "us", "%", "GFLOPS", "% peak", "task", "schedule",
+    "layers", "operator", "shapes", "us", "std %", "%", "GFLOPS", "% peak", "task", "schedule",
 )  # fmt: skip
 _RATE_OF: Final = (CYCLES.name, INSTRUCTIONS.name)
 
@@ -41,6 +42,7 @@ class ProfileRow:
         peak_percent: share of the machine's measured arithmetic peak.
         task: key of its tuning task; schedule: "record", "model" or "host".
         counts: hardware counters in one run by event, all threads together; see ``Profile``.
+        std_percent: standard deviation over all runs, of their median; None for a single run.
     """
 
     layers: str
@@ -53,6 +55,7 @@ class ProfileRow:
     task: str
     schedule: str
     counts: Counts = field(default_factory=dict)
+    std_percent: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The row by column; counts follow, an event a column, and instructions per cycle."""
@@ -75,6 +78,7 @@ class Profile:
         peak_gflops: the machine's measured arithmetic peak, 1e9 operations a second.
         events: names of what was counted; empty unless counters were asked for.
         note: why counters are missing, on one line.
+        stability: how far the times can be believed, from all runs.
     """
 
     name: str
@@ -86,6 +90,7 @@ class Profile:
     peak_gflops: float
     events: tuple[str, ...] = ()
     note: str = ""
+    stability: Stability = UNMEASURED
 
     def to_csv(self, path: str | Path) -> None:
         """Write all rows, the rest and the total as CSV with a header."""
@@ -97,12 +102,12 @@ class Profile:
             writer.writerows(rows)
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame of the rows, the rest and the total.
+        """A pandas DataFrame of the rows, the rest and the total; ``attrs["stability"]`` of it.
 
         Raises:
             MissingPackageError: pandas is not installed.
         """
-        return data_frame(self.to_rows())
+        return data_frame(self.to_rows(), attributes={"stability": self.stability.to_json()})
 
     def to_rows(self) -> list[dict[str, Any]]:
         """All rows, the rest and the total, as dictionaries by column."""
@@ -117,6 +122,7 @@ class Profile:
             "peak_gflops": self.peak_gflops,
             "events": list(self.events),
             "note": self.note,
+            "stability": self.stability.to_json(),
             "rows": [row.to_json() for row in self.rows],
             "rest": self.rest.to_json(),
             "total": self.total.to_json(),
@@ -127,9 +133,10 @@ class Profile:
         if set(_RATE_OF) <= set(self.events):
             header.append("per cycle")
         body = [_cells(row, header) for row in (*self.rows, self.rest, self.total)]
-        table = render_table(header, body, left=(0, 1, 2, 7, 8))
+        table = render_table(header, body, left=(0, 1, 2, 8, 9))
         note = f"\n{self.note}" if self.note else ""
-        return f"{self.name}, mean of {self.runs} typical runs\n{table}{note}"
+        title = f"{self.name}, mean of {self.runs} typical runs"
+        return f"{title}\n{table}\n{self.stability}{note}"
 
 
 def _cells(row: ProfileRow, header: Sequence[str]) -> list[str]:
@@ -146,6 +153,7 @@ def _time_cells(row: ProfileRow) -> tuple[str, ...]:
         shorten(row.op, 28),
         shorten(row.shapes, 44),
         f"{row.microseconds:.1f}",
+        "" if row.std_percent is None else f"{row.std_percent:.0f}",
         f"{row.percent:.1f}",
         f"{row.gflops:.1f}" if row.gflops else "",
         f"{row.peak_percent:.0f}" if row.gflops else "",
@@ -160,6 +168,7 @@ def make_profile(
     steps: NDArray[np.float64],
     peak_flops: float,
     counts: StepCounts | None = None,
+    conditions: Conditions | None = None,
 ) -> Profile:
     """A profile from timed runs: means over the typical ones.
 
@@ -169,6 +178,7 @@ def make_profile(
         steps: of each step, float64 ``[runs, steps]``.
         peak_flops: the machine's peak, in floating-point operations a second.
         counts: of hardware counters, for each step; None when they were not asked for.
+        conditions: what else the CPUs did meanwhile.
     """
     counted = counts or StepCounts((), ())
     by_step = counted.steps or tuple({} for _ in program.steps)
@@ -176,22 +186,34 @@ def make_profile(
     total = float(seconds[typical].mean())
     means = steps[typical].mean(axis=0)
     rows = tuple(
-        _row(step.info, float(time), total, peak_flops, found)
-        for step, time, found in zip(program.steps, means, by_step, strict=True)
+        replace(_row(step.info, float(time), total, peak_flops, found), std_percent=_spread(every))
+        for step, time, found, every in zip(program.steps, means, by_step, steps.T, strict=True)
     )
     rest = StepInfo("rest", ("(rest)",))
     everything = StepInfo("total", ("(total)",), flops=sum(s.info.flops for s in program.steps))
+    left = replace(
+        _row(rest, total - float(means.sum()), total, peak_flops, {}),
+        std_percent=_spread(seconds - steps.sum(axis=1)),
+    )
+    end_to_end = _row(everything, total, total, peak_flops, counted.total)
     return Profile(
         program.name,
         rows,
-        _row(rest, total - float(means.sum()), total, peak_flops, {}),
-        _row(everything, total, total, peak_flops, counted.total),
+        left,
+        replace(end_to_end, std_percent=_spread(seconds)),
         len(typical),
         program.target.threads,
         peak_flops / 1e9,
         counted.events,
         counted.note,
+        Stability.of(seconds.tolist(), conditions),
     )
+
+
+def _spread(seconds: NDArray[np.float64]) -> float | None:
+    """Standard deviation in percent of the median, [runs]."""
+    found = relative_deviation(seconds.tolist())
+    return None if found is None else 100.0 * found
 
 
 def typical_runs(seconds: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -20,10 +20,12 @@ from autosched.report.progress import (
     TableProgress,
     cells_of,
     choose_progress,
+    closing,
     columns,
     duration,
     visible,
 )
+from autosched.stability import Conditions
 from autosched.task import Task
 from codegen.host import host_target
 from sketch.errors import TargetError
@@ -65,10 +67,34 @@ def test_the_summary_names_speed_and_share_of_the_peak() -> None:
     out = io.StringIO()
     PlainProgress(out, 4e11).finish(VIEW)
     head, first, second, _ = out.getvalue().splitlines()
-    assert head.split() == ["id", "task", "shape", "weight", "best", "ms", "last", "ms", "GFLOPS",
-                            "peak", "trials"]  # fmt: skip
+    assert head.split() == ["id", "task", "shape", "weight", "search", "best", "ms", "last", "ms",
+                            "GFLOPS", "peak", "trials"]  # fmt: skip
     assert first.split() == ["0", "conv2d_relu", "1x56x56x64", "4", "1", "2", "200.0", "50%", "32"]
     assert second.endswith("no improvement (3 failed)")
+
+
+def test_re_timed_tasks_have_columns_of_their_own() -> None:
+    """What the search found best and what it took when it was timed again are different times."""
+    settled = replace(ROW, settled=Timing((1.25e-3, 1.25e-3, 1.25e-3)))
+    view = replace(VIEW, rows=(settled, ROW), conditions=Conditions(0.5, 0.01))
+    out = io.StringIO()
+    PlainProgress(out, 4e11).finish(view)
+    head, first, second, stability, total = out.getvalue().splitlines()
+    assert "search best ms  re-timed ms  std %  re-timed GFLOPS" in head
+    assert "last" not in head
+    assert first.split()[4:8] == ["1", "1.25", "0.0", "160.0"]
+    assert second.split()[4:8] == ["1", "-", "-", "200.0"]
+    assert stability.startswith("stable: std of the re-timed at most 10 % of median, load 0.5")
+    assert total.startswith("estimated total 9 ms (re-timed)")
+
+
+def test_an_unstable_re_timing_is_said() -> None:
+    varying = replace(ROW, settled=Timing((1e-3, 1.5e-3, 1e-3)))
+    view = replace(VIEW, rows=(varying,), conditions=Conditions(2.1, 0.12))
+    text = closing(view)[0]
+    assert text.startswith("unstable: std of conv2d_relu 29 % of median, load 2.1, 12 % stolen;")
+    quiet = replace(view, conditions=Conditions(), rows=(replace(ROW, settled=Timing((1.0,))),))
+    assert closing(quiet)[0].startswith("stable: ")
 
 
 def test_nothing_known_yet() -> None:
