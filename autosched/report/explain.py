@@ -41,11 +41,12 @@ def explain(
     candidate = task.draft_candidate() if found is None else found.candidate
     if peak_flops is None and task.target.kind == "cpu":
         peak_flops = measured_peak(task.target)
+    seconds = _measured_s(task, found)
     parts = [
         str(task),
         _schedule(task, candidate),
-        _times(task, candidate, _measured_s(task, found), peak_flops),
-        "" if found is None else _stability(found.record),
+        _times(task, candidate, seconds, peak_flops),
+        "" if found is None or math.isinf(seconds) else _stability(found.record),
         _trials(task, records),
     ]
     return "\n\n".join(part for part in parts if part)
