@@ -68,6 +68,7 @@ def import_recurrent(site: Site) -> None:
     if not is_float(site.type(0).dtype):
         raise UnsupportedError(f"data of dtype {site.type(0).dtype}")
     backwards = _DIRECTIONS[direction]
+    _check_shapes(site, len(backwards))
     layer = _layer(site)
     functions = gate_functions(site, layer.kind.functions, len(backwards))
     data = site.input(0)
@@ -80,6 +81,20 @@ def import_recurrent(site: Site) -> None:
     _emit_sequence(layer, [outputs[-1] for outputs in found])
     for state in range(layer.kind.states):
         _emit_state(layer, state, [outputs[state] for outputs in found])
+
+
+def _check_shapes(site: Site, directions: int) -> None:
+    """Raise ModelImportError unless the weights fit each other and the data."""
+    data, weight, recurrence = (site.type(index).shape for index in (0, _W, _R))
+    hidden = site.attributes.get("hidden_size", recurrence[-1])
+    rows = KINDS[site.node.op_type].gates * hidden
+    if weight != (directions, rows, data[-1]) or recurrence != (directions, rows, hidden):
+        raise ModelImportError(
+            f"weights {weight} and {recurrence} for data {data}, {directions} directions and "
+            f"{hidden} hidden values",
+            f"node {site.label} ({site.node.op_type})",
+            f"they must be {(directions, rows, data[-1])} and {(directions, rows, hidden)}",
+        )
 
 
 def _layer(site: Site) -> _Layer:

@@ -6,6 +6,8 @@ model's parameters as constants, and its first results are compared with torch's
 compiled runs as torch would run it: graphs with operators that are not supported or whose results
 differ, training, tensors that are not dense arrays on the CPU.
 
+Importing this module lets torch.compile trace recurrent layers, in the whole process.
+
 Options (``torch.compile(..., options={...})``): ``target``, ``log`` (a tuning log to take schedules
 from), ``budget`` (tunes each graph for so long, e.g. "2m", when it is compiled; needs ``log``).
 """
@@ -25,6 +27,12 @@ from autosched.graph.errors import ModelImportError
 from autosched.torch_frontend.agreement import agree
 from autosched.torch_frontend.encoder_layer import encoder_layer
 from autosched.torch_frontend.export import export_onnx, import_torch
+from autosched.torch_frontend.recurrent_layer import (
+    allow_recurrent_layers,
+    as_single_operators,
+    as_torch_operators,
+    has_recurrent_layers,
+)
 from sketch.errors import AutoschedError
 
 if TYPE_CHECKING:
@@ -33,6 +41,8 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("autosched.torch")
 _OPTIONS: Final = ("target", "log", "budget")
+
+allow_recurrent_layers()  # torch asks for it when it meets the layer, before it calls a back end
 
 
 def backend(
@@ -55,12 +65,23 @@ def backend(
         )
 
     def inference(graph: Any, _: Sequence[Any]) -> Callable[..., Any]:
+        as_torch_operators(graph.graph)
+        graph.recompile()
         compiled = CompiledGraph(graph, _static_inputs(), chosen)
         return make_boxed_func(compiled)  # type: ignore[no-any-return]
 
     def training(graph: Any, _: Sequence[Any]) -> Callable[..., Any]:
         return make_boxed_func(graph.forward)  # type: ignore[no-any-return]
 
+    if has_recurrent_layers(graph_module.graph):
+        if torch.is_grad_enabled() and any(map(_needs_gradient, example_inputs)):
+            LOG.warning(
+                "a graph with recurrent layers stays with torch: it records gradients, which "
+                "torch.no_grad() prevents"
+            )
+            return graph_module.forward  # type: ignore[no-any-return]
+        as_single_operators(graph_module.graph)
+        graph_module.recompile()
     layer = torch.ops.aten._transformer_encoder_layer_fwd.default
     compiler = aot_autograd(
         fw_compiler=training,
@@ -68,6 +89,10 @@ def backend(
         decompositions={layer: encoder_layer},
     )
     return compiler(graph_module, example_inputs)  # type: ignore[no-any-return]
+
+
+def _needs_gradient(value: Any) -> bool:
+    return bool(getattr(value, "requires_grad", False))
 
 
 def _static_inputs() -> frozenset[int]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from autosched.graph.errors import ModelImportError
 from autosched.graph.ir import Network
 from autosched.torch_frontend.accurate import decompositions
+from autosched.torch_frontend.recurrent_layer import translations
 from autosched.torch_frontend.translation import make_translatable
 
 _EXPORTERS: Final = ("torch.onnx", "onnxscript", "onnx_ir")
@@ -71,7 +72,9 @@ def export_onnx(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | No
                        *signature.user_inputs_to_mutate.values()]  # fmt: skip
             if not changed:
                 make_translatable(program.graph_module.graph, where)
-                model = torch.onnx.export(program, dynamo=True, verbose=False).model_proto
+                model = torch.onnx.export(
+                    program, dynamo=True, verbose=False, custom_translation_table=translations()
+                ).model_proto
                 _name_inputs(model, signature.user_inputs)
                 return model
     except ModelImportError:

@@ -40,10 +40,18 @@ def _untranslatable(node: Any) -> str:
         return "smooths by scale factors, which torch's exporter ignores; give the size"
     if name == "aten::scatter_reduce" and given.get("reduce") == "mean":
         return "takes means, where torch's exporter takes the last element"
+    if name == "aten::lstm" and _projects(given):
+        return "projects its states, which torch's exporter ignores; use a Linear layer after it"
     modes = given.get("interpolation_mode"), given.get("padding_mode")
     if modes == (_BICUBIC, _BORDER):
         return "interpolates cubically beyond the border, where ONNX has other values"
     return ""
+
+
+def _projects(given: dict[str, Any]) -> bool:
+    """Whether an LSTM has matrices besides W and R."""
+    each = (4 if given["has_biases"] else 2) * (2 if given["bidirectional"] else 1)
+    return len(given["params"]) != each * given["num_layers"]
 
 
 def _fix_sizes(node: Any) -> None:
