@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sketch.access import reads
 from sketch.errors import ExpressionError
+from sketch.expr import Expr, Load
+from sketch.expr_size import check_size
 from sketch.flops import stage_flops
 from sketch.printer import print_dag
 from sketch.read_bounds import check_reads
+from sketch.rewrite import rewrite
 from sketch.store_cover import check_stores
 from sketch.structure import StructuralForm, structural_form
 from sketch.tensor import Compute, Operation, Placeholder, Tensor, tensors_of
+
+# Longer programs are cut into several: what a schedule costs grows faster than their length.
+MOST_STAGES: Final = 1000
 
 
 class OutputArray(NamedTuple):
@@ -45,9 +51,11 @@ class ComputeDAG:
         object.__setattr__(self, "outputs", tuple(outputs))
         object.__setattr__(self, "stages", stages)
         object.__setattr__(self, "inputs", inputs)
+        _check_length(stages)
         _check_outputs(self.outputs)
         _check_names(self)
         for op in stages:
+            check_size(op)
             check_reads(op)
         check_stores(self.outputs, stages)
 
@@ -139,11 +147,51 @@ class ComputeDAG:
         known = ", ".join(op.name for op in self.stages)
         raise ExpressionError(f"there is no stage {name!r}", hint=f"stages: {known}")
 
-    def __getstate__(self) -> dict[str, object]:
-        # Cached neighbours are keyed by object identity, which another process does not share.
-        state = dict(self.__dict__)
-        state.pop("_neighbours", None)
-        return state
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled stage by stage: a chain of a thousand stages is no nest of a thousand objects."""
+        inputs = tuple(tensor.op for tensor in self.inputs)
+        outputs = tuple((tensor.op.name, tensor.output) for tensor in self.outputs)
+        return _joined, (inputs, tuple(_apart(op) for op in self.stages), outputs)
+
+
+def _apart(op: Compute) -> Compute:
+    """``op`` with placeholders of the same names in the place of what it reads."""
+
+    def stand_in(load: Load) -> Load:
+        tensor = load.tensor
+        return Load(
+            Tensor(Placeholder(tensor.op.name, tensor.shape, tensor.dtype, False), tensor.output),
+            load.indices,
+        )
+
+    return _with_loads(op, stand_in)
+
+
+def _joined(
+    inputs: tuple[Placeholder, ...],
+    stages: tuple[Compute, ...],
+    outputs: tuple[tuple[str, int], ...],
+) -> ComputeDAG:
+    """The program whose stages were taken apart."""
+    made: dict[str, Operation] = {op.name: op for op in inputs}
+
+    def actual(load: Load) -> Load:
+        return Load(Tensor(made[load.tensor.op.name], load.tensor.output), load.indices)
+
+    for op in stages:
+        made[op.name] = _with_loads(op, actual)
+    return ComputeDAG([Tensor(made[name], output) for name, output in outputs])
+
+
+def _with_loads(op: Compute, change: Callable[[Load], Load]) -> Compute:
+    """``op`` with every load changed, its indices first."""
+
+    def leaf(node: Expr) -> Expr | None:
+        if not isinstance(node, Load):
+            return None
+        return change(Load(node.tensor, tuple(rewrite(index, leaf) for index in node.indices)))
+
+    return replace(op, bodies=tuple(rewrite(body, leaf) for body in op.bodies))
 
 
 def output_name(tensor: Tensor) -> str:
@@ -179,6 +227,15 @@ def _collect(outputs: tuple[Tensor, ...]) -> tuple[tuple[Compute, ...], tuple[Te
             pending.append((tensor, True))
             pending.extend((read, False) for read in reversed(tuple(reads(op))))
     return tuple(stages), tuple(inputs)
+
+
+def _check_length(stages: Sequence[Compute]) -> None:
+    if len(stages) > MOST_STAGES:
+        raise ExpressionError(
+            f"a program of {len(stages)} stages",
+            f"output {stages[-1].name}",
+            f"at most {MOST_STAGES}: make several programs of it (networks are cut by themselves)",
+        )
 
 
 def _check_outputs(outputs: tuple[Tensor, ...]) -> None:

@@ -210,7 +210,10 @@ class Select(Expr):
 
     @property
     def dtype(self) -> str:
-        return self.then.dtype
+        node: Expr = self
+        while isinstance(node, Select):  # branches may be nested deeply
+            node = node.then
+        return node.dtype
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -107,11 +107,20 @@ def feasible_nest(nest: LoopNest, target: Target) -> Flags:
         if store.reducer is None or not any(loop.axis_kind == "reduce" for loop in loops):
             continue
         accumulators = tile.rows * tile.vectors * len(store.targets)
-        fits = fits & (accumulators + tile.vectors + 1 <= target.registers)
+        # no tile is smaller than a point: many results at once may spill
+        fits = fits & ((accumulators + tile.vectors + 1 <= target.registers) | _is_point(loops))
         if store.targets[0].scope is Scope.LOCAL:
             large = _largest(tile, len(store.targets), target)
             fits = fits & (_enough_accumulators(tile, loops, target) | large)
     return fits & (_local_bytes(nest) <= _LOCAL_SHARE_OF_L2 * target.l2_bytes)
+
+
+def _is_point(loops: tuple[Loop, ...]) -> Flags:
+    copies: Num = 1
+    for loop in loops:
+        if loop.kind is LoopKind.UNROLLED:
+            copies = copies * loop.extent
+    return copies == 1
 
 
 def _enough_accumulators(tile: RegisterTile, loops: tuple[Loop, ...], target: Target) -> Flags:
@@ -172,10 +181,11 @@ def _tapes(sketch: Sketch) -> Mapping[str | None, Tape]:
 
     def fits(columns: Sequence[Any]) -> list[Flags]:
         nest = lower(sketch, dict(zip(names, columns, strict=True)))
-        parts = [
-            replace(nest, roots=tuple(n for n in nest.roots if _root_of(n, sketch) == root))
-            for root in roots
-        ]
+        made: dict[str | None, tuple[Node, ...]] = {}
+        for node in nest.roots:
+            root = _root_of(node, sketch)
+            made[root] = (*made.get(root, ()), node)
+        parts = [replace(nest, roots=made[root]) for root in roots]
         return [feasible_nest(part, sketch.target) for part in (nest, *parts)]
 
     tape = record(fits, len(names))

@@ -5,6 +5,7 @@ computed from data.  Index arithmetic does not count.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from sketch.dtypes import size_of
 from sketch.expr import Expr, Load, Var, children
@@ -32,6 +33,7 @@ def _widest(node: Expr, known: dict[int, int]) -> int:
     return found
 
 
+@lru_cache(maxsize=4096)  # rules ask for the same stages again and again
 def lane_bytes(op: Compute) -> int:
     """Bytes of a lane when a stage is vectorised."""
     return max(size_of(op.output_dtypes[0]), data_bytes(op.bodies))

@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import lru_cache
 
-from sketch.access import reads
+from sketch.access import reads, stage_loads
 from sketch.dag import ComputeDAG
 from sketch.errors import ScheduleError
 from sketch.expr import Axis, Expr, Load, Reduce, select
+from sketch.expr_size import inlined_size, is_allowed
 from sketch.loopnest import LoopKind, Scope
 from sketch.rewrite import rewrite, substitute_axes
 from sketch.steps import (
@@ -109,6 +111,11 @@ class Program:
         """How ``tensor`` is packed, if it is."""
         return next((p for p in self.packs if p.tensor == tensor), None)
 
+    @property
+    def attached(self) -> bool:
+        """Whether some stage is computed inside another."""
+        return any(plan.attach is not None for plan in self.stages)
+
     def with_stage(self, plan: StagePlan) -> Program:
         """The program with the plan of the same name replaced."""
         stages = tuple(plan if p.op.name == plan.op.name else p for p in self.stages)
@@ -116,7 +123,7 @@ class Program:
 
     def consumers(self, name: str) -> tuple[StagePlan, ...]:
         """The stages that read an output of stage or placeholder ``name``."""
-        return tuple(p for p in self.stages if any(t.op.name == name for t in tensors_read(p.op)))
+        return tuple(p for p in self.stages if name in stages_read(p.op))
 
 
 def root_host(program: Program, plan: StagePlan) -> StagePlan:
@@ -129,6 +136,12 @@ def root_host(program: Program, plan: StagePlan) -> StagePlan:
 def tensors_read(op: Compute) -> tuple[Tensor, ...]:
     """Every tensor that ``op`` reads, once, in order of first appearance."""
     return tuple(reads(op))
+
+
+@lru_cache(maxsize=16384)  # every step asks every stage
+def stages_read(op: Compute) -> frozenset[str]:
+    """Names of the stages and placeholders that ``op`` reads."""
+    return frozenset(load.tensor.op.name for load in stage_loads(op))
 
 
 def initial_program(dag: ComputeDAG) -> Program:
@@ -167,12 +180,22 @@ def replay(dag: ComputeDAG, steps: tuple[Step, ...]) -> Program:
     return program
 
 
-def _relink(plans: list[StagePlan], edit: Callable[[str, Load], Expr | None]) -> list[StagePlan]:
-    """Rebuild bodies after ``edit(stage, load)``, so that loads refer to the new stages."""
+def _relink(
+    plans: list[StagePlan], edit: Callable[[str, Load], Expr | None], changed: Collection[str]
+) -> list[StagePlan]:
+    """Rebuild bodies after ``edit(stage, load)``, so that loads refer to the new stages.
+
+    ``changed``: names of the tensors' stages whose reads are edited, or that are new.
+    """
     current: dict[str, Compute] = {}
+    stale = set(changed)
     result = []
     for plan in plans:
         op = plan.op
+        if stale.isdisjoint(stages_read(op)):
+            current[op.name] = op
+            result.append(plan)
+            continue
 
         def leaf(n: Expr, name: str = op.name) -> Expr | None:
             if not isinstance(n, Load):
@@ -191,6 +214,8 @@ def _relink(plans: list[StagePlan], edit: Callable[[str, Load], Expr | None]) ->
         bodies = tuple(rewrite(body, leaf) for body in op.bodies)
         same = all(a is b for a, b in zip(bodies, op.bodies, strict=True))
         new = op if same else Compute(op.name, op.axes, bodies, op.store)
+        if not same:
+            stale.add(op.name)
         current[op.name] = new
         result.append(plan if new is op else replace(plan, op=new))
     return result
@@ -202,17 +227,29 @@ def _keep(_: str, __: Load) -> Expr | None:
 
 def _inline(program: Program, step: Inline) -> Program:
     op = program.stage(step.stage).op
-    if op.reduce is not None or any(t.op is op for t in program.dag.outputs):
+    if op.reduce is not None or any(t.op.name == op.name for t in program.dag.outputs):
         raise ScheduleError(f"stage {op.name} is a reduction or an output and cannot be inlined")
+    for consumer in program.consumers(op.name):
+        if not is_allowed(inlined_size(consumer.op, op)):
+            raise ScheduleError(
+                f"stage {consumer.op.name} is too large with {op.name} computed in it",
+                hint="leave one of the stages before it where it is",
+            )
+    # What is read twice at one place is computed once: the reads share an expression.
+    made: dict[tuple[int, ...], tuple[Load, Expr]] = {}
 
     def edit(_: str, load: Load) -> Expr | None:
         if load.tensor.op.name != op.name:
             return None
-        mapping = dict(zip(op.axes, load.indices, strict=True))
-        return substitute_axes(op.bodies[load.tensor.output], mapping)
+        key = (load.tensor.output, *map(id, load.indices))
+        if key not in made:
+            mapping = dict(zip(op.axes, load.indices, strict=True))
+            # the load keeps the indices alive, so that their identities stay theirs
+            made[key] = load, substitute_axes(op.bodies[load.tensor.output], mapping)
+        return made[key][1]
 
     rest = [p for p in program.stages if p.op.name != op.name]
-    return replace(program, stages=tuple(_relink(rest, edit)))
+    return replace(program, stages=tuple(_relink(rest, edit, (op.name,))))
 
 
 def fresh_axes(op: Compute) -> tuple[Axis, ...]:
@@ -245,7 +282,7 @@ def _cache_write(program: Program, step: CacheWrite) -> Program:
     plans: list[StagePlan] = []
     for plan in program.stages:
         plans += [local, copy] if plan is origin else [plan]
-    return replace(program, stages=tuple(_relink(plans, _keep)))
+    return replace(program, stages=tuple(_relink(plans, _keep, (op.name,))))
 
 
 def cache_name(program: Program, tensor: str, consumer: str) -> str:
@@ -275,7 +312,7 @@ def _cache_read(program: Program, step: CacheRead) -> Program:
         shared = step.scope == Scope.SHARED.value
         cached = StagePlan(cache, shared=shared, roles=(Role.CACHE,))
         plans += [cached, plan] if plan is consumer else [plan]
-    return replace(program, stages=tuple(_relink(plans, edit)))
+    return replace(program, stages=tuple(_relink(plans, edit, (tensor.op.name,))))
 
 
 def _rfactor(program: Program, step: Rfactor) -> Program:
@@ -310,7 +347,7 @@ def _rfactor(program: Program, step: Rfactor) -> Program:
     plans: list[StagePlan] = []
     for p in program.stages:
         plans += split if p is plan else [p]
-    return replace(program, stages=tuple(_relink(plans, _keep)))
+    return replace(program, stages=tuple(_relink(plans, _keep, (op.name,))))
 
 
 def _split(program: Program, step: Split) -> Program:

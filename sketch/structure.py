@@ -59,18 +59,20 @@ def structural_form(
     def name(tensor: Tensor) -> str:
         return f"t{numbers[id(tensor.op)]}.{tensor.output}"
 
-    def visit(op: Operation) -> None:
-        """Number ``op`` after everything it reads; reads are visited in an order free of names."""
+    # Each operation after everything it reads; reads are visited in an order free of names.
+    pending: list[tuple[Operation, bool]] = [(tensor.op, False) for tensor in reversed(outputs)]
+    while pending:
+        op, expanded = pending.pop()
         if id(op) in numbers:
-            return
-        if isinstance(op, Compute):
-            for tensor in sorted(reads(op), key=lambda t: f"{digests[id(t.op)]}.{t.output}"):
-                visit(tensor.op)
+            continue
+        if isinstance(op, Compute) and not expanded:
+            pending.append((op, True))
+            below = sorted(reads(op), key=lambda t: f"{digests[id(t.op)]}.{t.output}")
+            pending.extend((tensor.op, False) for tensor in reversed(below))
+            continue
         lines.append(_stage_text(op, name) if isinstance(op, Compute) else _input_text(op))
         numbers[id(op)] = len(numbers)
 
-    for tensor in outputs:
-        visit(tensor.op)
     buffers: dict[str, int] = {}
     lines.extend(_output_text(tensor, name, buffers) for tensor in outputs)
     ordered = sorted(inputs, key=lambda tensor: numbers[id(tensor.op)])

@@ -23,6 +23,8 @@ from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.base import Pattern
 from autosched.graph.ops.shape import Concat, Reshape
 
+# Larger groups become several kernels: code grows with them, and what is gained does not.
+_MOST_NODES: Final = 64
 _EXIT: Final = -1  # the virtual node that reads all outputs
 
 
@@ -100,6 +102,8 @@ class _Fusion:
         sink = self._dominator[start]
         while sink != _EXIT:
             added = [*self._between(members[-1], sink), sink]
+            if len(members) + len(added) > _MOST_NODES:
+                return
             if any(not self._may_join(i, limit) for i in added):
                 return
             if same_shape and any(self._shape(i) != shape for i in added):
@@ -132,7 +136,9 @@ class _Fusion:
             if chain is None or chain[-1] != index or not self._is_chain(chain):
                 continue
             reader = self._only_reader(index)
-            if reader is not None and self._is_chain(reader):
+            if reader is None or len(chain) + len(reader) > _MOST_NODES:
+                continue
+            if self._is_chain(reader):
                 joined = sorted((*chain, *reader))
                 self._group.update(dict.fromkeys(joined, joined))
 
@@ -170,6 +176,8 @@ class _Fusion:
         if chain is None or not self._is_chain(chain):
             return
         members = self._group[anchor]
+        if len(members) + len(chain) > _MOST_NODES:
+            return
         members.extend(chain)
         self._group.update(dict.fromkeys(chain, members))
 

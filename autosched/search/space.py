@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -34,11 +34,13 @@ class Space:
         sketches: of all variants.
         samples: for each sketch, feasible rows, best draft time first.
         drafts: for each sketch, float64 [rows], draft seconds of its samples, ascending.
+        dropped: alternatives that were never followed up, because there were too many.
     """
 
     sketches: tuple[Sketch, ...]
     samples: tuple[Population, ...]
     drafts: tuple[NDArray[np.float64], ...]
+    dropped: int = 0
 
     @property
     def draft_s(self) -> float:
@@ -64,14 +66,21 @@ def build_space(
     Raises:
         TaskError: no sketch has a single feasible row.
     """
-    from sketch.rules.generate import generate
+    from sketch.rules.generate import explore
 
-    sketches = [s for v in variants for s in generate(v.dag, target, rules, v.name)]
-    scored = [_draft(sketch, quick) for sketch in sketches]
-    usable = [(p, d) for p, d in scored if p.count]
-    if not usable:
+    usable: list[Drafted] = []
+    tried = 0
+    for choice in _rule_sets(rules, target):
+        found = [explore(v.dag, target, choice, v.name) for v in variants]
+        sketches = [sketch for generation in found for sketch in generation.sketches]
+        tried += len(sketches)
+        scored = [_draft(sketch, quick) for sketch in sketches]
+        usable = [(p, d) for p, d in scored if p.count]
+        if usable:
+            break
+    else:
         raise TaskError(
-            f"none of {len(sketches)} sketches has a feasible row",
+            f"none of {tried} sketches has a feasible row",
             f"program {variants[0].dag.key} on {target.kind} {target.arch}",
             "the target's registers, caches or instruction budget are too small",
         )
@@ -80,7 +89,25 @@ def build_space(
         tuple(population.sketch for population, _ in kept),
         tuple(population for population, _ in kept),
         tuple(drafts for _, drafts in kept),
+        sum(generation.dropped for generation in found),
     )
+
+
+def _rule_sets(
+    rules: tuple[SketchRule, ...] | None, target: Target
+) -> Iterator[tuple[SketchRule, ...]]:
+    """Rules to generate with, the next ones where no sketch has a row that fits the target.
+
+    What is computed inside another stage needs a private buffer, and that may be larger than the
+    caches; a nest for each stage always fits.
+    """
+    from sketch.rules.compute_location import ComputeLocation
+    from sketch.rules.generate import default_rules
+
+    wanted = default_rules(target) if rules is None else rules
+    yield wanted
+    yield tuple(rule for rule in default_rules(target) if not isinstance(rule, ComputeLocation))
+    yield default_rules(target)[-1:]
 
 
 Drafted = tuple[Population, NDArray[np.float64]]

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from sketch.access import needs_tiling, stage_loads
 from sketch.dtypes import size_of
-from sketch.program import StagePlan
-from sketch.rules.locations import candidate_locations
+from sketch.program import Program, StagePlan
+from sketch.rules.locations import Location, candidate_locations
 from sketch.rules.patterns import MOST_READS, is_output
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
@@ -38,7 +38,9 @@ class ComputeLocation:
         return Verdict.APPLY_AND_STOP if found else Verdict.SKIP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
-        """Attached states, deepest first; the root too, for a stage that does not reduce."""
+        """Attached states, deepest first; the root too, for a stage that does not reduce, and where
+        the loops around the stage have one trip, so that nothing would run in parallel.
+        """
         name = stage.op.name
         locations = candidate_locations(state.program, stage)
         if stage.op.reduce is not None:
@@ -51,9 +53,16 @@ class ComputeLocation:
             schedule_simply(state.then(ComputeAt(name, target, loop)), name)
             for target, loop in locations
         ]
-        if stage.op.reduce is None:
+        if stage.op.reduce is None or not _narrows(state.program, locations[0]):
             states.append(schedule_simply(state, name))
         return tuple(states)
+
+
+def _narrows(program: Program, location: Location) -> bool:
+    """Whether the loops around a location have more than one trip together."""
+    host, loop = program.stage(location[0]), location[1]
+    around = host.loops()[: host.loops().index(loop) + 1]
+    return any(host.axis(name.rpartition(".")[0]).extent > 1 for name in around)
 
 
 def _fits_caches(op: Compute, target: Target) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import deque
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sketch.dag import ComputeDAG
@@ -22,6 +23,11 @@ from sketch.target import Target
 
 # Bound on the sketches of a task: each is searched, so a task must not drown in structure.
 MAX_SKETCHES: Final = 48
+# Where a program itself is long, fewer: what a sketch costs grows with the program.
+_LONG_PROGRAM: Final = 64
+_MAX_OF_LONG: Final = 8
+# Bound on the states that are followed up at a time: alternatives of many stages multiply.
+MAX_PENDING: Final = 128
 # A rule that forgets to mark its stage as scheduled is asked about it for ever.
 _MAX_IDLE: Final = 8
 
@@ -42,6 +48,19 @@ GPU_RULES: Final[tuple[SketchRule, ...]] = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What the rules lead to.
+
+    Attributes:
+        sketches: in a fixed order, at most 48.
+        dropped: alternatives that were not followed up, because there were too many.
+    """
+
+    sketches: tuple[Sketch, ...]
+    dropped: int = 0
+
+
 def default_rules(target: Target) -> tuple[SketchRule, ...]:
     """The built-in rules for a target, in the order in which they are asked."""
     return CPU_RULES if target.kind == "cpu" else GPU_RULES
@@ -60,14 +79,30 @@ def generate(
 
     Raises ScheduleError when the rules leave a stage unscheduled, or go on without scheduling any.
     """
+    return explore(dag, target, rules, variant).sketches
+
+
+def explore(
+    dag: ComputeDAG,
+    target: Target,
+    rules: tuple[SketchRule, ...] | None = None,
+    variant: str = "direct",
+) -> Generation:
+    """The sketches of ``generate``, and how much was left out.
+
+    Where something was, the last sketch is the one with every stage at the root, so that cutting
+    the space never takes away the schedule that always fits.
+    """
     rules = default_rules(target) if rules is None else rules
-    pending = [_apply_eagerly(State(target, initial_program(dag)), rules)]
+    pending = deque([_apply_eagerly(State(target, initial_program(dag)), rules)])
     sketches: list[Sketch] = []
-    while pending and len(sketches) < MAX_SKETCHES:
-        state = pending.pop(0)
+    dropped = 0
+    most = MAX_SKETCHES if len(dag.stages) <= _LONG_PROGRAM else _MAX_OF_LONG
+    while pending and len(sketches) < most:
+        state = pending.popleft()
         stage = state.current()
         if stage is None:
-            sketches.append(Sketch(dag, state.steps, target, variant))
+            sketches.append(_sketch(dag, state, variant))
             continue
         successors = _successors(state, stage, rules)
         if not successors:
@@ -76,7 +111,30 @@ def generate(
                 hint="end the rules with one that always applies",
             )
         pending += _alike(state, stage, successors)
-    return tuple(sketches)
+        while len(pending) > MAX_PENDING:
+            pending.pop()
+            dropped += 1
+    dropped += len(pending)
+    if dropped and all(sketch.program.attached for sketch in sketches):
+        dropped += len(sketches[most - 1 :])
+        sketches[most - 1 :] = [at_root(dag, target, variant)]
+    return Generation(tuple(sketches), dropped)
+
+
+def at_root(dag: ComputeDAG, target: Target, variant: str = "direct") -> Sketch:
+    """The sketch with every stage in a nest of its own: it has rows that fit any target."""
+    last = default_rules(target)[-1]
+    state = State(target, initial_program(dag))
+    while (stage := state.current()) is not None:
+        state = last.apply(state, stage)[0]
+    return _sketch(dag, state, variant)
+
+
+def _sketch(dag: ComputeDAG, state: State, variant: str) -> Sketch:
+    """The sketch of a finished state, which has replayed the steps already."""
+    sketch = Sketch(dag, state.steps, state.target, variant)
+    sketch.__dict__["program"] = state.program
+    return sketch
 
 
 def _successors(state: State, stage: StagePlan, rules: tuple[SketchRule, ...]) -> list[State]:
@@ -92,8 +150,9 @@ def _successors(state: State, stage: StagePlan, rules: tuple[SketchRule, ...]) -
 
 
 def _counted(state: State, successor: State, rule: SketchRule) -> State:
-    """``successor``, with the number of rules applied since a stage was scheduled."""
-    progress = len(successor.scheduled) > len(state.scheduled)
+    """``successor``, with the number of rules applied since a stage was scheduled or inlined."""
+    inlined = len(successor.program.stages) < len(state.program.stages)
+    progress = inlined or len(successor.scheduled) > len(state.scheduled)
     idle = 0 if progress else state.idle + 1
     if idle > _MAX_IDLE:
         stage = state.current()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from sketch.access import has_elementary_call, is_ordered_access, stage_loads
+from sketch.expr_size import Size, inlined_size
 from sketch.program import StagePlan
 from sketch.rules.patterns import MOST_READS, hosts_reduction, is_output
 from sketch.rules.rule import State, Verdict
@@ -13,6 +14,9 @@ from sketch.steps import Inline
 
 # A stage with elementary functions is not offered for more copies than this.
 _MOST_COPIES: Final = 2
+# What statements may grow to by inlining; a sub-expression that is used twice counts twice.
+_MOST_OPERATIONS: Final = 512
+_MOST_LEVELS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,7 @@ class InlineStage:
 
     A stage that is dear to recompute (elementary functions) or that reads against the order of
     memory (a transposition) is inlined for good only where each element is read once; otherwise
-    both forms are offered.
+    both forms are offered.  Statements do not grow without bound: a long chain becomes several.
     """
 
     eager: ClassVar[bool] = True
@@ -35,6 +39,8 @@ class InlineStage:
             return Verdict.SKIP
         if any(c.op.reduce is not None for c in consumers) and len(stage_loads(op)) > MOST_READS:
             return Verdict.SKIP
+        if any(_is_large(inlined_size(c.op, op)) for c in consumers):
+            return Verdict.SKIP
         ordered = all(is_ordered_access(op, load.indices) for load in stage_loads(op))
         if ordered and not has_elementary_call(op):
             return Verdict.APPLY_AND_STOP
@@ -46,3 +52,7 @@ class InlineStage:
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         """One state, without the stage."""
         return (state.then(Inline(stage.op.name)),)
+
+
+def _is_large(size: Size) -> bool:
+    return size.operations > _MOST_OPERATIONS or size.levels > _MOST_LEVELS
