@@ -10,6 +10,8 @@ PARTS: Final = (
     Entry("tensor", "campaign.tensor.part:PART", 10, {"cases": 20_000}, 60, 32),
     Entry("onnx", "campaign.graphs.part:PART", 6, {"cases": 10_000}, 60, 24),
     Entry("files", "campaign.files.part:PART", 2, {"logs": 3_000}, 60, 48),
+    Entry("runtime", "campaign.faults.runtime_part:PART", 1.5, {"interrupts": 1_000}, 120, 8),
+    Entry("kills", "campaign.faults.kills:PART", 3, {"kills": 1_000}, 180, 4),
 )
 
 

@@ -1,0 +1,1 @@
+"""Faults from outside: interrupts, forks, threads, limits, kills."""
