@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from autosched.element_types import element_type
 from autosched.host_engines import HostEngine, ReferenceEngine
+from autosched.signal_handlers import raised_by_handler
 from sketch.errors import AutoschedError
 
 
@@ -70,6 +71,8 @@ class HostEvaluator:
         try:
             return self._engine.evaluate(feeds)
         except Exception as error:  # a hundred implementations, each with its own errors
+            if raised_by_handler(error):
+                raise
             raise HostError(
                 f"the evaluation failed: {_text(error)}", self._where, "check the input values"
             ) from error

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import autosched as asd
+from autosched.host_evaluation import HostError, HostEvaluator
 from autosched.runtime.module import Module
 from autosched.runtime.team_pool import shared_teams
 from tests.interrupts import Interrupted, interrupted, interrupts
@@ -231,3 +232,36 @@ def _fork_and_run(module: Module, depth: int) -> int | str:
         return _exit_status(pid)
     right = run_is_right(module, depth) and (depth == 1 or _fork_and_run(module, depth - 1) == 0)
     os._exit(0 if right else 1)
+
+
+class _RaisesSignal:
+    """An engine of host operators in whose evaluation a signal arrives."""
+
+    name, input_names = "none", ()
+
+    def __init__(self, _: bytes) -> None:
+        pass
+
+    def evaluate(self, _: object) -> list[object]:
+        signal.raise_signal(signal.SIGALRM)
+        raise ValueError("an operator's own failure")
+
+
+def test_what_a_handler_raises_is_no_failure_of_a_host_operator() -> None:
+    class TimeLimit(Exception):
+        pass
+
+    def handler(*_: object) -> None:
+        if limit:
+            raise TimeLimit
+
+    evaluator, limit = HostEvaluator("NonZero", b"", _RaisesSignal), True
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with pytest.raises(TimeLimit):
+            evaluator.run([])
+        limit = False
+        with pytest.raises(HostError, match="an operator's own failure"):
+            evaluator.run([])
+    finally:
+        signal.signal(signal.SIGALRM, before)
