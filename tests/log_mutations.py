@@ -2,7 +2,7 @@
 
     log = SampleLog.make(folder)
     judge = Judge(log)
-    for number in range(3000):
+    for number in range(3000):                  # about 10 a second, most of it the replay
         mutation = mutate(log, random.Random(number))
         judge.check(mutation)
 
@@ -18,12 +18,13 @@ import json
 import math
 import random
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import autosched as asd
 from autosched.measure.simulated import SimulatedRunner
@@ -55,26 +56,62 @@ def sample_task() -> asd.Task:
     return asd.Task(asd.ComputeDAG([d]), asd.Target("cpu-avx2", threads=1))
 
 
+def reduction_task() -> asd.Task:
+    """Few long sums, which are split in parts, and their share: a stage that is read in rows."""
+    a, k = asd.placeholder((3, 1500), name="A"), asd.reduce_axis(1500, "k")
+    s = asd.compute((3,), lambda i: asd.sum(a[i, k] * a[i, k], axis=k), name="S")
+    share = asd.compute((3, 1500), lambda i, j: a[i, j] / s[i], name="R")
+    return asd.Task(asd.ComputeDAG([share]), asd.Target("cpu-avx2", threads=2))
+
+
+Arrays = Mapping[str, NDArray[np.float32]]
+
+
+def _product(arrays: Arrays) -> NDArray[np.float64]:
+    product = arrays["A"].astype(np.float64) @ arrays["B"].astype(np.float64)
+    return np.maximum(product, 0.0)
+
+
+def _shares(arrays: Arrays) -> NDArray[np.float64]:
+    a = arrays["A"].astype(np.float64)
+    return np.asarray(a / (a * a).sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A program, the names of its constants, and what it computes."""
+
+    task: Callable[[], asd.Task]
+    constants: tuple[str, ...]
+    expected: Callable[[Arrays], NDArray[np.float64]]
+
+
+PRODUCT = Sample(sample_task, ("B",), _product)
+REDUCTION = Sample(reduction_task, (), _shares)
+
+
 @dataclass(frozen=True)
 class SampleLog:
-    """A log of ``sample_task`` that tuning wrote.
+    """A log of a program that tuning wrote.
 
     Attributes:
         folder: where altered logs are written.
         lines: its records as JSON objects.
+        sample: the program.
     """
 
     folder: Path
     lines: tuple[Data, ...]
+    sample: Sample = PRODUCT
 
     @staticmethod
-    def make(folder: Path, trials: int = 12) -> SampleLog:
-        """Tune ``sample_task`` by simulated times."""
+    def make(folder: Path, trials: int = 12, sample: Sample = PRODUCT) -> SampleLog:
+        """Tune the program by simulated times."""
         path = folder / "sample.jsonl"
         options = TuneOptions(trials=trials, search=SearchOptions(population=64, batch_trials=8))
-        sample_task().tune(options=options, runner=SimulatedRunner(), log=path)
+        sample.task().tune(options=options, runner=SimulatedRunner(), log=path)
         lines = path.read_text().splitlines()
-        return SampleLog(folder, tuple(json.loads(line) for line in lines))
+        return SampleLog(folder, tuple(json.loads(line) for line in lines), sample)
 
 
 @dataclass(frozen=True)
@@ -245,23 +282,26 @@ _MUTATIONS: tuple[Callable[[Data, SampleLog, random.Random], str], ...] = (
 )  # fmt: skip
 
 
-@dataclass
 class Judge:
-    """Compiles ``sample_task`` with altered logs, and looks at the numbers.
+    """Compiles a program with altered logs, and looks at the numbers.
 
     Equal candidates are built and run once.
     """
 
-    log: SampleLog
-    task: asd.Task = field(default_factory=sample_task)
-    built: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
+    def __init__(self, log: SampleLog) -> None:
+        self.log, self.task = log, log.sample.task()
         rng = np.random.default_rng(0)
-        shapes = {"A": (13, 29), "B": (29, 37)}
-        self.arrays = {n: rng.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
-        product = self.arrays["A"].astype(np.float64) @ self.arrays["B"].astype(np.float64)
-        self.expected = np.maximum(product, 0.0)
+        self._arrays = {
+            tensor.name: rng.standard_normal(tensor.given_shape).astype(np.float32)
+            for tensor in self.task.dag.inputs
+        }
+        self._expected = log.sample.expected(self._arrays)
+        self._built: set[str] = set()
+
+    @property
+    def built(self) -> int:
+        """Candidates that were compiled and run so far."""
+        return len(self._built)
 
     def check(self, mutation: Mutation) -> str:
         """What became of it: "right" or "refused".
@@ -291,12 +331,14 @@ class Judge:
     def _outcome(self, path: Path) -> str:
         try:
             candidate = self.task.candidate(path)
-            if candidate.key not in self.built:
-                module = self.task.module({"B": self.arrays["B"]}, log=path)
-                (result,) = module.run({"A": self.arrays["A"]}).values()
-                error = np.abs(result - self.expected).max() / self.expected.max()
+            if candidate.key not in self._built:
+                constants = {name: self._arrays[name] for name in self.log.sample.constants}
+                module = self.task.module(constants, log=path)
+                given = {n: array for n, array in self._arrays.items() if n not in constants}
+                (result,) = module.run(given).values()
+                error = np.abs(result - self._expected).max() / np.abs(self._expected).max()
                 assert error < 1e-5, f"wrong result, relative error {error:.2g}"
-                self.built.add(candidate.key)
+                self._built.add(candidate.key)
             self._read_on(path)
         except AutoschedError as error:
             assert "\n" not in str(error) and str(path) in str(error), f"odd message: {error}"

@@ -1,4 +1,4 @@
-"""How commands behave: outputs are checked first, waits are announced, Ctrl-C leaves a good log."""
+"""How commands behave: outputs are checked first, waits are announced, signals leave a good log."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pytest
 
 from autosched.cli import main
 from autosched.cli.command import check_output
+from autosched.cli.ending import ending_on_signals
 from autosched.cli.waiting import ProgressAfter, Waiting
 from autosched.records.log import RecordLog
 from autosched.report.events import Quiet, View
@@ -141,6 +142,36 @@ def test_a_file_that_is_no_log_is_left_alone(
     assert path.read_text() == "not a log\n"
 
 
+READERS = ("tune", "bench", "explain", "profile", "summary", "compile", "costmodel")
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_what_is_no_log_is_told_before_the_work(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def too_late(*_: Any) -> None:
+        raise AssertionError("the work has begun")
+
+    monkeypatch.setattr("autosched.cli.model.open_network", too_late)
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "model.onnx").write_bytes(b"\x08\x07\x12\x04test\x00\xff")
+    os.mkfifo(tmp_path / "pipe")
+    more = ["--save", str(tmp_path / "mlp.asd")] if command == "compile" else []
+    for name, what in (
+        ("table.csv", "this is no log"),
+        ("model.onnx", "this is no log"),
+        ("pipe", "the log is a pipe"),
+        (".", "the log is a directory"),
+    ):
+        assert main([command, "mlp", "--log", str(tmp_path / name), *more]) == 1
+        error = capsys.readouterr().err
+        assert what in error and error.count("\n") == 1
+    assert (tmp_path / "table.csv").read_text() == "a,b\n1,2\n"
+
+
 @pytest.mark.parametrize("model", ["models/", "models/a.pb", "."])
 def test_a_path_is_no_name_of_a_network(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", model]) == 1
@@ -171,7 +202,76 @@ def test_an_interrupt_while_arguments_are_read(
     assert capsys.readouterr().err == "autosched: interrupted\n"
 
 
-def test_ctrl_c_in_the_middle_of_tuning_leaves_a_good_log(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_signals_that_ask_for_the_end(
+    number: signal.Signals,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("autosched.cli.app.make_parser", lambda: signal.raise_signal(number))
+    assert main(["tune", "mlp"]) == code
+    assert capsys.readouterr().err == f"autosched: ended by {number.name}\n"
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_a_closed_terminal_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang_up() -> None:
+        try:
+            signal.raise_signal(signal.SIGHUP)
+        finally:
+            raise OSError(5, "Input/output error")  # what a summary on it gives
+
+    dropped: list[bool] = []
+    monkeypatch.setattr("autosched.cli.app.make_parser", hang_up)
+    monkeypatch.setattr("autosched.cli.app.drop_output", lambda: dropped.append(True))
+    assert main(["tune", "mlp"]) == 129
+    assert dropped
+
+
+def test_signals_are_left_to_who_handles_them(capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    found = [signal.getsignal(number) for number in numbers]
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
+    try:
+        with ending_on_signals():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) is not found[0]
+    finally:
+        signal.signal(signal.SIGHUP, found[1])
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(main(["workloads", "-q"])))
+    thread.start()
+    thread.join()
+    assert codes == [0]
+    assert [signal.getsignal(number) for number in numbers] == found
+
+
+def descendants(pid: int) -> set[int]:
+    """The children of a process, and theirs."""
+    found: set[int] = set()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent == pid:
+            child = int(path.parent.name)
+            found |= {child} | descendants(child)
+    return found
+
+
+def exists(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM")],
+)
+def test_a_signal_in_the_middle_of_tuning_leaves_a_good_log(
+    number: signal.Signals, code: int, said: str, tmp_path: Path
+) -> None:
     log = tmp_path / "gmm.jsonl"
     words = f"tune --workload GMM --args n=32,m=32,k=32 --threads 1 --preset quick --log {log}"
     command = [sys.executable, "-m", "autosched", *words.split(), "--budget", "5m"]
@@ -183,16 +283,25 @@ def test_ctrl_c_in_the_middle_of_tuning_leaves_a_good_log(tmp_path: Path) -> Non
     try:
         while process.poll() is None and not (log.exists() and log.stat().st_size):
             time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGINT)  # what a terminal does: to the children, too
+        children = descendants(process.pid)
+        if number is signal.SIGINT:
+            os.killpg(process.pid, number)  # what a terminal does: to the children, too
+        else:
+            process.send_signal(number)  # what a batch system does
         out, err = process.communicate(timeout=120)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 130, err
+    assert process.returncode == code, err
+    assert children
+    deadline = time.monotonic() + 60
+    while any(map(exists, children)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(exists, children))
     assert "(interrupted)" in out and "Traceback" not in err
     assert err.splitlines()[-2:] == [
         f"everything measured is in {log}; the same command goes on",
-        "autosched: interrupted",
+        f"autosched: {said}",
     ]
     found = RecordLog(log).read()
     assert found.records and found.warnings == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from autosched.measure.result import Timing
 from autosched.measure.simulated import SimulatedRunner
 from autosched.options import SearchOptions, TuneOptions
 from autosched.records.checksum import with_checksum
-from tests.log_mutations import Judge, Mutation, SampleLog, mutate
+from tests.log_mutations import PRODUCT, REDUCTION, Judge, Mutation, Sample, SampleLog, mutate
 
-QUICK_CASES, MANY_CASES = 30, 3000
+QUICK_CASES, MANY_CASES = 20, 1500
 
 
 @pytest.fixture(scope="module")
@@ -98,11 +99,21 @@ def test_random_alterations_are_harmless(log: SampleLog, judge: Judge) -> None:
     assert outcomes["right"] > QUICK_CASES // 2
 
 
+def test_random_alterations_of_split_sums_are_harmless(tmp_path: Path) -> None:
+    log = SampleLog.make(tmp_path, sample=REDUCTION)
+    judge = Judge(log)
+    for number in range(QUICK_CASES // 2):
+        judge.check(mutate(log, random.Random(number)))
+
+
 @pytest.mark.slow
-def test_thousands_of_random_alterations_are_harmless(log: SampleLog, judge: Judge) -> None:
+@pytest.mark.parametrize("sample", [PRODUCT, REDUCTION])
+def test_thousands_of_random_alterations_are_harmless(sample: Sample, tmp_path: Path) -> None:
+    log = SampleLog.make(tmp_path, sample=sample)
+    judge = Judge(log)
     seed = random.SystemRandom().randrange(1 << 32)
     for number in range(seed, seed + MANY_CASES):
-        judge.check(mutate(log, random.Random(number)))  # a failure names its line; repeat by seed
+        judge.check(mutate(log, random.Random(number)))
 
 
 def test_tuning_goes_on_from_an_altered_log(log: SampleLog, judge: Judge) -> None:
