@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.measure.replay import ReplayRunner
 from autosched.measure.result import CacheState
+from autosched.notices import notify
 from autosched.options import TuneOptions
 from autosched.records.record import Record
 from autosched.search.learner import training_data
-from autosched.search.recall import recall
+from autosched.search.recall import Memory, recall
 from autosched.task import Task
 from autosched.tune_result import TuneResult
 from autosched.tuner import tune_tasks
@@ -42,7 +43,7 @@ def replay_study(
         cache_state: only timings taken in that state; None: all.
         more: further fields of ``tuner.Session``: ``model``, ``objective``, ``callbacks``, ...
     """
-    memories = {task.key: recall(task, records, cache_state) for task in tasks}
+    memories = {task.key: _recalled(task, records, cache_state) for task in tasks}
     table = {
         key: {c.key: result for c, result in zip(m.candidates, m.results, strict=True)}
         for key, m in memories.items()
@@ -58,10 +59,17 @@ def recorded_dataset(
     """Features and times of all recorded programs of the tasks, failures included."""
     dataset = Dataset()
     for task in tasks:
-        memory = recall(task, records, cache_state)
+        memory = _recalled(task, records, cache_state)
         for features, seconds in training_data(memory.candidates, memory.results):
             dataset.append(task.key, features, seconds)
     return dataset
+
+
+def _recalled(task: Task, records: Sequence[Record], cache_state: CacheState | None) -> Memory:
+    """What the records say of a task; warns of those that do not replay."""
+    memory = recall(task, records, cache_state)
+    notify(memory.warnings)
+    return memory
 
 
 def evaluate_model(

@@ -40,6 +40,7 @@ PUBLIC: Final = (
     "autosched.onnx_import.site",
     "autosched.records.best",
     "autosched.records.errors",
+    "autosched.records.identity",
     "autosched.records.log",
     "autosched.records.merge",
     "autosched.records.record",
