@@ -5,6 +5,7 @@ Rules and samplers keep to these bounds by themselves.  What comes from a file m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from sketch.dag import ComputeDAG
@@ -15,9 +16,13 @@ from sketch.program import Program, StagePlan, tensors_read
 from sketch.sketch import Sketch, fixed_product
 from sketch.step_fields import is_count
 from sketch.steps import CacheRead, Factor, Pack, Step
+from sketch.tensor import Compute
 
 # Steps for each stage and input of a program; rules make about ten.
 _STEPS_FOR_EACH = 100
+# Elements of all stages, for each element of those that the program began with and its inputs:
+# copies double them, partial sums take a few times the result.
+_MOST_GROWTH = 16
 _CACHED_IN = (Scope.WORKSPACE.value, Scope.SHARED.value)
 
 
@@ -38,18 +43,31 @@ def check_structure(sketch: Sketch) -> None:
 
     Raises:
         ScheduleError: two stages of one name, a stage that is computed inside one that comes
-            before it, a tile larger than its axis, or a panel of no dimension.
+            before it, far more memory than without steps, a tile larger than its axis, or a panel
+            of no dimension.
     """
     program = sketch.program
     names = [plan.op.name for plan in program.stages]
     if len(set(names)) < len(names):
         raise ScheduleError(f"two stages have one name: {names}")
+    _check_size(program)
     for plan in program.stages:
         _check_attached(program, plan)
         for axis, factors in plan.splits.items():
             _check_factors(sketch, plan, axis, factors)
     for pack in program.packs:
         _check_pack(program, pack)
+
+
+def _check_size(program: Program) -> None:
+    def elements(op: Compute) -> int:
+        return math.prod(axis.extent for axis in op.axes) * len(op.output_dtypes)
+
+    before = sum(map(elements, program.dag.stages))
+    before += sum(math.prod(tensor.shape) for tensor in program.dag.inputs)
+    after = sum(elements(plan.op) for plan in program.stages)
+    if after > _MOST_GROWTH * before:
+        raise ScheduleError(f"stages of {after} elements for a program of {before}")
 
 
 def _check_attached(program: Program, plan: StagePlan) -> None:

@@ -10,7 +10,7 @@ from autosched.records.record import Record, from_json
 from sketch.errors import quoted
 
 # Far more than a record of a large program takes: not worth parsing.
-_LONGEST_BYTES: Final = 1 << 22
+LONGEST_BYTES: Final = 1 << 22
 # How lines that we wrote begin, the torn ones among them.
 _BEGINNING: Final = b'{"v":'
 
@@ -42,7 +42,7 @@ def looks_recorded(line: bytes) -> bool:
 
 
 def _decoded(line: bytes) -> Any:
-    if len(line) > _LONGEST_BYTES:
+    if len(line) > LONGEST_BYTES:
         raise ValueError(f"{len(line)} bytes are no record")
     return _DECODER.decode(line.decode("utf-8-sig"))
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from autosched.optional_packages import data_frame
 from autosched.records.errors import RecordError
-from autosched.records.line import looks_recorded, parse_line
+from autosched.records.line import LONGEST_BYTES, looks_recorded, parse_line
 from autosched.records.record import NewerSchemaError, Record, to_json
 
 # Blank space written and taken back by `check_writable`: a few records' worth.
@@ -99,8 +99,8 @@ class RecordLog:
                 them.
             NewerSchemaError: a line was written by a newer release.
         """
+        check_log(self.path)
         try:
-            check_regular(self.path)
             text = self.path.read_bytes()
         except FileNotFoundError:
             return RecordSet(())
@@ -155,10 +155,13 @@ def check_log(path: Path) -> None:
     try:
         check_regular(path)
         with path.open("rb") as file:
-            if any(map(looks_recorded, file)) or not file.tell():
-                return
-            file.seek(0)
-            if all(not line.strip() for line in file):
+            lines = iter(lambda: file.readline(LONGEST_BYTES), b"")
+            blank = True
+            for line in lines:
+                if looks_recorded(line):
+                    return
+                blank = blank and not line.strip()
+            if blank:
                 return
     except FileNotFoundError:
         return
