@@ -11,6 +11,7 @@ from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.base import Shape
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import Binary, Unary
+from autosched.graph.ops.movement import Slice
 from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import Reduce
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
@@ -152,3 +153,26 @@ def test_groups_run_after_what_they_read() -> None:
 def test_nothing_to_fuse() -> None:
     net = _Net()
     assert fuse(net.finish({"y": net.x})) == ()
+
+
+def test_chains_join_the_chain_that_alone_reads_them() -> None:
+    """A value made of two slices is one kernel; what a chain repeats is computed once before."""
+    net = _Net((4, 6))
+    left = net.add(Slice((0, 0), (4, 3), (1, 1)), [net.x], "left")
+    right = net.add(Slice((0, 3), (4, 6), (1, 1)), [net.x], "right")
+    total = net.plus("sum", net.relu("relu", left), net.add(Unary("exp"), [right], "exp"))
+    column = net.add(Slice((0, 0), (4, 1), (1, 1)), [net.x], "column")
+    repeated = net.add(Unary("tanh"), [column], "tanh")
+    scaled = net.plus("scaled", total, repeated)
+    assert _groups(net.finish({"y": scaled})) == [
+        "column+tanh",
+        "left+right+relu+exp+sum+scaled",
+    ]
+
+
+def test_a_chain_that_two_kernels_read_stays_alone() -> None:
+    net = _Net((4, 6))
+    shared = net.relu("shared", net.x)
+    first = net.plus("first", shared, net.x)
+    second = net.add(Reduce("max", (1,), True), [shared], "second")
+    assert _groups(net.finish({"a": first, "b": second})) == ["shared", "first", "second"]
