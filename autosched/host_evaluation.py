@@ -67,6 +67,8 @@ class HostEvaluator:
             HostError: the evaluation failed on these inputs.
         """
         names = self._engine.input_names
+        if len(names) != len(inputs):
+            raise HostError(f"{len(inputs)} inputs for the {len(names)} of the model", self._where)
         feeds = {n: _read_only(array) for n, array in zip(names, inputs, strict=True)}
         try:
             return self._engine.evaluate(feeds)
@@ -76,6 +78,18 @@ class HostEvaluator:
             raise HostError(
                 f"the evaluation failed: {_text(error)}", self._where, "check the input values"
             ) from error
+
+    def result(
+        self, values: Sequence[NDArray[Any]], index: int, shape: tuple[int, ...], dtype: str
+    ) -> NDArray[Any]:
+        """``typed`` of one of the values that ``run`` gave.
+
+        Raises:
+            HostError: there are fewer of them, or its shape differs.
+        """
+        if index >= len(values):
+            raise HostError(f"result {index} of {len(values)}", self._where)
+        return self.typed(values[index], shape, dtype)
 
     def typed(self, value: NDArray[Any], shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
         """``value`` if it has the shape that was promised, in the dtype that was promised.

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 MOST_DEVIATION: Final = 0.10
 """Standard deviation over median from which a timing is said to be unstable."""
@@ -20,7 +20,11 @@ MOST_STOLEN: Final = 0.05
 MOST_OTHERS: Final = 0.10
 """Share of the CPUs' time that other processes took, from which it is."""
 
-_STAT: Final = Path("/proc/stat")
+_PROC: Final = Path("/proc")
+_STAT: Final = _PROC / "stat"
+# Columns of /proc/PID/stat behind the command: state, parent, ...; user and system time, of the
+# process itself and of the children it has waited for.
+_PARENT, _TIMES = 1, (11, 12, 13, 14)
 # Columns of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal, guest, ...; the
 # guests' time is part of the user's.
 _BUSY: Final = (0, 1, 2, 5, 6)
@@ -107,11 +111,11 @@ UNMEASURED: Final = Stability()
 class Watch:
     """Looks at the CPUs before and after the block of a ``with`` statement.
 
-    ``own_cpu_s`` gives the CPU seconds that the timed processes have used so far; None: of others
-    nothing is said.  By default it is this process.
+    ``own_cpu_s`` gives the CPU seconds that the timed processes have used so far; by default those
+    of this process.
     """
 
-    def __init__(self, own_cpu_s: Any = time.process_time) -> None:
+    def __init__(self, own_cpu_s: Callable[[], float] = time.process_time) -> None:
         self._own_cpu_s = own_cpu_s
         self._before: tuple[tuple[int, ...], float] = ((), 0.0)
         self.conditions = Conditions()
@@ -124,23 +128,18 @@ class Watch:
         ticks, own_s = self._before
         now_ticks, now_s = self._now()
         passed = [b - a for a, b in zip(ticks, now_ticks, strict=False)]
-        measured = None if self._own_cpu_s is None else now_s - own_s
-        self.conditions = conditions_of(passed, measured, _load())
+        self.conditions = conditions_of(passed, now_s - own_s, _load())
 
     def _now(self) -> tuple[tuple[int, ...], float]:
-        return cpu_ticks(), 0.0 if self._own_cpu_s is None else self._own_cpu_s()
+        return cpu_ticks(), self._own_cpu_s()
 
 
-def conditions_of(
-    ticks: Sequence[int], own_cpu_s: float | None, load: float | None = None
-) -> Conditions:
+def conditions_of(ticks: Sequence[int], own_cpu_s: float, load: float | None = None) -> Conditions:
     """Conditions from the columns of ``/proc/stat`` that passed and the CPU seconds of ours."""
     total = sum(ticks[:_COUNTED])
     if len(ticks) < _COUNTED or total < _LEAST_TICKS:
         return Conditions(load)
     stolen = ticks[_STOLEN] / total
-    if own_cpu_s is None:
-        return Conditions(load, stolen)
     own = own_cpu_s * os.sysconf("SC_CLK_TCK")
     busy = sum(ticks[column] for column in _BUSY)
     return Conditions(load, stolen, min(1.0, max(0.0, (busy - own) / total)))
@@ -156,6 +155,28 @@ def cpu_ticks(path: Path = _STAT) -> tuple[int, ...]:
     except (OSError, ValueError):
         return ()
     return tuple(map(sum, zip(*counts, strict=False)))
+
+
+def tree_cpu_s(processes: Path = _PROC, pid: int | None = None) -> float:
+    """CPU seconds of a process (by default this one) and of all that descend from it.
+
+    Of those that ended, too, once their parents have waited for them; 0 where nobody tells.
+    """
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for path in processes.glob("[0-9]*/stat"):
+        try:
+            columns = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            number = int(path.parent.name)
+            parents[number] = int(columns[_PARENT])
+            ticks[number] = sum(int(columns[place]) for place in _TIMES)
+        except (OSError, ValueError, IndexError):
+            continue  # it has just ended
+    tree, fresh = set(), {os.getpid() if pid is None else pid}
+    while fresh:
+        tree |= fresh
+        fresh = {child for child, parent in parents.items() if parent in fresh} - tree
+    return sum(ticks.get(number, 0) for number in tree) / os.sysconf("SC_CLK_TCK")
 
 
 def relative_deviation(times: Sequence[float]) -> float | None:

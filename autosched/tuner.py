@@ -22,7 +22,7 @@ from autosched.report.events import Progress, Quiet, TaskRow, View
 from autosched.search.learner import Learner
 from autosched.search.models import make_model
 from autosched.search.recall import best_of, recall
-from autosched.stability import Stability, Watch
+from autosched.stability import Stability, Watch, tree_cpu_s
 from autosched.stopwatch import Stopwatch
 from autosched.task_progress import Turn
 from autosched.task_run import TaskRun, verify_new_best
@@ -165,7 +165,7 @@ class _Run:
         self._versions = software_versions()
         self._trials = 0
         self._faults_told = 0
-        self._watch = Watch(own_cpu_s=None)  # the processes that time are not this one
+        self._watch = Watch(tree_cpu_s)  # it is a child of a child that times
         self._finished: set[int] = set()
 
     def tune(self) -> TuneResult:

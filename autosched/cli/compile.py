@@ -148,6 +148,8 @@ COMMAND = Command(
     "  with -o      as a native library: an object file with code and packed constants, a C\n"
     "               header, and a shared library where a linker is found; it runs without Python\n"
     "  with --save  as one file that autosched.load and other commands read at once\n"
+    "Both are machine code, which runs with the rights of whoever loads it.  A saved file is\n"
+    "signed for this user on this machine; elsewhere it has to be trusted (--trusted).\n"
     "Operators without a record of tuning are named, with what they use instead.",
     _EXAMPLES,
     _arguments,

@@ -56,7 +56,11 @@ class RecordSet:
 
 @dataclass(frozen=True, slots=True)
 class RecordLog:
-    """A log file; nothing is opened or created before it is written to."""
+    """A log file; nothing is opened or created before it is written to.
+
+    A log is data: it holds names and numbers, no code.  Whoever writes to one chooses among the
+    schedules of a program; what does not fit a task is not used.
+    """
 
     path: Path
 

@@ -121,12 +121,12 @@ def _run_rival(
         _rival_model(network, source), options, providers=["CPUExecutionProvider"]
     )
     names = [value.name for value in network.outputs]
-    deadline = time.perf_counter() + _WARMUP_SECONDS
-    outputs = session.run(names, inputs)
-    while time.perf_counter() < deadline:
-        session.run(names, inputs)
     seconds = []
     with Watch() as watch:
+        deadline = time.perf_counter() + _WARMUP_SECONDS
+        outputs = session.run(names, inputs)
+        while time.perf_counter() < deadline:
+            session.run(names, inputs)
         for _ in range(repeats):
             start = time.perf_counter()
             session.run(names, inputs)

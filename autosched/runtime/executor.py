@@ -177,7 +177,7 @@ class Executor:
         step, evaluator = segment.step, segment.evaluator
         values = evaluator.run([self._array(spec, place) for spec, place in step.inputs])
         for index, spec, place in step.outputs:
-            value = evaluator.typed(values[index], spec.shape, spec.dtype)
+            value = evaluator.result(values, index, spec.shape, spec.dtype)
             if place.segment == "host":
                 # A copy: the evaluation may have returned its own input, which lies in the arena.
                 self._host[place.offset] = value.copy()

@@ -18,6 +18,7 @@ from autosched.stability import (
     cpu_ticks,
     relative_deviation,
     share,
+    tree_cpu_s,
 )
 from tests.archives import small_module
 
@@ -34,7 +35,6 @@ def test_shares_are_of_the_time_that_passed() -> None:
     found = conditions_of(TICKS, 0.3, 1.5)
     assert found == Conditions(1.5, 0.2, pytest.approx(0.2))  # 50 busy ticks, 30 of them ours
     assert conditions_of(TICKS, 9.0).others == 0.0  # rounding: we cannot have had more than all
-    assert conditions_of(TICKS, None) == Conditions(None, 0.2, None)
 
 
 @pytest.mark.parametrize("ticks", [(), (1, 2, 3), (0,) * 10, (1, 1, 1, 1, 1, 1, 1, 1)])
@@ -49,6 +49,25 @@ def test_only_the_cpus_that_are_ours_count(tmp_path: Path, monkeypatch: pytest.M
     assert cpu_ticks(path) == (11, 22, 33)
     path.write_text("cpu0 one two\n")
     assert cpu_ticks(path) == cpu_ticks(tmp_path / "missing") == ()
+
+
+def test_children_and_theirs_are_our_own(tmp_path: Path) -> None:
+    def process(pid: int, parent: int, *times: int) -> None:
+        (tmp_path / str(pid)).mkdir()
+        text = f"{pid} (a) b ) S {parent} 0 0 0 0 0 0 0 0 0 {' '.join(map(str, times))} 0 0"
+        (tmp_path / str(pid) / "stat").write_text(text)
+
+    second = stability.os.sysconf("SC_CLK_TCK")
+    process(7, 1, second, second, 0, 0)
+    process(8, 7, 0, 0, second, second)
+    process(9, 8, second, 0, 0, 0)
+    process(10, 1, second, second, second, second)
+    (tmp_path / "11").mkdir()
+    (tmp_path / "11" / "stat").write_text("11 (cut off")
+    assert tree_cpu_s(tmp_path, 7) == 5.0
+    assert tree_cpu_s(tmp_path, 10) == 4.0
+    assert tree_cpu_s(tmp_path / "none", 7) == 0.0
+    assert tree_cpu_s() > 0.0
 
 
 @pytest.mark.parametrize(
