@@ -48,6 +48,9 @@ GPU_RULES: Final[tuple[SketchRule, ...]] = (
 )
 
 
+_BUILT_IN: Final = frozenset(type(rule) for rule in (*CPU_RULES, *GPU_RULES))
+
+
 @dataclass(frozen=True, slots=True)
 class Generation:
     """What the rules lead to.
@@ -143,10 +146,40 @@ def _successors(state: State, stage: StagePlan, rules: tuple[SketchRule, ...]) -
     for rule in rules:
         verdict = rule.applies(state, stage)
         if verdict is not Verdict.SKIP:
-            found += [_counted(state, successor, rule) for successor in rule.apply(state, stage)]
+            offered = [_counted(state, successor, rule) for successor in rule.apply(state, stage)]
+            found += _asked_first(state, stage, rules, rule, offered)
         if verdict is Verdict.APPLY_AND_STOP:
             break
     return found
+
+
+def _asked_first(
+    state: State,
+    stage: StagePlan,
+    rules: tuple[SketchRule, ...],
+    rule: SketchRule,
+    offered: list[State],
+) -> list[State]:
+    """``offered``, and before it what user rules that go before ``rule`` offer for the stages that
+    it schedules together with ``stage`` (the reduction that tiling fuses with its consumer).
+
+    Where one of them answers APPLY_AND_STOP, nothing else is offered.
+    """
+    own = [r for r in rules[: rules.index(rule)] if type(r) not in _BUILT_IN]
+    if not own:
+        return offered
+    done = frozenset[str]().union(*(successor.scheduled for successor in offered))
+    found: list[State] = []
+    for plan in state.program.stages:
+        if plan is stage or plan.op.name not in done - state.scheduled:
+            continue
+        for asked in own:
+            verdict = asked.applies(state, plan)
+            if verdict is not Verdict.SKIP:
+                found += [_counted(state, s, asked) for s in asked.apply(state, plan)]
+            if verdict is Verdict.APPLY_AND_STOP:
+                return found
+    return [*found, *offered]
 
 
 def _counted(state: State, successor: State, rule: SketchRule) -> State:

@@ -86,6 +86,26 @@ def test_user_rules_come_first() -> None:
     assert [p.op.name for p in sketches[0].program.stages] == ["C"]
 
 
+def test_user_rules_are_asked_about_what_a_consumer_would_fuse() -> None:
+    """The reduction is tiled with its consumer, unless a rule of the user's stops."""
+    dag = conv2d_relu()
+    plain = generate(dag, AVX512)
+    own = generate(dag, AVX512, (OnlySimple(), *default_rules(AVX512)))
+    assert not {s.key for s in own} & {s.key for s in plain}
+    for sketch in own:
+        assert all(p.attach is None for p in sketch.program.stages if p.op.reduce is not None)
+    both = generate(dag, AVX512, (AlsoSimple(), *default_rules(AVX512)))
+    assert {s.key for s in both} == {s.key for s in own} | {s.key for s in plain}
+
+
+@dataclass(frozen=True, slots=True)
+class AlsoSimple(OnlySimple):
+    """A user's rule: the same beside what the built-in rules offer."""
+
+    def applies(self, state: State, stage: StagePlan) -> Verdict:
+        return Verdict.APPLY if stage.op.reduce is not None else Verdict.SKIP
+
+
 def test_tile_structures_are_an_option() -> None:
     rules = tuple(
         MultiLevelTilingWithFusion(structures=(REGISTER_TILE,))
