@@ -5,7 +5,7 @@ Floats are computed in float64 whatever their dtype; integers and booleans exact
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -64,15 +64,18 @@ class Evaluator:
                 raise AssertionError(f"unexpected node {type(node).__name__}")
 
     def _element(self, node: Load) -> Array:
-        """Elements of a tensor; indices are clamped, since a select may discard the value."""
-        source = self._load(node.tensor)
+        return self.element(self._load(node.tensor), node.indices)
+
+    def element(self, source: Array, indices: Sequence[Expr]) -> Array:
+        """Elements of an array; indices are clamped, since a select may discard the value."""
         parts: list[Array] = []
-        for index, extent in zip(node.indices, source.shape, strict=True):
+        for index, extent in zip(indices, source.shape, strict=True):
             form = affine_index(index)
             safe = form is not None and interval_of(form)[0] >= 0 and interval_of(form)[1] < extent
             value = self(index)
             parts.append(value if safe else np.clip(value, 0, extent - 1))
-        return source[tuple(parts)]
+        found: Array = source[tuple(parts)]
+        return found
 
 
 def reduce_values(reducer: Reducer, values: tuple[Array, ...], count: int) -> tuple[Array, ...]:

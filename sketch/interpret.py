@@ -46,7 +46,7 @@ def interpret(
         _check_region_names(dag, region)
     compute_regions(dag, values, wanted, fast)
     if region is None:
-        return _whole_outputs(dag, values)
+        return whole_outputs(dag, values)
     return {
         tensor.name: values[id(tensor.op)][tensor.output][_slices(wanted[id(tensor.op)])]
         for tensor in dag.outputs
@@ -164,7 +164,8 @@ def _region_of(tensor: Tensor, region: Mapping[str, tuple[slice, ...]]) -> Regio
     return tuple(bounds)
 
 
-def _whole_outputs(dag: ComputeDAG, values: Values) -> dict[str, Array]:
+def whole_outputs(dag: ComputeDAG, values: Values) -> dict[str, Array]:
+    """The output arrays by name, from the values of all stages that make them."""
     results: dict[str, Array] = {}
     for tensor in dag.outputs:
         value = values[id(tensor.op)][tensor.output]

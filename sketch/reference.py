@@ -8,16 +8,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import ml_dtypes
 import numpy as np
 
 from sketch.access import reads, walk
 from sketch.dag import ComputeDAG, output_name, output_shape
+from sketch.dtypes import numpy_dtype
 from sketch.errors import ExpressionError
 from sketch.evaluate import Evaluator
 from sketch.expr import Expr, Load
 from sketch.flops import stage_flops
-from sketch.interpret import Values, full_region, interpret, load_inputs, loader
+from sketch.interpret import (
+    Values,
+    compute_regions,
+    full_region,
+    load_inputs,
+    loader,
+    whole_outputs,
+)
 from sketch.scalar_functions import Array
+from sketch.stage_errors import box_errors, point_errors
 from sketch.stage_values import empty_outputs, evaluate_box, evaluate_points, point_grid
 from sketch.tensor import Compute, Placeholder, Tensor
 
@@ -30,6 +40,8 @@ POINTS_PER_TILE_SIZE: Final = 16
 ENUMERATE_UP_TO: Final = 1 << 24
 # ... and compute all of it when that costs less than this.
 CHEAP_STAGE_FLOPS: Final = 2e8
+# A value within twice its bound is right: code may round in another order than the program says.
+_SLACK: Final = 2.0
 _ROUNDING: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
@@ -43,12 +55,15 @@ class Samples:
         positions: int64 [P], flat row-major positions of the values; None means all.
         rounding: relative error that storing the output may add: one unit in the last place of a
             16-bit float, which rounds the other way when arithmetic differs a little; else 0.
+        bounds: like ``values``, float64: how far each value may be off by rounding (infinite where
+            it is not known); None for integers and booleans, which are exact.
     """
 
     shape: tuple[int, ...]
     values: Array
     positions: Array | None
     rounding: float = 0.0
+    bounds: Array | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,8 +73,11 @@ class Reference:
     outputs: dict[str, Samples]
 
     def check(self, outputs: Mapping[str, Array]) -> float:
-        """The largest relative error of all outputs, ``max|y - ref| / max|ref|``, beyond the
-        rounding of 16-bit outputs.
+        """The largest relative error of all outputs, beyond the rounding of 16-bit outputs.
+
+        It is ``max|y - ref| / max|ref|``, or that of a single element, ``|y - ref| / |ref|``, which
+        is off by more than rounding explains: elements that are small beside others are looked at
+        too.
 
         A NaN or infinity that the reference lacks (or the other way round), and any difference of
         integers or booleans, is an infinite error.
@@ -77,7 +95,19 @@ def _error(name: str, samples: Samples, outputs: Mapping[str, Array]) -> float:
     if array.shape != samples.shape:
         raise ExpressionError(f"output {name!r} has shape {array.shape}, expected {samples.shape}")
     got = array if samples.positions is None else array.reshape(-1)[samples.positions]
-    return max(0.0, relative_error(got, samples.values) - samples.rounding)
+    whole = relative_error(got, samples.values) - samples.rounding
+    return max(0.0, whole, _element_error(got, samples))
+
+
+def _element_error(got: Array, samples: Samples) -> float:
+    """The largest relative error of an element that is off by more than its bound."""
+    if samples.bounds is None or samples.values.dtype.kind != "f":
+        return 0.0
+    with np.errstate(all="ignore"):
+        size = np.abs(samples.values)
+        off = np.abs(got.astype(np.float64) - samples.values)
+        wrong = off > samples.bounds + samples.rounding * size
+        return float(np.max(off / size, initial=0.0, where=wrong & np.isfinite(samples.values)))
 
 
 def relative_error(got: Array, expected: Array) -> float:
@@ -104,10 +134,48 @@ def reference(dag: ComputeDAG, inputs: Mapping[str, Array], rng: np.random.Gener
     """All outputs, or a sample of them above 1 GFLOP."""
     if dag.flops > SAMPLE_ABOVE_FLOPS:
         return sample_reference(dag, inputs, rng)
-    whole, dtypes = interpret(dag, inputs), _output_dtypes(dag)
+    values, errors = load_inputs(dag, inputs), Errors()
+    compute_regions(dag, values, {id(t.op): full_region(t.op) for t in dag.outputs})
+    for op in dag.stages:
+        if id(op) in values:
+            errors.add(op, box_errors(op, loader(values), errors))
+    bounds, dtypes = whole_outputs(dag, errors.values), _output_dtypes(dag)
     return Reference(
-        {n: Samples(v.shape, v, None, _ROUNDING.get(dtypes[n], 0.0)) for n, v in whole.items()}
+        {
+            name: _samples(array.shape, array, None, bounds[name], dtypes[name])
+            for name, array in whole_outputs(dag, values).items()
+        }
     )
+
+
+class Errors:
+    """Error bounds of the stages so far; looked up by tensor, None where all are 0."""
+
+    def __init__(self) -> None:
+        self.values: Values = {}
+        self._exact: set[tuple[int, int]] = set()
+
+    def add(self, op: Compute, bounds: tuple[Array, ...]) -> None:
+        """Keep a stage's bounds."""
+        self.values[id(op)] = bounds
+        self._exact |= {(id(op), n) for n, array in enumerate(bounds) if not array.any()}
+
+    def __call__(self, tensor: Tensor) -> Array | None:
+        known = self.values.get(id(tensor.op))
+        exact = known is None or (id(tensor.op), tensor.output) in self._exact
+        return None if exact or known is None else known[tensor.output]
+
+
+def _samples(
+    shape: tuple[int, ...], values: Array, positions: Array | None, bounds: Array, dtype: str
+) -> Samples:
+    rounding = _ROUNDING.get(dtype, 0.0)
+    if values.dtype.kind != "f":
+        return Samples(shape, values, positions, rounding)
+    limits = ml_dtypes.finfo(numpy_dtype(dtype))
+    least, most = float(limits.smallest_normal), float(limits.max)
+    values = np.where(np.abs(values) > most, np.copysign(np.inf, values), values)
+    return Samples(shape, values, positions, rounding, _SLACK * bounds + least)
 
 
 def _output_dtypes(dag: ComputeDAG) -> dict[str, str]:
@@ -124,8 +192,8 @@ def sample_reference(
         if id(tensor.op) not in points:
             points[id(tensor.op)] = sample_points(tensor.shape, rng)
     wanted = dict(points)
-    _compute_at(dag, values, wanted)
-    return _collect_samples(dag, values, points)
+    errors = _compute_at(dag, values, wanted)
+    return _collect_samples(dag, values, errors.values, points)
 
 
 def sample_points(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -157,8 +225,11 @@ def _tile_boundary(last: Array, dimension: int, tile: int, rng: np.random.Genera
     return points
 
 
-def _compute_at(dag: ComputeDAG, values: Values, wanted: dict[int, Array]) -> None:
-    """Compute every stage at the points it is needed at; cheap or densely needed ones whole."""
+def _compute_at(dag: ComputeDAG, values: Values, wanted: dict[int, Array]) -> Errors:
+    """Compute every stage at the points it is needed at, cheap or densely needed ones whole; and
+    the error bounds of the same points.
+    """
+    errors = Errors()
     whole = {id(op) for op in dag.stages if id(op) in wanted and not op.shape}
     for op in reversed(dag.stages):
         if id(op) in whole:
@@ -169,12 +240,17 @@ def _compute_at(dag: ComputeDAG, values: Values, wanted: dict[int, Array]) -> No
         if id(op) in whole:
             out = values.setdefault(id(op), empty_outputs(op))
             evaluate_box(op, full_region(op), loader(values), out)
+            errors.add(op, box_errors(op, loader(values), errors))
         elif id(op) in wanted:
             out = values.setdefault(id(op), empty_outputs(op))
             points = wanted[id(op)]
             columns = evaluate_points(op, points, loader(values))
-            for array, column in zip(out, columns, strict=True):
+            bounds = tuple(np.zeros(op.shape) for _ in out)
+            found = point_errors(op, points, loader(values), errors)
+            for array, column in zip((*out, *bounds), (*columns, *found), strict=True):
                 array[tuple(points.T)] = column
+            errors.add(op, bounds)
+    return errors
 
 
 def _add_needs(op: Compute, wanted: dict[int, Array], whole: set[int]) -> None:
@@ -213,29 +289,25 @@ def _flat_reads(
     return np.unique(flat)
 
 
-def _collect_samples(dag: ComputeDAG, values: Values, points: dict[int, Array]) -> Reference:
-    positions: dict[str, list[Array]] = {}
-    found: dict[str, list[Array]] = {}
+def _collect_samples(
+    dag: ComputeDAG, values: Values, errors: Values, points: dict[int, Array]
+) -> Reference:
+    found: dict[str, list[tuple[Array, Array, Array]]] = {}
     shapes: dict[str, tuple[int, ...]] = {}
     for tensor in dag.outputs:
         name, at = output_name(tensor), points[id(tensor.op)]
-        positions.setdefault(name, []).append(_output_positions(tensor, at))
-        found.setdefault(name, []).append(
-            values[id(tensor.op)][tensor.output][tuple(at.T)].reshape(-1)
+        value, bound = (
+            known[id(tensor.op)][tensor.output][tuple(at.T)].reshape(-1)
+            for known in (values, errors)
         )
+        found.setdefault(name, []).append((_output_positions(tensor, at), value, bound))
         shapes[name] = output_shape(tensor)
     dtypes = _output_dtypes(dag)
-    return Reference(
-        {
-            name: Samples(
-                shape,
-                np.concatenate(found[name]),
-                np.concatenate(positions[name]),
-                _ROUNDING.get(dtypes[name], 0.0),
-            )
-            for name, shape in shapes.items()
-        }
-    )
+    outputs: dict[str, Samples] = {}
+    for name, shape in shapes.items():
+        positions, value, bound = (np.concatenate(c) for c in zip(*found[name], strict=True))
+        outputs[name] = _samples(shape, value, positions, bound, dtypes[name])
+    return Reference(outputs)
 
 
 def _output_positions(tensor: Tensor, points: Array) -> Array:

@@ -77,30 +77,31 @@ def evaluate_box(op: Compute, region: Sequence[Interval], load: Loader, out: Seq
             _evaluate_box(op, box, load, out)
 
 
-def _target(op: Compute, box: Mapping[Axis, Interval]) -> tuple[slice, ...]:
+def target_of(op: Compute, box: Mapping[Axis, Interval]) -> tuple[slice, ...]:
+    """The part of a stage's outputs that a box of its points is."""
     return tuple(slice(box[axis][0], box[axis][1] + 1) for axis in op.axes)
 
 
 def _contract_box(op: Compute, terms: Sequence[Term], box: Box, load: Loader, out: Array) -> None:
-    out[_target(op, box)] = 0
+    out[target_of(op, box)] = 0
 
     def cost(part: Box) -> int:
         return contraction_cost(terms, part)
 
     for part in split_box(box, cost, CONTRACTION_ELEMENTS):
         for term in terms:
-            out[_target(op, part)] += contract(term, op.axes, op.reduce_axes, part, load)
+            out[target_of(op, part)] += contract(term, op.axes, op.reduce_axes, part, load)
 
 
 def _evaluate_box(op: Compute, box: Box, load: Loader, out: Sequence[Array]) -> None:
     reduce = op.reduce
     if reduce is not None:
         for array, identity in zip(out, reduce.reducer.identity, strict=True):
-            array[_target(op, box)] = constant(identity)
+            array[target_of(op, box)] = constant(identity)
     for part in split_box(box, box_size, GENERAL_ELEMENTS):
-        target = _target(op, part)
+        target = target_of(op, part)
         sizes = [high - low + 1 for low, high in part.values()]
-        evaluate = Evaluator(_grid(part), load)
+        evaluate = Evaluator(grid(part), load)
         if reduce is None:
             for array, body in zip(out, op.bodies, strict=True):
                 array[target] = evaluate(body)
@@ -112,15 +113,15 @@ def _evaluate_box(op: Compute, box: Box, load: Loader, out: Sequence[Array]) -> 
             array[target] = value
 
 
-def _grid(box: Box) -> dict[Axis, Array]:
+def grid(box: Box) -> dict[Axis, Array]:
     """Open mesh: the values of each axis along a dimension of its own."""
     rank = len(box)
-    grid: dict[Axis, Array] = {}
+    mesh: dict[Axis, Array] = {}
     for dimension, (axis, (low, high)) in enumerate(box.items()):
         shape = [1] * rank
         shape[dimension] = -1
-        grid[axis] = np.arange(low, high + 1, dtype=np.int64).reshape(shape)
-    return grid
+        mesh[axis] = np.arange(low, high + 1, dtype=np.int64).reshape(shape)
+    return mesh
 
 
 def evaluate_points(

@@ -10,11 +10,12 @@ import numpy as np
 
 from codegen.build import build
 from sketch.dag import ComputeDAG
+from sketch.dtypes import is_float
 from sketch.interpret import interpret
 from sketch.lower import lower
 from sketch.packing import preparations
 from sketch.population import mutate, sample
-from sketch.reference import relative_error
+from sketch.reference import reference, relative_error
 from sketch.rules.generate import generate
 from sketch.sketch import Sketch
 from sketch.target import Target
@@ -64,3 +65,6 @@ def check_run(
         assert str(got.dtype) == tensor.dtype
         error = relative_error(got, wanted)
         assert error <= TOLERANCES.get(tensor.dtype, 0.0), (tensor, error, got, wanted)
+    if all(is_float(tensor.dtype) for tensor in dag.outputs):
+        elements = reference(dag, inputs, np.random.default_rng(seed)).check(outputs)
+        assert elements <= 1e-5, (elements, outputs)

@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sketch.access import reads
+from sketch.access import reads, walk
 from sketch.dag import ComputeDAG
 from sketch.dtypes import BOOL, integer_limits, is_float, is_unsigned
-from sketch.expr import Expr, Load, children
+from sketch.expr import Axis, Expr, Load, children
 from sketch.tensor import Compute, Placeholder, Tensor
 
 Array = NDArray[Any]
@@ -23,14 +23,20 @@ _INTEGER_LIMIT: Final = 5
 def random_inputs(dag: ComputeDAG, seed: int) -> dict[str, Array]:
     """An array for every placeholder, by name, in the shape and dtype that a caller gives.
 
-    Floats are uniform in [-1, 1]; one operand of each sum of products is scaled down so that
-    results stay O(1).  Integers that are used as an index stay inside what they index.
+    Floats are uniform in [-1, 1], and in [0, 1] for half of the results: sums of those do not
+    cancel.  One operand of each sum of products is scaled down so that results stay O(1).  Integers
+    that are used as an index stay inside what they index.
     """
     scales, limits = _scales(dag), _index_limits(dag)
+    halves = _halves(dag)
     arrays: dict[str, Array] = {}
     for number, tensor in enumerate(dag.inputs):
         rng = np.random.default_rng([seed, number])
         arrays[tensor.name] = _draw(tensor, rng, scales, limits)
+        if is_float(tensor.dtype):
+            part = _half(tensor, halves.get(tensor.name))
+            scale = scales.get(tensor.name, 1.0)
+            arrays[tensor.name][part] = abs(arrays[tensor.name][part]) * scale
     return arrays
 
 
@@ -40,7 +46,7 @@ def _draw(
     name, shape, dtype = tensor.name, tensor.given_shape, tensor.dtype
     if is_float(dtype):
         values = rng.uniform(-1.0, 1.0, shape) * scales.get(name, 1.0)
-        return values.astype(dtype)
+        return np.asarray(values).astype(dtype)
     if dtype == BOOL:
         return rng.integers(0, 2, shape).astype(dtype)
     low, high = -_INTEGER_LIMIT, _INTEGER_LIMIT + 1
@@ -62,6 +68,30 @@ def _scales(dag: ComputeDAG) -> dict[str, float]:
             scale = 3.0 / math.sqrt(terms)
             scales[scaled.name] = min(scale, scales.get(scaled.name, 1.0))
     return scales
+
+
+def _halves(dag: ComputeDAG) -> dict[str, int | None]:
+    """For each placeholder the first dimension along which it belongs to different results; None
+    where every result needs all of it.
+    """
+    found: dict[str, int | None] = {}
+    for op in dag.stages:
+        for load in _loads(op):
+            shape = load.tensor.shape
+            for dimension, index in enumerate(load.indices):
+                spatial = any(isinstance(n, Axis) and n.kind == "spatial" for n in walk(index))
+                if spatial and shape[dimension] > 1:
+                    found.setdefault(load.tensor.name, dimension)
+                    break
+    return found
+
+
+def _half(tensor: Tensor, dimension: int | None) -> tuple[slice, ...]:
+    """The part of a placeholder that is not negative."""
+    if dimension is None or len(tensor.given_shape) != len(tensor.shape):
+        return ()
+    before = (slice(None),) * dimension
+    return (*before, slice(-(-tensor.given_shape[dimension] // 2), None))
 
 
 def _is_constant(tensor: Tensor) -> bool:

@@ -103,7 +103,7 @@ def _fail_lowering():
 
 
 RIGHT, WRONG, UNWRITTEN, SEGFAULT, ILLEGAL, HANG, NO_IR, BUILDER_DIES, BUILDER_HANGS, NO_NEST, \
-    SCRIBBLE, STRANGER, TWO_THREADS = range(13)  # fmt: skip
+    SCRIBBLE, STRANGER, TWO_THREADS, A_LITTLE_OFF = range(14)  # fmt: skip
 TEXTS = {
     RIGHT: _loop(),
     WRONG: _loop(operation="fadd"),
@@ -112,6 +112,10 @@ TEXTS = {
     ILLEGAL: _body(BODIES["illegal"]),
     HANG: _body(BODIES["hang"]),
     NO_IR: "define void @kernel(ptr %args) { ret i32 }",
+    # 2**-18 more: within 1e-5 of the largest result, but not of the others
+    A_LITTLE_OFF: _loop(
+        extra="%off = fadd float %z, 0x3ED0000000000000\n  store float %off, ptr %pc"
+    ),
     SCRIBBLE: _loop(extra="store float 0.5, ptr %pa"),
     STRANGER: _loop(),
     TWO_THREADS: PARALLEL,

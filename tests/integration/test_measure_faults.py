@@ -79,6 +79,7 @@ def assert_fine(result):
         (faults.ILLEGAL, "run", "SIGILL", "took its process down"),
         (faults.HANG, "timeout", "run", "2 s"),
         (faults.WRONG, "verify", WRONG_RESULT, "relative error"),
+        (faults.A_LITTLE_OFF, "verify", WRONG_RESULT, "relative error"),
         (faults.UNWRITTEN, "verify", WRONG_RESULT, "relative error inf"),
         (faults.STRANGER, "load", "MeasureError", "'B', which is no input"),
         (faults.NO_IR, "compile", "RuntimeError", "parsing error"),

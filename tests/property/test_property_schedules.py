@@ -17,7 +17,7 @@ from sketch.interpret import interpret
 from sketch.lower import lower
 from sketch.nest_interpreter import run_nest
 from sketch.population import mutate, sample
-from sketch.reference import relative_error
+from sketch.reference import reference, relative_error
 from sketch.rules.generate import generate
 from sketch.target import Target
 from sketch.tensor import compute, placeholder, reduce_axis
@@ -42,9 +42,9 @@ def check(dag: ComputeDAG, target: Target, choice: int, seed: int) -> None:
     row = mutate(sample(sketch, 1, rng), rng).row(0)
     inputs = random_inputs(dag, rng)
     outputs = run_compiled(sketch, row, inputs, target)
-    for name, expected in interpret(dag, inputs).items():
-        got = outputs[name].reshape(np.shape(expected))
-        assert relative_error(got, expected) < 1e-5, f"{name} of {sketch} with {row}"
+    found = reference(dag, inputs, rng)
+    shaped = {name: outputs[name].reshape(part.shape) for name, part in found.outputs.items()}
+    assert found.check(shaped) < 1e-5, f"{sketch} with {row}"
 
 
 @settings(COMMON, max_examples=60)
