@@ -10,7 +10,13 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from codegen.llvm.jit import load_regions
-from codegen.llvm.region import LINE_BYTES, RECORDS, STARTED_OFFSET, THREAD_ID_OFFSET
+from codegen.llvm.region import (
+    LINE_BYTES,
+    RECORDS,
+    SLEEPS_OFFSET,
+    STARTED_OFFSET,
+    THREAD_ID_OFFSET,
+)
 from sketch.errors import TargetError
 
 _START: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)
@@ -32,6 +38,14 @@ def team_functions() -> _Functions:
     return _Functions(_START(library.address("team_start")), _STOP(library.address("team_stop")))
 
 
+def _run_delay_s(thread: int) -> float:
+    try:
+        with open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as stream:
+            return int(stream.read().split()[1]) * 1e-9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
 class Team:
     """``threads - 1`` native worker threads; the caller of a kernel is the first of the team.
 
@@ -51,6 +65,7 @@ class Team:
         """
         self.threads = threads
         self._home = ctypes.c_void_p()
+        self._held_back_s = 0.0
         self._stop = team_functions().stop
         # The address arrives in our memory within the call: nothing is lost if a signal comes now.
         status = team_functions().start(ctypes.addressof(self._home), threads)
@@ -68,6 +83,17 @@ class Team:
         """The system's ids of the workers, which are fewer than asked for where it gave no more."""
         started = ctypes.c_int32.from_address(self.address + STARTED_OFFSET).value
         return tuple(self._thread_id(worker) for worker in range(1, started + 1))
+
+    def sleeps(self) -> int:
+        """How often the caller went to sleep, waiting for workers."""
+        return ctypes.c_int32.from_address(self.address + SLEEPS_OFFSET).value
+
+    def held_back_s(self) -> float:
+        """Seconds that workers wanted to run and had no CPU, all together, since this was last
+        asked; 0 where the system does not count them.
+        """
+        before, self._held_back_s = self._held_back_s, sum(map(_run_delay_s, self.worker_ids()))
+        return self._held_back_s - before
 
     def _thread_id(self, worker: int) -> int:
         place = self.address + RECORDS + worker * LINE_BYTES + THREAD_ID_OFFSET

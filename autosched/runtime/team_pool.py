@@ -2,7 +2,8 @@
 
 A call takes an idle team, or a new one as long as all teams of this size together have no more
 threads than the process has CPUs.  Otherwise all of these are busy with other calls, and the
-calling thread computes alone: nobody waits, and threads do not take turns.
+calling thread computes alone: nobody waits, and threads do not take turns.  While other processes
+crowd the CPUs, calls take fewer threads.
 
 Nothing here is locked, and nothing breaks when an exception comes at any instant (a signal handler
 that raises): a team that is lost on its way is garbage, and its threads end.
@@ -11,16 +12,21 @@ that raises): a team that is lost on its way is garbage, and its threads end.
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
+from autosched.runtime.crowding import Crowding
 from codegen.cpu_share import usable_cpus
 
 if TYPE_CHECKING:
     from codegen.team import Team
+
+
+_HOLD_UP_S: Final = 1e-3
 
 
 class TeamPool:
@@ -30,6 +36,7 @@ class TeamPool:
         """``cores``: one for each thread of the one team that there is then; empty: any."""
         self._threads, self._cores = threads, cores
         self._most = 1 if cores else max(1, usable_cpus() // threads)
+        self._clock, self._crowding = time.monotonic, Crowding()
         self._idle: deque[Team] = deque()
         self._alive: WeakSet[Team] = WeakSet()
 
@@ -43,12 +50,28 @@ class TeamPool:
     @contextmanager
     def team(self) -> Iterator[Team | None]:
         """A team for the ``with`` block; None: compute alone."""
-        team = self._take()
+        pool = self._now()
+        team = pool._take()
         try:
-            yield team
+            if team is None:
+                yield None
+            else:
+                yield from self._watched(team)
         finally:
             if team is not None:
-                self._idle.append(team)
+                pool._idle.append(team)
+
+    def _now(self) -> TeamPool:
+        """The pool of as many threads as there is room for now."""
+        threads = self._crowding.threads(self._threads, self._clock())
+        return self if threads == self._threads else shared_teams(threads)
+
+    def _watched(self, team: Team) -> Iterator[Team]:
+        """Lend the team, and note whether its workers were kept from running."""
+        sleeps = team.sleeps()
+        yield team
+        if not self._cores and team.sleeps() != sleeps and team.held_back_s() > _HOLD_UP_S:
+            self._crowding.held_up(self._clock())
 
     def _take(self) -> Team | None:
         if self._threads == 1:

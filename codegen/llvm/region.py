@@ -20,13 +20,15 @@ REGION_SYMBOL: Final = "autosched_region"
 CHUNKS_A_THREAD: Final = 4  # a thread that is held back holds back a quarter of its share at most
 
 # A team in memory.  Two cache lines for everything that another thread writes: lines are fetched in
-# pairs.  0: epoch, sleeping workers, stop, threads, users, started; 128: function and arguments;
-# 256: chunks that are not finished, whether the caller sleeps; then a record for each thread: its
-# range of chunks (next in the upper half, end in the lower), the team, its number, the system's id.
+# pairs.  0: epoch, sleeping workers, how often one went to sleep, threads, users, started, stop;
+# 128: function and arguments; 256: chunks that are not finished, whether the caller sleeps, how
+# often it went to sleep; then a record for each thread: its range of chunks (next in the upper
+# half, end in the lower), the team, its number, the system's id.
 LINE_BYTES: Final = 128
 RECORDS: Final = 3 * LINE_BYTES
 STARTED_OFFSET: Final = 20
 THREAD_ID_OFFSET: Final = 24
+SLEEPS_OFFSET: Final = 2 * LINE_BYTES + 8
 _FUNCTION: Final = LINE_BYTES
 _LEFT: Final = 2 * LINE_BYTES
 
@@ -231,6 +233,8 @@ again:
   br label %round
 sleep:
   %count = atomicrmw add ptr %sleepers, i32 1 seq_cst
+  %times.at = getelementptr i8, ptr %word, i64 8
+  %times = atomicrmw add ptr %times.at, i32 1 monotonic
   %status = call i64 (i64, ...) @syscall(
     i64 {futex}, ptr %word, i32 128, i32 %value, ptr null, ptr null, i32 0)
   %less = atomicrmw sub ptr %sleepers, i32 1 seq_cst
@@ -312,7 +316,7 @@ entry:
   %id.at = getelementptr i8, ptr %record, i64 16
   %id = load i64, ptr %id.at, align 8
   %sleepers = getelementptr i8, ptr %team, i64 4
-  %stop.at = getelementptr i8, ptr %team, i64 8
+  %stop.at = getelementptr i8, ptr %team, i64 24
   %threads.at = getelementptr i8, ptr %team, i64 12
   %count = load i32, ptr %threads.at, align 4
   %threads = zext i32 %count to i64
@@ -401,7 +405,7 @@ entry:
   %gone = icmp eq ptr %team, null
   br i1 %gone, label %done, label %stop
 stop:
-  %stop.at = getelementptr i8, ptr %team, i64 8
+  %stop.at = getelementptr i8, ptr %team, i64 24
   store atomic i32 1, ptr %stop.at release, align 4
   %epoch = atomicrmw add ptr %team, i32 1 seq_cst
   call void @wake(ptr %team, i32 2147483647)

@@ -200,12 +200,12 @@ def test_the_clock_of_every_thread_runs(threads: int) -> None:
 def test_workers_that_existed_before_are_counted() -> None:
     module = small_module(2)
     arrays = module.random_inputs()
-    with module._call() as call:
-        call.once(arrays)
-        with counting([TASK_CLOCK], call.thread_ids()) as counters:
-            while not all(clock > 0 for clock in clocks(counters.files)):
-                call.once(arrays)
-            assert len(counters.files) == 2
+    call = Execution(module._idle[0], Team(2))
+    call.once(arrays)
+    with counting([TASK_CLOCK], call.thread_ids()) as counters:
+        while not all(clock > 0 for clock in clocks(counters.files)):
+            call.once(arrays)
+        assert len(counters.files) == 2
 
 
 def clocks(files: tuple[int, ...]) -> list[int]:
