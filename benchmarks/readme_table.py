@@ -88,6 +88,11 @@ def figures(results: Path) -> Iterator[str]:
             f"search and learning take {row['search_share']:.0%} of the time, in a run of "
             f"{row['trials']:,} trials."
         )
+    yield from correctness(results)
+
+
+def correctness(results: Path) -> Iterator[str]:
+    """What ONNX's own cases and random ones say."""
     nodes = read(results, "onnx_nodes")
     if nodes is not None:
         total = nodes["rows"][-1]
@@ -96,6 +101,23 @@ def figures(results: Path) -> Iterator[str]:
             f"({total['native']:,} in kernels, {total['host']:,} with the help of host operators), "
             f"{total['wrong']} are wrong; the others are refused by name."
         )
+    campaign = read(results, "campaign")
+    if campaign is not None:
+        yield _campaign(campaign["rows"])
+
+
+def _campaign(rows: Sequence[Json]) -> str:
+    """One line: how many cases of which parts, and how many failed."""
+    parts = ", ".join(f"{row['cases']:,} {row['title']}" for row in rows)
+    failed = sum(len(row["failures"]) for row in rows)
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts |= row["counts"]
+    faults = f"{counts.get('kills', 0):,} kills and {counts.get('interrupts', 0):,} interrupts"
+    return (
+        f"- [Random cases](docs/campaign.md) against independent judges: {parts}, among them "
+        f"{faults}; {failed:,} of them failed."
+    )
 
 
 def generate(results: Path) -> str:

@@ -36,6 +36,7 @@ class Entry:
 
     Attributes:
         name: on the command line and in reports.
+        title: what its cases are, in the plural.
         place: ``module:value`` of the Part; imported only where its cases run.
         share: of the time, relative to the other parts.
         goal: counts that a full campaign reaches; parts below their goal go first.
@@ -44,6 +45,7 @@ class Entry:
     """
 
     name: str
+    title: str
     place: str
     share: float
     goal: Mapping[str, int]

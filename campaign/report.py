@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from campaign.parts import PARTS
 from campaign.state import Tally
 from campaign.verdict import FAILURES, OUTCOMES, Json
 
@@ -13,9 +14,11 @@ _SHORT: Final = {"out_of_bounds": "outside"}
 
 def rows(tallies: Mapping[str, Tally]) -> list[Json]:
     """One row a part: outcomes, counts, failures, CPU seconds."""
+    titles = {part.name: part.title for part in PARTS}
     return [
         {
             "part": name,
+            "title": titles.get(name, name),
             "cases": tally.counts["cases"],
             **{outcome: tally.outcomes[outcome] for outcome in OUTCOMES},
             "counts": {k: v for k, v in tally.counts.items() if k != "cases"},

@@ -57,3 +57,15 @@ def test_only_what_is_between_the_markers_changes():
     assert replaced(readme, "new") == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
     with pytest.raises(ValueError, match="README has no"):
         replaced("nothing here", "new")
+
+
+def test_the_campaign_has_a_line(tmp_path):
+    counts = {"kills": 1200, "interrupts": 2000}
+    rows = [
+        {"title": "tensor programs", "cases": 20480, "failures": [], "counts": {}},
+        {"title": "killed sessions", "cases": 90, "failures": [{"seed": 1}], "counts": counts},
+    ]
+    (tmp_path / "campaign.json").write_text(json.dumps({"rows": rows}))
+    text = generate(tmp_path)
+    assert "20,480 tensor programs, 90 killed sessions" in text
+    assert "1,200 kills and 2,000 interrupts; 1 of them failed" in text

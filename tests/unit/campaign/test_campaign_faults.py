@@ -13,7 +13,7 @@ from campaign.files.values import damaged, places
 from campaign.hatchery import Hatchery
 from campaign.part import Entry
 
-PLAN = Entry("planted", "", 1, {}, 60, 8)
+PLAN = Entry("planted", "cases", "", 1, {}, 60, 8)
 
 
 class Planted:

@@ -53,7 +53,7 @@ def test_a_torn_line_is_dropped_and_another_seed_is_refused(tmp_path):
 
 
 def test_goals():
-    part = Entry("p", "", 1, {"cases": 10, "runs": 5}, 1, 1)
+    part = Entry("p", "cases", "", 1, {"cases": 10, "runs": 5}, 1, 1)
     tally = Tally()
     tally.counts.update(cases=10, runs=4)
     assert not reached(part, tally)
@@ -69,7 +69,7 @@ def test_parts_are_found_by_name():
 
 def test_a_session_is_resumed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    options = ["--part", "tensor", "--minutes", "0.005", "--jobs", "1", "--json", "out/r.json"]
+    options = ["--part", "lengths", "--minutes", "0.005", "--jobs", "1", "--json", "out/r.json"]
     codes, cases = [], []
     for _ in range(2):
         with pytest.raises(SystemExit) as ended:

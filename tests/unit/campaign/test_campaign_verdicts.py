@@ -23,7 +23,7 @@ from campaign.tensor.part import PART
 from campaign.tensor.values import inputs_of
 from campaign.verdict import Verdict
 
-PLAN = Entry("planted", "", 1, {}, 0.4, 8)
+PLAN = Entry("planted", "cases", "", 1, {}, 0.4, 8)
 
 
 def touch(address: int) -> None:
@@ -91,7 +91,7 @@ def first_right(seeds=range(1, 60)):
     raise AssertionError("no program is right")
 
 
-PLAN_LONG = Entry("tensor", "", 1, {}, 60, 8)
+PLAN_LONG = Entry("tensor", "cases", "", 1, {}, 60, 8)
 
 
 def test_a_wrong_number_is_found_and_the_program_made_small(monkeypatch):

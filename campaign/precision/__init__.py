@@ -1,0 +1,1 @@
+"""Accuracy of long reductions, memory over many runs, and PyTorch modules."""
