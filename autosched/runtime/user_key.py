@@ -24,9 +24,11 @@ _PURPOSE: Final = b"autosched module\0"
 def key_file() -> Path | None:
     """Where the key is, or would be; None for a user without a home."""
     try:
-        return Path.home() / _FOLDER / _FILE
+        home = Path.home()
     except RuntimeError:
         return None
+    # An empty HOME would be whatever folder the process is in: anybody's.
+    return home / _FOLDER / _FILE if home.is_absolute() else None
 
 
 def signature(content: bytes, create: bool = False) -> str | None:

@@ -247,7 +247,7 @@ def test_a_module_from_elsewhere_must_be_trusted(
     assert key.stat().st_mode & 0o777 == 0o600 and len(key.read_bytes()) == 32
 
 
-@pytest.mark.parametrize("spoil", ["mode", "link", "short", "folder", "home"])
+@pytest.mark.parametrize("spoil", ["mode", "link", "short", "folder", "home", "empty"])
 def test_a_key_that_is_no_secret_signs_nothing(
     path: Path, module: Module, elsewhere: Path, spoil: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,8 +263,11 @@ def test_a_key_that_is_no_secret_signs_nothing(
     elif spoil == "folder":
         key.unlink()
         key.mkdir()
-    else:
+    elif spoil == "home":
         monkeypatch.setattr(user_key, "key_file", lambda: None)
+    else:
+        monkeypatch.chdir(elsewhere)  # where the key lies that must not be taken
+        monkeypatch.setattr(Path, "home", lambda: Path(""))
     module.save(path)  # is no error
     with pytest.raises(UntrustedModuleError):
         asd.load(path)
