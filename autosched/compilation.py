@@ -97,8 +97,10 @@ def contents_from_log(
     found = RecordLog(log).read()
     notify(found.warnings)
     contents = network_contents(network, target, found.records, quick)
-    untuned = untuned_notice(contents[0])
-    notify(line for line in (target_warning(found.records, target), untuned) if line)
+    tasks = {step.info.task for step in contents[0].kernel_steps}
+    mine = [record for record in found.records if record.task in tasks]
+    notices = target_warning(mine, target), untuned_notice(contents[0])
+    notify(line for line in notices if line)
     return contents
 
 

@@ -19,17 +19,21 @@ from sketch.target import Target
 
 
 def target_warning(records: Iterable[Record], target: Target) -> str:
-    """One line on the records of other machines, where a log has none of ``target``'s own; else "".
+    """One line on the tasks that a log only has records of other machines for; "" without any.
 
     Names the nearest machine, whose records are used as long as there are no others.
     """
     everything = list(records)
-    foreign = by_distance(everything, target)
-    if not foreign or any(compatible(record.target, target) for record in everything):
+    own = {record.task for record in everything if compatible(record.target, target)}
+    foreign = by_distance((r for r in everything if r.task not in own), target)
+    if not foreign:
         return ""
     nearest, group = foreign[0]
     count = sum(len(members) for _, members in foreign)
     difference = "; ".join(target_difference(nearest, target))
+    if count == 1:
+        used = "it is used" if executable(nearest, target) else "it cannot be used"
+        return f"1 record is of another machine, {used} ({difference})"
     used = "the nearest are used" if executable(nearest, target) else "none can be used"
     return f"{count} records are of other machines, {used} ({len(group)} with {difference})"
 

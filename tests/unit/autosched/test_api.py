@@ -26,6 +26,7 @@ from autosched.graph.ops.pooling import GlobalPool
 from autosched.graph.ops.shape import Reshape
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import Timing
+from autosched.notices import AutoschedWarning
 from autosched.records.log import RecordLog
 from autosched.records.record import record_of
 from autosched.runtime.archive import write_archive
@@ -141,8 +142,10 @@ def test_the_best_record_is_used(network: Network, module: Any, tmp_path: Path) 
     assert [step.info.schedule for step in tuned.program.steps].count("record") >= 1
     inputs = tuned.random_inputs()
     assert worst(network, tuned.run(inputs), inputs) < 1e-5
-    other = asd.compile(network, target.with_threads(2), log)
-    assert {step.info.schedule for step in other.program.steps} == {"model"}
+    with pytest.warns(AutoschedWarning, match="of other machines, the nearest are used"):
+        other = asd.compile(network, target.with_threads(2), log)
+    assert "record" in {step.info.schedule for step in other.program.steps}
+    assert worst(network, other.run(inputs), inputs) < 1e-5
     missing = asd.compile(network, target, tmp_path / "none.jsonl")
     assert {step.info.schedule for step in missing.program.steps} == {"model"}
 

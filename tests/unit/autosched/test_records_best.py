@@ -89,5 +89,8 @@ def test_a_foreign_log_is_described_in_a_short_line():
     )
     assert target_warning([*log, record(1, 1.0)], HERE) == ""
     assert target_warning([], HERE) == ""
+    part = target_warning([*log, record(1, 1.0), record(1, 1.0, target=four, task="u")], HERE)
+    assert part == "1 record is of another machine, it is used (threads 4, not 2)"
     wide = replace(HERE, vector_bytes=64)
-    assert "none can be used" in target_warning([record(1, 1.0, target=wide)], HERE)
+    assert "it cannot be used" in target_warning([record(1, 1.0, target=wide)], HERE)
+    assert "none can be used" in target_warning([record(1, 1.0, target=wide)] * 2, HERE)
