@@ -18,10 +18,17 @@ from codegen.passes.simplify import simplify
 from codegen.passes.specialize import specialize
 from sketch.loopnest import LoopNest
 from sketch.target import Target
+from sketch.verify import verify
 
 
 def prepare(nest: LoopNest, target: Target) -> LoopNest:
-    """Run all passes: nest to nest."""
+    """Verify a nest and run all passes on it: nest to nest.
+
+    Raises:
+        LoweringError: the nest is unsound.
+        CodegenError: the nest has no machine code on this target.
+    """
+    verify(nest)
     nest = legalize(simplify(nest), target)
     nest = clip(promote(partial_sums(nest, target), target))
     nest = simplify(specialize(nest, target))
@@ -47,6 +54,7 @@ def build(
     """Compile an int nest for a CPU; ``strides`` (in elements) of arguments that are not dense.
 
     Raises:
+        LoweringError: the nest is unsound.
         CodegenError: the nest has no machine code on this target.
         TargetError: LLVM does not know the target.
     """

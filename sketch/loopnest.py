@@ -235,12 +235,14 @@ class LoopNest:
     ``arguments``: inputs and constants in the DAG's placeholder order, then outputs.
     ``workspaces``: buffers that pass values between root nests.
     ``roots``: executed one after another, each complete before the next starts.
+    ``rules``: names of the user's rules that scheduled it, for messages.
     """
 
     name: str
     arguments: tuple[Buffer, ...]
     workspaces: tuple[Buffer, ...]
     roots: tuple[Node, ...]
+    rules: tuple[str, ...] = ()
 
 
 def row_major(shape: tuple[Num, ...]) -> tuple[Num, ...]:

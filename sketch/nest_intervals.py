@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from sketch.access import Interval, combine_intervals, hull
 from sketch.dtypes import INDEX_DTYPES, is_float, is_integer
-from sketch.expr import Binary, Cast, Const, Expr, Select, Unary
-from sketch.loopnest import UNBOUNDED, Affine, AffineValue, BufferLoad, LoopVar
+from sketch.expr import COMPARISON, Binary, Cast, Const, Expr, Select, Unary
+from sketch.loopnest import UNBOUNDED, Affine, AffineValue, BufferLoad, LoopVar, Predicate
 
 
 def affine_of(expr: Expr) -> Affine | None:
@@ -38,6 +38,28 @@ def affine_of(expr: Expr) -> Affine | None:
             return right.scale(left.const) if not left.terms else None
         case _:
             return None
+
+
+def predicates_of(condition: Expr) -> list[Predicate] | None:
+    """A conjunction of affine comparisons as predicates, None where it is something else."""
+    if not isinstance(condition, Binary):
+        return None
+    if condition.op == "and":
+        lhs, rhs = predicates_of(condition.lhs), predicates_of(condition.rhs)
+        return None if lhs is None or rhs is None else [*lhs, *rhs]
+    lhs_form, rhs_form = affine_of(condition.lhs), affine_of(condition.rhs)
+    if condition.op not in COMPARISON or lhs_form is None or rhs_form is None:
+        return None
+    return comparison(condition.op, lhs_form + rhs_form.scale(-1))
+
+
+def comparison(op: str, difference: Affine) -> list[Predicate] | None:
+    """``difference op 0`` as predicates; None for ``ne``."""
+    if op == "ne":
+        return None
+    low = {"ge": 0, "gt": 1, "eq": 0}.get(op, -UNBOUNDED)
+    high = {"lt": 0, "le": 1, "eq": 1}.get(op, UNBOUNDED)
+    return [Predicate(difference, low, high)]
 
 
 def value_interval(expr: Expr, of_form: Callable[[Affine], Interval]) -> Interval | None:

@@ -350,9 +350,17 @@ def _rfactor(program: Program, step: Rfactor) -> Program:
     return replace(program, stages=tuple(_relink(plans, _keep, (op.name,))))
 
 
+def _check_count(number: object, where: str) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ScheduleError(f"{number!r} is no positive whole number", where)
+
+
 def _split(program: Program, step: Split) -> Program:
     plan = program.stage(step.stage)
     plan.axis(step.axis)
+    for factor in step.factors:
+        if not isinstance(factor, str):
+            _check_count(factor, f"factor of axis {step.axis} of {step.stage}")
     if step.axis in plan.splits or plan.order:
         raise ScheduleError(f"axis {step.axis} of {step.stage} is split twice, or after a reorder")
     return program.with_stage(replace(plan, splits={**plan.splits, step.axis: step.factors}))
@@ -375,6 +383,11 @@ def _check_loop(plan: StagePlan, loop: str) -> None:
 def _compute_at(program: Program, step: ComputeAt) -> Program:
     plan = program.stage(step.stage)
     _check_loop(program.stage(step.target), step.loop)
+    if any(t.op.name == step.stage for t in program.dag.outputs):
+        raise ScheduleError(
+            f"stage {step.stage} is an output and cannot be computed inside {step.target}",
+            hint="outputs are computed at the root; add a cache_write and attach its stage",
+        )
     return program.with_stage(replace(plan, attach=(step.target, step.loop)))
 
 
@@ -388,6 +401,11 @@ def _pack(program: Program, step: Pack) -> Program:
     reader = program.stage(step.reader)
     for loop in step.loops:
         _check_loop(reader, loop)
+    packed = next((t for t in tensors_read(reader.op) if t.op.name == step.tensor), None)
+    if packed is None:
+        raise ScheduleError(f"stage {step.reader} does not read {step.tensor!r}, which is packed")
+    if not isinstance(step.dim, int) or not 0 <= step.dim < len(packed.shape):
+        raise ScheduleError(f"{step.tensor} has no dimension {step.dim!r}, and cannot be packed")
     if program.pack_of(step.tensor) is not None:
         raise ScheduleError(f"tensor {step.tensor} is packed twice")
     return replace(program, packs=(*program.packs, step))

@@ -27,12 +27,14 @@ class Sketch:
 
     Attributes:
         variant: name of the algorithm that ``dag`` computes the task by ("direct", ...).
+        rules: names of the user's rules that took part in it, for messages.
     """
 
     dag: ComputeDAG
     steps: tuple[Step, ...]
     target: Target
     variant: str = "direct"
+    rules: tuple[str, ...] = ()
 
     @cached_property
     def program(self) -> Program:

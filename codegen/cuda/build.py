@@ -20,13 +20,15 @@ from codegen.passes.simplify import simplify
 from sketch.dtypes import size_of
 from sketch.loopnest import LoopNest, Scope
 from sketch.target import Target
+from sketch.verify import verify
 
 _NEST_PASSES = (simplify, narrow_guards, zero_fill, relax_guards, inject_vthread)
 _GRID_LIMIT = 2**31 - 1
 
 
 def prepare(nest: LoopNest) -> LoopNest:
-    """Run all passes from nest to nest."""
+    """Verify a nest and run all passes on it; raises LoweringError when it is unsound."""
+    verify(nest)
     for run in _NEST_PASSES:
         nest = run(nest)
     return nest

@@ -13,8 +13,6 @@ from codegen.passes.affine import Ranges, constant, decide, interval, loop_range
 from codegen.passes.rewrite import Nodes, map_body, map_expr, substitute
 from sketch.expr import COMPARISON, Binary, Const, Expr, Reducer, Select
 from sketch.loopnest import (
-    UNBOUNDED,
-    Affine,
     Allocate,
     Branch,
     Case,
@@ -24,7 +22,7 @@ from sketch.loopnest import (
     Predicate,
     Store,
 )
-from sketch.nest_intervals import affine_of
+from sketch.nest_intervals import affine_of, predicates_of
 
 
 def simplify(nest: LoopNest) -> LoopNest:
@@ -121,28 +119,6 @@ def select_to_predicates(store: Store) -> Store:
 
 def _is_identity(reducer: Reducer, expr: Expr) -> bool:
     return isinstance(expr, Const) and expr.value == reducer.identity[0].value
-
-
-def predicates_of(condition: Expr) -> list[Predicate] | None:
-    """A conjunction of affine comparisons as predicates, None where it is something else."""
-    if not isinstance(condition, Binary):
-        return None
-    if condition.op == "and":
-        lhs, rhs = predicates_of(condition.lhs), predicates_of(condition.rhs)
-        return None if lhs is None or rhs is None else [*lhs, *rhs]
-    lhs_form, rhs_form = affine_of(condition.lhs), affine_of(condition.rhs)
-    if condition.op not in COMPARISON or lhs_form is None or rhs_form is None:
-        return None
-    return _comparison(condition.op, lhs_form + rhs_form.scale(-1))
-
-
-def _comparison(op: str, difference: Affine) -> list[Predicate] | None:
-    """``difference op 0`` as predicates."""
-    if op == "ne":
-        return None
-    low = {"ge": 0, "gt": 1, "eq": 0}.get(op, -UNBOUNDED)
-    high = {"lt": 0, "le": 1, "eq": 1}.get(op, UNBOUNDED)
-    return [Predicate(difference, low, high)]
 
 
 def _fold_selects(expr: Expr, ranges: Ranges) -> Expr:

@@ -62,9 +62,14 @@ def _converter(
         form = index_affine(expr, stage)
         if form is not None:
             return form
-        # Bounds matter as far as they say whether the index stays inside the tensor.
-        low, high = index_interval(expr) or (-1, extent)
-        return Quasi(rewrite(expr, leaf), max(low, -1), min(high, extent))
+        # What is not proved to stay inside the tensor is kept there.
+        low, high = index_interval(expr) or (-UNBOUNDED, UNBOUNDED)
+        value = rewrite(expr, leaf)
+        if low < 0:
+            value, low = binary("max", value, 0), 0
+        if high >= extent:
+            value, high = binary("min", value, extent - 1), extent - 1
+        return Quasi(value, low, high)
 
     return lambda expr: rewrite(expr, leaf)
 

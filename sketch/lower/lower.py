@@ -49,6 +49,7 @@ def lower(sketch: Sketch, values: Mapping[str, Num]) -> LoopNest:
         arguments=buffers.arguments,
         workspaces=buffers.workspaces,
         roots=tuple(roots),
+        rules=sketch.rules,
     )
 
 

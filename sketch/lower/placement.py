@@ -145,6 +145,12 @@ def _domain(program: Program, plan: StagePlan, placed: Mapping[str, PlacedStage]
             hint="attach a stage to one of its consumers",
         )
     names = [loop.name for loop in host.loops]
+    if plan.attach[1] not in names:
+        raise LoweringError(
+            f"stage {plan.op.name} is attached to loop {plan.attach[1]} of {plan.attach[0]}, "
+            f"which has no such loop any more",
+            hint="attach stages after the steps that make their hosts",
+        )
     around = host.loops[: names.index(plan.attach[1]) + 1]
     outer = (*host.outer, *(loop.var for loop in around))
     fixed = outer

@@ -135,7 +135,7 @@ def at_root(dag: ComputeDAG, target: Target, variant: str = "direct") -> Sketch:
 
 def _sketch(dag: ComputeDAG, state: State, variant: str) -> Sketch:
     """The sketch of a finished state, which has replayed the steps already."""
-    sketch = Sketch(dag, state.steps, state.target, variant)
+    sketch = Sketch(dag, state.steps, state.target, variant, state.foreign)
     sketch.__dict__["program"] = state.program
     return sketch
 
@@ -146,7 +146,7 @@ def _successors(state: State, stage: StagePlan, rules: tuple[SketchRule, ...]) -
     for rule in rules:
         verdict = rule.applies(state, stage)
         if verdict is not Verdict.SKIP:
-            offered = [_counted(state, successor, rule) for successor in rule.apply(state, stage)]
+            offered = [_counted(state, successor, rule) for successor in _apply(rule, state, stage)]
             found += _asked_first(state, stage, rules, rule, offered)
         if verdict is Verdict.APPLY_AND_STOP:
             break
@@ -176,10 +176,24 @@ def _asked_first(
         for asked in own:
             verdict = asked.applies(state, plan)
             if verdict is not Verdict.SKIP:
-                found += [_counted(state, s, asked) for s in asked.apply(state, plan)]
+                found += [_counted(state, s, asked) for s in _apply(asked, state, plan)]
             if verdict is Verdict.APPLY_AND_STOP:
                 return found
     return [*found, *offered]
+
+
+def _apply(rule: SketchRule, state: State, stage: StagePlan) -> tuple[State, ...]:
+    """What a rule makes of a stage; its errors and its sketches carry its name."""
+    name = type(rule).__name__
+    try:
+        successors = rule.apply(state, stage)
+    except ScheduleError as error:
+        rule_where = f"rule {name} on stage {stage.op.name}"
+        where = f"{error.where}, {rule_where}" if error.where else rule_where
+        raise ScheduleError(error.what, where, error.hint) from error
+    if type(rule) in _BUILT_IN or name in state.foreign:
+        return successors
+    return tuple(replace(found, foreign=(*state.foreign, name)) for found in successors)
 
 
 def _counted(state: State, successor: State, rule: SketchRule) -> State:
@@ -218,5 +232,5 @@ def _apply_eagerly(state: State, rules: tuple[SketchRule, ...]) -> State:
         for rule in (rule for rule in rules if rule.eager):
             stage = state.program.find(name)
             if stage is not None and rule.applies(state, stage) is Verdict.APPLY_AND_STOP:
-                (state,) = rule.apply(state, stage)
+                (state,) = _apply(rule, state, stage)
     return state

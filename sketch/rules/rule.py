@@ -33,6 +33,7 @@ class State:
         choices: which alternative was taken for the stages of a shared buffer, by the buffer and
             the number of alternatives.
         idle: rules applied one after another without one that scheduled a stage.
+        foreign: names of the rules applied that are not built in.
     """
 
     target: Target
@@ -41,6 +42,7 @@ class State:
     scheduled: frozenset[str] = frozenset()
     choices: Mapping[tuple[str, int], int] = field(default_factory=dict)
     idle: int = 0
+    foreign: tuple[str, ...] = ()
 
     def then(self, *steps: Step) -> State:
         """The state after more steps."""

@@ -33,7 +33,6 @@ from codegen.passes.rewrite import (
     store_loads,
     stores,
 )
-from codegen.passes.simplify import predicates_of
 from sketch.evaluate import Evaluator, constant
 from sketch.expr import Const, Expr, Reducer, Select
 from sketch.loopnest import (
@@ -51,6 +50,7 @@ from sketch.loopnest import (
     Scope,
     Store,
 )
+from sketch.nest_intervals import predicates_of
 
 _PRIVATE = (Scope.LOCAL, Scope.SHARED)
 

@@ -7,7 +7,17 @@ import pytest
 
 from sketch.errors import LoweringError
 from sketch.expr import Const
-from sketch.loopnest import Affine, Loop, LoopKind, LoopNest, LoopVar, Predicate, Scope, Store
+from sketch.loopnest import (
+    Affine,
+    Buffer,
+    Loop,
+    LoopKind,
+    LoopNest,
+    LoopVar,
+    Predicate,
+    Scope,
+    Store,
+)
 from sketch.lower import lower
 from sketch.lower.buffers import dense_buffer
 from sketch.population import sample
@@ -32,11 +42,13 @@ II, J = LoopVar("i"), LoopVar("j")
 ZERO = Const(0.0, "float32")
 
 
-def nest(*loops: tuple[LoopVar, int, int, LoopKind], index: Affine, **options: object) -> LoopNest:
-    node: object = Store((OUT,), (index,), (ZERO,), stage="out", **options)  # type: ignore[arg-type]
+def nest(
+    *loops: tuple[LoopVar, int, int, LoopKind], index: Affine, out: Buffer = OUT, **options: object
+) -> LoopNest:
+    node: object = Store((out,), (index,), (ZERO,), stage="out", **options)  # type: ignore[arg-type]
     for var, extent, stride, kind in reversed(loops):
         node = Loop(var, extent, stride, kind, "spatial", (node,))  # type: ignore[arg-type]
-    return LoopNest("out", (OUT,), (), (node,))  # type: ignore[arg-type]
+    return LoopNest("out", (out,), (), (node,))  # type: ignore[arg-type]
 
 
 SERIAL, PARALLEL, VECTOR = LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.VECTORIZED
@@ -93,7 +105,8 @@ def test_digits_of_a_flat_index_keep_iterations_apart(padded: bool) -> None:
         (column, 2, 2, LoopKind.PARALLEL),
         (inner, 2, 1, LoopKind.SERIAL),
         index=place,
-        predicates=(within,) if padded else (Predicate(place, 0, 8),),
+        out=dense_buffer("out", "float32", (6,), Scope.OUTPUT),
+        predicates=(within,) if padded else (Predicate(place, 0, 6),),
     )
     if padded:
         verify(made)

@@ -1,0 +1,137 @@
+"""What is known where a statement runs: the reach of every loop, and predicates that hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from sketch.access import Interval
+from sketch.errors import LoweringError
+from sketch.loopnest import Affine, Index, Loop, LoopVar, Predicate
+from sketch.nest_intervals import value_interval
+
+_Narrowed = tuple[Affine, int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """The loops around a place, outermost first, and the predicates that hold there.
+
+    Attributes:
+        reaches: largest value of every loop variable; the smallest is 0.
+        strides: every value is a multiple of them.
+        where: for messages.
+    """
+
+    reaches: Mapping[LoopVar, int]
+    strides: Mapping[LoopVar, int]
+    predicates: tuple[Predicate, ...]
+    where: str = ""
+
+    def inside(self, loop: Loop) -> Facts:
+        """What is known in a loop's body."""
+        reach = (int(loop.extent) - 1) * int(loop.stride)
+        return Facts(
+            {**self.reaches, loop.var: reach},
+            {**self.strides, loop.var: int(loop.stride)},
+            (*self.predicates, *loop.clip),
+            self.where,
+        )
+
+    def also(self, predicates: Iterable[Predicate], where: str = "") -> Facts:
+        """What is known where these hold, too."""
+        known = (*self.predicates, *predicates)
+        return Facts(self.reaches, self.strides, known, where or self.where)
+
+    @cached_property
+    def narrowed(self) -> tuple[_Narrowed, ...]:
+        """Every predicate's form with its least and largest value."""
+        found = []
+        for predicate in self.predicates:
+            low, high = self.plain(predicate.index)
+            if low < predicate.low or high >= predicate.high:
+                ends = max(low, predicate.low), min(high, predicate.high - 1)
+                found.append((predicate.index, *ends))
+        return tuple(found)
+
+    @property
+    def impossible(self) -> bool:
+        """Whether the predicates can never hold, so that nothing runs here."""
+        return any(low > high for _, low, high in self.narrowed)
+
+    def plain(self, index: Affine) -> Interval:
+        """Least and largest value of a form by its loops alone.
+
+        Raises LoweringError when a variable is used outside its loop.
+        """
+        low = high = index.const
+        for var, coefficient in index.terms:
+            reach = self.reaches.get(var)
+            if reach is None:
+                raise LoweringError(f"variable {var.name} is used outside its loop", self.where)
+            if coefficient < 0:
+                low += coefficient * reach
+            else:
+                high += coefficient * reach
+        return low, high
+
+    def interval(self, index: Affine) -> Interval:
+        """Least and largest value of a form; predicates narrow the forms that it is made of."""
+        low, high = self.plain(index)
+        if not self.narrowed:
+            return low, high
+        whole = [known for known in self.narrowed if len(known[0].terms) == len(index.terms)]
+        for order in (*((known,) for known in whole), self.narrowed, self.narrowed[::-1]):
+            first, last = self._by(order, index)
+            low, high = max(low, first), min(high, last)
+        return low, high
+
+    def _by(self, order: Iterable[_Narrowed], index: Affine) -> Interval:
+        """Bounds by taking out one predicate's form after the other."""
+        rest = dict(index.terms)
+        low = high = index.const
+        for form, first, last in order:
+            factor = _share(rest, form)
+            if factor == 0:
+                continue
+            ends = (first - form.const) * factor, (last - form.const) * factor
+            low, high = low + min(ends), high + max(ends)
+            for var, coefficient in form.terms:
+                rest[var] -= coefficient * factor
+        for var, coefficient in rest.items():
+            reach = coefficient * self.reaches[var]
+            low, high = low + min(reach, 0), high + max(reach, 0)
+        return low, high
+
+    def bounds(self, index: Index) -> Interval | None:
+        """Least and largest value of any index; None if unknown.
+
+        Lowering bounds what is not affine over its stage's domain, which predicates keep.
+        """
+        if isinstance(index, Affine):
+            return self.interval(index)
+        found = value_interval(index.expr, self.interval)
+        if found is None:
+            return index.low, index.high
+        return max(found[0], index.low), min(found[1], index.high)
+
+    def within(self, index: Index, extent: int) -> bool:
+        """Whether an index stays in ``0 .. extent - 1``."""
+        if isinstance(index, Affine):
+            low, high = self.plain(index)
+            if low >= 0 and high < extent:
+                return True
+        bounds = self.bounds(index)
+        return bounds is not None and bounds[0] >= 0 and bounds[1] < extent
+
+
+def _share(terms: Mapping[LoopVar, int], part: Affine) -> int:
+    """The factor with which all of ``part`` occurs in ``terms``; 0 when it does not."""
+    factor = 0
+    for var, coefficient in part.terms:
+        quotient, remainder = divmod(terms.get(var, 0), coefficient)
+        if remainder or not quotient or (factor and quotient != factor):
+            return 0
+        factor = quotient
+    return factor

@@ -1,0 +1,74 @@
+"""One statement: what it writes and reads lies inside buffers that exist, as they are laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sketch.errors import LoweringError
+from sketch.expr import Expr, Select, children
+from sketch.loopnest import Affine, AffineValue, Buffer, BufferLoad, Index, Quasi, Store
+from sketch.verify.conditions import implied
+from sketch.verify.facts import Facts
+
+Reader = Callable[[BufferLoad, Facts], None]
+
+
+def check_targets(store: Store, facts: Facts) -> None:
+    """Raise LoweringError where a statement may write outside its targets."""
+    for target in store.targets:
+        _check_access(target, store.indices, facts, "writes")
+
+
+def visit_loads(expr: Expr, facts: Facts, read: Reader) -> None:
+    """``read`` every load that may happen, with what is known there."""
+    match expr:
+        case BufferLoad():
+            read(expr, facts)
+            for index in expr.indices:
+                if isinstance(index, Quasi):
+                    visit_loads(index.expr, facts, read)
+        case AffineValue(index):
+            facts.plain(index)  # its variables are known here
+        case Select(condition, then, otherwise):
+            visit_loads(condition, facts, read)
+            for branch, holds in ((then, True), (otherwise, False)):
+                there = facts.also(implied(condition, holds))
+                if not there.impossible:
+                    visit_loads(branch, there, read)
+        case _:
+            for child in children(expr):
+                visit_loads(child, facts, read)
+
+
+def check_load(load: BufferLoad, facts: Facts) -> None:
+    """Raise LoweringError where a read may leave its buffer."""
+    _check_access(load.buffer, load.indices, facts, "reads")
+
+
+def _check_access(buffer: Buffer, indices: tuple[Index, ...], facts: Facts, verb: str) -> None:
+    if len(indices) != len(buffer.shape):
+        raise LoweringError(f"{verb} {buffer.name} by {len(indices)} indices", facts.where)
+    for dim, index in enumerate(indices):
+        extent, step = int(buffer.shape[dim]), int(buffer.steps[dim])
+        if not facts.within(index, extent):
+            low, high = facts.bounds(index) or ("anywhere", "")
+            raise LoweringError(
+                f"{verb} {buffer.name} at {low}..{high} of dimension {dim}, which has {extent}",
+                facts.where,
+            )
+        if step > 1 and not _is_multiple(index, step, facts):
+            raise LoweringError(
+                f"{verb} {buffer.name}, which is packed in panels of {step}, at places that are "
+                f"not multiples of {step}",
+                facts.where,
+                "pack by all loops of the innermost levels of the axis",
+            )
+
+
+def _is_multiple(index: Index, step: int, facts: Facts) -> bool:
+    if not isinstance(index, Affine):
+        return False
+    return index.const % step == 0 and all(
+        coefficient * facts.strides[var] % step == 0 or facts.reaches[var] == 0
+        for var, coefficient in index.terms
+    )
