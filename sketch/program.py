@@ -126,9 +126,11 @@ class Program:
         return tuple(p for p in self.stages if name in stages_read(p.op))
 
 
-def root_host(program: Program, plan: StagePlan) -> StagePlan:
-    """The root stage inside whose nest ``plan`` is computed (itself, when it is at the root)."""
-    while plan.attach is not None:
+def root_host(program: Program, plan: StagePlan, inside: str = "") -> StagePlan:
+    """The root stage inside whose nest ``plan`` is computed (itself, when it is at the root), or
+    the stage ``inside`` if that is reached before.
+    """
+    while plan.attach is not None and plan.op.name != inside:
         plan = program.stage(plan.attach[0])
     return plan
 
@@ -387,6 +389,11 @@ def _compute_at(program: Program, step: ComputeAt) -> Program:
         raise ScheduleError(
             f"stage {step.stage} is an output and cannot be computed inside {step.target}",
             hint="outputs are computed at the root; add a cache_write and attach its stage",
+        )
+    if root_host(program, program.stage(step.target), inside=step.stage).op.name == step.stage:
+        raise ScheduleError(
+            f"stage {step.stage} is computed inside {step.target}, which is computed inside it",
+            hint="attach a stage to one of its consumers",
         )
     return program.with_stage(replace(plan, attach=(step.target, step.loop)))
 

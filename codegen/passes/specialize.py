@@ -87,7 +87,9 @@ class _Specializer:
             return (node,)
         if isinstance(node, Allocate) or _has_dynamic_spatial(node):
             inner = outer
-            if isinstance(node, Loop) and is_dynamic(node):
+            if isinstance(node, Loop):
+                if not is_dynamic(node):
+                    return (node,)  # its copies have run-time loops: predicates stay dynamic
                 inner = {**outer, node.var: _outer_of(node)}
             return (map_body(node, lambda body: self.nodes(body, inner)),)
         return self.unit(node, outer)
