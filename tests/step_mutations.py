@@ -1,4 +1,4 @@
-"""Steps as a faulty rule would make them: those of a real sketch with one or two of them altered."""
+"""Steps as a faulty rule would make them: those of a real sketch, one or two of them altered."""
 
 from __future__ import annotations
 

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from autosched.errors import TaskError
 from autosched.measure.protocol import Candidate
+from autosched.notices import notify
 from autosched.search.sampling import sample_feasible
+from sketch.errors import AutoschedError, LoweringError, ScheduleError
 from sketch.population import Population
 from sketch.sketch import Sketch
 from sketch.target import Target
@@ -63,8 +65,11 @@ def build_space(
     ``rules``: see ``sketch.rules.generate``; None: the target's default rules.  ``quick``: score
     few rows, where some schedule is wanted soon; nothing should be tuned from such a space.
 
+    Sketches of a user's rules that cannot become loops are left out, with a notice.
+
     Raises:
         TaskError: no sketch has a single feasible row.
+        LoweringError, ScheduleError: none can become loops; names the rule.
     """
     from sketch.rules.generate import explore
 
@@ -74,8 +79,7 @@ def build_space(
         found = [explore(v.dag, target, choice, v.name) for v in variants]
         sketches = [sketch for generation in found for sketch in generation.sketches]
         tried += len(sketches)
-        scored = [_draft(sketch, quick) for sketch in sketches]
-        usable = [(p, d) for p, d in scored if p.count]
+        usable = _usable(sketches, quick)
         if usable:
             break
     else:
@@ -111,6 +115,29 @@ def _rule_sets(
 
 
 Drafted = tuple[Population, NDArray[np.float64]]
+
+
+def _usable(sketches: Sequence[Sketch], quick: bool) -> list[Drafted]:
+    """The sketches that have feasible rows, drafted."""
+    usable: list[Drafted] = []
+    refused: list[AutoschedError] = []
+    for sketch in sketches:
+        try:
+            population, seconds = _draft(sketch, quick)
+        except (LoweringError, ScheduleError) as error:
+            if not sketch.rules:
+                raise
+            rules = f"a sketch of rule {', '.join(sketch.rules)}"
+            where = f"{error.where}, {rules}" if error.where else rules
+            refused.append(type(error)(error.what, where, error.hint))
+            continue
+        if population.count:
+            usable.append((population, seconds))
+    if refused and not usable:
+        raise refused[0]
+    if refused:
+        notify([f"{len(refused)} of {len(sketches)} sketches left out: {refused[0]}"])
+    return usable
 
 
 def _draft(sketch: Sketch, quick: bool) -> Drafted:
