@@ -152,3 +152,23 @@ def test_sequences_must_have_the_length() -> None:
     function = ScanFunction(inner.finish({"r": inner.add(Unary("neg"), (x,))}), 3, 0, 1)
     with pytest.raises(GraphError, match=r"input 0 of the loop must be float32\[3, 2, 3\]"):
         net.add(Scan(function, 0), (net.input(Value("x", (4, *ROW))),))
+
+
+@pytest.mark.parametrize("trips", [1, 2, 3])
+def test_a_loop_begins_with_what_another_leaves(trips: int) -> None:
+    """Its state where nothing is stacked, and its stack."""
+    net, inner = GraphBuilder("net"), GraphBuilder("body")
+    state, x = (inner.input(Value(name, ROW)) for name in ("state", "x"))
+    after = inner.add(ADD, (inner.add(MUL, (state, x)), x))
+    graph = inner.finish({"state": after, "stack": after})
+    start, data = net.input(Value("start", ROW)), net.input(Value("data", (trips, *ROW)))
+    there, back = (ScanFunction(graph, trips, 1, 1, backwards) for backwards in (False, True))
+    last = net.add(Scan(there, 0), (start, data))
+    second = net.add(Scan(there, 1), (last, data))
+    third = net.add(Scan(back, 0), (last, second))
+    model = Network("net", net.finish({"y": third, "z": net.add(Unary("neg"), (last,))}))
+    rng = np.random.default_rng(1)
+    inputs = {v.name: rng.standard_normal(v.shape, dtype=np.float32) for v in model.inputs}
+    found = compile_network(model, cpu_target(threads=1)).run(inputs)
+    for name, expected in evaluate(model.graph, inputs).items():
+        np.testing.assert_allclose(found[name], expected, rtol=1e-4, atol=1e-4)
