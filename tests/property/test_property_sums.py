@@ -14,11 +14,12 @@ from sketch import reducers
 from sketch.dag import ComputeDAG
 from sketch.dtypes import numpy_dtype
 from sketch.operators import reduction
+from sketch.operators.normalization import normalize
 from sketch.population import mutate, sample
 from sketch.rules.generate import generate
 from sketch.target import Target
 from sketch.tensor import compute, placeholder, reduce_axis
-from tests.compiled import run_compiled
+from tests.compiled import random_run, run_compiled
 from tests.cpu_targets import runnable
 
 Array = NDArray[np.float64]
@@ -128,3 +129,21 @@ def test_products_of_any_float(dtype: str, values: str, target: int, seed: int) 
     rounding = 2.0**-52 if dtype == "float64" else 2.0**-23
     exact = float(np.sum(products.astype("longdouble")))
     assert abs(got - exact) / exact <= 8 * rounding
+
+
+@pytest.mark.parametrize(("mean", "deviation"), [(0.0, 1.0), (1e3, 1.0), (1e3, 0.1), (1e4, 0.1)])
+@pytest.mark.parametrize("shape", [(5, 768), (2, 5000)], ids=str)
+def test_normalisation_of_offset_data(
+    shape: tuple[int, int], mean: float, deviation: float
+) -> None:
+    """What is lost is the mean's last digits: a float32 has no more."""
+    dag = ComputeDAG([normalize(placeholder(shape, name="X"), (1,), 1e-5, name="Y")])
+    for seed, target in enumerate(TARGETS):
+        rng = np.random.default_rng(seed)
+        data = (mean + deviation * rng.standard_normal(shape)).astype("f4")
+        wide = data.astype("f8")
+        variance = wide.var(axis=1, keepdims=True)
+        exact = (wide - wide.mean(axis=1, keepdims=True)) / np.sqrt(variance + 1e-5)
+        got = random_run(dag, {"X": data}, target, seed, seed)["Y"]
+        last_digit = float(np.spacing(np.float32(mean))) / deviation
+        assert np.abs(got - exact).max() <= 3 * last_digit + 2e-6
