@@ -14,6 +14,7 @@ from typing import Final
 
 from benchmarks.rows import write_json
 from campaign.hatchery import Hatchery, Item
+from campaign.job import JobError
 from campaign.part import Entry
 from campaign.parts import PARTS, entry
 from campaign.report import failures, progress, rows, table
@@ -57,9 +58,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = PARTS if options.part is None else tuple(entry(name) for name in options.part)
     if options.case is not None:
         sys.exit(_one_case(chosen[0], options.case))
+    for part in chosen:
+        if part.missing():
+            print(f"part {part.name} is left out: {', '.join(part.missing())} is not installed")
+    chosen = tuple(part for part in chosen if not part.missing())
     try:
-        sys.exit(_campaign(options, chosen))
-    except StateError as error:
+        sys.exit(_campaign(options, chosen) if chosen else 0)
+    except (StateError, JobError) as error:
         sys.exit(f"campaign: {error}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Protocol, cast
 
 from campaign.verdict import Json, Verdict
@@ -42,6 +43,7 @@ class Entry:
         goal: counts that a full campaign reaches; parts below their goal go first.
         limit_s: a case that takes longer hangs.
         batch: cases that a child process runs one after another.
+        needs: packages without which the part is left out.
     """
 
     name: str
@@ -51,6 +53,11 @@ class Entry:
     goal: Mapping[str, int]
     limit_s: float
     batch: int
+    needs: tuple[str, ...] = ()
+
+    def missing(self) -> list[str]:
+        """The packages that the part needs and that are not installed."""
+        return [name for name in self.needs if find_spec(name) is None]
 
     def load(self) -> Part:
         """Import the part."""

@@ -23,7 +23,7 @@ from campaign.files.programs import SUBJECTS, is_right, subject
 from campaign.part import Mark
 from campaign.verdict import Json, Verdict
 
-_ADOPT_ORPHANS: Final = 36
+_ADOPT_ORPHANS, _DIE_WITH_PARENT = 36, 1  # prctl
 _SIGNALS: Final = (signal.SIGKILL, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT)
 _ROLES: Final = ("tuner", "zygote", "child", "child")
 _TRIALS: Final = 32
@@ -107,6 +107,7 @@ class _Session:
         tuner = os.fork()
         if tuner == 0:
             code = 1
+            ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
             try:
                 os.environ["TMPDIR"] = tempfile.tempdir = str(self._temporary)
                 which = subject(self._case["subject"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,13 @@ def test_a_session_is_resumed(tmp_path, monkeypatch, capsys):
     seeds = {line.split(",")[0] for line in capsys.readouterr().out.split("\n") if "seed" in line}
     assert 0 < cases[0] < cases[1]
     assert len(seeds) == 1
+
+
+def test_a_part_whose_packages_are_missing_is_left_out(tmp_path, monkeypatch, capsys):
+    lacking = replace(entry("lengths"), needs=("json", "no_such_package"))
+    assert lacking.missing() == ["no_such_package"]
+    monkeypatch.setattr("campaign.command.PARTS", (lacking,))
+    with pytest.raises(SystemExit) as ended:
+        main(["--minutes", "0.001", "--state", str(tmp_path / "s.jsonl")])
+    assert ended.value.code == 0
+    assert "lengths is left out: no_such_package" in capsys.readouterr().out
