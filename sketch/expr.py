@@ -299,15 +299,34 @@ def widen(node: Expr) -> Expr:
 
     The rounding of a 16-bit intermediate result is dropped, and literals keep all their digits.
     """
+    if not isinstance(node, Select):
+        return _widened(node)
     if not is_storage_float(node.dtype):
         return node
-    match node:
-        case Cast(operand, _) if operand.dtype == "float32":
-            return operand
-        case Select(condition, then, otherwise):
-            return Select(condition, widen(then), widen(otherwise))
-        case _:
-            return cast(node, arithmetic_dtype(node.dtype))
+    made: dict[int, Expr] = {}  # selects may be nested deeply, and share branches
+    pending: list[Expr] = [node]
+    while pending:
+        current = pending[-1]
+        if isinstance(current, Select):
+            branches = (current.then, current.otherwise)
+            missing = [branch for branch in branches if id(branch) not in made]
+            if missing:
+                pending.extend(missing)
+                continue
+            made[id(current)] = Select(current.condition, *(made[id(b)] for b in branches))
+        else:
+            made[id(current)] = _widened(current)
+        pending.pop()
+    return made[id(node)]
+
+
+def _widened(node: Expr) -> Expr:
+    """``widen`` of what is no select."""
+    if not is_storage_float(node.dtype):
+        return node
+    if isinstance(node, Cast) and node.operand.dtype == "float32":
+        return node.operand
+    return cast(node, arithmetic_dtype(node.dtype))
 
 
 def binary(op: str, lhs: Any, rhs: Any) -> Expr:

@@ -224,8 +224,12 @@ def accesses(store: Store) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
 def free_values(expr: Expr) -> Iterator[LoopVar]:
     """Loop variables that are used as values (not inside affine indices of loads)."""
     pending = [expr]
+    seen: set[int] = set()
     while pending:
         node = pending.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
         match node:
             case LoopVar():
                 yield node
@@ -261,10 +265,9 @@ def index_variables(index: Index) -> set[LoopVar]:
     """The loop variables that an index depends on."""
     if isinstance(index, Affine):
         return {var for var, _ in index.terms}
-    inner = {
-        var for load in buffer_loads(index.expr) for i in load.indices for var in index_variables(i)
-    }
-    return inner | set(free_values(index.expr))
+    # loads inside the indices of loads are among the loads
+    plain = (i for load in buffer_loads(index.expr) for i in load.indices if isinstance(i, Affine))
+    return {var for form in plain for var, _ in form.terms} | set(free_values(index.expr))
 
 
 def _operations(store: Store) -> int:

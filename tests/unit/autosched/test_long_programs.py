@@ -167,3 +167,33 @@ def test_what_is_cut_away_is_counted_and_never_the_root() -> None:
     assert len(found.sketches) <= MAX_SKETCHES
     if found.dropped:
         assert any(not sketch.program.attached for sketch in found.sketches)
+
+
+def test_an_element_looked_up_through_many_tables() -> None:
+    table = np.random.default_rng(0).permutation(SIZE).astype(np.int32)
+    data = asd.placeholder((SIZE,), "int32", name="a")
+
+    def body(i: Expr) -> Expr:
+        value = data[i]
+        for _ in range(40):
+            value = data[asd.maximum(asd.minimum(value, SIZE - 1), 0)]
+        return value
+
+    expected = table
+    for _ in range(40):
+        expected = table[expected]
+    dag = asd.ComputeDAG([asd.compute((SIZE,), body, name="t")])
+    np.testing.assert_array_equal(run(dag, table), expected)
+
+
+def test_deep_selects_of_16_bit_floats_are_refused_in_words() -> None:
+    data = asd.placeholder((SIZE,), "float16", name="a")
+
+    def body(i: Expr) -> Expr:
+        value = data[i]
+        for _ in range(600):
+            value = asd.select(i > 3, value + 1.0, value)
+        return value
+
+    with pytest.raises(ExpressionError, match="levels deep"):
+        asd.ComputeDAG([asd.compute((SIZE,), body, name="t")])
