@@ -191,7 +191,7 @@ def test_deep_selects_of_16_bit_floats_are_refused_in_words() -> None:
 
     def body(i: Expr) -> Expr:
         value = data[i]
-        for _ in range(600):
+        for _ in range(220):
             value = asd.select(i > 3, value + 1.0, value)
         return value
 
