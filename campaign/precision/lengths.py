@@ -17,7 +17,7 @@ from campaign.verdict import Json, Verdict
 Array = NDArray[Any]
 _YARDSTICK: Final = 4.0
 _UNIT: Final = 2.0**-24
-_FACTORS: Final = (0.64, 0.82, 1.18)
+_FACTORS: Final = tuple(0.5 + n / 16 for n in range(8))
 _DISTRIBUTIONS: Final = ("signed", "positive", "offset", "constant")
 
 
@@ -74,7 +74,7 @@ def _numbers(case: Json) -> Array:
         case "offset":
             values = np.float32(100) + rng.random(size, np.float32)
         case _:
-            values = np.full(size, 1.1, np.float32)
+            values = np.full(size, rng.uniform(0.5, 2.0), np.float32)
     return np.asarray(values, np.float32)
 
 
