@@ -64,9 +64,9 @@ class Team:
             TargetError: no memory, or a core that this process may not use.
         """
         self.threads = threads
-        self._home = ctypes.c_void_p()
         self._held_back_s = 0.0
         self._stop = team_functions().stop
+        self._home = ctypes.c_void_p()  # the last: ``__del__`` looks whether it is there
         # The address arrives in our memory within the call: nothing is lost if a signal comes now.
         status = team_functions().start(ctypes.addressof(self._home), threads)
         if status:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite tests/golden with what tests produce"
     )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home of the tests' own, for child processes too: saved modules leave a key there.
+
+    Caches of other software (fonts, kernels) stay where they are.
+    """
+    cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", cache)
+        patch.setenv("HOME", str(folder))
+        yield folder
 
 
 @pytest.fixture

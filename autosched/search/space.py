@@ -60,7 +60,7 @@ def build_space(
     rules: tuple[SketchRule, ...] | None = None,
     quick: bool = False,
 ) -> Space:
-    """Generate sketches of all variants, score random rows of each, and drop the hopeless ones.
+    """Generate sketches of all variants, score random rows of each, and drop those far behind.
 
     ``rules``: see ``sketch.rules.generate``; None: the target's default rules.  ``quick``: score
     few rows, where some schedule is wanted soon; nothing should be tuned from such a space.
