@@ -3,7 +3,7 @@
 A message has three parts: what went wrong (with the values), where, and what to do about it.
 """
 
-from typing import Final
+from typing import Final, Self
 
 # Characters of a value that a message quotes.
 _QUOTED: Final = 60
@@ -21,6 +21,14 @@ class AutoschedError(Exception):
     def __init__(self, what: str, where: str = "", hint: str = "") -> None:
         self.what, self.where, self.hint = what, where, hint
         super().__init__(" | ".join(part for part in (what, where, hint) if part))
+
+    def at(self, place: str) -> Self:
+        """The same error, which also says that it happened at ``place``, a wider one."""
+        found = type(self).__new__(type(self))
+        found.__dict__.update(self.__dict__)
+        where = ", ".join(part for part in (self.where, place) if part)
+        AutoschedError.__init__(found, self.what, where, self.hint)
+        return found
 
     def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
         return (type(self), (self.what, self.where, self.hint))

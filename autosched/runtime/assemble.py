@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,9 @@ from autosched.runtime.program import (
 )
 from autosched.runtime.wiring import Arrays, Call, HostBinding, Inside, Wiring
 from sketch.dtypes import is_float
+
+if TYPE_CHECKING:
+    from codegen.kernel import Kernel
 
 
 def assemble(wiring: Wiring) -> tuple[Program, NDArray[np.uint8]]:
@@ -74,18 +78,25 @@ def check_no_nan(constants: Arrays) -> None:
 
 def _check_sizes(call: Call, wiring: Wiring, trips: int) -> None:
     """A kernel bound to a smaller array would write or read what is not its own."""
-    for argument, name in zip(call.kernel.arguments, call.values, strict=True):
-        wanted = math.prod(argument.shape) * np.dtype(argument.dtype).itemsize
-        found = wiring.size(wiring.home(name))
-        if name in wiring.parts:
-            fits = found is not None and _fits(name, wanted, found, wiring.parts, trips)
-        else:
-            fits = found is None or found == wanted
-        if not fits:
-            raise AssemblyError(
-                f"{name!r} has {found} bytes, the kernel's argument {argument.name!r} {wanted}",
-                call.info.name,
-            )
+    for (argument, wanted), name in zip(_sizes(call.kernel).items(), call.values, strict=True):
+        part = wiring.parts.get(name)
+        names = (name,) if part is None or part.first is None else (name, part.first)
+        for value in names:
+            found = wiring.size(wiring.home(value))
+            if value in wiring.parts:
+                fits = found is not None and _fits(value, wanted, found, wiring.parts, trips)
+            else:
+                fits = found is None or found == wanted
+            if not fits:
+                raise AssemblyError(
+                    f"{value!r} has {found} bytes, the kernel's argument {argument!r} {wanted}",
+                    call.info.name,
+                )
+
+
+def _sizes(kernel: Kernel) -> dict[str, int]:
+    """Bytes of a kernel's arguments, by name, in order."""
+    return {a.name: math.prod(a.shape) * element_bytes(a.dtype) for a in kernel.arguments}
 
 
 def _fits(name: str, wanted: int, size_bytes: int, parts: Mapping[str, Inside], trips: int) -> bool:
@@ -142,8 +153,8 @@ def _step(
     bound = [arguments[name] for name in call.values]
     # A kernel without a workspace still takes the pointer; it never follows it.
     bound.append(arguments.get(_workspace(number), Place("arena", 0)))
-    sizes = [math.prod(a.shape) * element_bytes(a.dtype) for a in call.kernel.arguments]
-    return Step(call.kernel.symbol, tuple(bound), call.info, (*sizes, call.kernel.workspace_bytes))
+    sizes = (*_sizes(call.kernel).values(), call.kernel.workspace_bytes)
+    return Step(call.kernel.symbol, tuple(bound), call.info, sizes)
 
 
 def _arguments(parts: Mapping[str, Inside], places: Mapping[str, Place]) -> dict[str, Argument]:

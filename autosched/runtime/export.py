@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.element_types import element_bytes
 from autosched.replaced_file import replaced_file
 from autosched.runtime.c_header import C_TYPES, header_text, identifier
 from autosched.runtime.errors import ExportError
@@ -136,7 +135,7 @@ def _merge(
         [(step.symbol, [_argument(argument) for argument in step.arguments])
          for step in program.kernel_steps],
         len(program.inputs),
-        [(_operand(place), int(np.prod(spec.shape)) * element_bytes(spec.dtype))
+        [(_operand(place), spec.size_bytes)
          for spec, place in program.outputs],
         program.arena_bytes,
         [Repetition(loop.first, loop.count, loop.trips) for loop in program.loops],

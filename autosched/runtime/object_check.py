@@ -32,7 +32,7 @@ def check_objects(objects: Mapping[str, bytes], target: Target) -> frozenset[str
         try:
             found = check_object(code, architecture, f"object {name}")
         except ObjectFileError as error:
-            raise ModuleFileError(error.what, error.where) from error
+            raise ModuleFileError(error.what, error.where, error.hint) from error
         defined.update(found.defined)
         undefined |= found.undefined
     twice = sorted(name for name, count in defined.items() if count > 1)

@@ -127,9 +127,7 @@ def _usable(sketches: Sequence[Sketch], quick: bool) -> list[Drafted]:
         except (LoweringError, ScheduleError) as error:
             if not sketch.rules:
                 raise
-            rules = f"a sketch of rule {', '.join(sketch.rules)}"
-            where = f"{error.where}, {rules}" if error.where else rules
-            refused.append(type(error)(error.what, where, error.hint))
+            refused.append(error.at(f"a sketch of rule {', '.join(sketch.rules)}"))
             continue
         if population.count:
             usable.append((population, seconds))

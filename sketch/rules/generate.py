@@ -188,9 +188,7 @@ def _apply(rule: SketchRule, state: State, stage: StagePlan) -> tuple[State, ...
     try:
         successors = rule.apply(state, stage)
     except ScheduleError as error:
-        rule_where = f"rule {name} on stage {stage.op.name}"
-        where = f"{error.where}, {rule_where}" if error.where else rule_where
-        raise ScheduleError(error.what, where, error.hint) from error
+        raise error.at(f"rule {name} on stage {stage.op.name}") from error
     if type(rule) in _BUILT_IN or name in state.foreign:
         return successors
     return tuple(replace(found, foreign=(*state.foreign, name)) for found in successors)

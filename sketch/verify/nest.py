@@ -44,9 +44,7 @@ def verify(nest: LoopNest) -> None:
     except LoweringError as error:
         if not nest.rules:
             raise
-        rules = f"scheduled by rule {', '.join(nest.rules)}"
-        where = f"{error.where}, {rules}" if error.where else rules
-        raise LoweringError(error.what, where, error.hint) from error
+        raise error.at(f"scheduled by rule {', '.join(nest.rules)}") from error
 
 
 def _verify(nest: LoopNest) -> None:

@@ -112,6 +112,14 @@ def test_a_part_must_lie_within_its_whole(change: dict[str, int]) -> None:
         assemble(replace(wiring, parts=parts))
 
 
+def test_what_enters_a_loop_must_be_as_large_as_what_its_iterations_leave() -> None:
+    wiring, _ = make_wiring(4, False, True)
+    small = TensorSpec("start", (COUNT - 1,), "float32")
+    inputs, sizes = (wiring.inputs[0], small), {**wiring.sizes, "start": small.size_bytes}
+    with pytest.raises(AssemblyError, match="'start' has 20 bytes, .* 24"):
+        assemble(replace(wiring, inputs=inputs, sizes=sizes))
+
+
 def test_offsets_of_a_moving_value() -> None:
     place = Place("arena", 64)
     assert Moving(place, 8, 4).offsets(3).tolist() == [8, 12, 16]
