@@ -116,7 +116,7 @@ def test_what_enters_a_loop_must_be_as_large_as_what_its_iterations_leave() -> N
     wiring, _ = make_wiring(4, False, True)
     small = TensorSpec("start", (COUNT - 1,), "float32")
     inputs, sizes = (wiring.inputs[0], small), {**wiring.sizes, "start": small.size_bytes}
-    with pytest.raises(AssemblyError, match="'start' has 20 bytes, .* 24"):
+    with pytest.raises(AssemblyError, match=r"'start' has 20 bytes, .* 24"):
         assemble(replace(wiring, inputs=inputs, sizes=sizes))
 
 
