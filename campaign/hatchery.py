@@ -12,13 +12,12 @@ This process itself runs no case, so that it stays fit to fork, and it ends with
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -27,10 +26,9 @@ from campaign.lines import LineReader
 from campaign.minimise import minimise
 from campaign.part import KERNEL, Entry, Part
 from campaign.parts import entry
+from campaign.processes import adopt_orphans, children, die_with_parent
 from campaign.verdict import Json, Outcome, Verdict
 
-_ADOPT_ORPHANS: Final = 36  # prctl: what a case leaves behind becomes our child
-_DIE_WITH_PARENT: Final = 1
 _MEMORY_FAULTS: Final = (signal.SIGSEGV, signal.SIGBUS)
 _MINIMISE_S: Final = 60.0
 
@@ -85,11 +83,12 @@ class Hatchery:
     def _one_child(self, items: Sequence[Item]) -> Iterator[Answer]:
         """Answers until the child is through, dies or hangs; the last one says so."""
         read, write = os.pipe()
+        others = frozenset(children(os.getpid()))
         child = os.fork()
         if child == 0:
             os.close(read)
             os.setsid()
-            _prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+            die_with_parent()
             run_items(self._part, [(item.seed, item.case) for item in items], write)
         os.close(write)
         reader = LineReader(read)
@@ -107,7 +106,7 @@ class Hatchery:
                 current, phase, left = current + 1, "", time.monotonic() + self._plan.limit_s
         finally:
             reader.close()
-            status = _end(child)
+            status = _end(child, others)
         if current < len(items):
             yield Answer(items[current], self._verdict_of_death(reader, status, phase), 0.0)
 
@@ -121,8 +120,8 @@ class Hatchery:
         return Verdict("crash", f"{cause} in {phase or 'the case'}")
 
 
-def _end(child: int) -> int:
-    """Ends a child and all that it started; the child's status."""
+def _end(child: int, others: Collection[int]) -> int:
+    """Ends a child and all that it started, but not our ``others``; the child's status."""
     time_left = time.monotonic() + 0.2  # of its own accord, where it is through
     pid, status = os.waitpid(child, os.WNOHANG)
     while pid == 0 and time.monotonic() < time_left:
@@ -132,27 +131,17 @@ def _end(child: int) -> int:
         os.killpg(child, signal.SIGKILL)
     if pid == 0:
         _, status = os.waitpid(child, 0)
-    _end_orphans()
+    _end_orphans(others)
     return status
 
 
-def _end_orphans() -> None:
+def _end_orphans(others: Collection[int]) -> None:
     """Ends what was left behind, and what that leaves behind."""
-    while pids := orphans():
+    while pids := [pid for pid in children(os.getpid()) if pid not in others]:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         for pid in pids:
             os.waitpid(pid, 0)
-
-
-def orphans() -> list[int]:
-    """Children of this process."""
-    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
-        return [int(pid) for pid in file.read().split()]
-
-
-def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def main() -> None:
@@ -161,7 +150,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # whatever a case prints
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # spinning threads would starve others
-    _prctl(_ADOPT_ORPHANS, 1)
+    adopt_orphans()
     hatchery = Hatchery(plan.load(), plan)
     for line in sys.stdin:
         for answer in _answers(hatchery, json.loads(line)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import tempfile
@@ -18,12 +17,11 @@ from typing import Final
 
 from autosched.options import TuneOptions
 from autosched.records.log import RecordLog
-from campaign.faults.tree import children, descendants
 from campaign.files.programs import SUBJECTS, is_right, subject
 from campaign.part import Mark
+from campaign.processes import adopt_orphans, children, descendants, die_with_parent
 from campaign.verdict import Json, Verdict
 
-_ADOPT_ORPHANS, _DIE_WITH_PARENT = 36, 1  # prctl
 _SIGNALS: Final = (signal.SIGKILL, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT)
 _ROLES: Final = ("tuner", "zygote", "child", "child")
 _TRIALS: Final = 32
@@ -58,7 +56,7 @@ class KillsPart:
     def judge(self, case: Json, mark: Mark) -> Verdict:
         """Run the session through all its kills."""
         warnings.simplefilter("ignore")
-        ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
+        adopt_orphans()
         counts: Counter[str] = Counter(sessions=1)
         with tempfile.TemporaryDirectory() as place:
             problem = _Session(case, Path(place), counts).run(mark)
@@ -107,7 +105,7 @@ class _Session:
         tuner = os.fork()
         if tuner == 0:
             code = 1
-            ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+            die_with_parent()
             try:
                 os.environ["TMPDIR"] = tempfile.tempdir = str(self._temporary)
                 which = subject(self._case["subject"])

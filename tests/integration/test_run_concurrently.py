@@ -18,6 +18,7 @@ import pytest
 import autosched as asd
 from autosched.runtime.module import Module
 from autosched.runtime.team_pool import TeamPool
+from codegen.cpu_share import usable_cpus
 
 SIDE = 96
 
@@ -74,7 +75,7 @@ def test_callers_of_one_module_are_inside_at_the_same_time() -> None:
 
 
 def test_callers_that_find_no_team_compute_alone() -> None:
-    pool, most = TeamPool(2), max(1, len(os.sched_getaffinity(0)) // 2)
+    pool, most = TeamPool(2), max(1, usable_cpus() // 2)
     taken = []
     with pool.team() as first:
         taken.append(first)

@@ -17,6 +17,7 @@ import autosched as asd
 from autosched.host_evaluation import HostError, HostEvaluator
 from autosched.runtime.module import Module
 from autosched.runtime.team_pool import shared_teams
+from codegen.cpu_share import usable_cpus
 from tests.interrupts import Interrupted, interrupted, interrupts
 
 SIDES = {"small": 8, "large": 160}
@@ -133,7 +134,7 @@ def test_every_instant_of_the_hand_over(monkeypatch: pytest.MonkeyPatch) -> None
         assert run_is_right(module, steps), steps
         steps += 1
     assert steps > 30
-    assert len(shared_teams(2)._alive) <= max(1, len(os.sched_getaffinity(0)) // 2)
+    assert len(shared_teams(2)._alive) <= max(1, usable_cpus() // 2)
 
 
 def test_a_handler_may_run_the_module_that_it_interrupts() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from autosched.runtime import team_pool
 from autosched.runtime.crowding import Crowding
 from autosched.runtime.team_pool import TeamPool
 from codegen.team import Team
@@ -50,6 +51,7 @@ def test_calls_take_fewer_threads_after_hold_ups(
     sleeps: Any = iter(range(100))
     monkeypatch.setattr(Team, "sleeps", lambda _: next(sleeps))
     monkeypatch.setattr(Team, "held_back_s", lambda _: held_back_s)
+    monkeypatch.setattr(team_pool, "_pools", {})  # all teams are idle
     pool, taken = TeamPool(3), []
     pool._clock = lambda: 5.0
     for _ in range(4):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from campaign.hatchery import Hatchery, Item
 from campaign.keep import keep, kept
 from campaign.minimise import minimise
 from campaign.part import KERNEL, Entry
+from campaign.processes import children
 from campaign.tensor import part as tensor_part
 from campaign.tensor.evaluate import ProgramError, evaluate
 from campaign.tensor.guarded import Guarded
@@ -23,7 +25,7 @@ from campaign.tensor.part import PART
 from campaign.tensor.values import inputs_of
 from campaign.verdict import Verdict
 
-PLAN = Entry("planted", "cases", "", 1, {}, 0.4, 8)
+PLAN = Entry("planted", "cases", "", 1, {}, 2.0, 8)
 
 
 def touch(address: int) -> None:
@@ -69,6 +71,15 @@ def test_every_death_is_a_verdict_and_the_next_case_runs():
     assert "SIGSEGV" in answers[2].verdict.message
     assert "ZeroDivisionError" in answers[4].verdict.message
     assert answers[0].verdict.counts == {"steps": 2}
+
+
+def test_other_children_of_the_process_live_on():
+    """Whoever runs cases may have processes of its own."""
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as other:
+        leaving = [Item(6, None)]
+        assert [a.verdict.outcome for a in Hatchery(Planted(), PLAN).run(leaving)] == ["right"]
+        assert other.poll() is None
+        assert children(os.getpid()).count(other.pid) == 1
 
 
 @pytest.mark.parametrize("side", ["start", "end"])

@@ -134,7 +134,7 @@ def test_register_tiles_of_short_products_stay() -> None:
 
 
 def test_long_products_are_summed_in_blocks(rng: np.random.Generator) -> None:
-    nest = legalize(simplify(matmul(7, 10, 2050, rows=3, vectors=2, lanes=4)), TARGET)
+    nest = legalize(simplify(matmul(4, 10, 1100, rows=3, vectors=2, lanes=4)), TARGET)
     blocked = partial_sums(nest, TARGET)
     assert blocked.roots is not nest.roots
     arrays = conv_arrays(nest, rng)

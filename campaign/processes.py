@@ -1,9 +1,25 @@
-"""Processes below a process, from /proc."""
+"""Processes below a process, and who ends with whom: Linux."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 from pathlib import Path
+from typing import Final
+
+_DIE_WITH_PARENT: Final = 1  # numbers of prctl
+_ADOPT_ORPHANS: Final = 36
+
+
+def adopt_orphans() -> None:
+    """What this process's children leave behind becomes its own child."""
+    ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """This process is killed when the thread that forked it ends."""
+    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
 
 
 def children(pid: int) -> list[int]:
