@@ -16,11 +16,12 @@ from functools import lru_cache
 
 from sketch.access import reads, stage_loads
 from sketch.dag import ComputeDAG
-from sketch.errors import ScheduleError
+from sketch.errors import ScheduleError, quoted
 from sketch.expr import Axis, Expr, Load, Reduce, select
 from sketch.expr_size import inlined_size, is_allowed
 from sketch.loopnest import LoopKind, Scope
 from sketch.rewrite import rewrite, substitute_axes
+from sketch.step_fields import is_count
 from sketch.steps import (
     Annotate,
     CacheRead,
@@ -352,17 +353,13 @@ def _rfactor(program: Program, step: Rfactor) -> Program:
     return replace(program, stages=tuple(_relink(plans, _keep, (op.name,))))
 
 
-def _check_count(number: object, where: str) -> None:
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise ScheduleError(f"{number!r} is no positive whole number", where)
-
-
 def _split(program: Program, step: Split) -> Program:
     plan = program.stage(step.stage)
     plan.axis(step.axis)
     for factor in step.factors:
-        if not isinstance(factor, str):
-            _check_count(factor, f"factor of axis {step.axis} of {step.stage}")
+        if not isinstance(factor, str) and not is_count(factor):
+            where = f"factor of axis {step.axis} of {step.stage}"
+            raise ScheduleError(f"{quoted(factor)} is no positive whole number", where)
     if step.axis in plan.splits or plan.order:
         raise ScheduleError(f"axis {step.axis} of {step.stage} is split twice, or after a reorder")
     return program.with_stage(replace(plan, splits={**plan.splits, step.axis: step.factors}))

@@ -12,7 +12,7 @@ from sketch.dag import ComputeDAG
 from sketch.errors import ScheduleError, quoted
 from sketch.feasible import feasible
 from sketch.loopnest import Scope
-from sketch.program import Program, StagePlan, tensors_read
+from sketch.program import Program, StagePlan
 from sketch.sketch import Sketch, fixed_product
 from sketch.step_fields import is_count
 from sketch.steps import CacheRead, Factor, Pack, Step
@@ -79,7 +79,7 @@ def _check_attached(program: Program, plan: StagePlan) -> None:
 def _check_factors(sketch: Sketch, plan: StagePlan, axis: str, factors: tuple[Factor, ...]) -> None:
     """SIMD lanes may exceed a short axis, but no axis needs more than those of bytes."""
     most = max(plan.axis(axis).extent, sketch.target.lanes(1))
-    if any(factor == 0 for factor in factors) or fixed_product(factors) > most:
+    if fixed_product(factors) > most:
         raise ScheduleError(
             f"axis {axis} of {plan.op.name} has no tile {factors}", hint=f"at most {most}"
         )
@@ -87,11 +87,8 @@ def _check_factors(sketch: Sketch, plan: StagePlan, axis: str, factors: tuple[Fa
 
 def _check_pack(program: Program, pack: Pack) -> None:
     reader = program.stage(pack.reader)
-    tensor = next((t for t in tensors_read(reader.op) if t.op.name == pack.tensor), None)
-    if tensor is None or program.consumers(pack.tensor) != (reader,):
-        raise ScheduleError(f"stage {pack.reader} is not the reader of {pack.tensor!r}")
-    if not 0 <= pack.dim < len(tensor.shape):
-        raise ScheduleError(f"tensor {pack.tensor} has no dimension {pack.dim}")
+    if program.consumers(pack.tensor) != (reader,):
+        raise ScheduleError(f"stage {pack.reader} is not the one reader of {pack.tensor!r}")
     if not isinstance(pack.prefetch, str) and pack.prefetch not in (0, 1):
         raise ScheduleError(f"tensor {pack.tensor} cannot be fetched {pack.prefetch} panels ahead")
     if not pack.loops:

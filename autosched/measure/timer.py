@@ -59,7 +59,7 @@ def _lost(error: ChildDiedError | ChildTimeoutError) -> Failure:
     if isinstance(error, ChildTimeoutError):
         return Failure("timeout", "run", f"not timed in {error.seconds:g} s")
     if error.from_outside:
-        return Failure("run", error.kind, f"its process was killed, twice: {error.output}")
+        return Failure("run", error.kind, f"its process was killed more than once: {error.output}")
     return Failure("run", error.kind, f"the kernel took its process down: {error.output}")
 
 

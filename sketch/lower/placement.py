@@ -173,6 +173,7 @@ def _region(
 ) -> dict[Axis, _Window]:
     """What consumers read of ``plan``'s stage while the variables ``standing`` stand still."""
     fixed = frozenset(standing)
+    loops = {loop.var: loop for s in placed.values() for loop in s.loops}
     merged: dict[Axis, _Window | None] = {}
     for consumer in program.consumers(plan.op.name):
         stage = placed[consumer.op.name]
@@ -181,7 +182,6 @@ def _region(
                 f"stage {plan.op.name} is attached where its consumer {consumer.op.name} is not",
                 hint="all consumers must be computed inside the attach loop",
             )
-        loops = {loop.var: loop for s in placed.values() for loop in s.loops}
         for load in loads_of(consumer, plan.op.name):
             for axis, index in zip(plan.op.axes, load.indices, strict=True):
                 window = _window(index, stage, fixed, loops)
