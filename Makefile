@@ -54,7 +54,7 @@ format: $(DEV_STAMP)
 	@$(BIN)/ruff format --quiet .
 
 test: lint
-	@$(BIN)/python -m pytest -q $(ARGS)
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 test-slow: $(DEV_STAMP)
 	@$(BIN)/python -m pytest -q -m "slow" $(ARGS)
