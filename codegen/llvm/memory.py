@@ -160,8 +160,18 @@ class Memory:
         self.writer.declare(name, f"{kind} {{}}(ptr, i32, {mask}, {kind})")
         return self.writer.emit(
             f"call {kind} @{name}(ptr {pointer}, i32 {size}, "
-            f"{mask} {guard.mask}, {kind} zeroinitializer)"
+            f"{mask} {self._load_mask(guard.mask, width)}, {kind} zeroinitializer)"
         )
+
+    def _load_mask(self, mask: str | None, width: int) -> str:
+        """``mask`` as a value that LLVM cannot tell from another one.
+
+        LLVM 22 makes a masked load an operand of the instruction that uses it under the same mask,
+        and may take it out again without the mask, which then reads what the mask protects from.
+        """
+        known = self.scope.hoist(0, "arguments", "icmp ne ptr %args, null")
+        every = self.scope.spread(known, 0)
+        return self.cached(("load", mask), f"and <{width} x i1> {mask}, {every}")
 
     def _pointers(self, width: int, address: Address, pointer: str) -> str:
         offsets = address.offsets or lane_constants(address.lane, width)

@@ -65,7 +65,7 @@ _TERMS: Final = 16
 # Where accumulators share all elements: a tile more is added per thousand terms.
 _SHARED_TERMS: Final = 1024
 # Blocks of a block of blocks.
-_BLOCKS: Final = 16
+_BLOCKS: Final = 4
 # A block becomes straight-line code of so many trips where its body has few instructions.
 _UNROLLED: Final = 4
 _SMALL_BODY: Final = 32
