@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
+from math import prod
+from typing import Final
 
 from sketch.access import reads, stage_loads
 from sketch.dag import ComputeDAG
@@ -36,6 +38,10 @@ from sketch.steps import (
     Step,
 )
 from sketch.tensor import Compute, Tensor
+
+# Trips of the tiles of an axis, for each of its elements.  Vectors, and the threads of a GPU block,
+# may be far wider than an axis; beyond that a loop nest would just count for ever.
+_MOST_PADDING: Final = 4096
 
 
 class Role(Enum):
@@ -355,11 +361,17 @@ def _rfactor(program: Program, step: Rfactor) -> Program:
 
 def _split(program: Program, step: Split) -> Program:
     plan = program.stage(step.stage)
-    plan.axis(step.axis)
-    for factor in step.factors:
-        if not isinstance(factor, str) and not is_count(factor):
+    numbers = [factor for factor in step.factors if not isinstance(factor, str)]
+    for factor in numbers:
+        if not is_count(factor):
             where = f"factor of axis {step.axis} of {step.stage}"
             raise ScheduleError(f"{quoted(factor)} is no positive whole number", where)
+    extent = plan.axis(step.axis).extent
+    if prod(numbers) > _MOST_PADDING * extent:
+        raise ScheduleError(
+            f"tiles of {prod(numbers)} are far longer than axis {step.axis} of {step.stage}, "
+            f"which has {extent}"
+        )
     if step.axis in plan.splits or plan.order:
         raise ScheduleError(f"axis {step.axis} of {step.stage} is split twice, or after a reorder")
     return program.with_stage(replace(plan, splits={**plan.splits, step.axis: step.factors}))
@@ -410,6 +422,11 @@ def _pack(program: Program, step: Pack) -> Program:
         raise ScheduleError(f"stage {step.reader} does not read {step.tensor!r}, which is packed")
     if not isinstance(step.dim, int) or not 0 <= step.dim < len(packed.shape):
         raise ScheduleError(f"{step.tensor} has no dimension {step.dim!r}, and cannot be packed")
+    if any(tensor.op.name == step.tensor for tensor in program.dag.outputs):
+        raise ScheduleError(
+            f"{step.tensor} is an output, and its layout is what the caller expects",
+            hint=f"pack a copy of it, which a cache_read for {step.reader} makes",
+        )
     if program.pack_of(step.tensor) is not None:
         raise ScheduleError(f"tensor {step.tensor} is packed twice")
     return replace(program, packs=(*program.packs, step))

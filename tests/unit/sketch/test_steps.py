@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sketch.dag import ComputeDAG
 from sketch.errors import ScheduleError
 from sketch.program import initial_program, replay
 from sketch.rules.generate import generate
@@ -20,6 +21,7 @@ from sketch.steps import (
     step_from_json,
     step_to_json,
 )
+from sketch.tensor import compute, placeholder
 from tests.targets import AVX512
 from tests.workloads import conv2d_relu, matmul_dag, row_sum
 
@@ -87,11 +89,23 @@ def test_rfactor_adds_the_partial_results() -> None:
         ((CacheRead("Z", "C"),), "does not read 'Z'"),
         ((Rfactor("C", "i", 2, interleave=False),), "is no reduce axis"),
         ((Pack("B", 1, "C", ("j.0",)), Pack("B", 1, "C", ("j.0",))), "packed twice"),
+        ((Split("C", "i", (2**40,)),), "far longer than axis i of C"),
+        ((Split("C", "i", ("a", 2**20, 2**20)),), "far longer than axis i of C"),
     ],
 )
 def test_a_step_that_does_not_fit_says_why(steps: tuple[object, ...], message: str) -> None:
     with pytest.raises(ScheduleError, match=message):
         replay(matmul_dag(), steps)  # type: ignore[arg-type]
+
+
+def test_an_output_keeps_its_layout() -> None:
+    a = placeholder((24, 20), name="A")
+    first = compute((24, 20), lambda i, j: a[i, j] + 1.0, name="F")
+    second = compute((24, 20), lambda i, j: first[i, j] * 2.0, name="S")
+    steps = Split("S", "i", (4,)), Pack("F", 0, "S", ("i.1",))
+    assert replay(ComputeDAG([second]), steps).packs
+    with pytest.raises(ScheduleError, match=r"F is an output.*cache_read for S"):
+        replay(ComputeDAG([first, second]), steps)
 
 
 def test_the_initial_program_is_the_dag() -> None:
