@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,8 @@ def replaced_file(path: Path) -> Iterator[Path]:
     """
     if path.is_dir() or not path.name:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    partial = path.with_name(f"{path.name}.part{os.getpid()}")
+    # A name of its own for each writer: threads may save to one path at the same time.
+    partial = path.with_name(f"{path.name}.part{secrets.token_hex(8)}")
     try:
         yield partial
         partial.replace(path)

@@ -8,6 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The same cases every time, however slow the machine is; `make campaign` draws new ones.
+settings.register_profile(
+    "suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("suite")
 
 GOLDEN = Path(__file__).parent / "golden"
 

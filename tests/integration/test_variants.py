@@ -56,7 +56,7 @@ SIZES = st.integers(2, 9)
 PADDING = st.tuples(*[st.integers(0, 2)] * 4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SIZES, SIZES, st.integers(1, 2), PADDING, st.booleans(), st.integers(0, 99))
 def test_the_variant_computes_the_same(
     height: int,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import autosched as asd
@@ -59,12 +59,7 @@ def row_scaled(rows: int, depth: int, columns: int) -> asd.ComputeDAG:
 PROGRAMS = {"strided sum": strided_sum, "row scaled": row_scaled}
 
 
-@settings(
-    deadline=None,
-    derandomize=True,
-    max_examples=30,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+@settings(max_examples=30)
 @given(
     program=st.sampled_from(sorted(PROGRAMS)),
     target=st.sampled_from(["512 bits", "8 lanes, 16 registers", "4 lanes, small caches"]),

@@ -23,8 +23,6 @@ EXTENTS = st.sampled_from([1, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 37, 53])
 SMALL = st.integers(1, 4)
 COMMON = settings(
     max_examples=50,
-    deadline=None,
-    derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 RUNS = (st.integers(0, len(TARGETS) - 1), st.integers(0, 47), st.integers(0, 2**32 - 1))

@@ -27,8 +27,7 @@ WHOLE = (
     "shift_left", "shift_right",
 )  # fmt: skip
 COMMON = settings(
-    max_examples=60, deadline=None, derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
 
 

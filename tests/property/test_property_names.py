@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codegen.host import host_target
@@ -33,7 +33,6 @@ TARGETS = {
     "host, two threads": host_target(2),
     "8 lanes, 16 registers": replace(host_target(1), vector_bytes=32, registers=16),
 }
-COMMON = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 def check(plain: ComputeDAG, odd: ComputeDAG, target: Target, choice: int, seed: int) -> None:
@@ -56,7 +55,7 @@ def check(plain: ComputeDAG, odd: ComputeDAG, target: Target, choice: int, seed:
         assert relative_error(outputs[name].reshape(np.shape(expected)), expected) < 1e-5
 
 
-@settings(COMMON, max_examples=40)
+@settings(max_examples=40)
 @given(
     data=st.data(),
     name=st.sampled_from(sorted(WORKLOADS)),
@@ -70,7 +69,7 @@ def test_odd_names(data: st.DataObject, name: str, target: str, choice: int, see
 
 
 @pytest.mark.parametrize("name", ["matmul", "conv2d_relu", "total_sum", "softmax"])
-@settings(COMMON, max_examples=4)
+@settings(max_examples=4)
 @given(data=st.data())
 def test_on_a_gpu(name: str, data: st.DataObject) -> None:
     target, plain = cuda_target("sm_90"), WORKLOADS[name]()

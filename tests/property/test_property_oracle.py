@@ -86,21 +86,21 @@ def assert_paths_agree(dag, seed):
     assert sampled.check(general) < 1e-10
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(convolutions(), st.integers(0, 2**32 - 1))
 def test_convolutions(dag, seed):
     assert sum_of_products(dag.stages[0]) is not None
     assert_paths_agree(dag, seed)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sums_of_products(), st.integers(0, 2**32 - 1))
 def test_sums_of_products(dag, seed):
     assert sum_of_products(dag.stages[0]) is not None
     assert_paths_agree(dag, seed)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.one_of(convolutions(), sums_of_products()),
     st.sampled_from(TARGETS),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codegen.host import host_target
@@ -31,7 +31,6 @@ TARGETS = {
     "4 lanes, 16 registers": replace(HOST, vector_bytes=16, registers=16, fma_accumulators=4),
     "8 lanes, 16 registers": replace(HOST, vector_bytes=32, registers=16, fma_accumulators=6),
 }
-COMMON = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 def check(dag: ComputeDAG, target: Target, choice: int, seed: int) -> None:
@@ -47,7 +46,7 @@ def check(dag: ComputeDAG, target: Target, choice: int, seed: int) -> None:
     assert found.check(shaped) < 1e-5, f"{sketch} with {row}"
 
 
-@settings(COMMON, max_examples=60)
+@settings(max_examples=60)
 @given(
     name=st.sampled_from(sorted(WORKLOADS)),
     target=st.sampled_from(sorted(TARGETS)),
@@ -58,7 +57,7 @@ def test_workloads(name: str, target: str, choice: int, seed: int) -> None:
     check(WORKLOADS[name](), TARGETS[target], choice, seed)
 
 
-@settings(COMMON, max_examples=40)
+@settings(max_examples=40)
 @given(
     m=st.integers(1, 40),
     n=st.integers(1, 70),
@@ -78,7 +77,7 @@ def test_products_of_any_shape(
     check(ComputeDAG([result]), TARGETS[target], choice, seed)
 
 
-@settings(COMMON, max_examples=60)
+@settings(max_examples=60)
 @given(
     size=st.tuples(st.integers(1, 19), st.integers(1, 19)),
     channels=st.sampled_from([1, 3, 4, 7]),

@@ -29,7 +29,7 @@ def build(tree, swap, names, order):
     return ComputeDAG([compute((5,), lambda i: node(tree, i) + 1.0, name=names[3])])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(trees, st.permutations(range(3)))
 def test_names_and_operand_order_do_not_show(tree, order):
     key = build(tree, False, ("a", "b", "c", "out"), (0, 1, 2)).key
@@ -37,7 +37,7 @@ def test_names_and_operand_order_do_not_show(tree, order):
     assert key == build(tree, False, ("c", "a", "b", "d"), order).key
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(trees)
 def test_structure_shows(tree):
     key = build(tree, False, ("a", "b", "c", "out"), (0, 1, 2)).key

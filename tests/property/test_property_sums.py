@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -24,7 +24,6 @@ from tests.cpu_targets import runnable
 
 Array = NDArray[np.float64]
 TARGETS = [t.with_threads(n) for t in runnable() for n in (1, 2)]
-COMMON = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 # None of these cancels: what is lost is lost for good.
 VALUES: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
@@ -78,7 +77,7 @@ def check_sum(
     assert error(got) <= 4 * numpy, f"{sketch} with {row}: {error(got)}, NumPy {numpy}"
 
 
-@settings(COMMON, max_examples=80)
+@settings(max_examples=80)
 @given(
     length=st.sampled_from([256, 300, 1000, 4096, 12_289, 65_536]),
     layout=st.sampled_from(sorted(layouts(256))),
@@ -108,7 +107,7 @@ def test_millions_of_terms(length: int, threads: int, values: str) -> None:
         check_sum(shape, axes, values, TARGETS[0].with_threads(threads), threads)
 
 
-@settings(COMMON, max_examples=20)
+@settings(max_examples=20)
 @given(
     dtype=st.sampled_from(["float16", "bfloat16", "float32", "float64"]),
     values=st.sampled_from(["0..1", "constant"]),

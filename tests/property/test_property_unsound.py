@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codegen.build import build
@@ -31,7 +31,6 @@ from tests.workloads import WORKLOADS, random_inputs
 
 TARGET = replace(host_target(2), vector_bytes=16, registers=16, fma_accumulators=4)
 NAMES = sorted(name for name, make in WORKLOADS.items() if make().flops < 3e5)
-COMMON = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 Arrays = dict[str, np.ndarray]
 
 
@@ -63,14 +62,14 @@ def outcome(name: str, seed: int) -> str:
     return "right"
 
 
-@settings(COMMON, max_examples=60)
+@settings(max_examples=60)
 @given(st.sampled_from(NAMES), st.integers(0, 2**32))
 def test_what_is_accepted_is_right(name: str, seed: int) -> None:
     outcome(name, seed)
 
 
 @pytest.mark.slow
-@settings(COMMON, max_examples=4000)
+@settings(max_examples=4000)
 @given(st.sampled_from(NAMES), st.integers(0, 2**32))
 def test_much_of_what_is_accepted_is_right(name: str, seed: int) -> None:
     outcome(name, seed)

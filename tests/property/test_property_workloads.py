@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosched.workloads import WORKLOADS, get
@@ -54,12 +54,7 @@ def test_gpu_nests_are_valid(name: str, rng: np.random.Generator) -> None:
             verify(lower(sketch, population.row(index)))
 
 
-@settings(
-    deadline=None,
-    derandomize=True,
-    max_examples=16,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+@settings(max_examples=16)
 @given(
     extents=st.lists(st.integers(1, 5), min_size=1, max_size=2),
     kernel=st.integers(1, 4),

@@ -111,8 +111,7 @@ def test_random_alterations_of_split_sums_are_harmless(tmp_path: Path) -> None:
 def test_thousands_of_random_alterations_are_harmless(sample: Sample, tmp_path: Path) -> None:
     log = SampleLog.make(tmp_path, sample=sample)
     judge = Judge(log)
-    seed = random.SystemRandom().randrange(1 << 32)
-    for number in range(seed, seed + MANY_CASES):
+    for number in range(MANY_CASES):
         judge.check(mutate(log, random.Random(number)))
 
 

@@ -99,7 +99,7 @@ def cases(draw: Any) -> Case:
     return make_case(operator, rng, sizes, optional, **attributes)  # type: ignore[arg-type]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(case=cases(), variable=st.booleans())
 def test_attributes(case: Case, variable: bool) -> None:
     """Constant weights or not: no host operator, and the standard's values."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ from tests.archives import change_plan, members_of, small_module, write_sealed
 ROOT = Path(__file__).parents[3]
 FUZZ = settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
@@ -73,6 +73,14 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.asd")
     with pytest.raises(ModuleFileError, match="no regular file"):
         read_archive(tmp_path / "pipe.asd")
+
+
+def test_several_threads_may_save_to_one_path(tmp_path: Path, module: Module) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        saved = [pool.submit(module.save, tmp_path / "net.asd") for _ in range(40)]
+    assert [future.exception() for future in saved] == [None] * 40
+    assert [p.name for p in tmp_path.iterdir()] == ["net.asd"]
+    assert read_archive(tmp_path / "net.asd")[0] == module.program
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path, module: Module) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosched.measure.inputs import random_inputs
@@ -20,7 +20,6 @@ from sketch.tensor import compute, placeholder, reduce_axis
 from tests.compiled import random_run
 from tests.cpu_targets import runnable
 
-COMMON = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 A, B = placeholder((64, 200), name="A"), placeholder((64, 200), name="B")
 TARGETS = [target.with_threads(n) for target in runnable() for n in (1, 2)]
 
@@ -135,7 +134,7 @@ def expressions(draw: st.DrawFn, depth: int = 4) -> Callable[[Expr, Expr], Expr]
     return lambda a, b: binary(op, left(a, b), right(a, b))
 
 
-@settings(COMMON, max_examples=40)
+@settings(max_examples=40)
 @given(
     body=expressions(), reduced=st.booleans(), target=st.integers(0, 99), seed=st.integers(0, 9999)
 )
