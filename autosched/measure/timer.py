@@ -134,9 +134,9 @@ class Timer:
                 if n not in results and isinstance(kernel, bytes)
             }
             found = self._rounds(task, built, rounds)
-            innocent = {n for n, r in found.items() if _was_killed(r)} if chances else set()
-            chances -= bool(innocent)
-            results.update({n: result for n, result in found.items() if n not in innocent})
+            again = {n for n, r in found.items() if _was_killed(r)} if chances else set()
+            chances -= bool(again)
+            results.update({n: result for n, result in found.items() if n not in again})
         return [results[n] for n in range(len(kernels))]
 
     def _rounds(

@@ -62,7 +62,7 @@ class Zygote:
                 try:
                     return self._fork(role, setup)
                 except (EOFError, OSError) as error:
-                    cause, output = self._bury(error)
+                    cause, output = self._end_lost(error)
                     patience -= _KILLED if cause.startswith("SIG") else _ENDED
                     if patience <= 0:
                         raise _not_starting(cause, output) from error
@@ -124,7 +124,7 @@ class Zygote:
             start_new_session=True,  # Ctrl-C is for the tuner, which then ends the children
         )
 
-    def _bury(self, error: EOFError | OSError) -> tuple[str, str]:
+    def _end_lost(self, error: EOFError | OSError) -> tuple[str, str]:
         """End what is left of the zygote: why it was lost, and the end of what it printed."""
         process, output = self._process, b""
         if self._output is not None:

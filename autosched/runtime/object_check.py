@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_objects(objects: Mapping[str, bytes], target: Target) -> frozenset[str]:
-    """Check the objects of a module, each of which defines the symbol that it is called after.
+    """Check the objects of a module, by name.
 
     Returns:
         Names that none of them defines: the process must.

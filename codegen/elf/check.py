@@ -44,7 +44,7 @@ _FLAGS: Final = 0xF7  # write, alloc, execute, merge, strings, info link, link o
 _MOST_ALIGNMENT: Final = 1 << 16
 _MOST_ZEROS: Final = 1 << 28  # bytes that a section takes in memory without being in the file
 _MOST_ADDEND: Final = 1 << 31
-_WEIRD: Final = (".eh_frame", ".init_array", ".fini_array", ".ctors", ".dtors")
+_NEVER_WRITTEN: Final = (".eh_frame", ".init_array", ".fini_array", ".ctors", ".dtors")
 
 # Bytes that a relocation changes, by the machine's number and the relocation's type.
 _WIDTHS: Final[Mapping[int, Mapping[int, int]]] = {
@@ -123,7 +123,7 @@ def _check_sections(item: ObjectFile, size_bytes: int) -> None:
 def _check_section(section: Section, size_bytes: int) -> None:
     header, name = section.header, section.name
     kind, alignment = int(header["type"]), int(header["addralign"])
-    if kind not in _KINDS or name.startswith(_WEIRD) or int(header["addr"]):
+    if kind not in _KINDS or name.startswith(_NEVER_WRITTEN) or int(header["addr"]):
         raise ValueError(f"section {name!r} of type {kind}")
     if alignment & (alignment - 1) or alignment > _MOST_ALIGNMENT:
         raise ValueError(f"section {name!r} is aligned to {alignment} bytes")

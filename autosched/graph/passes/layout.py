@@ -1,11 +1,11 @@
 """Channels last: convolutions and pools in NHWC, with as few transposes as possible.
 
-One sweep in topological order.  A value is kept as a *stored* value and a permutation that is
-still owed: ``value == transpose(stored, permutation)``.  Convolutions and pools take NHWC and owe
-NHWC -> NCHW; element-wise operators, concatenations, reductions, ... work on the stored value and
-pass the debt on; a transpose in the model only changes the debt, so pairs of them cancel.  A
-transpose is emitted where an operator needs the value itself, or another debt than the one at
-hand.  Constants are permuted on the spot.
+One sweep in topological order.  A value is kept as a *stored* value and the permutation that is
+due, which is still to be applied: ``value == transpose(stored, permutation)``.  Convolutions and
+pools take NHWC, and NHWC -> NCHW is due after them; element-wise operators, concatenations,
+reductions, ... work on stored values, and what was due before is due after them; a transpose in the
+model only changes what is due, so pairs of them cancel.  A transpose is emitted where an operator
+needs the value itself, or its operands in one order.  Constants are permuted at once.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class _Sweep:
                 self._several(node)
             case Transpose(permutation):
                 stored = self._of(node.inputs[0])
-                owed = tuple(stored.permutation[axis] for axis in permutation)
-                self._stored[node.output] = Stored(stored.value, owed)
+                due = tuple(stored.permutation[axis] for axis in permutation)
+                self._stored[node.output] = Stored(stored.value, due)
             case Elementwise():
                 self._several(node)
             case _:
@@ -99,13 +99,13 @@ class _Sweep:
     def _one_input(self, node: Node) -> None:
         """Operators whose attributes name dimensions; anything else takes plain values."""
         stored = self._of(node.inputs[0])
-        owed = stored.permutation
+        due = stored.permutation
         match node.op:
             case Reduce() | ArgReduce():
                 self._reduce(node, node.op, stored)
-            case op if self._keeps_rank(node) and (moved := on_permuted(op, owed)) is not None:
+            case op if self._keeps_rank(node) and (moved := on_permuted(op, due)) is not None:
                 others = [self._plain(name) for name in node.inputs[1:]]
-                self._emit(node, [stored.value, *others], owed, moved)
+                self._emit(node, [stored.value, *others], due, moved)
             case Reshape(shape):
                 self._reshape(node, shape, stored)
             case Dense() if node.inputs[0] in self._flattened:
@@ -116,9 +116,9 @@ class _Sweep:
     def _channels_last(self, node: Node, others: Sequence[str]) -> None:
         op = node.op
         assert isinstance(op, Conv | Pool | GlobalPool | BatchNorm)
-        owed = channels_first(self._rank(node.output))
-        data = self._owing(node.inputs[0], owed)
-        self._emit(node, [data, *others], owed, replace(op, layout="NHWC"))
+        due = channels_first(self._rank(node.output))
+        data = self._with_due(node.inputs[0], due)
+        self._emit(node, [data, *others], due, replace(op, layout="NHWC"))
 
     def _conv_weight(self, op: Conv, name: str) -> str:
         """A weight in our form: a view of the model's, transposed."""
@@ -127,51 +127,51 @@ class _Sweep:
         permutation = form.permutation(op.transposed)
         split = form.split_shape(op.transposed)
         if split == shape:
-            return self._owing(name, tuple(np.argsort(permutation).tolist()))
+            return self._with_due(name, tuple(np.argsort(permutation).tolist()))
         view = self._reshaped_value(self._plain(name), split)
         return self._transposed_value(view, permutation)
 
     def _several(self, node: Node) -> None:
-        """Element by element, and concatenations: all operands adopt the cheapest common debt."""
+        """Element by element, and concatenations: all operands take the cheapest common order."""
         rank = self._rank(node.output)
         plain = tuple(range(rank))
-        debts = {self._of(name).permutation: None for name in node.inputs}
-        candidates = [debt for debt in debts if len(debt) == rank and debt != plain]
-        owed = min(
-            (*candidates, plain), key=lambda debt: sum(self._cost(n, debt) for n in node.inputs)
+        orders = {self._of(name).permutation: None for name in node.inputs}
+        candidates = [order for order in orders if len(order) == rank and order != plain]
+        due = min(
+            (*candidates, plain), key=lambda order: sum(self._cost(n, order) for n in node.inputs)
         )
-        operands = [self._aligned(name, rank, owed) for name in node.inputs]
-        op = Concat(owed[node.op.axis]) if isinstance(node.op, Concat) else node.op
-        self._emit(node, operands, owed, op)
+        operands = [self._aligned(name, rank, due) for name in node.inputs]
+        op = Concat(due[node.op.axis]) if isinstance(node.op, Concat) else node.op
+        self._emit(node, operands, due, op)
 
-    def _cost(self, name: str, owed: Permutation) -> int:
-        """Elements to move so that ``name`` owes ``owed``; none if that has been done already."""
+    def _cost(self, name: str, due: Permutation) -> int:
+        """Elements to move so that ``name`` is kept with ``due``; none if that was done already."""
         stored = self._of(name)
         kind = self._builder.types[stored.value]
-        if name in self._graph.constants or len(kind.shape) != len(owed):
+        if name in self._graph.constants or len(kind.shape) != len(due):
             return 0
-        permutation = _change(stored.permutation, owed)
+        permutation = _change(stored.permutation, due)
         done = (stored.value, permutation) in self._transposed
         return 0 if done or keeps_memory_order(permutation, kind.shape) else kind.size
 
-    def _aligned(self, name: str, rank: int, owed: Permutation) -> str:
-        """The operand ``name``, with leading ones up to ``rank`` dimensions, owing ``owed``."""
+    def _aligned(self, name: str, rank: int, due: Permutation) -> str:
+        """The operand ``name``, with leading ones up to ``rank`` dimensions, kept with ``due``."""
         shape = self._graph.types[name].shape
         if len(shape) == rank:
-            return self._owing(name, owed)
+            return self._with_due(name, due)
         plain = self._plain(name)
-        if owed == tuple(range(rank)) or prod(shape) == 1:
+        if due == tuple(range(rank)) or prod(shape) == 1:
             return plain
         full = (1,) * (rank - len(shape)) + shape
-        return self._transposed_value(self._reshaped_value(plain, full), np.argsort(owed).tolist())
+        return self._transposed_value(self._reshaped_value(plain, full), np.argsort(due).tolist())
 
     def _reduce(self, node: Node, op: Reduce | ArgReduce, stored: Stored) -> None:
-        owed = stored.permutation
+        due = stored.permutation
         reduced = op.axes if isinstance(op, Reduce) else (op.axis,)
-        axes = tuple(sorted(owed[axis] for axis in reduced))
-        left = owed
+        axes = tuple(sorted(due[axis] for axis in reduced))
+        left = due
         if not op.keepdims:
-            kept = [owed[d] for d in range(len(owed)) if d not in reduced]
+            kept = [due[d] for d in range(len(due)) if d not in reduced]
             left = tuple(sorted(kept).index(axis) for axis in kept)
         moved = replace(op, axes=axes) if isinstance(op, Reduce) else replace(op, axis=axes[0])
         self._emit(node, [stored.value], left, moved)
@@ -187,11 +187,11 @@ class _Sweep:
             before = self._graph.types[node.inputs[0]].shape
             plan = regroup(stored.permutation, before, shape)
             if keeps_memory_order(plan.order, source):
-                self._emit(node, [stored.value], plan.owed, Reshape(plan.shape))
+                self._emit(node, [stored.value], plan.due, Reshape(plan.shape))
             elif node.output in self._feeds_channels_last:
                 value = self._transposed_value(stored.value, plan.order)
-                self._emit(node, [value], plan.owed, Reshape(plan.shape))
-            else:  # one transpose, and no debt that might take another
+                self._emit(node, [value], plan.due, Reshape(plan.shape))
+            else:  # one transpose, and nothing due that might take another
                 self._emit(node, [self._plain(node.inputs[0])])
 
     def _is_flatten_before_dense(self, node: Node, stored: Stored) -> bool:
@@ -225,12 +225,12 @@ class _Sweep:
         self,
         node: Node,
         inputs: Sequence[str],
-        owed: Permutation | None = None,
+        due: Permutation | None = None,
         op: Op | None = None,
     ) -> None:
         value = self._builder.copy(node, inputs, op)
         rank = self._rank(node.output)
-        self._stored[node.output] = Stored(value, tuple(range(rank)) if owed is None else owed)
+        self._stored[node.output] = Stored(value, tuple(range(rank)) if due is None else due)
 
     def _keeps_rank(self, node: Node) -> bool:
         return self._rank(node.inputs[0]) == self._rank(node.output)
@@ -243,14 +243,14 @@ class _Sweep:
         return self._stored.get(name, plain)
 
     def _plain(self, name: str) -> str:
-        return self._owing(name, tuple(range(self._rank(name))))
+        return self._with_due(name, tuple(range(self._rank(name))))
 
-    def _owing(self, name: str, owed: Permutation) -> str:
-        """A new value ``v`` with ``name == transpose(v, owed)``."""
+    def _with_due(self, name: str, due: Permutation) -> str:
+        """A new value ``v`` with ``name == transpose(v, due)``."""
         stored = self._of(name)
-        if stored.permutation == owed:
+        if stored.permutation == due:
             return stored.value
-        return self._transposed_value(stored.value, _change(stored.permutation, owed))
+        return self._transposed_value(stored.value, _change(stored.permutation, due))
 
     def _transposed_value(self, value: str, permutation: Sequence[int]) -> str:
         key = (value, tuple(permutation))
@@ -278,10 +278,10 @@ class _Sweep:
         return self._builder.add(Reshape(shape), (value,), label, origins=())
 
 
-def _change(current: Permutation, owed: Permutation) -> Permutation:
-    """How to transpose a stored value that owes ``current`` so that it owes ``owed``.
+def _change(current: Permutation, due: Permutation) -> Permutation:
+    """How to transpose a stored value so that ``due`` is due instead of ``current``.
 
-    Dimension d of the old graph's value is dimension current[d] of the one, owed[d] of the other.
+    Dimension d of the old graph's value is dimension current[d] of the one, due[d] of the other.
     """
-    source = dict(zip(owed, current, strict=True))
-    return tuple(source[d] for d in range(len(owed)))
+    source = dict(zip(due, current, strict=True))
+    return tuple(source[d] for d in range(len(due)))

@@ -17,24 +17,24 @@ from autosched.graph.ops.shape import Pad
 from autosched.graph.ops.softmax import Hardmax, Softmax
 
 
-def on_permuted(op: Op, owed: Sequence[int]) -> Op | None:
-    """What to apply to ``stored``, to get what ``op`` makes of ``transpose(stored, owed)``.
+def on_permuted(op: Op, due: Sequence[int]) -> Op | None:
+    """What to apply to ``stored``, to get what ``op`` makes of ``transpose(stored, due)``.
 
-    The result, which must have as many dimensions, owes the same transposition.  None if there is
-    no such operator.
+    The same transposition is due for the result, which must have as many dimensions.  None if there
+    is no such operator.
     """
     match op:
         case Softmax() | Hardmax() | Cumulative() | LocalResponseNorm() | Gather() | Resample():
-            return replace(op, axis=owed[op.axis])
+            return replace(op, axis=due[op.axis])
         case Normalize(axes):
-            return replace(op, axes=tuple(sorted(owed[axis] for axis in axes)))
+            return replace(op, axes=tuple(sorted(due[axis] for axis in axes)))
         case Pad(low, high, value):
-            back = np.argsort(owed).tolist()
+            back = np.argsort(due).tolist()
             return Pad(tuple(low[d] for d in back), tuple(high[d] for d in back), value)
         case Slice(start, stop, step):
-            back = np.argsort(owed).tolist()
+            back = np.argsort(due).tolist()
             return Slice(*(tuple(bound[d] for d in back) for bound in (start, stop, step)))
-        case Expand(shape) if len(shape) == len(owed):
-            return Expand(tuple(shape[d] for d in np.argsort(owed).tolist()))
+        case Expand(shape) if len(shape) == len(due):
+            return Expand(tuple(shape[d] for d in np.argsort(due).tolist()))
         case _:
             return None

@@ -16,11 +16,14 @@ Permutation = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Regrouping:
-    """``reshape(transpose(stored, order), shape)`` is the reshaped value, still owing ``owed``."""
+    """``reshape(transpose(stored, order), shape)`` holds the reshaped value.
+
+    The value itself is ``transpose`` of that by ``due``.
+    """
 
     order: Permutation
     shape: Shape
-    owed: Permutation
+    due: Permutation
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +34,8 @@ class Group:
     after: tuple[int, ...]
 
 
-def regroup(owed: Permutation, before: Shape, after: Shape) -> Regrouping:
-    """How to reshape a value from ``before`` to ``after`` that is ``transpose(stored, owed)``.
+def regroup(due: Permutation, before: Shape, after: Shape) -> Regrouping:
+    """How to reshape a value from ``before`` to ``after`` that is ``transpose(stored, due)``.
 
     Groups stay in the order in which their last dimensions are stored, so that what is contiguous
     in memory remains so.
@@ -40,10 +43,10 @@ def regroup(owed: Permutation, before: Shape, after: Shape) -> Regrouping:
 
     def place(group: Group) -> int:
         wide = [d for d in group.before if before[d] > 1] or group.before
-        return owed[wide[-1]] if wide else len(owed)
+        return due[wide[-1]] if wide else len(due)
 
     groups = sorted(matching_groups(before, after), key=place)
-    order = tuple(owed[d] for group in groups for d in group.before)
+    order = tuple(due[d] for group in groups for d in group.before)
     targets = [d for group in groups for d in group.after]
     position = {d: index for index, d in enumerate(targets)}
     return Regrouping(

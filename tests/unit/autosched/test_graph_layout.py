@@ -99,7 +99,7 @@ def test_regrouping_reshapes_any_stored_order(seed: int) -> None:
         order = tuple(int(d) for d in rng.permutation(source.ndim))
         kept = source.transpose(np.argsort(order)) if source.ndim else source
         plan = regroup(order, source.shape, target)
-        result = kept.transpose(plan.order).reshape(plan.shape).transpose(plan.owed)
+        result = kept.transpose(plan.order).reshape(plan.shape).transpose(plan.due)
         np.testing.assert_array_equal(result, source.reshape(target))
 
 
