@@ -179,6 +179,7 @@ def apply_step(program: Program, step: Step) -> Program:
             return _annotate(program, step)
         case Pack():
             return _pack(program, step)
+    raise ScheduleError(f"{step!r} is no step")
 
 
 def replay(dag: ComputeDAG, steps: tuple[Step, ...]) -> Program:

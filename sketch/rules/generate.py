@@ -11,6 +11,7 @@ from sketch.errors import ScheduleError
 from sketch.program import StagePlan, initial_program
 from sketch.rules.cache_write import AddCacheWrite
 from sketch.rules.compute_location import ComputeLocation
+from sketch.rules.foreign import ask, checked_rules, offers, place_of
 from sketch.rules.gpu_simple import ScheduleOnThreads
 from sketch.rules.gpu_tiling import GpuTilingWithFusion
 from sketch.rules.inline import InlineStage
@@ -80,7 +81,8 @@ def generate(
     ``rules`` are asked in order for every stage (None: the target's default rules).  User rules go
     before the built-in ones: ``(MyRule(), *default_rules(target))``.
 
-    Raises ScheduleError when the rules leave a stage unscheduled, or go on without scheduling any.
+    Raises ScheduleError when the rules leave a stage unscheduled, or go on without scheduling any,
+    and when the code of a user's rule fails.
     """
     return explore(dag, target, rules, variant).sketches
 
@@ -96,7 +98,7 @@ def explore(
     Where something was, the last sketch is the one with every stage at the root, so that cutting
     the space never takes away the schedule that always fits.
     """
-    rules = default_rules(target) if rules is None else rules
+    rules = default_rules(target) if rules is None else checked_rules(rules)
     pending = deque([_apply_eagerly(State(target, initial_program(dag)), rules)])
     sketches: list[Sketch] = []
     dropped = 0
@@ -144,7 +146,7 @@ def _successors(state: State, stage: StagePlan, rules: tuple[SketchRule, ...]) -
     """What the rules offer for a stage."""
     found: list[State] = []
     for rule in rules:
-        verdict = rule.applies(state, stage)
+        verdict = _ask(rule, state, stage)
         if verdict is not Verdict.SKIP:
             offered = [_counted(state, successor, rule) for successor in _apply(rule, state, stage)]
             found += _asked_first(state, stage, rules, rule, offered)
@@ -174,7 +176,7 @@ def _asked_first(
         if plan is stage or plan.op.name not in done - state.scheduled:
             continue
         for asked in own:
-            verdict = asked.applies(state, plan)
+            verdict = _ask(asked, state, plan)
             if verdict is not Verdict.SKIP:
                 found += [_counted(state, s, asked) for s in _apply(asked, state, plan)]
             if verdict is Verdict.APPLY_AND_STOP:
@@ -182,16 +184,19 @@ def _asked_first(
     return [*found, *offered]
 
 
+def _ask(rule: SketchRule, state: State, stage: StagePlan) -> Verdict:
+    own = type(rule) in _BUILT_IN
+    return rule.applies(state, stage) if own else ask(rule, state, stage)
+
+
 def _apply(rule: SketchRule, state: State, stage: StagePlan) -> tuple[State, ...]:
     """What a rule makes of a stage; its errors and its sketches carry its name."""
-    name = type(rule).__name__
+    if type(rule) not in _BUILT_IN:
+        return offers(rule, state, stage)
     try:
-        successors = rule.apply(state, stage)
+        return rule.apply(state, stage)
     except ScheduleError as error:
-        raise error.at(f"rule {name} on stage {stage.op.name}") from error
-    if type(rule) in _BUILT_IN or name in state.foreign:
-        return successors
-    return tuple(replace(found, foreign=(*state.foreign, name)) for found in successors)
+        raise error.at(place_of(rule, stage)) from error
 
 
 def _counted(state: State, successor: State, rule: SketchRule) -> State:
@@ -229,6 +234,6 @@ def _apply_eagerly(state: State, rules: tuple[SketchRule, ...]) -> State:
     for name in [plan.op.name for plan in reversed(state.program.stages)]:
         for rule in (rule for rule in rules if rule.eager):
             stage = state.program.find(name)
-            if stage is not None and rule.applies(state, stage) is Verdict.APPLY_AND_STOP:
+            if stage is not None and _ask(rule, state, stage) is Verdict.APPLY_AND_STOP:
                 (state,) = _apply(rule, state, stage)
     return state
