@@ -17,12 +17,23 @@ def replaced_file(path: Path) -> Iterator[Path]:
     Raises:
         OSError: ``path`` is a folder or names no file, or the replacement fails.
     """
+    if not _is_possible(path):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), ascii(str(path)))
     if path.is_dir() or not path.name:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    # A name of its own for each writer: threads may save to one path at the same time.
-    partial = path.with_name(f"{path.name}.part{secrets.token_hex(8)}")
+    # A name of its own for each writer: threads may save to one path at the same time.  Short,
+    # because that of ``path`` may be as long as the system allows.
+    partial = path.with_name(f".part{secrets.token_hex(8)}")
     try:
         yield partial
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _is_possible(path: Path) -> bool:
+    """Whether the system takes this as a name."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeError:
+        return False

@@ -1,0 +1,48 @@
+"""Files that are replaced as a whole, by several threads, under any name."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from autosched.replaced_file import replaced_file
+
+
+def test_threads_that_replace_one_file(tmp_path: Path) -> None:
+    path, errors = tmp_path / "file", list[Exception]()
+    meet = threading.Barrier(4)
+
+    def work(number: int) -> None:
+        try:
+            for _ in range(20):
+                meet.wait()
+                with replaced_file(path) as partial:
+                    partial.write_text(str(number) * 100)
+                    meet.wait()
+                assert set(path.read_text()) <= set("0123") and len(path.read_text()) == 100
+        except Exception as error:
+            errors.append(error)
+            meet.abort()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_longest_name_there_is(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 255)
+    with replaced_file(path) as partial:
+        partial.write_text("text")
+    assert path.read_text() == "text" and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_what_can_be_no_name(name: str, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="Invalid argument"), replaced_file(tmp_path / name):
+        pytest.fail("there is no such file")
