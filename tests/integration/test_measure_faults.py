@@ -3,27 +3,20 @@
 import math
 import os
 import signal
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from autosched.measure.errors import MeasureError
-from autosched.measure.function_reference import resolve
 from autosched.measure.options import MeasureOptions
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import WRONG_RESULT, Failure, Timing
 from autosched.measure.runner import LocalRunner
 from codegen.host import host_target
-from sketch.dag import ComputeDAG
 from sketch.sketch import Sketch
 from sketch.target import Target
-from sketch.tensor import compute, placeholder
+from tests.faulty_task import TARGET, TASK, candidate, faults
 
-HELPER = Path(__file__).with_name("faulty_builds.py")
-TARGET = host_target(threads=1)
 OPTIONS = MeasureOptions(
     check="all",
     builders=2,
@@ -33,28 +26,6 @@ OPTIONS = MeasureOptions(
     samples=3,
     min_sample_s=1e-6,
 )
-
-faults = sys.modules[resolve(f"{HELPER}:build").__module__]
-
-
-def product() -> ComputeDAG:
-    a, w = placeholder((64,), name="A"), placeholder((64,), name="W", constant=True)
-    return ComputeDAG([compute((64,), lambda i: a[i] * w[i], name="C")])
-
-
-@dataclass(frozen=True)
-class SmallTask:
-    dag: ComputeDAG
-    target: Target = TARGET
-    key: str = "product"
-
-
-TASK = SmallTask(product())
-SKETCH = Sketch(TASK.dag, (), TARGET)
-
-
-def candidate(fault, sketch=SKETCH):
-    return Candidate(sketch, {"fault": fault})
 
 
 @pytest.fixture(scope="module")
