@@ -6,6 +6,7 @@ import ctypes
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -58,7 +59,8 @@ class Team:
     """
 
     def __init__(self, threads: int, cores: Sequence[int] = ()) -> None:
-        """``cores``: bind worker k to ``cores[k]``; the caller is left alone.
+        """``cores``: bind worker k to ``cores[k]``; the caller is left alone.  Without them workers
+        run on all CPUs of the process (of its main thread).
 
         Raises:
             TargetError: no memory, or a core that this process may not use.
@@ -73,6 +75,8 @@ class Team:
             raise TargetError(f"cannot start {threads} threads: {os.strerror(status)}")
         if cores:
             self._bind(cores)
+        else:
+            self._spread()
 
     @property
     def address(self) -> int:
@@ -107,6 +111,14 @@ class Team:
                 os.sched_setaffinity(thread, {core})
             except OSError as error:
                 raise TargetError(f"cannot use core {core}: {error.strerror}") from error
+
+    def _spread(self) -> None:
+        """Workers run where the process may, not where the thread that made them was bound to."""
+        with suppress(OSError):  # the CPUs of the process may change meanwhile
+            everywhere = os.sched_getaffinity(os.getpid())
+            if everywhere != os.sched_getaffinity(0):
+                for thread in self.worker_ids():
+                    os.sched_setaffinity(thread, everywhere)
 
     def __del__(self) -> None:
         home = getattr(self, "_home", None)

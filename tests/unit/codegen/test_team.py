@@ -122,6 +122,20 @@ def test_workers_are_bound_to_their_cores() -> None:
         Team(2, [core, 1_000_000])
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_workers_run_on_all_cpus_though_the_caller_is_bound() -> None:
+    everywhere, teams = os.sched_getaffinity(0), list[Team]()
+
+    def work() -> None:
+        os.sched_setaffinity(0, {min(everywhere)})
+        teams.append(Team(3))
+
+    caller = threading.Thread(target=work)
+    caller.start()
+    caller.join()
+    assert [os.sched_getaffinity(thread) for thread in teams[0].worker_ids()] == [everywhere] * 2
+
+
 def test_in_a_forked_child_the_caller_computes_alone() -> None:
     team = Team(3)
     total = np.zeros(1)
