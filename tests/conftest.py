@@ -6,9 +6,15 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Tests run on all cores: threads of a BLAS or an OpenMP that spin while they wait for a core cost
+# several times what they compute.  These are read when the libraries are loaded, so before NumPy.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+import numpy as np
 
 # The same cases every time, however slow the machine is; `make campaign` draws new ones.
 settings.register_profile(

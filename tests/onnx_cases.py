@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import pytest
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -13,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 import autosched as asd
 from autosched.graph.evaluate import evaluate
 from autosched.graph.optimize import optimize
+from tests.onnx_sessions import reference_session
 
 Array = NDArray[Any]
 RUN_BY_ONNXRUNTIME = ("MaxPool", "AveragePool", "GlobalMaxPool", "LRN", "LpNormalization")
@@ -70,9 +70,7 @@ def check(model: Any, data: Sequence[Array], **tolerance: float) -> None:
     """
     feed = {f"x{i}": array for i, array in enumerate(data)}
     if model.graph.node[0].op_type in RUN_BY_ONNXRUNTIME:
-        runtime = pytest.importorskip("onnxruntime")
-        options = {"providers": ["CPUExecutionProvider"]}
-        expected = runtime.InferenceSession(model.SerializeToString(), **options).run(None, feed)
+        expected = reference_session(model.SerializeToString()).run(None, feed)
     else:
         expected = ReferenceEvaluator(model).run(None, feed)
     network = asd.from_onnx(model)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import numpy_helper
 
 import autosched as asd
+from tests.onnx_sessions import reference_session
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 QUICK = ("squeezenet",)
@@ -52,7 +52,7 @@ def test_light_models_agree_with_onnxruntime(name: str, tmp_path: Path) -> None:
     network = asd.from_onnx(path)
     module = asd.compile(network, quick=True)
     inputs = module.random_inputs()
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = reference_session(path)
     expected = session.run(None, inputs)
     outputs = module.run(inputs)
     for value, reference in zip(outputs.values(), expected, strict=True):

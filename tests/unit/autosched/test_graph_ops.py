@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-import onnxruntime
 import pytest
 
 from autosched.graph.builder import GraphBuilder
@@ -25,6 +24,7 @@ from autosched.onnx_export import to_onnx
 from sketch.dag import ComputeDAG
 from sketch.interpret import interpret
 from sketch.tensor import placeholder
+from tests.onnx_sessions import reference_session
 
 MAP = (2, 6, 9, 7)
 
@@ -96,9 +96,7 @@ def test_shape_and_values_agree_with_onnxruntime(
     inputs = _inputs(op, graph)
     assert graph.outputs[0].shape == expected
     value = evaluate(graph, inputs)["y"]
-    session = onnxruntime.InferenceSession(
-        to_onnx(graph).SerializeToString(), providers=["CPUExecutionProvider"]
-    )
+    session = reference_session(to_onnx(graph).SerializeToString())
     reference = session.run(None, inputs)[0]
     assert value.shape == reference.shape == expected
     np.testing.assert_allclose(value, reference, rtol=1e-4, atol=1e-5)

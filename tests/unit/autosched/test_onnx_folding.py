@@ -7,6 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import autosched as asd
 from autosched.host_evaluation import HostError, HostEvaluator
+from tests.onnx_sessions import reference_session
 
 RNG = np.random.default_rng(0)
 TABLE = RNG.standard_normal((4, 6), dtype=np.float32)
@@ -54,9 +55,7 @@ def test_importers_compute_what_cannot_be_folded(
     def fails(*_: object) -> None:
         raise HostError("the evaluation failed: planted")
 
-    session = pytest.importorskip("onnxruntime").InferenceSession(
-        _model(operator).SerializeToString(), providers=["CPUExecutionProvider"]
-    )
+    session = reference_session(_model(operator).SerializeToString())
     (expected,) = session.run(None, {"x": np.ones((), np.float32)})
     np.testing.assert_allclose(_result(operator), expected, rtol=1e-5, atol=1e-6)
     monkeypatch.setattr(HostEvaluator, "raw", fails)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -17,6 +16,7 @@ from autosched.graph.ir import Network
 from autosched.graph.optimize import optimize
 from autosched.onnx_export import to_onnx
 from autosched.onnx_import import from_onnx
+from tests.onnx_sessions import reference_session
 
 Shape = Sequence[int | str]
 MAP = (2, 4, 9, 7)
@@ -50,9 +50,7 @@ def _check(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = 
     network = from_onnx(model, shapes)
     rng = np.random.default_rng(2)
     inputs = {v.name: rng.standard_normal(v.shape, dtype=np.float32) for v in network.inputs}
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
+    session = reference_session(model.SerializeToString())
     names = [output.name for output in session.get_outputs()]
     assert [value.name for value in network.outputs] == names
     for graph in (network.graph, optimize(network.graph)):

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -15,6 +14,7 @@ from autosched.graph.ir import Network
 from autosched.graph.optimize import optimize
 from autosched.onnx_import import from_onnx
 from sketch.interpret import interpret
+from tests.onnx_sessions import reference_session
 
 Shape = tuple[int, ...]
 Case = tuple[str, Shape, Shape, dict[str, Any]]
@@ -91,9 +91,7 @@ def test_equals_onnxruntime(number: int, case: Case) -> None:
     model = _model(case, bias=number % 2 == 1)
     network = from_onnx(model)
     x = np.random.default_rng(number).standard_normal(case[1], dtype=np.float32)
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
+    session = reference_session(model.SerializeToString())
     wanted = session.run(None, {"x": x})[0]
     assert network.outputs[0].shape == wanted.shape
     for graph in (network.graph, optimize(network.graph)):

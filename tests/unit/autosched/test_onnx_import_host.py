@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -18,6 +17,7 @@ from autosched.onnx_import import from_onnx
 from autosched.onnx_import.functions import expanded
 from autosched.onnx_import.piece import Setting
 from autosched.onnx_import.site import UnsupportedError
+from tests.onnx_sessions import reference_session
 
 X = np.random.default_rng(1).standard_normal((3, 4), dtype=np.float32)
 
@@ -44,9 +44,7 @@ def _model(
 def _check(model: onnx.ModelProto, x: np.ndarray = X) -> Network:
     """Import, evaluate, compare with onnxruntime; returns the network."""
     network = from_onnx(model)
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
+    session = reference_session(model.SerializeToString())
     (expected,) = session.run(None, {"x": x})
     value = evaluate(network.graph, {"x": x})["y"]
     assert network.outputs[0].shape == expected.shape

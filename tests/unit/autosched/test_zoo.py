@@ -1,7 +1,6 @@
 """The zoo: networks, seeds, sizes, and weights that keep activations in range."""
 
 import numpy as np
-import onnxruntime
 import pytest
 
 from autosched import zoo
@@ -13,6 +12,7 @@ from autosched.graph.optimize import optimize
 from autosched.onnx_export import to_onnx
 from autosched.zoo.bert import Bert, add_bert
 from autosched.zoo.layers import LayerBuilder
+from tests.onnx_sessions import reference_session
 
 
 def _inputs(network: Network) -> dict[str, np.ndarray]:
@@ -50,9 +50,7 @@ def test_classifiers_agree_with_onnxruntime(
 
 
 def _assert_agrees_with_onnxruntime(network: Network) -> None:
-    session = onnxruntime.InferenceSession(
-        to_onnx(network.graph).SerializeToString(), providers=["CPUExecutionProvider"]
-    )
+    session = reference_session(to_onnx(network.graph).SerializeToString())
     inputs = _inputs(network)
     values = evaluate(optimize(network.graph), inputs)
     for output, reference in zip(network.outputs, session.run(None, inputs), strict=True):
@@ -148,9 +146,7 @@ def test_activations_stay_of_order_one(name: str, image: int) -> None:
     tapped = Graph(
         graph.name, graph.inputs, tuple(Result(t, t) for t in taps), graph.nodes, graph.constants
     )
-    session = onnxruntime.InferenceSession(
-        to_onnx(tapped).SerializeToString(), providers=["CPUExecutionProvider"]
-    )
+    session = reference_session(to_onnx(tapped).SerializeToString())
     for output, array in zip(taps, session.run(taps, _inputs(Network(name, graph))), strict=True):
         spread = float(np.sqrt((array.astype(np.float64) ** 2).mean()))
         assert 0.05 < spread < 20, f"{output}: root mean square {spread}"

@@ -9,6 +9,7 @@ from benchmarks.harness import relative_error
 from benchmarks.programs import program
 from benchmarks.workloads import Conv, Matmul, OuterProducts, Stencil
 from sketch.interpret import interpret
+from tests.onnx_sessions import reference_session
 
 SMALL = (
     Conv("padded", 6, 3, 4, 3),
@@ -23,13 +24,12 @@ SMALL = (
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
 def test_program_agrees_with_onnxruntime(case):
-    onnxruntime = pytest.importorskip("onnxruntime")
     from benchmarks.onnx_models import onnx_model, to_nchw, to_nhwc
 
     arrays = case.arrays()
     dag = program(case)
     ours = interpret(dag, arrays)[dag.output_names[0]]
-    session = onnxruntime.InferenceSession(onnx_model(case), providers=["CPUExecutionProvider"])
+    session = reference_session(onnx_model(case))
     nchw = isinstance(case, Conv)
     feeds = {
         value.name: to_nchw(arrays[value.name]) if nchw else arrays[value.name]

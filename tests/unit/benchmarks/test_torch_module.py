@@ -10,8 +10,8 @@ from autosched.onnx_export import to_onnx
 from autosched.zoo.bert import Bert, add_bert
 from autosched.zoo.layers import LayerBuilder
 from benchmarks.harness import relative_error
+from tests.onnx_sessions import reference_session
 
-onnxruntime = pytest.importorskip("onnxruntime")
 torch = pytest.importorskip("torch", reason="PyTorch, a rival in the benchmarks, is not installed")
 
 
@@ -47,7 +47,7 @@ def test_agrees_with_onnxruntime(make):
         for v in network.inputs
     }
     module, names, outputs = module_from_onnx(model)
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    session = reference_session(model)
     with torch.inference_mode():
         results = module(*(torch.from_numpy(feeds[name]) for name in names))
     for result, reference in zip(results, session.run(outputs, feeds), strict=True):
