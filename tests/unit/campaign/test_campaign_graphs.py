@@ -39,6 +39,23 @@ def test_equal_seeds_draw_equal_graphs():
     assert draw_graph(Random(5)) == draw_graph(Random(5)) != draw_graph(Random(6))
 
 
+def test_what_onnxruntime_cannot_run_is_confirmed_by_onnx_or_counted_as_unjudged(monkeypatch):
+    case = {
+        "inputs": [["x", "float32", [3, 5]]],
+        "constants": [],
+        "nodes": [["Neg", ["x"], ["y"], {}]],
+        "outputs": ["y"],
+        "values": 3,
+        "threads": 1,
+    }
+    monkeypatch.setattr(judge, "_rival", lambda *_: None)
+    counts = PART.judge(case, ignore).counts
+    assert counts["judged_by_onnx"] == 1 and not counts.get("unjudged")
+    monkeypatch.setattr(judge, "_ours", lambda model, inputs, *_: {"y": inputs["x"]})
+    counts = PART.judge(case, ignore).counts
+    assert counts["unjudged"] == 1 and not counts.get("judged_by_onnx")
+
+
 def test_a_wrong_result_is_found_and_the_graph_made_small(monkeypatch):
     ours = judge._ours
 
