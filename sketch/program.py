@@ -239,6 +239,11 @@ def _inline(program: Program, step: Inline) -> Program:
     op = program.stage(step.stage).op
     if op.reduce is not None or any(t.op.name == op.name for t in program.dag.outputs):
         raise ScheduleError(f"stage {op.name} is a reduction or an output and cannot be inlined")
+    if any(pack.reader == op.name for pack in program.packs):
+        raise ScheduleError(
+            f"stage {op.name} cannot be inlined: its loops are the panels of what it reads",
+            hint="inline it first, then pack for the stage that it is computed in",
+        )
     for consumer in program.consumers(op.name):
         if not is_allowed(inlined_size(consumer.op, op)):
             raise ScheduleError(

@@ -98,6 +98,16 @@ def test_a_step_that_does_not_fit_says_why(steps: tuple[object, ...], message: s
         replay(matmul_dag(), steps)  # type: ignore[arg-type]
 
 
+def test_what_defines_panels_stays_a_stage() -> None:
+    a = placeholder((24, 20), name="A", constant=True)
+    first = compute((24, 20), lambda i, j: a[i, j] + 1.0, name="F")
+    dag = ComputeDAG([compute((24, 20), lambda i, j: first[i, j] * 2.0, name="S")])
+    steps = Split("F", "i", (4,)), Pack("A", 0, "F", ("i.1",)), Inline("F")
+    with pytest.raises(ScheduleError, match=r"F cannot be inlined: its loops are the panels"):
+        replay(dag, steps)
+    assert replay(dag, (Inline("F"), Split("S", "i", (4,)), Pack("A", 0, "S", ("i.1",)))).packs
+
+
 def test_an_output_keeps_its_layout() -> None:
     a = placeholder((24, 20), name="A")
     first = compute((24, 20), lambda i, j: a[i, j] + 1.0, name="F")
