@@ -56,6 +56,24 @@ def test_what_onnxruntime_cannot_run_is_confirmed_by_onnx_or_counted_as_unjudged
     assert counts["unjudged"] == 1 and not counts.get("judged_by_onnx")
 
 
+def test_nodes_are_judged_one_by_one_where_onnx_fails_on_the_whole(monkeypatch):
+    """Logarithms of negative numbers are NaN, which onnxruntime's Min skips and onnx's keeps."""
+    case = {
+        "inputs": [["x", "float32", [3, 5]]],
+        "constants": [],
+        "nodes": [["Log", ["x"], ["l"], {}], ["Min", ["l", "x"], ["y"], {}]],
+        "outputs": ["y"],
+        "values": 3,
+        "threads": 1,
+    }
+    evaluate = judge._reference
+    monkeypatch.setattr(
+        judge, "_reference", lambda m, feeds: None if len(m.graph.node) > 1 else evaluate(m, feeds)
+    )
+    verdict = PART.judge(case, ignore)
+    assert verdict.outcome == "right" and verdict.counts["judged_by_onnx"] == 1
+
+
 def test_a_wrong_result_is_found_and_the_graph_made_small(monkeypatch):
     ours = judge._ours
 
