@@ -15,7 +15,7 @@ from autosched.graph.ops.lowering import LOWERINGS
 from tests.pages import PAGES, ROOT, Block, Page, arguments, run
 
 # What makes snippets take minutes, and what stands for it here.
-SHORTER = {'budget="10m"': "trials=24", "trials=200": "trials=8"}
+SHORTER = {'budget="10m"': "trials=24", "trials=200": "trials=8", "trials=64": "trials=16"}
 
 every_page = pytest.mark.parametrize("page", [Page(path) for path in PAGES], ids=str)
 
