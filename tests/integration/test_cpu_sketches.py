@@ -15,12 +15,12 @@ from sketch.population import sample
 from sketch.rules.generate import generate
 from sketch.sketch import Sketch
 from sketch.target import Target
-from tests.cpu_targets import label, runnable
+from tests.cpu_targets import instruction_sets, label
 from tests.teams import team_address
 from tests.workloads import WORKLOADS, random_inputs
 
 ROWS = 2
-TARGETS = runnable()
+TARGETS = instruction_sets()
 
 
 def run(sketch: Sketch, row: dict[str, int], inputs: dict[str, np.ndarray]) -> dict:

@@ -11,10 +11,10 @@ from sketch.dtypes import SUPPORTED, is_float
 from sketch.expr import cast, maximum, select
 from sketch.tensor import compute, placeholder, reduce_axis
 from tests.compiled import check_run, random_run
-from tests.cpu_targets import label, runnable
+from tests.cpu_targets import instruction_sets, label
 from tests.dtype_programs import NUMBERS, arithmetic, conversions, inputs_of, small_inputs
 
-TARGETS = runnable()
+TARGETS = instruction_sets()
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=label)

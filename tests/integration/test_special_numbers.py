@@ -18,9 +18,9 @@ from sketch.operators.softmax import softmax
 from sketch.scalar_functions import rounded
 from sketch.tensor import Tensor, compute, placeholder, reduce_axis
 from tests.compiled import random_run
-from tests.cpu_targets import label, runnable
+from tests.cpu_targets import instruction_sets, label
 
-TARGETS = runnable()
+TARGETS = instruction_sets()
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 INF, NAN = np.inf, np.nan
 # Two full vectors of the widest machine and a tail, so that scalar and vector code both see them.

@@ -23,7 +23,7 @@ from sketch.loopnest import (
 )
 from sketch.nest_interpreter import run_nest
 from sketch.target import Target
-from tests.cpu_targets import label, runnable
+from tests.cpu_targets import instruction_sets, label
 from tests.nests import (
     PARALLEL,
     SERIAL,
@@ -38,7 +38,7 @@ from tests.nests import (
     reducer,
 )
 
-TARGETS = runnable()
+TARGETS = instruction_sets()
 
 
 def softmax(rows: int = 5, columns: int = 19) -> LoopNest:

@@ -14,7 +14,7 @@ from codegen.llvm.jit import call, load
 from codegen.llvm.machine import emit_object, triple_of
 from codegen.llvm.writer import Writer
 from sketch.target import Target
-from tests.cpu_targets import label, runnable
+from tests.cpu_targets import instruction_sets, label
 
 SPECIAL = [
     0.0,
@@ -158,7 +158,7 @@ def operand(name: str, rng: np.random.Generator) -> np.ndarray:
     return np.abs(values) if name in ("log",) else values
 
 
-@pytest.mark.parametrize("target", runnable(), ids=label)
+@pytest.mark.parametrize("target", instruction_sets(), ids=label)
 @pytest.mark.parametrize("name", sorted(BOUNDS))
 def test_error_bound(name: str, target: Target, rng: np.random.Generator) -> None:
     x = operand(name, rng)
@@ -171,16 +171,16 @@ def test_error_bound(name: str, target: Target, rng: np.random.Generator) -> Non
 
 @pytest.mark.parametrize("name", sorted(BOUNDS))
 def test_scalars_equal_vectors(name: str, rng: np.random.Generator) -> None:
-    target, x = runnable()[0], operand(name, rng)
+    target, x = instruction_sets()[0], operand(name, rng)
     np.testing.assert_array_equal(run(name, target, 0, x), run(name, target, 16, x))
 
 
 def test_log_of_negative_numbers_is_nan() -> None:
     x = np.full(4096, -1.0, np.float32)
-    assert np.isnan(run("log", runnable()[0], 16, x)).all()
+    assert np.isnan(run("log", instruction_sets()[0], 16, x)).all()
 
 
-@pytest.mark.parametrize("target", runnable(), ids=label)
+@pytest.mark.parametrize("target", instruction_sets(), ids=label)
 def test_pow(target: Target, rng: np.random.Generator) -> None:
     x = np.exp2(rng.uniform(-30, 30, 4096)).astype(np.float32)
     y = rng.uniform(-3, 3, 4096).astype(np.float32)
