@@ -12,10 +12,12 @@ class Features:
     """Attributes:
     rounding: instructions for floor, ceil, trunc and round.
     half: instructions between float16 and float32.
+    mask_registers: registers for lane masks, under which any instruction can execute.
     """
 
     rounding: bool
     half: bool
+    mask_registers: bool
 
 
 def features_of(target: Target) -> Features:
@@ -25,4 +27,5 @@ def features_of(target: Target) -> Features:
     return Features(
         rounding=neon or bool(known & {"sse4.1", "avx", "avx2", "avx512f"}),
         half=neon or bool(known & {"f16c", "avx512f"}),
+        mask_registers="avx512f" in known,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
+from codegen.llvm.features import Features
 from codegen.llvm.scope import Scope
 from codegen.llvm.values import MEMORY_TYPES, SSA_TYPES, Form, Value, suffix, vector_type
 from codegen.llvm.writer import Writer
@@ -45,8 +46,9 @@ class Memory:
     where its guard does not hold.
     """
 
-    def __init__(self, writer: Writer, scope: Scope) -> None:
+    def __init__(self, writer: Writer, scope: Scope, features: Features) -> None:
         self.writer = writer
+        self.features = features
         self.scope = scope
         self.bases: dict[Buffer, str] = {}
         self.zeros_bytes = 0
@@ -164,11 +166,13 @@ class Memory:
         )
 
     def _load_mask(self, mask: str | None, width: int) -> str:
-        """``mask`` as a value that LLVM cannot tell from another one.
+        """``mask``, for mask registers as a value that LLVM cannot tell from another one.
 
         LLVM 22 makes a masked load an operand of the instruction that uses it under the same mask,
         and may take it out again without the mask, which then reads what the mask protects from.
         """
+        if not self.features.mask_registers:
+            return str(mask)
         known = self.scope.hoist(0, "arguments", "icmp ne ptr %args, null")
         every = self.scope.spread(known, 0)
         return self.cached(("load", mask), f"and <{width} x i1> {mask}, {every}")

@@ -90,8 +90,9 @@ class _RootEmitter:
         self.writer, self.nest, self.target = writer, nest, target
         self.offsets, self.shared = offsets, shared
         self.scope = Scope(writer)
-        self.memory = Memory(writer, self.scope)
-        arithmetic = Arithmetic(writer, features_of(target))
+        features = features_of(target)
+        self.memory = Memory(writer, self.scope, features)
+        arithmetic = Arithmetic(writer, features)
         evaluator = Evaluator(writer, self.scope, self.memory, arithmetic)
         flow = Flow(evaluator)
         statements = Statements(flow, evaluator)
