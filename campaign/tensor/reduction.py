@@ -47,10 +47,15 @@ def _one(kind: str, term: Number) -> Number:
 
 
 def _sum(term: Number) -> Number:
-    """A chain of n additions, in any order."""
+    """A chain of n additions, in any order.
+
+    Their roundings are as good as random, but those of equal terms are alike; sums of more than
+    1,024 terms consist of shorter ones.
+    """
     count = term.value.shape[-1]
+    roundoffs = 4 + max(2 * count**0.5, min(count, 1024) / 2)
     value, size = np.sum(term.value, axis=-1), np.sum(np.abs(term.value), axis=-1)
-    chain = settle(size, np.zeros_like(size), term.dtype, 4 + 2 * count**0.5).error
+    chain = settle(size, np.zeros_like(size), term.dtype, roundoffs).error
     return settle(value, np.sum(term.error, axis=-1) + chain, term.dtype, 0)
 
 

@@ -360,11 +360,7 @@ class Evaluator:
             ones = self.arithmetic.splat("true", "bool", test.width)
             ref = self.memory.cached(("not", ref), f"xor {kind} {ref}, {ones}")
         if test.width:
-            mask = (
-                ref
-                if outer.mask is None
-                else self.memory.cached(("and", ref, outer.mask), f"and {kind} {ref}, {outer.mask}")
-            )
+            mask = ref if outer.mask is None else self.memory.both(ref, outer.mask, test.width)
             self.guard = Guard(outer.condition, mask)
         else:
             both = (

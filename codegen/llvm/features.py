@@ -12,12 +12,15 @@ class Features:
     """Attributes:
     rounding: instructions for floor, ceil, trunc and round.
     half: instructions between float16 and float32.
-    mask_registers: registers for lane masks, under which any instruction can execute.
+    masked_registers: constraint letter of vector registers in inline assembly, where the processor
+        has masked loads; empty where LLVM makes branches of them.
+    vector_bytes: length of a vector register.
     """
 
     rounding: bool
     half: bool
-    mask_registers: bool
+    masked_registers: str
+    vector_bytes: int
 
 
 def features_of(target: Target) -> Features:
@@ -27,5 +30,6 @@ def features_of(target: Target) -> Features:
     return Features(
         rounding=neon or bool(known & {"sse4.1", "avx", "avx2", "avx512f"}),
         half=neon or bool(known & {"f16c", "avx512f"}),
-        mask_registers="avx512f" in known,
+        masked_registers="v" if "avx512f" in known else "x" if "avx2" in known else "",
+        vector_bytes=target.vector_bytes,
     )

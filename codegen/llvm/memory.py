@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from codegen.llvm.features import Features
 from codegen.llvm.scope import Scope
@@ -12,6 +13,9 @@ from codegen.llvm.writer import Writer
 from sketch.dtypes import size_of
 from sketch.loopnest import Affine, Buffer, Index
 from sketch.nest_intervals import value_interval
+
+# Sizes of vectors that are one register.
+_REGISTER_BITS: Final = (128, 256, 512)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +59,7 @@ class Memory:
         self.loads: dict[Buffer, dict[Hashable, Value]] = {}
         self.epoch = 0  # changes whenever loaded values are forgotten
         self._region: dict[Hashable, str] = {}
+        self._dead: dict[str, frozenset[int]] = {}  # lanes in which a mask is known to be false
 
     def new_region(self) -> None:
         """A basic block begins: what was loaded elsewhere is forgotten."""
@@ -68,6 +73,19 @@ class Memory:
         if name is None:
             name = self._region[key] = self.writer.emit_free(text)
         return name
+
+    def both(self, first: str, second: str, width: int) -> str:
+        """Two lane masks at once."""
+        mask = self.cached(("and", first, second), f"and <{width} x i1> {first}, {second}")
+        self._dead[mask] = self._dead_lanes(first) | self._dead_lanes(second)
+        return mask
+
+    def _dead_lanes(self, mask: str) -> frozenset[int]:
+        """Lanes in which ``mask``, a name or a literal, is known to be false."""
+        if mask.startswith("%"):
+            return self._dead.get(mask, frozenset())
+        lanes = mask.strip("<>").split(", ")
+        return frozenset(number for number, lane in enumerate(lanes) if lane == "i1 false")
 
     def splat(self, ref: str, kind: str, width: int) -> str:
         """All lanes equal to a scalar."""
@@ -157,25 +175,67 @@ class Memory:
         pointer = self._safe_pointer(pointer, guard, max(1, width) * size, masked)
         if not masked:
             return self.writer.emit(f"load {kind}, ptr {pointer}, align {size}")
-        name = f"llvm.masked.load.{suffix(MEMORY_TYPES[dtype], width)}.p0"
-        mask = vector_type("i1", width)
-        self.writer.declare(name, f"{kind} {{}}(ptr, i32, {mask}, {kind})")
-        return self.writer.emit(
-            f"call {kind} @{name}(ptr {pointer}, i32 {size}, "
-            f"{mask} {self._load_mask(guard.mask, width)}, {kind} zeroinitializer)"
-        )
+        most = self.features.vector_bytes // size
+        parts = width // most
+        if parts < 2 or width % most or parts & (parts - 1):
+            return self._masked_load(dtype, width, pointer, str(guard.mask))
+        return self._split_load(dtype, width, pointer, str(guard.mask), most)
 
-    def _load_mask(self, mask: str | None, width: int) -> str:
-        """``mask``, for mask registers as a value that LLVM cannot tell from another one.
+    def _masked_load(self, dtype: str, width: int, pointer: str, mask: str) -> str:
+        """A masked load whose mask LLVM cannot lose.
 
-        LLVM 22 makes a masked load an operand of the instruction that uses it under the same mask,
-        and may take it out again without the mask, which then reads what the mask protects from.
+        LLVM 22 makes a masked load an operand of an instruction under the same mask, and may take
+        it out again without the mask; it also forgets the mask where no lane of the result is
+        used.  Both read what the mask protects from.  An empty piece of assembly hides the use.
         """
-        if not self.features.mask_registers:
-            return str(mask)
-        known = self.scope.hoist(0, "arguments", "icmp ne ptr %args, null")
-        every = self.scope.spread(known, 0)
-        return self.cached(("load", mask), f"and <{width} x i1> {mask}, {every}")
+        kind, masks = vector_type(MEMORY_TYPES[dtype], width), vector_type("i1", width)
+        name = f"llvm.masked.load.{suffix(MEMORY_TYPES[dtype], width)}.p0"
+        self.writer.declare(name, f"{kind} {{}}(ptr, i32, {masks}, {kind})")
+        loaded = self.writer.emit(
+            f"call {kind} @{name}(ptr {pointer}, i32 {size_of(dtype)}, {masks} {mask}, "
+            f"{kind} zeroinitializer)"
+        )
+        letter = self.features.masked_registers
+        if not letter or 8 * width * size_of(dtype) not in _REGISTER_BITS:
+            return loaded
+        return self.writer.emit_free(f'call {kind} asm "", "={letter},0"({kind} {loaded})')
+
+    def _split_load(self, dtype: str, width: int, pointer: str, mask: str, most: int) -> str:
+        """A masked load of several registers, register by register.
+
+        A part without a lane is left out: LLVM 22 loses the mask of some of them.
+        """
+        size, masks = size_of(dtype), vector_type("i1", width)
+        dead, parts = self._dead_lanes(mask), []
+        for first in range(0, width, most):
+            if dead.issuperset(range(first, first + most)):
+                parts.append("zeroinitializer")
+                continue
+            lanes = ", ".join(f"i32 {lane}" for lane in range(first, first + most))
+            at = self.cached(
+                ("part", pointer, first * size),
+                f"getelementptr i8, ptr {pointer}, i64 {first * size}",
+            )
+            own = self.cached(
+                ("part", mask, first, most),
+                f"shufflevector {masks} {mask}, {masks} poison, <{most} x i32> <{lanes}>",
+            )
+            parts.append(self._masked_load(dtype, most, at, own))
+        return self._joined(parts, MEMORY_TYPES[dtype], most)
+
+    def _joined(self, parts: list[str], scalar: str, width: int) -> str:
+        """The lanes of vectors of ``width`` one after another; a power of two of them."""
+        while len(parts) > 1:
+            kind = vector_type(scalar, width)
+            lanes = ", ".join(f"i32 {lane}" for lane in range(2 * width))
+            parts = [
+                self.writer.emit_free(
+                    f"shufflevector {kind} {low}, {kind} {high}, <{2 * width} x i32> <{lanes}>"
+                )
+                for low, high in zip(parts[::2], parts[1::2], strict=True)
+            ]
+            width *= 2
+        return parts[0]
 
     def _pointers(self, width: int, address: Address, pointer: str) -> str:
         offsets = address.offsets or lane_constants(address.lane, width)

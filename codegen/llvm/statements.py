@@ -106,13 +106,7 @@ class Statements:
         if tests.lanes is not None and not all(tests.lanes):
             mask = mask_literal(tuple(tests.lanes))
         for other in tests.masks:
-            mask = (
-                other
-                if mask is None
-                else self.memory.cached(
-                    ("and", mask, other), f"and <{self.scope.width} x i1> {mask}, {other}"
-                )
-            )
+            mask = other if mask is None else self.memory.both(mask, other, self.scope.width)
         return mask
 
     def _emit_guarded(self, store: Store, guard: Guard) -> None:
