@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from autosched.api import Target, compile, from_onnx, from_torch, load, tune
     from autosched.records.log import RecordLog
     from autosched.runtime.module import Module
-    from autosched.task import Task
+    from autosched.tasks.task import Task
     from autosched.workloads import workload
-    from sketch.dag import ComputeDAG
+    from sketch.dag.dag import ComputeDAG
     from sketch.errors import AutoschedError
-    from sketch.expr import all_of, any_of, cast, equal, maximum, minimum, select
-    from sketch.functions import (
+    from sketch.lang.expr import all_of, any_of, cast, equal, maximum, minimum, select
+    from sketch.lang.functions import (
         abs,
         acos,
         acosh,
@@ -89,27 +89,27 @@ if TYPE_CHECKING:
         trunc,
         trunc_div,
     )
-    from sketch.reducers import argmax, max, min, prod, sum
-    from sketch.tensor import compute, placeholder, reduce_axis
+    from sketch.lang.reducers import argmax, max, min, prod, sum
+    from sketch.lang.tensor import compute, placeholder, reduce_axis
 
 _HOMES = {
     "autosched.api": ("Target", "compile", "from_onnx", "from_torch", "load", "tune"),
     "autosched.records.log": ("RecordLog",),
     "autosched.runtime.module": ("Module",),
-    "autosched.task": ("Task",),
+    "autosched.tasks.task": ("Task",),
     "autosched.workloads": ("workload",),
-    "sketch.dag": ("ComputeDAG",),
+    "sketch.dag.dag": ("ComputeDAG",),
     "sketch.errors": ("AutoschedError",),
-    "sketch.expr": ("all_of", "any_of", "cast", "equal", "maximum", "minimum", "select"),
-    "sketch.functions": (
+    "sketch.lang.expr": ("all_of", "any_of", "cast", "equal", "maximum", "minimum", "select"),
+    "sketch.lang.functions": (
         "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_and",
         "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "cos", "cosh", "erf", "exp",
         "expm1", "floor", "fmod", "isinf", "isnan", "left_shift", "log", "log1p", "pow",
         "right_shift", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan",
         "tanh", "trunc", "trunc_div",
     ),
-    "sketch.reducers": ("argmax", "max", "min", "prod", "sum"),
-    "sketch.tensor": ("compute", "placeholder", "reduce_axis"),
+    "sketch.lang.reducers": ("argmax", "max", "min", "prod", "sum"),
+    "sketch.lang.tensor": ("compute", "placeholder", "reduce_axis"),
 }  # fmt: skip
 _PACKAGES = ("onnx_backend", "workloads", "zoo")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

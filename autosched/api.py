@@ -10,25 +10,25 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-import sketch.target
-from autosched.optional_packages import require
+from autosched.system.optional_packages import require
+from sketch.target.target import Target as CodeTarget
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network
     from autosched.measure.protocol import Runner
-    from autosched.objectives import Objective
-    from autosched.options import TuneOptions
     from autosched.report.callbacks import Callback
     from autosched.report.events import Progress
     from autosched.runtime.module import Module
-    from autosched.tuning import NetworkTuning, SessionTuning
+    from autosched.tuning.networks import NetworkTuning, SessionTuning
+    from autosched.tuning.objectives import Objective
+    from autosched.tuning.options import TuneOptions
     from costmodel.model import CostModel
 
 PathText = str | PathLike[str]
-AnyTarget = str | sketch.target.Target
+AnyTarget = str | CodeTarget
 
 
-def Target(name: str = "cpu", threads: int | None = None) -> sketch.target.Target:
+def Target(name: str = "cpu", threads: int | None = None) -> CodeTarget:
     """A machine to make code for.
 
     Args:
@@ -44,7 +44,7 @@ def Target(name: str = "cpu", threads: int | None = None) -> sketch.target.Targe
     return cpu_target(name, threads)
 
 
-def resolve_target(target: AnyTarget, threads: int | None = None) -> sketch.target.Target:
+def resolve_target(target: AnyTarget, threads: int | None = None) -> CodeTarget:
     """A target from a name or a target; ``threads`` overrides the number of threads."""
     if isinstance(target, str):
         return Target(target, threads)
@@ -53,8 +53,8 @@ def resolve_target(target: AnyTarget, threads: int | None = None) -> sketch.targ
 
 def check_network(net: object) -> None:
     """Raise OptionError when ``net`` is no network, such as the name of one."""
-    from autosched.errors import OptionError
     from autosched.graph.ir import Network
+    from autosched.system.errors import OptionError
 
     if not isinstance(net, Network):
         raise OptionError(
@@ -75,10 +75,10 @@ def from_onnx(source: PathText | Any, shapes: Mapping[str, Sequence[int]] | None
             of them are listed).
         MissingPackageError: ``onnx`` is not installed.
     """
-    from autosched.memory_room import enough_memory
+    from autosched.system.memory_room import enough_memory
 
     require("onnx", "from_onnx", "onnx")
-    from autosched.onnx_import import from_onnx as read
+    from autosched.onnx.importer import from_onnx as read
 
     fixed = None if shapes is None else {name: tuple(shape) for name, shape in shapes.items()}
     with enough_memory("importing an ONNX model"):
@@ -124,7 +124,7 @@ def compile(
     Raises:
         AutoschedError: no network, NaN weights, an unreadable log, an unknown target.
     """
-    from autosched.compilation import contents_from_log, link
+    from autosched.compilation.network import contents_from_log, link
 
     check_network(net)
     return link(*contents_from_log(net, resolve_target(target, threads), log, quick))
@@ -147,7 +147,7 @@ def load(path: PathText, trusted: bool = False) -> Module:
         ModuleFileError: no such file, no module, damaged, or written by another release.
         TargetError: the module needs instructions that this machine does not have.
     """
-    from autosched.compilation import link
+    from autosched.compilation.network import link
     from autosched.runtime.archive import read_archive
     from autosched.runtime.object_check import check_resolved
 
@@ -210,10 +210,10 @@ def tune(
         AutoschedError: no network, a malformed option, an unwritable log, or a machine on which
             nothing runs.
     """
-    from autosched.objectives import weighted_sum
-    from autosched.options import TuneOptions
-    from autosched.tune_request import TuneRequest
-    from autosched.tuning import tune_networks
+    from autosched.tuning.networks import tune_networks
+    from autosched.tuning.objectives import weighted_sum
+    from autosched.tuning.options import TuneOptions
+    from autosched.tuning.request import TuneRequest
 
     request = TuneRequest(
         log, trials, budget, seed, options or TuneOptions(), progress, quiet, skip_tuned,

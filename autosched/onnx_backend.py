@@ -21,8 +21,8 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from autosched.api import compile as compile_network
 from autosched.api import from_onnx
 from autosched.graph.errors import ModelImportError, OpenShapesError, UnsupportedModelError
-from autosched.host_evaluation import HostError
-from autosched.onnx_import.piece import value_info
+from autosched.host.evaluator import HostError
+from autosched.onnx.importer.piece import value_info
 from autosched.runtime.module import Module
 
 Inputs = Sequence[Any] | Mapping[str, Any]

@@ -19,15 +19,15 @@ from codegen.cuda.build import build, emit
 from codegen.cuda.kernel import CudaKernel
 from codegen.cuda.launch import LoadedKernel, host_arch, missing_gpu
 from codegen.errors import CodegenError
-from sketch.dag import ComputeDAG
-from sketch.feasible import feasible
-from sketch.gpu_targets import cuda_target
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import placeholder
 from sketch.lower import lower
 from sketch.operators.matmul import matmul
+from sketch.population.feasible import feasible
 from sketch.rules.generate import generate
-from sketch.sketch import Sketch
-from sketch.target import Target
-from sketch.tensor import placeholder
+from sketch.schedule.sketch import Sketch
+from sketch.target.gpu_targets import cuda_target
+from sketch.target.target import Target
 
 Arrays = dict[str, NDArray[np.float32]]
 _TOLERANCE = 1e-4

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import autosched
 from autosched import zoo
-from autosched.compilation import extract_checked, network_tasks
+from autosched.compilation.network import extract_checked, network_tasks
 from autosched.graph.ir import Network as ZooNetwork
-from autosched.onnx_export import to_onnx
-from autosched.options import parse_budget
+from autosched.onnx.export import to_onnx
 from autosched.records.best import rank, select
 from autosched.records.log import RecordLog
 from autosched.runtime.module import Module
 from autosched.search.recall import best_of
+from autosched.tuning.options import parse_budget
 from benchmarks.contender import Contender
 from benchmarks.fma_peak import FmaPeak
 from benchmarks.harness import OURS, Comparison, Options, compare, relative_error
@@ -31,7 +31,7 @@ from benchmarks.rivals import RIVALS
 from benchmarks.rows import Row, comparison_row, print_row, write_json
 from benchmarks.workloads import Network
 from codegen.host import host_target
-from sketch.target import Target
+from sketch.target.target import Target
 
 REFERENCE = "onnxruntime"
 

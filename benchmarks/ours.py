@@ -45,7 +45,7 @@ class OursOperator:
         from codegen.build import build
         from codegen.team import Team
         from sketch.lower import lower
-        from sketch.packing import preparations
+        from sketch.lower.packing import preparations
 
         assert not isinstance(workload, Network)
         task = operator_task(workload, threads, self.renamed)

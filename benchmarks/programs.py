@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from autosched.task import Task
+from autosched.tasks.task import Task
 from benchmarks.workloads import Conv, Matmul, Operator, OuterProducts, Stencil
 from codegen.host import host_target
-from sketch import reducers
-from sketch.dag import ComputeDAG
-from sketch.expr import all_of, select
+from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
+from sketch.lang.expr import all_of, select
+from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators.conv import conv2d
 from sketch.operators.matmul import matmul
-from sketch.tensor import Tensor, compute, placeholder, reduce_axis
 
 
 def operator_task(workload: Operator, threads: int, renamed: bool = False) -> Task:

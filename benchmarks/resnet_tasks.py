@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from autosched import zoo
-from autosched.compilation import network_tasks
+from autosched.compilation.network import network_tasks
 from autosched.graph.extract import extract
-from autosched.task import Task
+from autosched.tasks.task import Task
 from codegen.host import host_target
-from sketch.dag import ComputeDAG
-from sketch.tensor import Placeholder
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import Placeholder
 
 
 def convolution_tasks(threads: int) -> list[Task]:

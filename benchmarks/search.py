@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.measure.result import Timing
-from autosched.options import SearchOptions, TuneOptions
 from autosched.records.log import RecordLog
 from autosched.search.evolutionary import EvolutionaryPolicy
+from autosched.search.options import SearchOptions
 from autosched.search.scorer import ModelScorer, Scorer
+from autosched.tuning.options import TuneOptions
 from benchmarks.programs import operator_task
 from benchmarks.rows import Row, write_json
 from benchmarks.workloads import CONVOLUTIONS_3X3, Conv
@@ -29,7 +30,7 @@ from costmodel.dataset import Dataset
 from costmodel.extract import features_of
 from costmodel.feature_table import FEATURE_COUNT
 from costmodel.gbdt import GbdtOptions, GradientBoostedModel
-from sketch.population import Population, sample
+from sketch.population.population import Population, sample
 
 SPEED_BAR = 20_000.0
 TRIALS_BAR = 40.0

@@ -11,9 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from autosched.local_tuning import tune_locally
 from autosched.records.log import RecordLog
-from autosched.tune_request import TuneRequest
+from autosched.tuning.local import tune_locally
+from autosched.tuning.request import TuneRequest
 from benchmarks.resnet_tasks import convolution_tasks
 from benchmarks.rows import Row, write_json
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.closing import Closing
+from autosched.system.closing import Closing
 from benchmarks.contender import Contender
 from benchmarks.workloads import Workload
 

@@ -16,8 +16,8 @@ from codegen.passes.promote import promote
 from codegen.passes.restride import restride
 from codegen.passes.simplify import simplify
 from codegen.passes.specialize import specialize
-from sketch.loopnest import LoopNest
-from sketch.target import Target
+from sketch.nest.loopnest import LoopNest
+from sketch.target.target import Target
 from sketch.verify import verify
 
 

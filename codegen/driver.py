@@ -6,7 +6,7 @@ from typing import Final
 
 from codegen.kernel import Kernel
 from codegen.llvm.machine import emit_object, triple_of
-from sketch.target import Target
+from sketch.target.target import Target
 
 _CLOCK: Final = """
 %timespec = type { i64, i64 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from codegen.llvm.machine import emit_object, triple_of
-from sketch.target import Target
+from sketch.target.target import Target
 
 Base = Literal["arena", "constants", "input"]
 

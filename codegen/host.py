@@ -10,7 +10,7 @@ import llvmlite.binding as llvm
 
 from codegen.cpu_share import usable_cpus
 from sketch.errors import TargetError
-from sketch.target import Target
+from sketch.target.target import Target
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from sketch.loopnest import Buffer, Scope
-from sketch.target import Target
+from sketch.nest.loopnest import Buffer, Scope
+from sketch.target.target import Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,15 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import autosched as asd
-from autosched.task import Task
+from autosched.tasks.task import Task
 from costmodel.extract import draft_seconds
-from sketch.feasible import feasible
-from sketch.loopnest import Allocate, Loop, LoopKind, Node, Store
 from sketch.lower import lower
-from sketch.population import sample
-from sketch.sketch import Sketch
-from sketch.steps import Factor
-from sketch.target import Target
+from sketch.nest.loopnest import Allocate, Loop, LoopKind, Node, Store
+from sketch.population.feasible import feasible
+from sketch.population.population import sample
+from sketch.schedule.sketch import Sketch
+from sketch.schedule.steps import Factor
+from sketch.target.target import Target
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "figures"
 COLOURS: Final[Mapping[LoopKind, str]] = {

@@ -9,16 +9,16 @@ from collections.abc import Mapping
 import numpy as np
 
 from codegen.build import build
-from sketch.dag import ComputeDAG
-from sketch.dtypes import is_float
-from sketch.interpret import interpret
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.dtypes import is_float
 from sketch.lower import lower
-from sketch.packing import preparations
-from sketch.population import mutate, sample
-from sketch.reference import reference, relative_error
+from sketch.lower.packing import preparations
+from sketch.oracle.interpret import interpret
+from sketch.oracle.reference import reference, relative_error
+from sketch.population.population import mutate, sample
 from sketch.rules.generate import generate
-from sketch.sketch import Sketch
-from sketch.target import Target
+from sketch.schedule.sketch import Sketch
+from sketch.target.target import Target
 from tests.guard_pages import run_guarded
 
 # One rounding to the stored dtype may fall the other way; sums of float32 lose a little more.

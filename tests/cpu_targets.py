@@ -7,7 +7,7 @@ from dataclasses import replace
 from codegen.host import cpu_target, host_target
 from codegen.llvm.jit import check_host
 from sketch.errors import TargetError
-from sketch.target import Target
+from sketch.target.target import Target
 
 
 def runnable() -> list[Target]:

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from sketch.dag import ComputeDAG
-from sketch.feasible import feasible
-from sketch.gpu_targets import cuda_target
-from sketch.loopnest import LoopNest
+from sketch.dag.dag import ComputeDAG
 from sketch.lower import lower
-from sketch.population import Population, sample
+from sketch.nest.loopnest import LoopNest
+from sketch.population.feasible import feasible
+from sketch.population.population import Population, sample
 from sketch.rules.generate import generate
-from sketch.sketch import Sketch
+from sketch.schedule.sketch import Sketch
+from sketch.target.gpu_targets import cuda_target
 from tests.workloads import matmul_dag
 
 GPU = cuda_target("sm_90")

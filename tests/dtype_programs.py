@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from sketch.dag import ComputeDAG
-from sketch.dtypes import FLOATS, INTEGERS, SUPPORTED, integer_limits, is_float, numpy_dtype
-from sketch.expr import Axis, Expr, binary, cast, unary
-from sketch.tensor import compute, placeholder
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.dtypes import FLOATS, INTEGERS, SUPPORTED, integer_limits, is_float, numpy_dtype
+from sketch.lang.expr import Axis, Expr, binary, cast, unary
+from sketch.lang.tensor import compute, placeholder
 
 NUMBERS = (*FLOATS, *INTEGERS)
 FLOAT_EDGES = [

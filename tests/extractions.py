@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.graph.extract import Extraction
-from sketch.interpret import interpret
+from sketch.oracle.interpret import interpret
 
 Arrays = dict[str, NDArray[Any]]
 

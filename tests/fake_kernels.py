@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sketch.target import Target
+from sketch.target.target import Target
 
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p))
 TARGET = Target("cpu", "generic", threads=1)

@@ -11,7 +11,7 @@ from autosched.measure.batch_runner import BatchRunner
 from autosched.measure.protocol import Candidate, MeasuredTask, Ticket
 from autosched.measure.result import Failure, MeasureResult, Timing
 from costmodel.extract import draft_seconds
-from sketch.population import from_rows
+from sketch.population.population import from_rows
 
 Rule = Callable[[Candidate], MeasureResult | None]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from autosched.measure.function_reference import resolve
 from autosched.measure.protocol import Candidate
 from codegen.host import host_target
-from sketch.dag import ComputeDAG
-from sketch.sketch import Sketch
-from sketch.target import Target
-from sketch.tensor import compute, placeholder
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import compute, placeholder
+from sketch.schedule.sketch import Sketch
+from sketch.target.target import Target
 
 TARGET = host_target(threads=1)
 # Loaded as child processes load it, by its path.

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from codegen.kernel import Kernel
 from codegen.llvm.jit import call, load
-from sketch.dtypes import numpy_dtype
+from sketch.lang.dtypes import numpy_dtype
 from tests.teams import team_address
 
 Array = NDArray[Any]

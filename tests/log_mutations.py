@@ -28,14 +28,15 @@ from numpy.typing import NDArray
 
 import autosched as asd
 from autosched.measure.simulated import SimulatedRunner
-from autosched.options import SearchOptions, TuneOptions
 from autosched.records.checksum import with_checksum
 from autosched.records.identity import compatible
 from autosched.records.log import RecordLog
 from autosched.records.rows import row_of
 from autosched.records.stats import stats
+from autosched.search.options import SearchOptions
 from autosched.search.recall import Replayer
-from autosched.study import recorded_dataset
+from autosched.tuning.options import TuneOptions
+from autosched.tuning.study import recorded_dataset
 from sketch.errors import AutoschedError
 
 Data = dict[str, Any]

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from codegen.build import build
 from codegen.llvm.jit import aligned_workspace, call, load
-from sketch import reducers
-from sketch.expr import Axis, Const, Expr, Reducer, binary
-from sketch.loopnest import (
+from sketch.lang import reducers
+from sketch.lang.expr import Axis, Const, Expr, Reducer, binary
+from sketch.nest.loopnest import (
     Affine,
     Allocate,
     Buffer,
@@ -27,7 +27,7 @@ from sketch.loopnest import (
     Store,
     row_major,
 )
-from sketch.target import Target
+from sketch.target.target import Target
 from tests.teams import team_address
 
 SERIAL, PARALLEL = LoopKind.SERIAL, LoopKind.PARALLEL

@@ -12,7 +12,7 @@ import autosched
 from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Network
 from autosched.graph.optimize import optimize
-from autosched.onnx_import import from_onnx
+from autosched.onnx.importer import from_onnx
 
 Arrays = Mapping[str, np.ndarray]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sketch.loopnest import LoopKind
-from sketch.program import Program
-from sketch.sketch import Sketch
-from sketch.steps import Annotate, ComputeAt, Pack, Reorder, Rfactor, Split, Step
+from sketch.nest.loopnest import LoopKind
+from sketch.schedule.program import Program
+from sketch.schedule.sketch import Sketch
+from sketch.schedule.steps import Annotate, ComputeAt, Pack, Reorder, Rfactor, Split, Step
 
 Steps = tuple[Step, ...]
 

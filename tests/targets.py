@@ -1,6 +1,6 @@
 """Targets that tests pin, so that they do not depend on the machine they run on."""
 
-from sketch.target import Target
+from sketch.target.target import Target
 
 AVX512 = Target(
     "cpu", "skylake-avx512", "+avx512f", threads=2, vector_bytes=64, registers=32,

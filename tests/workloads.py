@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from sketch import reducers
-from sketch.dag import ComputeDAG
-from sketch.expr import unary
+from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
+from sketch.lang.expr import unary
+from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators import broadcast, elementwise, pooling, reduction, softmax
 from sketch.operators.conv import conv2d
 from sketch.operators.layout import concat, transpose
 from sketch.operators.matmul import batch_matmul, dense, matmul
-from sketch.tensor import Tensor, compute, placeholder, reduce_axis
 
 
 def random_inputs(dag: ComputeDAG, rng: np.random.Generator) -> dict[str, np.ndarray]:

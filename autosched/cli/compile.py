@@ -116,7 +116,7 @@ def _constants(args: argparse.Namespace) -> dict[str, NDArray[Any]] | None:
         return None
     if args.constants is not None:
         return _read_constants(args.constants)
-    from autosched.task_module import constants_of
+    from autosched.compilation.task import constants_of
 
     task = open_workload(args).task(target_of(args))
     needed = [f"{t.name}: {t.dtype}{list(t.shape)}" for t in constants_of(task)]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from autosched.cli.command import Command, Parser, UsageError, add_json, say, write_json
 from autosched.cli.model import add_model, check_log, open_subject, target_of
 from autosched.cli.waiting import Waiting
-from autosched.notices import notify
 from autosched.search.models import MODELS, make_model
+from autosched.system.notices import notify
 
 if TYPE_CHECKING:
     from autosched.cli.subject import Subject
@@ -50,7 +50,7 @@ def _run(args: argparse.Namespace) -> None:
 def _evaluations(args: argparse.Namespace, subject: Subject) -> list[tuple[str, Evaluation]]:
     """How each of the cost models does, for each way to hold something out."""
     from autosched.records.log import RecordLog
-    from autosched.study import recorded_dataset
+    from autosched.tuning.study import recorded_dataset
     from costmodel.evaluation import SPLITS, evaluate
 
     log = RecordLog(args.log).read()

@@ -18,13 +18,13 @@ from autosched.cli.command import (
 )
 from autosched.cli.subject import NetworkSubject, Subject, WorkloadSubject
 from autosched.cli.waiting import Waiting
-from autosched.notices import notify
+from autosched.system.notices import notify
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network
     from autosched.runtime.archive import Contents
     from autosched.runtime.module import Module
-    from sketch.target import Target
+    from sketch.target.target import Target
 
 COMPILED_SUFFIX = ".asd"
 
@@ -143,7 +143,7 @@ def check_threads(target: Target) -> None:
 def open_module(args: argparse.Namespace) -> Module:
     """The compiled module that the arguments name; compiles it where that is still to do."""
     from autosched import api
-    from autosched.compilation import link
+    from autosched.compilation.network import link
 
     if is_compiled(args):
         check_compiled(args)

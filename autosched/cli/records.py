@@ -19,7 +19,7 @@ from autosched.cli.command import (
     write_json,
 )
 from autosched.cli.model import open_network
-from autosched.notices import notify
+from autosched.system.notices import notify
 
 if TYPE_CHECKING:
     from autosched.records.log import RecordSet
@@ -127,7 +127,7 @@ def _prune(args: argparse.Namespace) -> None:
 
 
 def _replayable(records: Sequence[Record], model: str) -> tuple[Record, ...]:
-    from autosched.compilation import extract_checked, network_tasks
+    from autosched.compilation.network import extract_checked, network_tasks
     from autosched.search.replayable import replayable
 
     extraction = extract_checked(open_network(model))

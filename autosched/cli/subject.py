@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from numpy.typing import NDArray
 
-from autosched.errors import WorkloadError
+from autosched.system.errors import WorkloadError
 from sketch.errors import AutoschedError
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from autosched.graph.ir import Network
     from autosched.report.comparison import Comparison
     from autosched.runtime.archive import Contents
-    from autosched.task import Task
-    from autosched.tune_request import TuneRequest
-    from autosched.tune_result import TuneResult
+    from autosched.tasks.task import Task
+    from autosched.tuning.request import TuneRequest
+    from autosched.tuning.result import TuneResult
     from autosched.workloads.definition import Workload
-    from sketch.target import Target
+    from sketch.target.target import Target
 
 
 class Tuning(Protocol):
@@ -92,13 +92,13 @@ class NetworkSubject:
 
     def tasks(self, target: Target) -> tuple[Task, ...]:
         """The distinct tasks of the network."""
-        from autosched.compilation import extract_checked, network_tasks
+        from autosched.compilation.network import extract_checked, network_tasks
 
         return network_tasks(extract_checked(self.network), target)
 
     def tune(self, target: Target, request: TuneRequest) -> Tuning:
         """Tune the network."""
-        from autosched.tuning import tune_networks
+        from autosched.tuning.networks import tune_networks
 
         tuning = tune_networks([self.network], target, request).networks[0]
         source = Path(self.model)
@@ -106,7 +106,7 @@ class NetworkSubject:
 
     def contents(self, target: Target, log: str | None) -> Contents:
         """The compiled network."""
-        from autosched.compilation import contents_from_log
+        from autosched.compilation.network import contents_from_log
 
         return contents_from_log(self.network, target, log)
 
@@ -158,19 +158,19 @@ class WorkloadSubject:
 
     def tune(self, target: Target, request: TuneRequest) -> Tuning:
         """Tune the task."""
-        from autosched.task_tuning import tune_task
+        from autosched.tuning.one_task import tune_task
 
         task = self.task(target)
         return tune_task(task, self._constants(task), request)
 
     def contents(self, target: Target, log: str | None) -> Contents:
         """The compiled task, with the constants in it."""
-        from autosched.task_module import contents_from_log
+        from autosched.compilation.task import contents_from_log
 
         task = self.task(target)
         return contents_from_log(task, self._constants(task), log)
 
     def _constants(self, task: Task) -> Mapping[str, NDArray[Any]]:
-        from autosched.task_module import random_constants
+        from autosched.compilation.task import random_constants
 
         return random_constants(task) if self.constants is None else self.constants

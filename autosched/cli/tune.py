@@ -11,8 +11,9 @@ from pathlib import Path
 from autosched.cli.command import Command, Parser, add_json, positive_int, say, write_json
 from autosched.cli.model import add_model, check_threads, open_subject, target_of
 from autosched.cli.waiting import ProgressAfter, Waiting
-from autosched.options import POLICIES, PRESETS, TuneOptions
 from autosched.search.models import MODELS, make_model
+from autosched.search.options import POLICIES
+from autosched.tuning.options import PRESETS, TuneOptions
 
 _EXAMPLES = """\
   autosched tune resnet-18 --budget 10m                    ten minutes; the log is resnet-18.jsonl
@@ -75,8 +76,8 @@ def tune_options(args: argparse.Namespace) -> TuneOptions:
 
 def _run(args: argparse.Namespace) -> None:
     from autosched.records.log import check_log
-    from autosched.tune_request import TuneRequest
-    from autosched.tuning import progress_of
+    from autosched.tuning.networks import progress_of
+    from autosched.tuning.request import TuneRequest
 
     if args.log is not None:
         check_log(Path(args.log))  # before the model is read, and before it is taken for the log

@@ -7,8 +7,8 @@ import threading
 import time
 from typing import Final, Self, TextIO
 
-from autosched.closing import Closing
 from autosched.report.events import Progress, View
+from autosched.system.closing import Closing
 
 PATIENCE_S: Final = 2.0
 _TERMINAL_EVERY_S: Final = 1.0

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.element_types import element_type
 from autosched.graph.errors import GraphError
 from autosched.graph.host_call import CallKey, call_key
 from autosched.graph.ir import Graph, Node, Value
@@ -17,11 +16,12 @@ from autosched.graph.ops.host import HostOp
 from autosched.graph.ops.lowering import lower
 from autosched.graph.ops.scan import Scan, ScanFunction
 from autosched.graph.ops.shape import Reshape
-from autosched.host_evaluation import HostEvaluator
-from sketch.dag import ComputeDAG
-from sketch.dtypes import is_float
-from sketch.interpret import interpret
-from sketch.tensor import placeholder
+from autosched.host.evaluator import HostEvaluator
+from autosched.system.element_types import element_type
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.dtypes import is_float
+from sketch.lang.tensor import placeholder
+from sketch.oracle.interpret import interpret
 
 Reference = NDArray[Any]
 """float64 for floating-point values, else the value's own dtype."""

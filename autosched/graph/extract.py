@@ -17,8 +17,8 @@ from autosched.graph.optimize import optimize
 from autosched.graph.own_results import own_results
 from autosched.graph.passes.concat import Part, parts, split_concats
 from autosched.graph.subgraph import LoweredGroup, Subgraph, lower_group
-from sketch.dag import ComputeDAG
-from sketch.tensor import Compute
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import Compute
 
 
 class WeightedTask(NamedTuple):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from autosched.graph.errors import GraphError
 from autosched.graph.ops.base import Op, Shape, TensorType, check_size
-from sketch.dtypes import SUPPORTED
+from sketch.lang.dtypes import SUPPORTED
 
 Array = NDArray[np.generic]
 

@@ -12,9 +12,9 @@ from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import COMMUTATIVE, Binary
 from autosched.graph.ops.lowering import lower
 from autosched.graph.ops.matmul import Dense
-from sketch.dag import ComputeDAG
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import Compute, Tensor, placeholder
 from sketch.operators.shared_buffer import apply_to_parts
-from sketch.tensor import Compute, Tensor, placeholder
 
 _BIAS_ROLE: Final = 2  # position of the bias among the inputs of convolutions and Dense
 

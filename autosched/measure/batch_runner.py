@@ -6,10 +6,10 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from autosched.closing import Closing
 from autosched.measure.errors import MeasureError
 from autosched.measure.protocol import Candidate, MeasuredTask, Ticket
 from autosched.measure.result import MeasureResult
+from autosched.system.closing import Closing
 
 
 class BatchRunner(Closing):

@@ -14,7 +14,7 @@ from autosched.measure.options import MeasureOptions
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure
 from autosched.measure.zygote import Zygote
-from sketch.sketch import Sketch
+from sketch.schedule.sketch import Sketch
 
 Built = bytes | Failure
 """A pickled ``codegen.kernel.Kernel``, or why there is none.  The tuner never unpickles it."""

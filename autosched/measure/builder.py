@@ -17,8 +17,8 @@ from codegen.build import build
 from codegen.kernel import Kernel
 from sketch.errors import AutoschedError, LoweringError, ScheduleError
 from sketch.lower import lower
-from sketch.reference import reference
-from sketch.sketch import Sketch
+from sketch.oracle.reference import reference
+from sketch.schedule.sketch import Sketch
 
 Build = Callable[[Sketch, Mapping[str, int]], Kernel]
 

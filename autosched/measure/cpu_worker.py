@@ -19,8 +19,8 @@ from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timin
 from autosched.measure.sampling import burst, inner_runs
 from autosched.measure.task_memory import TaskMemory, copies_beyond_l2
 from codegen.kernel import Kernel
-from sketch.packing import preparations
-from sketch.sketch import Sketch
+from sketch.lower.packing import preparations
+from sketch.schedule.sketch import Sketch
 
 # Samples per candidate and round of an interleaved re-measurement; their median is kept.
 _ROUND_SAMPLES: Final = 5

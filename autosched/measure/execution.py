@@ -14,7 +14,7 @@ from codegen.driver import build_driver
 from codegen.kernel import Kernel
 from codegen.llvm.jit import Library, load
 from codegen.team import Team
-from sketch.target import Target
+from sketch.target.target import Target
 
 Array = NDArray[Any]
 ALIGNMENT: Final = 64

@@ -8,11 +8,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sketch.access import reads, walk
-from sketch.dag import ComputeDAG
-from sketch.dtypes import BOOL, integer_limits, is_float, is_unsigned
-from sketch.expr import Axis, Expr, Load, children
-from sketch.tensor import Compute, Placeholder, Tensor
+from sketch.analysis.access import reads
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.dtypes import BOOL, integer_limits, is_float, is_unsigned
+from sketch.lang.expr import Axis, Expr, Load, children
+from sketch.lang.rewrite import walk
+from sketch.lang.tensor import Compute, Placeholder, Tensor
 
 Array = NDArray[Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autosched.measure.options import MeasureOptions
-from sketch.target import Target
+from sketch.target.target import Target
 
 
 @dataclass(frozen=True, slots=True)

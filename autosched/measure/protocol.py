@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol, Self
 from autosched.measure.result import Failure, MeasureResult
 
 if TYPE_CHECKING:
-    from sketch.dag import ComputeDAG
-    from sketch.sketch import Sketch
-    from sketch.target import Target
+    from sketch.dag.dag import ComputeDAG
+    from sketch.schedule.sketch import Sketch
+    from sketch.target.target import Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.measure.timer import TaskState, Timer
 from autosched.measure.zygote import Zygote
 from codegen.cpu_share import usable_cpus
-from sketch.target import Target
+from sketch.target.target import Target
 
 if TYPE_CHECKING:
     from autosched.measure.builder import Build

@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.errors import OptionError
 from autosched.measure.offline import OfflineRunner
 from autosched.measure.protocol import Candidate, MeasuredTask
 from autosched.measure.result import Failure, MeasureResult, Timing
-from sketch.population import Population, from_rows
+from autosched.system.errors import OptionError
+from sketch.population.population import Population, from_rows
 
 # log2 of the largest value at which a decision can be best on the simulated machine.
 _LARGEST_BEST: Final = 5.0

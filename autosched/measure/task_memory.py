@@ -12,12 +12,12 @@ from autosched.measure.errors import MeasureError
 from autosched.measure.execution import Array, aligned_copy, aligned_empty
 from autosched.measure.result import CacheState, Failure
 from codegen.kernel import Argument
-from sketch.dag import ComputeDAG, output_name, output_shape
-from sketch.dtypes import integer_limits, is_float, is_integer, size_of
-from sketch.packing import Preparation
-from sketch.reference import Reference
-from sketch.target import Target
-from sketch.tensor import Placeholder
+from sketch.dag.dag import ComputeDAG, output_name, output_shape
+from sketch.lang.dtypes import integer_limits, is_float, is_integer, size_of
+from sketch.lang.tensor import Placeholder
+from sketch.lower.packing import Preparation
+from sketch.oracle.reference import Reference
+from sketch.target.target import Target
 
 # Bytes of packed constants that are kept for the next candidate that packs the same way.
 _PACKED_BYTES: Final = 256 << 20

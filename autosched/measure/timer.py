@@ -16,7 +16,7 @@ from autosched.measure.options import MeasureOptions
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
 from autosched.measure.zygote import Zygote
-from sketch.target import Target
+from sketch.target.target import Target
 
 # Interleaved re-measurements begin so often again because their process was killed from outside.
 _SECOND_CHANCES: Final = 3

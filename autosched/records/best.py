@@ -15,7 +15,7 @@ from autosched.records.identity import (
 )
 from autosched.records.paired import drift, settled_first
 from autosched.records.record import Record
-from sketch.target import Target
+from sketch.target.target import Target
 
 
 def target_warning(records: Iterable[Record], target: Target) -> str:

@@ -14,10 +14,10 @@ from typing import Any, Final, cast
 
 from autosched.measure.result import CACHE_STATES, STAGES, Failure, MeasureResult, Timing
 from sketch.errors import quoted
-from sketch.rename import Names
-from sketch.step_fields import is_count, is_text, is_writable
-from sketch.steps import step_from_json
-from sketch.target import Target
+from sketch.schedule.rename import Names
+from sketch.schedule.step_fields import is_count, is_text, is_writable
+from sketch.schedule.steps import step_from_json
+from sketch.target.target import Target
 
 # Seconds that some run of a kernel can take: from a picosecond to thirty years.
 _FASTEST_S: Final = 1e-12

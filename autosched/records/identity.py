@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
-from sketch.target import Target
+from sketch.target.target import Target
 
 # Instructions that code is made of; LLVM names many more, for systems and for cryptography.
 _USED: Final = frozenset(

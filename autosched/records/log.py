@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from autosched.optional_packages import data_frame
 from autosched.records.errors import RecordError
 from autosched.records.line import LONGEST_BYTES, looks_recorded, parse_line
 from autosched.records.record import NewerSchemaError, Record, to_json
+from autosched.system.optional_packages import data_frame
 
 # Blank space written and taken back by `check_writable`: a few records' worth.
 _PROBE: Final = b" " * 8191 + b"\n"

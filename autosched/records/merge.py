@@ -11,7 +11,7 @@ from autosched.records.best import comparable, rank
 from autosched.records.errors import RecordError
 from autosched.records.log import RecordLog, RecordSet, check_log
 from autosched.records.record import Record, to_json
-from autosched.replaced_file import replaced_file
+from autosched.system.replaced_file import replaced_file
 
 
 def unique(records: Iterable[Record]) -> tuple[Record, ...]:

@@ -24,14 +24,14 @@ from autosched.records.checksum import checksum, with_checksum
 from autosched.records.errors import RecordError
 from autosched.records.identity import recorded
 from sketch.errors import ScheduleError, TargetError, quoted
-from sketch.recorded_range import check_steps, check_structure
-from sketch.rename import Names, names_of, rename
-from sketch.sketch import sketch_from_steps
-from sketch.steps import step_from_json, step_to_json
-from sketch.target import Target
+from sketch.population.recorded_range import check_steps, check_structure
+from sketch.schedule.rename import Names, names_of, rename
+from sketch.schedule.sketch import sketch_from_steps
+from sketch.schedule.steps import step_from_json, step_to_json
+from sketch.target.target import Target
 
 if TYPE_CHECKING:
-    from sketch.dag import ComputeDAG
+    from sketch.dag.dag import ComputeDAG
 
 SCHEMA_VERSION: Final = 2
 # Lines of this schema have no checksum.

@@ -11,7 +11,7 @@ from autosched.measure.result import Failure
 from autosched.records.best import rank
 from autosched.records.identity import identity
 from autosched.records.record import Record
-from sketch.target import Target
+from sketch.target.target import Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from codegen.kernel import Kernel
 from codegen.llvm.jit import load
 from codegen.llvm.machine import emit_object
 from sketch.errors import TargetError
-from sketch.target import Target
+from sketch.target.target import Target
 
 _SYMBOL: Final = "read_stream"
 _UNROLL: Final = 8  # independent loads: enough to keep every cache level busy

@@ -9,7 +9,7 @@ from autosched.measure.protocol import Candidate
 from autosched.measure.result import MeasureResult
 
 if TYPE_CHECKING:
-    from autosched.task import Task
+    from autosched.tasks.task import Task
 
 
 class Callback:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from autosched.runtime.benchmark import Benchmark
 from autosched.runtime.table import render_table
-from autosched.stability import Watch
+from autosched.system.stability import Watch
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network
@@ -136,7 +136,7 @@ def _run_rival(
 
 
 def _rival_model(network: Network, source: Path | None) -> str | bytes:
-    from autosched.onnx_export import to_onnx
+    from autosched.onnx.export import to_onnx
 
     if source is not None:
         return str(source)

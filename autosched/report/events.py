@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from autosched.measure.result import Timing
-from autosched.stability import UNKNOWN, Conditions, Stability, share
+from autosched.system.stability import UNKNOWN, Conditions, Stability, share
 
 
 @dataclass(frozen=True, slots=True)

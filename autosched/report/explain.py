@@ -7,24 +7,24 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from autosched.least_traffic import least_bytes
 from autosched.measure.result import Failure, Timing
-from autosched.notices import notify
 from autosched.records.best import rank, select
 from autosched.records.identity import compatible
 from autosched.records.log import RecordLog, RecordSet
 from autosched.records.record import Record
 from autosched.report.peak import measured_peak
 from autosched.search.recall import Recalled, usable
-from autosched.stability import Stability, relative_deviation, share
+from autosched.system.notices import notify
+from autosched.system.stability import Stability, relative_deviation, share
+from autosched.tasks.least_traffic import least_bytes
 from costmodel.extract import draft_seconds
 from sketch.lower import lower
-from sketch.nest_printer import print_nest
-from sketch.population import from_rows
+from sketch.nest.printer import print_nest
+from sketch.population.population import from_rows
 
 if TYPE_CHECKING:
     from autosched.measure.protocol import Candidate
-    from autosched.task import Task
+    from autosched.tasks.task import Task
 
 
 def explain(

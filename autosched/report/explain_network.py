@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
-from autosched.optional_packages import data_frame
 from autosched.runtime.profiler import Profile, ProfileRow
 from autosched.runtime.program import SCHEDULE_LABELS, Program
 from autosched.runtime.table import render_table, shorten
-from autosched.stability import UNMEASURED, Stability
-from sketch.target import Target
+from autosched.system.optional_packages import data_frame
+from autosched.system.stability import UNMEASURED, Stability
+from sketch.target.target import Target
 
 Bound = Literal["compute", "memory", ""]
 _HEADER: Final = (

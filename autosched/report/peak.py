@@ -13,7 +13,7 @@ from codegen.kernel import Kernel
 from codegen.llvm.jit import load
 from codegen.llvm.machine import emit_object
 from sketch.errors import TargetError
-from sketch.target import Target
+from sketch.target.target import Target
 
 # Covers 4-5 cycles of latency on two FMA units; with their operands they fit 16 registers.
 CHAINS: Final = 12

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TextIO
 
 from autosched.report.events import Progress, Quiet, TaskRow, View
-from autosched.stability import MOST_DEVIATION, relative_deviation, share
+from autosched.system.stability import MOST_DEVIATION, relative_deviation, share
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -24,7 +24,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.replaced_file import replaced_file
 from autosched.runtime.errors import ModuleFileError, UntrustedModuleError
 from autosched.runtime.memory import allocate
 from autosched.runtime.object_check import check_objects
@@ -32,6 +31,7 @@ from autosched.runtime.plan_check import check_program
 from autosched.runtime.program import Program
 from autosched.runtime.program_json import program_json, program_of
 from autosched.runtime.user_key import is_signed, signature
+from autosched.system.replaced_file import replaced_file
 from sketch.errors import AutoschedError
 
 _MANIFEST: Final = "manifest.json"

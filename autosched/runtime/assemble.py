@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.element_types import element_bytes
 from autosched.runtime.errors import AssemblyError
 from autosched.runtime.lifetimes import lifetimes_of
 from autosched.runtime.memory import allocate, view
@@ -24,7 +23,8 @@ from autosched.runtime.program import (
     Step,
 )
 from autosched.runtime.wiring import Arrays, Call, HostBinding, Inside, Wiring
-from sketch.dtypes import is_float
+from autosched.system.element_types import element_bytes
+from sketch.lang.dtypes import is_float
 
 if TYPE_CHECKING:
     from codegen.kernel import Kernel

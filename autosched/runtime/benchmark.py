@@ -6,7 +6,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Any
 
-from autosched.stability import UNKNOWN, Conditions, Stability
+from autosched.system.stability import UNKNOWN, Conditions, Stability
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
-from autosched.element_types import element_bytes
 from autosched.runtime.program import Program, TensorSpec
+from autosched.system.element_types import element_bytes
 
 # Types of elements that C has no name for are passed as their bits.
 C_TYPES: Final = {

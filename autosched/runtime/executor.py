@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.host_engines import fastest_engine
-from autosched.host_evaluation import HostEvaluator
+from autosched.host.engines import fastest_engine
+from autosched.host.evaluator import HostEvaluator
 from autosched.runtime.counters.reader import Reader
 from autosched.runtime.memory import allocate, view
 from autosched.runtime.native_plan import ROW_BYTES, NativeLibrary, NativePlan

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.replaced_file import replaced_file
 from autosched.runtime.c_header import C_TYPES, header_text, identifier
 from autosched.runtime.errors import ExportError
 from autosched.runtime.linker import link_shared
 from autosched.runtime.program import Argument, Place, Program
+from autosched.system.replaced_file import replaced_file
 
 if TYPE_CHECKING:
     from codegen.elf.merge import Merged

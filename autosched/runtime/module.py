@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.element_types import element_type
 from autosched.runtime.benchmark import Benchmark
 from autosched.runtime.cores import available_cores, bound_to, check_cores
 from autosched.runtime.errors import AssemblyError, InputError
@@ -24,13 +23,14 @@ from autosched.runtime.random_arrays import random_arrays
 from autosched.runtime.summary import program_table
 from autosched.runtime.team_pool import shared_teams
 from autosched.runtime.untuned import Untuned, untuned_tasks
-from autosched.stability import Watch
+from autosched.system.element_types import element_type
+from autosched.system.stability import Watch
 from codegen.cpu_share import usable_cpus
 
 if TYPE_CHECKING:
     from autosched.report.explain_network import Explanation
     from autosched.runtime.export import ExportedLibrary
-    from sketch.target import Target
+    from sketch.target.target import Target
 
 _PROFILE_RUNS = 20
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from autosched.runtime.errors import ModuleFileError
 
 if TYPE_CHECKING:
-    from sketch.target import Target
+    from sketch.target.target import Target
 
 
 def check_objects(objects: Mapping[str, bytes], target: Target) -> frozenset[str]:

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.element_types import element_type
-from autosched.memory_room import room_for
 from autosched.runtime.program import Program
+from autosched.system.element_types import element_type
+from autosched.system.memory_room import room_for
 
 _COLUMNS: Final = 3  # of a copy: to, from, bytes
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from autosched.element_types import element_type
 from autosched.runtime.errors import ModuleFileError
 from autosched.runtime.memory_plan import ALIGNMENT
 from autosched.runtime.program import (
@@ -22,6 +21,7 @@ from autosched.runtime.program import (
     Step,
     TensorSpec,
 )
+from autosched.system.element_types import element_type
 
 _MOST_DIMENSIONS: Final = 32
 _MOST_BYTES: Final = 1 << 48

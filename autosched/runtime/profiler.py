@@ -11,7 +11,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.optional_packages import data_frame
 from autosched.runtime.counters.counts import (
     INSTRUCTIONS_PER_CYCLE,
     Counts,
@@ -21,7 +20,8 @@ from autosched.runtime.counters.counts import (
 from autosched.runtime.counters.events import CYCLES, INSTRUCTIONS
 from autosched.runtime.program import SCHEDULE_LABELS, Program, StepInfo
 from autosched.runtime.table import render_table, shorten
-from autosched.stability import UNMEASURED, Conditions, Stability, relative_deviation
+from autosched.system.optional_packages import data_frame
+from autosched.system.stability import UNMEASURED, Conditions, Stability, relative_deviation
 
 _HEADER: Final = (
     "layers", "operator", "shapes", "us", "std %", "%", "GFLOPS", "% peak", "task", "schedule",

@@ -9,8 +9,8 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.element_types import element_bytes
-from sketch.target import Target
+from autosched.system.element_types import element_bytes
+from sketch.target.target import Target
 
 Segment = Literal["arena", "constants", "input", "host"]
 SEGMENTS: Final = ("arena", "constants", "input", "host")

@@ -21,7 +21,7 @@ from autosched.runtime.program import (
     TensorSpec,
 )
 from sketch.errors import TargetError
-from sketch.target import Target
+from sketch.target.target import Target
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.element_types import element_type
-from autosched.memory_room import room_for
 from autosched.runtime.program import TensorSpec
+from autosched.system.element_types import element_type
+from autosched.system.memory_room import room_for
 
 _DRAWN_BYTES: Final = 8  # an element as the generator draws it, before its dtype is changed
 

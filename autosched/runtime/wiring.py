@@ -12,7 +12,7 @@ from autosched.runtime.program import Loop, StepInfo, TensorSpec
 
 if TYPE_CHECKING:
     from codegen.kernel import Kernel
-    from sketch.target import Target
+    from sketch.target.target import Target
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -8,11 +8,11 @@ from typing import assert_never
 import numpy as np
 
 from autosched.measure.protocol import Candidate
-from autosched.options import SearchOptions
 from autosched.search.evolutionary import EvolutionaryPolicy
 from autosched.search.genetic import GeneticPolicy
 from autosched.search.grid import GridPolicy
 from autosched.search.measured import Measured
+from autosched.search.options import SearchOptions
 from autosched.search.policy import SearchPolicy
 from autosched.search.random_search import RandomPolicy
 from autosched.search.scorer import Scorer

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from autosched.options import SearchOptions
+from autosched.search.options import SearchOptions
 from autosched.search.sampling import keep_feasible
 from autosched.search.scorer import Scorer
 from autosched.search.selection import Scored
-from sketch.population import Population, concat, crossover, deduplicate, mutate
+from sketch.population.population import Population, concat, crossover, deduplicate, mutate
 
 # Parents are drawn with probability exp(-rank / (share * rows)).
 _PRESSURE = 0.15

@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import MeasureResult
-from autosched.options import SearchOptions
 from autosched.search.bandit import allocate_rows, sketch_shares
 from autosched.search.evolution import evolve
 from autosched.search.measured import Measured
+from autosched.search.options import SearchOptions
 from autosched.search.random_search import draw_unseen
 from autosched.search.sampling import sample_feasible
 from autosched.search.scorer import Scorer
 from autosched.search.selection import Scored, pick
 from autosched.search.space import Space
-from sketch.population import Population, concat, deduplicate
+from sketch.population.population import Population, concat, deduplicate
 
 # Part of the first generation that comes from the samples the draft model likes best.
 _DRAFT_SHARE = 0.25

@@ -14,8 +14,8 @@ from autosched.search.measured import Measured
 from autosched.search.sampling import keep_feasible
 from autosched.search.scorer import Scorer
 from autosched.search.selection import Scored
-from sketch.population import Population, clamp, concat, deduplicate, from_rows
-from sketch.sketch import Sketch
+from sketch.population.population import Population, clamp, concat, deduplicate, from_rows
+from sketch.schedule.sketch import Sketch
 
 # A centre is left when so many of its neighbours, best-scored first, were no better.
 _NEIGHBOURS: Final = 48

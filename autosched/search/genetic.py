@@ -9,9 +9,9 @@ import numpy as np
 
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import MeasureResult
-from autosched.options import SearchOptions
 from autosched.search.evolution import breed
 from autosched.search.measured import Measured
+from autosched.search.options import SearchOptions
 from autosched.search.random_search import draw_unseen
 from autosched.search.sampling import keep_feasible
 from autosched.search.selection import Scored

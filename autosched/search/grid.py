@@ -14,8 +14,8 @@ from autosched.measure.result import MeasureResult
 from autosched.search.measured import Measured
 from autosched.search.sampling import keep_feasible
 from autosched.search.space import Space
-from sketch.population import Population, clamp, register_tiles
-from sketch.sketch import Sketch
+from sketch.population.population import Population, clamp, register_tiles
+from sketch.schedule.sketch import Sketch
 
 _BLOCK: Final = 2048
 _GOLDEN_RATIO: Final = (math.sqrt(5.0) - 1.0) / 2.0

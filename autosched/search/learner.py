@@ -9,7 +9,7 @@ from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, MeasureResult
 from autosched.search.scorer import ModelScorer
 from costmodel.dataset import Dataset
-from sketch.population import from_rows
+from sketch.population.population import from_rows
 
 if TYPE_CHECKING:
     from costmodel.errors import ModelFaultError

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, MeasureResult
-from sketch.population import Population, from_rows
-from sketch.sketch import Sketch
+from sketch.population.population import Population, from_rows
+from sketch.schedule.sketch import Sketch
 
 
 @dataclass(slots=True, eq=False)

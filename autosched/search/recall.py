@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import WRONG_RESULT, CacheState, Failure, MeasureResult
-from autosched.notices import notify
 from autosched.records.best import by_distance, rank, seeds, select, target_warning
 from autosched.records.identity import executable
 from autosched.records.log import RecordLog
 from autosched.records.record import Record
+from autosched.system.notices import notify
 from sketch.errors import AutoschedError
 from sketch.lower import lower
-from sketch.memo import kept_by_sketch
-from sketch.population import from_rows
-from sketch.recorded_range import check_row
-from sketch.sketch import Sketch
+from sketch.population.population import from_rows
+from sketch.population.recorded_range import check_row
+from sketch.schedule.memo import kept_by_sketch
+from sketch.schedule.sketch import Sketch
 from sketch.verify import verify
 
 if TYPE_CHECKING:
-    from autosched.task import Task
+    from autosched.tasks.task import Task
 
 _Built = TypeVar("_Built")
 # Private buffers of a recorded candidate may take so many times what the search lets them have:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from autosched.records.record import Record
 from autosched.search.recall import Replayer
-from sketch.target import Target
+from sketch.target.target import Target
 
 if TYPE_CHECKING:
-    from autosched.task import Task
+    from autosched.tasks.task import Task
 
 
 def replayable(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import MeasureResult
 from autosched.search.policy import SearchPolicy
-from sketch.population import Population, from_rows
+from sketch.population.population import Population, from_rows
 
 
 class Pool:

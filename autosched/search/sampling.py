@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from sketch.feasible import feasible
-from sketch.population import Population, concat, deduplicate, mix_nests, sample
-from sketch.sketch import Sketch
+from sketch.population.feasible import feasible
+from sketch.population.population import Population, concat, deduplicate, mix_nests, sample
+from sketch.schedule.sketch import Sketch
 
 # Draws of a sample before it is taken as it is: tight limits leave few feasible rows.
 _DRAWS: Final = 6

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sketch.population import Population
+from sketch.population.population import Population
 
 if TYPE_CHECKING:
     from costmodel.errors import ModelFaultError

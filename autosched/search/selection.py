@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from autosched.measure.protocol import Candidate
 from autosched.search.scorer import ranking, rounded
-from sketch.population import Population
+from sketch.population.population import Population
 
 # Decisions in which two rows of a batch differ at least: one step away measures almost the same.
 _DISTANCE = 2

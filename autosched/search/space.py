@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.errors import TaskError
 from autosched.measure.protocol import Candidate
-from autosched.notices import notify
 from autosched.search.sampling import sample_feasible
+from autosched.system.errors import TaskError
+from autosched.system.notices import notify
 from sketch.errors import AutoschedError, LoweringError, ScheduleError
-from sketch.population import Population
-from sketch.sketch import Sketch
-from sketch.target import Target
+from sketch.population.population import Population
+from sketch.schedule.sketch import Sketch
+from sketch.target.target import Target
 
 if TYPE_CHECKING:
-    from autosched.task import Variant
+    from autosched.tasks.task import Variant
     from sketch.rules.rule import SketchRule
 
 SAMPLE_ROWS: Final = 512

@@ -47,7 +47,7 @@ def from_torch(module: Any, example_inputs: Any, name: str | None = None) -> Net
     finally:
         for child, training in modes.items():
             child.training = training
-    from autosched.onnx_import import from_onnx
+    from autosched.onnx.importer import from_onnx
 
     network = from_onnx(model)
     return Network(name or type(module).__name__.lower(), network.graph)
@@ -95,7 +95,7 @@ def export_onnx(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | No
 
 def _name_inputs(model: Any, parameters: Sequence[Any]) -> None:
     """Name inputs like the parameters; the exporter gives that name to an output that is one."""
-    from autosched.onnx_import.names import renamed
+    from autosched.host.node_names import renamed
 
     given = [name for name in parameters if isinstance(name, str)]
     inputs = [info.name for info in model.graph.input]

@@ -8,7 +8,7 @@ from ast import literal_eval
 from collections.abc import Mapping
 from typing import Any, Final
 
-from autosched.errors import WorkloadError
+from autosched.system.errors import WorkloadError
 from autosched.workloads.definition import Sizes, Workload
 from autosched.workloads.naming import suggestion
 

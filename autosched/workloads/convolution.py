@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from autosched.workloads.definition import workload
 from autosched.workloads.operands import operands
-from sketch import reducers
-from sketch.expr import Axis, Expr, select
+from sketch.lang import reducers
+from sketch.lang.expr import Axis, Expr, select
+from sketch.lang.tensor import Tensor, compute, reduce_axis
 from sketch.operators.conv import conv, depthwise_conv, grouped_conv
 from sketch.operators.shared_buffer import merged_channels
 from sketch.operators.transposed import conv_transpose
 from sketch.operators.window import Window, inside
-from sketch.tensor import Tensor, compute, reduce_axis
 
 # Of ResNet-18, as C2D takes them; C3D and DIL are measured on the same.
 _LAYERS = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from autosched.workloads.definition import workload
 from autosched.workloads.operands import operands
+from sketch.lang.tensor import Tensor, placeholder
 from sketch.operators.broadcast import add, multiply
 from sketch.operators.conv import conv
 from sketch.operators.elementwise import relu
-from sketch.tensor import Tensor, placeholder
 
 
 @workload(

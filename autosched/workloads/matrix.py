@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from autosched.workloads.definition import workload
+from sketch.lang.reducers import sum as total
+from sketch.lang.tensor import Tensor, placeholder, reduce_axis
 from sketch.operators import reduction
 from sketch.operators.elementwise import call
 from sketch.operators.layout import stage, transpose
 from sketch.operators.matmul import batch_matmul
 from sketch.operators.softmax import softmax
-from sketch.reducers import sum as total
-from sketch.tensor import Tensor, placeholder, reduce_axis
 
 
 @workload(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from autosched.errors import WorkloadError
+from autosched.system.errors import WorkloadError
 from autosched.workloads.definition import Workload
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sketch.tensor import Tensor, placeholder
+from sketch.lang.tensor import Tensor, placeholder
 
 
 def operands(data: tuple[int, ...], weight: tuple[int, ...]) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ from traceback import extract_tb
 from types import ModuleType
 from typing import Final
 
-from autosched.errors import WorkloadError
+from autosched.system.errors import WorkloadError
 from autosched.workloads.builtin import WORKLOADS, get
 from autosched.workloads.definition import Workload
 from autosched.workloads.naming import choose

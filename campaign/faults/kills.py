@@ -15,8 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from autosched.options import TuneOptions
 from autosched.records.log import RecordLog
+from autosched.tuning.options import TuneOptions
 from campaign.files.programs import SUBJECTS, is_right, subject
 from campaign.part import Mark
 from campaign.processes import adopt_orphans, children, descendants, die_with_parent
@@ -31,7 +31,7 @@ _APPEARS_S: Final = 20.0
 
 # Imported before the tuners are forked, so that none of them spends its life on that.
 for _name in (
-    "lightgbm", "autosched.local_tuning", "autosched.tuner", "autosched.search.space",
+    "lightgbm", "autosched.tuning.local", "autosched.tuning.loop", "autosched.search.space",
     "autosched.search.evolutionary", "autosched.measure.runner", "costmodel.gbdt",
     "costmodel.extract.recorded", "autosched.search.models",
 ):  # fmt: skip

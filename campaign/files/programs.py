@@ -13,9 +13,9 @@ import autosched as asd
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import Timing
 from autosched.records.record import record_of, to_json
-from autosched.task import Task
+from autosched.tasks.task import Task
 from campaign.verdict import Json
-from sketch.population import sample
+from sketch.population.population import sample
 
 Array = NDArray[Any]
 _RECORDS: Final = 12

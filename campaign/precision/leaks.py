@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 import autosched as asd
-from autosched.task import Task
+from autosched.tasks.task import Task
 from campaign.part import Mark
 from campaign.verdict import Json, Verdict
 from codegen.build import build
 from codegen.llvm.jit import load
 from sketch.lower import lower
-from sketch.population import sample
+from sketch.population.population import sample
 from sketch.rules.generate import generate
 
 # Bytes that one step may leave, and what a process may take once.

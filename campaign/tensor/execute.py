@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from autosched.task import Task
+from autosched.tasks.task import Task
 from campaign.part import Mark
 from campaign.tensor.guarded import Guarded, Side
 from campaign.tensor.numbers import Array
@@ -19,14 +19,14 @@ from campaign.verdict import Json
 from codegen.build import build
 from codegen.llvm.jit import load
 from codegen.team import Team
-from sketch.dag import ComputeDAG
-from sketch.dtypes import numpy_dtype
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.dtypes import numpy_dtype
 from sketch.lower import lower
-from sketch.packing import preparations
-from sketch.population import mutate, sample
+from sketch.lower.packing import preparations
+from sketch.population.population import mutate, sample
 from sketch.rules.generate import generate
-from sketch.sketch import Sketch
-from sketch.target import Target
+from sketch.schedule.sketch import Sketch
+from sketch.target.target import Target
 
 _WORKSPACE_ALIGNMENT: Final = 64
 Candidate = tuple[Sketch, Mapping[str, int]]

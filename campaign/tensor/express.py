@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from campaign.verdict import Json
-from sketch import reducers
-from sketch.dag import ComputeDAG
-from sketch.expr import Axis, Const, Expr, Reducer, Var, binary, cast, maximum, select, unary
-from sketch.functions import exp
-from sketch.tensor import StoreMap, Tensor, compute, placeholder, reduce_axis
+from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
+from sketch.lang.expr import Axis, Const, Expr, Reducer, Var, binary, cast, maximum, select, unary
+from sketch.lang.functions import exp
+from sketch.lang.tensor import StoreMap, Tensor, compute, placeholder, reduce_axis
 
 # The identity of a running maximum whose shifted exponential must stay a number.
 LOWEST: Final = -1e30

@@ -10,7 +10,7 @@ from campaign.verdict import Json
 from codegen.host import cpu_target, host_target
 from codegen.llvm.jit import check_host
 from sketch.errors import TargetError
-from sketch.target import Target
+from sketch.target.target import Target
 
 NAMES: Final = ("host", "cpu-avx512", "cpu-avx2", "cpu-sse2", "4 lanes", "8 lanes")
 

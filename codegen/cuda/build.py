@@ -17,9 +17,9 @@ from codegen.cuda.prelude import prelude_of
 from codegen.errors import CodegenError
 from codegen.kernel import argument_of
 from codegen.passes.simplify import simplify
-from sketch.dtypes import size_of
-from sketch.loopnest import LoopNest, Scope
-from sketch.target import Target
+from sketch.lang.dtypes import size_of
+from sketch.nest.loopnest import LoopNest, Scope
+from sketch.target.target import Target
 from sketch.verify import verify
 
 _NEST_PASSES = (simplify, narrow_guards, zero_fill, relax_guards, inject_vthread)

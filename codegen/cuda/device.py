@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sketch.loopnest import Buffer, Loop, LoopVar, Predicate, Store
+from sketch.nest.loopnest import Buffer, Loop, LoopVar, Predicate, Store
 
 
 @dataclass(frozen=True, slots=True, eq=False)

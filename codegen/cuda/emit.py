@@ -19,8 +19,9 @@ from codegen.cuda.names import Names
 from codegen.cuda.scalars import C_TYPES
 from codegen.passes.affine import flatten
 from codegen.passes.rewrite import accesses
-from sketch.expr import Var
-from sketch.loopnest import UNBOUNDED, Affine, Buffer, Predicate, Scope, Store
+from sketch.analysis.access import UNBOUNDED
+from sketch.lang.expr import Var
+from sketch.nest.loopnest import Affine, Buffer, Predicate, Scope, Store
 
 _PRIVATE = (Scope.LOCAL, Scope.SHARED)
 _INT_LIMIT = 2**31

@@ -9,19 +9,11 @@ from codegen.cuda.names import Names
 from codegen.cuda.scalars import C_TYPES, call, convert, literal, power_function
 from codegen.errors import CodegenError
 from codegen.passes.affine import flatten
-from sketch.dtypes import is_integer
-from sketch.expr import BITWISE, COMPARISON, Binary, Cast, Const, Expr, Select, Unary, Var
-from sketch.loopnest import (
-    UNBOUNDED,
-    Affine,
-    AffineValue,
-    Buffer,
-    BufferLoad,
-    Index,
-    LoopVar,
-    Predicate,
-)
-from sketch.nest_intervals import affine_of
+from sketch.analysis.access import UNBOUNDED
+from sketch.lang.dtypes import is_integer
+from sketch.lang.expr import BITWISE, COMPARISON, Binary, Cast, Const, Expr, Select, Unary, Var
+from sketch.nest.intervals import affine_of
+from sketch.nest.loopnest import Affine, AffineValue, Buffer, BufferLoad, Index, LoopVar, Predicate
 
 _INFIX: Final = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",

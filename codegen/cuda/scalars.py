@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from codegen.errors import CodegenError
-from sketch.dtypes import (
+from sketch.lang.dtypes import (
     BOOL,
     integer_limits,
     is_float,
@@ -21,8 +21,8 @@ from sketch.dtypes import (
     is_storage_float,
     is_unsigned,
 )
-from sketch.expr import FLOAT_CALLS
-from sketch.storage_floats import storage_floats
+from sketch.lang.expr import FLOAT_CALLS
+from sketch.lang.storage_floats import storage_floats
 
 C_TYPES: Final[Mapping[str, str]] = {
     "float64": "double", "float32": "float", "float16": "unsigned short",

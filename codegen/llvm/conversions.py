@@ -9,7 +9,7 @@ from typing import Final
 
 from codegen.llvm.values import type_text, vector_type
 from codegen.llvm.writer import Writer
-from sketch.dtypes import BOOL, is_float, is_storage_float, is_unsigned, size_of
+from sketch.lang.dtypes import BOOL, is_float, is_storage_float, is_unsigned, size_of
 
 _LOW_BITS: Final = (1 << 11) - 1  # of an int64, whose other bits fit a float64
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sketch.target import Target
+from sketch.target.target import Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codegen.llvm.scope import Scope
 from codegen.llvm.values import Form
-from sketch.loopnest import LoopVar
+from sketch.nest.loopnest import LoopVar
 
 
 def add(lhs: Form, rhs: Form, sign: int = 1) -> Form:

@@ -11,7 +11,7 @@ from typing import Final
 from codegen.errors import CodegenError
 from codegen.llvm.values import type_text
 from codegen.llvm.writer import Writer
-from sketch.dtypes import is_unsigned, size_of
+from sketch.lang.dtypes import is_unsigned, size_of
 
 _PLAIN: Final = {
     "add": "add", "sub": "sub", "mul": "mul", "bit_and": "and", "bit_or": "or", "bit_xor": "xor",

@@ -15,7 +15,7 @@ from codegen.kernel import Kernel
 from codegen.llvm.machine import create_machine, initialize, triple_of
 from codegen.llvm.region import team_text
 from sketch.errors import TargetError
-from sketch.target import Target
+from sketch.target.target import Target
 
 _MATHEMATICS = "libm.so.6"
 

@@ -11,7 +11,7 @@ from codegen.llvm.scope import Dynamic
 from codegen.llvm.statements import Statements
 from codegen.llvm.values import SSA_TYPES, Form, Value, type_text
 from codegen.passes.rewrite import Nodes
-from sketch.loopnest import (
+from sketch.nest.loopnest import (
     Affine,
     Allocate,
     Branch,

@@ -7,7 +7,7 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from sketch.errors import TargetError
-from sketch.target import Target
+from sketch.target.target import Target
 
 _AARCH64 = "aarch64-unknown-linux-gnu"
 

@@ -10,9 +10,9 @@ from codegen.llvm.features import Features
 from codegen.llvm.scope import Scope
 from codegen.llvm.values import MEMORY_TYPES, SSA_TYPES, Form, Value, suffix, vector_type
 from codegen.llvm.writer import Writer
-from sketch.dtypes import size_of
-from sketch.loopnest import Affine, Buffer, Index
-from sketch.nest_intervals import value_interval
+from sketch.lang.dtypes import size_of
+from sketch.nest.intervals import value_interval
+from sketch.nest.loopnest import Affine, Buffer, Index
 
 # Sizes of vectors that are one register.
 _REGISTER_BITS: Final = (128, 256, 512)

@@ -16,9 +16,9 @@ from codegen.llvm.scope import Scope
 from codegen.llvm.statements import Statements
 from codegen.llvm.writer import Lines, Writer
 from codegen.passes.rewrite import accesses, stores
-from sketch.dtypes import size_of
-from sketch.loopnest import Buffer, LoopNest, Node
-from sketch.target import Target
+from sketch.lang.dtypes import size_of
+from sketch.nest.loopnest import Buffer, LoopNest, Node
+from sketch.target.target import Target
 
 _ALIGNMENT = 64
 _STACK_BYTES = 32 * 1024  # larger private buffers live in the workspace

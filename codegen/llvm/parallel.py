@@ -9,7 +9,7 @@ from codegen.llvm.region import CHUNKS_A_THREAD
 from codegen.llvm.scope import Dynamic
 from codegen.passes.affine import loop_range
 from codegen.passes.rewrite import Nodes
-from sketch.loopnest import Loop, LoopKind, LoopVar, Node, Predicate
+from sketch.nest.loopnest import Loop, LoopKind, LoopVar, Node, Predicate
 
 
 def parallel_chain(root: Node) -> tuple[tuple[Loop, ...], Nodes]:

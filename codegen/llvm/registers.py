@@ -6,7 +6,7 @@ from itertools import product
 
 from codegen.passes.affine import flatten
 from codegen.passes.rewrite import Nodes, accesses, is_dynamic, stores
-from sketch.loopnest import Affine, Buffer, Loop, LoopKind, LoopVar
+from sketch.nest.loopnest import Affine, Buffer, Loop, LoopKind, LoopVar
 
 
 def register_cells(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from codegen.llvm.values import Form, Terms
 from codegen.llvm.writer import Lines, Writer
-from sketch.loopnest import Affine, Buffer, LoopVar
+from sketch.nest.loopnest import Affine, Buffer, LoopVar
 
 
 @dataclass(slots=True)

@@ -8,9 +8,9 @@ from codegen.llvm.evaluator import Cell, Evaluator
 from codegen.llvm.flow import Flow
 from codegen.llvm.memory import ALWAYS, Guard, lane_constants
 from codegen.llvm.values import Form, Value, mask_literal
-from sketch.dtypes import is_float, size_of
-from sketch.expr import Binary, Expr, Reducer
-from sketch.loopnest import Buffer, Predicate, Store
+from sketch.lang.dtypes import is_float, size_of
+from sketch.lang.expr import Binary, Expr, Reducer
+from sketch.nest.loopnest import Buffer, Predicate, Store
 
 
 @dataclass(slots=True)

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from sketch.dtypes import INDEX_DTYPES, is_float, is_storage_float, size_of
-from sketch.loopnest import LoopVar
-from sketch.storage_floats import storage_floats
+from sketch.lang.dtypes import INDEX_DTYPES, is_float, is_storage_float, size_of
+from sketch.lang.storage_floats import storage_floats
+from sketch.nest.loopnest import LoopVar
 
 # 16-bit floats are bits, until they are converted
 SSA_TYPES: Final = {

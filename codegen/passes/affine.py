@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sketch.loopnest import Affine, Buffer, Index, Loop, LoopVar, Predicate, Quasi
+from sketch.nest.loopnest import Affine, Buffer, Index, Loop, LoopVar, Predicate, Quasi
 
 Ranges = Mapping[LoopVar, tuple[int, int]]
 

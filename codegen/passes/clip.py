@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from codegen.passes.affine import variables
 from codegen.passes.rewrite import Nodes, is_dynamic, map_body, stores
-from sketch.loopnest import Loop, LoopNest, LoopVar, Node, Predicate, Store
+from sketch.nest.loopnest import Loop, LoopNest, LoopVar, Node, Predicate, Store
 
 
 def clip(nest: LoopNest) -> LoopNest:

@@ -23,8 +23,8 @@ from codegen.passes.rewrite import (
     stores,
     substitute,
 )
-from sketch.loopnest import Affine, Loop, LoopKind, LoopNest, LoopVar, Node, Quasi, Store
-from sketch.target import Target
+from sketch.nest.loopnest import Affine, Loop, LoopKind, LoopNest, LoopVar, Node, Quasi, Store
+from sketch.target.target import Target
 
 _UNROLL_TRIPS = 4  # longest reduce loop that is unrolled
 

@@ -14,8 +14,8 @@ from dataclasses import replace
 from codegen.errors import CodegenError
 from codegen.passes.affine import flatten
 from codegen.passes.rewrite import Nodes, map_body, stores, substitute
-from sketch.lanes import store_bytes
-from sketch.loopnest import (
+from sketch.nest.lanes import store_bytes
+from sketch.nest.loopnest import (
     Affine,
     Allocate,
     Loop,
@@ -26,7 +26,7 @@ from sketch.loopnest import (
     Store,
     walk,
 )
-from sketch.target import Target
+from sketch.target.target import Target
 
 _CPU_KINDS = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.UNROLLED)
 _UNROLL_LIMIT = 16  # trips of a vector loop that is unrolled instead

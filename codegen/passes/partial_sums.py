@@ -41,8 +41,9 @@ from codegen.passes.tiles import (
     register_limit,
     tile_of,
 )
-from sketch.loopnest import (
-    UNBOUNDED,
+from sketch.analysis.access import UNBOUNDED
+from sketch.lang.reducers import adds_floats
+from sketch.nest.loopnest import (
     Affine,
     Allocate,
     Buffer,
@@ -57,8 +58,7 @@ from sketch.loopnest import (
     Store,
     walk,
 )
-from sketch.reducers import adds_floats
-from sketch.target import Target
+from sketch.target.target import Target
 
 # Terms of a chain where elements are used once: the error is that of NumPy's sums, twice at most.
 _TERMS: Final = 16

@@ -23,7 +23,7 @@ from codegen.passes.tiles import (
     retarget,
     tile_of,
 )
-from sketch.loopnest import (
+from sketch.nest.loopnest import (
     Affine,
     Allocate,
     Buffer,
@@ -35,7 +35,7 @@ from sketch.loopnest import (
     Quasi,
     Store,
 )
-from sketch.target import Target
+from sketch.target.target import Target
 
 
 def promote(nest: LoopNest, target: Target) -> LoopNest:

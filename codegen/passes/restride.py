@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from codegen.errors import CodegenError
 from codegen.passes.rewrite import Nodes, map_body, map_expr
-from sketch.expr import Expr
-from sketch.loopnest import Buffer, BufferLoad, LoopNest, Node, Store
+from sketch.lang.expr import Expr
+from sketch.nest.loopnest import Buffer, BufferLoad, LoopNest, Node, Store
 
 
 def restride(nest: LoopNest, name: str, strides: tuple[int, ...]) -> LoopNest:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from codegen.passes.affine import substitute_affine
-from sketch.expr import Binary, Cast, Expr, Select, Unary, children
-from sketch.loopnest import (
+from sketch.lang.expr import Binary, Cast, Expr, Select, Unary, children
+from sketch.nest.loopnest import (
     Affine,
     AffineValue,
     Allocate,

@@ -11,18 +11,9 @@ from dataclasses import replace
 
 from codegen.passes.affine import Ranges, constant, decide, interval, loop_range
 from codegen.passes.rewrite import Nodes, map_body, map_expr, substitute
-from sketch.expr import COMPARISON, Binary, Const, Expr, Reducer, Select
-from sketch.loopnest import (
-    Allocate,
-    Branch,
-    Case,
-    Loop,
-    LoopNest,
-    Node,
-    Predicate,
-    Store,
-)
-from sketch.nest_intervals import affine_of, predicates_of
+from sketch.lang.expr import COMPARISON, Binary, Const, Expr, Reducer, Select
+from sketch.nest.intervals import affine_of, predicates_of
+from sketch.nest.loopnest import Allocate, Branch, Case, Loop, LoopNest, Node, Predicate, Store
 
 
 def simplify(nest: LoopNest) -> LoopNest:

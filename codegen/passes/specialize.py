@@ -31,7 +31,7 @@ from codegen.passes.rewrite import (
     substitute,
 )
 from codegen.passes.simplify import simplify_nodes
-from sketch.loopnest import (
+from sketch.nest.loopnest import (
     Allocate,
     Branch,
     Case,
@@ -44,7 +44,7 @@ from sketch.loopnest import (
     Store,
     walk,
 )
-from sketch.target import Target
+from sketch.target.target import Target
 
 _SINGLE_CASES = 6  # most values of one variable that get a copy of their own
 _UNROLL_TRIPS = 12  # longest reduce loop that is unrolled to decide predicates

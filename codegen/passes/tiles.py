@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from codegen.passes.affine import flatten, variables
 from codegen.passes.rewrite import is_dynamic, map_body, store_loads, stores, substitute
-from sketch.expr import Expr, Reducer
-from sketch.loopnest import (
+from sketch.lang.expr import Expr, Reducer
+from sketch.nest.loopnest import (
     Affine,
     Allocate,
     Buffer,
@@ -23,7 +23,7 @@ from sketch.loopnest import (
     Store,
     row_major,
 )
-from sketch.target import Target
+from sketch.target.target import Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from costmodel.extract.quantity import Quantity, larger, smaller, to_quantity, where
 from costmodel.extract.quasi import Part, parts_of
 from costmodel.extract.statement import LoopInfo, Site, Statement
-from sketch.dtypes import size_of
-from sketch.loopnest import Affine, Buffer, Index, LoopVar, Quasi, Scope
+from sketch.lang.dtypes import size_of
+from sketch.nest.loopnest import Affine, Buffer, Index, LoopVar, Quasi, Scope
 
 READ, WRITE, READ_WRITE = 1.0, 2.0, 3.0
 

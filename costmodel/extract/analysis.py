@@ -23,9 +23,9 @@ from costmodel.extract.access import (
 from costmodel.extract.operations import flops, operation_counts
 from costmodel.extract.quantity import Floats, Quantity, Rows, count_true, gather, stack
 from costmodel.extract.statement import PARALLEL_KINDS, LoopInfo, Site, Statement
-from sketch.lanes import store_bytes
-from sketch.tape import recordable
-from sketch.target import Target
+from sketch.nest.lanes import store_bytes
+from sketch.population.tape import recordable
+from sketch.target.target import Target
 
 
 def product(loops: tuple[LoopInfo, ...]) -> Quantity:

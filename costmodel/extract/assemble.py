@@ -33,11 +33,11 @@ from costmodel.extract.structure import (
 from costmodel.extract.validity import validity
 from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX
 from costmodel.features import Features
-from sketch.loopnest import LoopNest
-from sketch.target import Target
+from sketch.nest.loopnest import LoopNest
+from sketch.target.target import Target
 
 if TYPE_CHECKING:
-    from sketch.dag import ComputeDAG
+    from sketch.dag.dag import ComputeDAG
 
 Columns = dict[str, Quantity]
 

@@ -9,7 +9,7 @@ from costmodel.extract.analysis import Analysis
 from costmodel.extract.operations import flops
 from costmodel.extract.quantity import Floats, Quantity, Rows, count_true, gather, stack
 from costmodel.feature_table import BUFFER_SLOTS, CACHES, CURVE_POINTS
-from sketch.target import Target
+from sketch.target.target import Target
 
 Columns = dict[str, Quantity]
 

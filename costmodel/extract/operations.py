@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from costmodel.feature_table import OP_KINDS
-from sketch.dtypes import BOOL, is_float, is_integer
-from sketch.expr import (
+from sketch.lang.dtypes import BOOL, is_float, is_integer
+from sketch.lang.expr import (
     ARITHMETIC,
     COMPARISON,
     Binary,
@@ -17,7 +17,7 @@ from sketch.expr import (
     Unary,
     children,
 )
-from sketch.loopnest import Affine, AffineValue, BufferLoad, Quasi, Store
+from sketch.nest.loopnest import Affine, AffineValue, BufferLoad, Quasi, Store
 
 _FLOAT_KIND = {
     "add": "float_add", "sub": "float_add", "mul": "float_mul", "div": "float_div",

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sketch.loopnest import Num
-from sketch.tape import recordable
+from sketch.nest.loopnest import Num
+from sketch.population.tape import recordable
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sketch.expr import Binary, Const, Expr, Select, children
-from sketch.loopnest import Affine, AffineValue, BufferLoad, Index, LoopVar
+from sketch.lang.expr import Binary, Const, Expr, Select, children
+from sketch.nest.loopnest import Affine, AffineValue, BufferLoad, Index, LoopVar
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from costmodel.extract.quantity import Floats
 from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX
 from costmodel.features import Features
 from sketch.lower import lower
-from sketch.memo import kept_by_sketch
-from sketch.population import Population
-from sketch.sketch import Sketch
-from sketch.tape import Tape, record
+from sketch.population.population import Population
+from sketch.population.tape import Tape, record
+from sketch.schedule.memo import kept_by_sketch
+from sketch.schedule.sketch import Sketch
 
 _DRAFT = "draft_seconds"
 # Programs of one replay: its thousand intermediate results should stay in the caches.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from costmodel.errors import CostModelError
 from costmodel.extract.operations import walk_value
 from costmodel.extract.quantity import Quantity, is_one, to_quantity
-from sketch.loopnest import (
+from sketch.nest.loopnest import (
     Allocate,
     Branch,
     Buffer,

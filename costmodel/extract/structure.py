@@ -27,10 +27,10 @@ from costmodel.extract.statement import (
 )
 from costmodel.extract.validity import Validity
 from costmodel.feature_table import OP_KINDS
-from sketch.dtypes import size_of
-from sketch.lanes import store_bytes
-from sketch.loopnest import Buffer, Scope
-from sketch.target import Target
+from sketch.lang.dtypes import size_of
+from sketch.nest.lanes import store_bytes
+from sketch.nest.loopnest import Buffer, Scope
+from sketch.target.target import Target
 
 Columns = dict[str, Quantity]
 

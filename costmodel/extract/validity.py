@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from costmodel.extract.operations import as_affine, walk_value
 from costmodel.extract.quantity import Quantity, ceil, larger, smaller, where
 from costmodel.extract.statement import STRAIGHT_KINDS, UNROLLED_KINDS, LoopInfo, Site
-from sketch.expr import Binary, Expr, Select
-from sketch.loopnest import UNBOUNDED, Affine, LoopVar, Predicate
+from sketch.analysis.access import UNBOUNDED
+from sketch.lang.expr import Binary, Expr, Select
+from sketch.nest.loopnest import Affine, LoopVar, Predicate
 
 
 @dataclass(frozen=True, slots=True, eq=False)

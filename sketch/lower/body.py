@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sketch.access import affine_index, index_interval
-from sketch.expr import Axis, Binary, Const, Expr, Load, Reduce, Select, binary
-from sketch.loopnest import (
-    UNBOUNDED,
-    Affine,
-    AffineValue,
-    BufferLoad,
-    Index,
-    Predicate,
-    Quasi,
-)
+from sketch.analysis.access import UNBOUNDED, affine_index, index_interval
+from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Reduce, Select, binary
+from sketch.lang.rewrite import rewrite
 from sketch.lower.buffers import Buffers
 from sketch.lower.placement import PlacedStage, Placement, index_affine
-from sketch.rewrite import rewrite
+from sketch.nest.loopnest import Affine, AffineValue, BufferLoad, Index, Predicate, Quasi
 
 
 @dataclass(frozen=True, slots=True, eq=False)

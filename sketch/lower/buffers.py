@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sketch.errors import LoweringError
-from sketch.loopnest import Affine, Buffer, Index, LoopVar, Num, Quasi, Scope, row_major
+from sketch.lang.tensor import Placeholder, StoreMap, Tensor
 from sketch.lower.placement import PlacedStage, Placement
-from sketch.steps import Pack
-from sketch.tensor import Placeholder, StoreMap, Tensor
+from sketch.nest.loopnest import Affine, Buffer, Index, LoopVar, Num, Quasi, Scope, row_major
+from sketch.schedule.steps import Pack
 
 
 @dataclass(frozen=True, slots=True, eq=False)

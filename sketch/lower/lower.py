@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sketch.expr import Axis, Expr, Load, children
-from sketch.loopnest import (
-    UNBOUNDED,
+from sketch.analysis.access import UNBOUNDED
+from sketch.lang.expr import Axis, Expr, Load, children
+from sketch.lang.tensor import Tensor
+from sketch.lower.body import lower_body, merge_predicates
+from sketch.lower.buffers import Buffers, make_buffers
+from sketch.lower.placement import PlacedLoop, PlacedStage, Placement, loads_of, place
+from sketch.nest.loopnest import (
     Affine,
     Allocate,
     Buffer,
@@ -22,12 +26,8 @@ from sketch.loopnest import (
     Scope,
     Store,
 )
-from sketch.lower.body import lower_body, merge_predicates
-from sketch.lower.buffers import Buffers, make_buffers
-from sketch.lower.placement import PlacedLoop, PlacedStage, Placement, loads_of, place
-from sketch.program import tensors_read
-from sketch.sketch import Sketch
-from sketch.tensor import Tensor
+from sketch.schedule.program import tensors_read
+from sketch.schedule.sketch import Sketch
 
 
 def lower(sketch: Sketch, values: Mapping[str, Num]) -> LoopNest:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sketch.access import affine_index, stage_loads
+from sketch.analysis.access import affine_index, stage_loads
 from sketch.errors import LoweringError
-from sketch.expr import Axis, Expr, Load
-from sketch.loopnest import Affine, LoopKind, LoopVar, Num
-from sketch.program import Program, StagePlan
-from sketch.steps import Factor, Pack
+from sketch.lang.expr import Axis, Expr, Load
+from sketch.nest.loopnest import Affine, LoopKind, LoopVar, Num
+from sketch.schedule.program import Program, StagePlan
+from sketch.schedule.steps import Factor, Pack
 
 
 @dataclass(frozen=True, slots=True, eq=False)

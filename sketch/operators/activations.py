@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from sketch.dtypes import is_float
-from sketch.expr import Expr, cast, maximum, minimum, select, unary
+from sketch.lang.dtypes import is_float
+from sketch.lang.expr import Expr, cast, maximum, minimum, select, unary
 
 SELU_ALPHA: Final = 1.67326319217681884765625
 SELU_GAMMA: Final = 1.05070102214813232421875

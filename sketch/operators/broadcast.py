@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sketch import expr
 from sketch.errors import ExpressionError
-from sketch.expr import Axis, Const, Expr
+from sketch.lang import expr
+from sketch.lang.expr import Axis, Const, Expr
+from sketch.lang.tensor import Tensor
 from sketch.operators.layout import stage
-from sketch.tensor import Tensor
 
 
 def broadcast_shape(shapes: Sequence[tuple[int, ...]], where: str = "") -> tuple[int, ...]:

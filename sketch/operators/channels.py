@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sketch.errors import ExpressionError
-from sketch.expr import Expr
-from sketch.tensor import Tensor
+from sketch.lang.expr import Expr
+from sketch.lang.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)

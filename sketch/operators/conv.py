@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sketch import reducers
 from sketch.errors import ExpressionError
-from sketch.expr import Axis, Const, Expr, select
+from sketch.lang import reducers
+from sketch.lang.expr import Axis, Const, Expr, select
+from sketch.lang.tensor import Tensor, compute, reduce_axis
 from sketch.operators.channels import (
     Channels,
     dense_channels,
@@ -17,7 +18,6 @@ from sketch.operators.channels import (
 )
 from sketch.operators.layout import reshape
 from sketch.operators.window import Pair, Window, as_sides, as_tuple, inside
-from sketch.tensor import Tensor, compute, reduce_axis
 
 _SPATIAL: Final = ("d", "h", "w")
 

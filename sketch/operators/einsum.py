@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import mul
 
-from sketch import reducers
 from sketch.errors import ExpressionError
-from sketch.expr import Axis, Const, Expr
+from sketch.lang import reducers
+from sketch.lang.expr import Axis, Const, Expr
+from sketch.lang.tensor import Tensor, reduce_axis
 from sketch.operators.layout import stage
 from sketch.operators.reduction import narrowed
-from sketch.tensor import Tensor, reduce_axis
 
 
 def label_extents(

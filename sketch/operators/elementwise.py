@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sketch import expr
 from sketch.errors import ExpressionError
-from sketch.expr import Expr, maximum, minimum, unary
+from sketch.lang import expr
+from sketch.lang.expr import Expr, maximum, minimum, unary
+from sketch.lang.tensor import Tensor
 from sketch.operators import activations
 from sketch.operators.layout import stage
-from sketch.tensor import Tensor
 
 
 def map_elements(data: Tensor, function: Callable[[Expr], Any], name: str) -> Tensor:

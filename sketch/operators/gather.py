@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sketch.errors import ExpressionError
-from sketch.expr import Axis, Expr, equal, maximum, minimum, select
+from sketch.lang.expr import Axis, Expr, equal, maximum, minimum, select
+from sketch.lang.tensor import Tensor
 from sketch.operators.layout import stage
-from sketch.tensor import Tensor
 
 
 def inside_dimension(index: Expr, extent: int) -> Expr:

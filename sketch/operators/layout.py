@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sketch.dtypes import BOOL, is_float
 from sketch.errors import ExpressionError
-from sketch.expr import Axis, Const, Expr, select
-from sketch.loopnest import row_major
+from sketch.lang.dtypes import BOOL, is_float
+from sketch.lang.expr import Axis, Const, Expr, select
+from sketch.lang.tensor import StoreMap, Tensor, compute
+from sketch.nest.loopnest import row_major
 from sketch.operators.window import inside
-from sketch.tensor import StoreMap, Tensor, compute
 
 
 def stage(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sketch import reducers
 from sketch.errors import ExpressionError
-from sketch.tensor import Tensor, compute, reduce_axis
+from sketch.lang import reducers
+from sketch.lang.tensor import Tensor, compute, reduce_axis
 
 
 def _check_inner(lhs: Tensor, rhs: Tensor, rank: int, where: str) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from sketch import expr, reducers
-from sketch.expr import Axis, Expr, all_of, unary
+from sketch.lang import expr, reducers
+from sketch.lang.expr import Axis, Expr, all_of, unary
+from sketch.lang.tensor import Tensor, reduce_axis
 from sketch.operators import reduction
 from sketch.operators.elementwise import map_elements
 from sketch.operators.layout import stage
-from sketch.tensor import Tensor, reduce_axis
 
 
 def normalize(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from sketch.expr import Expr
+from sketch.lang.expr import Expr
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from sketch import reducers
-from sketch.dtypes import is_float
 from sketch.errors import ExpressionError
-from sketch.expr import Axis, Const, Expr, cast, maximum, minimum, select
+from sketch.lang import reducers
+from sketch.lang.dtypes import is_float
+from sketch.lang.expr import Axis, Const, Expr, cast, maximum, minimum, select
+from sketch.lang.tensor import Tensor, reduce_axis
 from sketch.operators import reduction
 from sketch.operators.layout import stage
 from sketch.operators.reduction import narrowed
 from sketch.operators.window import Pair, Window, as_padding, as_pair, inside
-from sketch.tensor import Tensor, reduce_axis
 
 PoolKind = Literal["max", "avg", "sum"]
 

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sketch import expr, reducers
-from sketch.dtypes import STORAGE_FLOATS, is_float
 from sketch.errors import ExpressionError
-from sketch.expr import Axis, Expr, Reduce
+from sketch.lang import expr, reducers
+from sketch.lang.dtypes import STORAGE_FLOATS, is_float
+from sketch.lang.expr import Axis, Expr, Reduce
+from sketch.lang.tensor import Tensor, compute, reduce_axis
 from sketch.operators.elementwise import map_elements
 from sketch.operators.layout import stage
-from sketch.tensor import Tensor, compute, reduce_axis
 
 Axes = int | Sequence[int] | None
 

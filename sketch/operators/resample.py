@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sketch import expr, reducers
 from sketch.errors import ExpressionError
-from sketch.expr import Axis, Expr
+from sketch.lang import expr, reducers
+from sketch.lang.expr import Axis, Expr
+from sketch.lang.tensor import Tensor, reduce_axis
 from sketch.operators.gather import inside_dimension
 from sketch.operators.layout import stage
 from sketch.operators.reduction import narrowed
-from sketch.tensor import Tensor, reduce_axis
 
 
 def resample(

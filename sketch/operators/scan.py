@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from sketch import reducers
-from sketch.dtypes import is_float
-from sketch.expr import Axis, Const, Expr, select
+from sketch.lang import reducers
+from sketch.lang.dtypes import is_float
+from sketch.lang.expr import Axis, Const, Expr, select
+from sketch.lang.tensor import Tensor, reduce_axis
 from sketch.operators.layout import stage
 from sketch.operators.reduction import narrowed
-from sketch.tensor import Tensor, reduce_axis
 
 ScanFunction = Literal["sum", "prod"]
 

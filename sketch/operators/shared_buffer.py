@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sketch.access import affine_index, reads
-from sketch.dag import ComputeDAG
+from sketch.analysis.access import affine_index, reads
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import ExpressionError
-from sketch.expr import Axis, Const, Expr, Load
-from sketch.loopnest import row_major
-from sketch.rewrite import rewrite
-from sketch.tensor import Compute, Operation, StoreMap, Tensor
+from sketch.lang.expr import Axis, Const, Expr, Load
+from sketch.lang.rewrite import rewrite
+from sketch.lang.tensor import Compute, Operation, StoreMap, Tensor
+from sketch.nest.loopnest import row_major
 
 Coordinate = tuple[int, Mapping[int, int]]
 """One dimension of a place: its offset, and the stride of each axis (by position) that moves it."""

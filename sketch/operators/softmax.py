@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sketch import expr
-from sketch.expr import Axis, Expr, equal, select, unary
+from sketch.lang import expr
+from sketch.lang.expr import Axis, Expr, equal, select, unary
+from sketch.lang.tensor import Tensor
 from sketch.operators import reduction
 from sketch.operators.layout import stage
 from sketch.operators.normalization import kept
-from sketch.tensor import Tensor
 
 
 def softmax(data: Tensor, axis: int = -1, name: str = "softmax") -> Tensor:

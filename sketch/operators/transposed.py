@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sketch.errors import ExpressionError
-from sketch.expr import Axis, Const, Expr
+from sketch.lang.expr import Axis, Const, Expr
+from sketch.lang.tensor import Tensor, compute
 from sketch.operators.channels import (
     Channels,
     dense_channels,
@@ -16,7 +17,6 @@ from sketch.operators.conv import Taps, kernel_of, spatial_names
 from sketch.operators.phases import PhaseRange, TransposedWindow, combinations
 from sketch.operators.shared_buffer import Coordinate, stored
 from sketch.operators.window import Pair, as_sides, as_tuple
-from sketch.tensor import Tensor, compute
 
 
 def conv_transpose(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sketch.access import affine_index, interval_of
+from sketch.analysis.access import affine_index, interval_of
 from sketch.errors import ExpressionError
-from sketch.expr import Expr, all_of
+from sketch.lang.expr import Expr, all_of
 
 Pair = int | Sequence[int]
 Sides = tuple[tuple[int, ...], tuple[int, ...]]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sketch.program import Role, StagePlan
 from sketch.rules.patterns import fusable_consumer, vector_axis
 from sketch.rules.rule import State, Verdict
-from sketch.steps import CacheWrite
+from sketch.schedule.program import Role, StagePlan
+from sketch.schedule.steps import CacheWrite
 
 
 @dataclass(frozen=True, slots=True)

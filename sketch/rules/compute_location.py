@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from sketch.access import needs_tiling, stage_loads
-from sketch.dtypes import size_of
-from sketch.program import Program, StagePlan
+from sketch.analysis.access import needs_tiling, stage_loads
+from sketch.lang.dtypes import size_of
+from sketch.lang.tensor import Compute
 from sketch.rules.locations import Location, candidate_locations
 from sketch.rules.patterns import MOST_READS, is_output
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
-from sketch.steps import ComputeAt
-from sketch.target import Target
-from sketch.tensor import Compute
+from sketch.schedule.program import Program, StagePlan
+from sketch.schedule.steps import ComputeAt
+from sketch.target.target import Target
 
 
 @dataclass(frozen=True, slots=True)

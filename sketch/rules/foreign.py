@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from sketch.errors import ScheduleError
-from sketch.program import StagePlan
 from sketch.rules.rule import SketchRule, State, Verdict
+from sketch.schedule.program import StagePlan
 
 # What faults in a rule's code raise.  Other exceptions (an interrupt, what a signal handler raises)
 # are not about the rule.

@@ -6,9 +6,8 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sketch.dag import ComputeDAG
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
-from sketch.program import StagePlan, initial_program
 from sketch.rules.cache_write import AddCacheWrite
 from sketch.rules.compute_location import ComputeLocation
 from sketch.rules.foreign import ask, checked_rules, offers, place_of
@@ -19,8 +18,9 @@ from sketch.rules.rfactor import AddRfactor
 from sketch.rules.rule import SketchRule, State, Verdict
 from sketch.rules.simple import ScheduleSimply
 from sketch.rules.tiling import MultiLevelTilingWithFusion
-from sketch.sketch import Sketch
-from sketch.target import Target
+from sketch.schedule.program import StagePlan, initial_program
+from sketch.schedule.sketch import Sketch
+from sketch.target.target import Target
 
 # Bound on the sketches of a task: each is searched, so a task must not drown in structure.
 MAX_SKETCHES: Final = 48

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sketch.decision import decision_name
-from sketch.loopnest import LoopKind
-from sketch.program import StagePlan
+from sketch.nest.loopnest import LoopKind
 from sketch.rules.rule import State, Verdict
-from sketch.steps import Annotate, Reorder, Split
+from sketch.schedule.decision import decision_name
+from sketch.schedule.program import StagePlan
+from sketch.schedule.steps import Annotate, Reorder, Split
 
 
 @dataclass(frozen=True, slots=True)

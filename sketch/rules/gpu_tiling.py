@@ -14,14 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from sketch.access import needs_tiling, stage_loads
-from sketch.decision import decision_name
-from sketch.loopnest import LoopKind, Scope
-from sketch.program import StagePlan, cache_name
+from sketch.analysis.access import needs_tiling, stage_loads
+from sketch.nest.loopnest import LoopKind, Scope
 from sketch.rules.patterns import longest
 from sketch.rules.rule import State, Verdict
 from sketch.rules.tiling import tiled_producer
-from sketch.steps import Annotate, CacheRead, ComputeAt, Reorder, Split, Step
+from sketch.schedule.decision import decision_name
+from sketch.schedule.program import StagePlan, cache_name
+from sketch.schedule.steps import Annotate, CacheRead, ComputeAt, Reorder, Split, Step
 
 _BOUND: Final = (LoopKind.BLOCK, LoopKind.VTHREAD, LoopKind.THREAD)
 # Tile levels of the consumer inside one thread: S3 and S4.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from sketch.access import has_elementary_call, is_ordered_access, stage_loads
-from sketch.expr_size import Size, inlined_size
-from sketch.program import StagePlan
+from sketch.analysis.access import has_elementary_call, is_ordered_access, stage_loads
+from sketch.analysis.expr_size import Size, inlined_size
 from sketch.rules.patterns import MOST_READS, hosts_reduction, is_output
 from sketch.rules.rule import State, Verdict
-from sketch.steps import Inline
+from sketch.schedule.program import StagePlan
+from sketch.schedule.steps import Inline
 
 # A stage with elementary functions is not offered for more copies than this.
 _MOST_COPIES: Final = 2

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sketch.access import affine_index, stage_loads
-from sketch.loopnest import LoopKind
-from sketch.program import Program, StagePlan, root_host
+from sketch.analysis.access import affine_index, stage_loads
+from sketch.lang.tensor import Compute
+from sketch.nest.loopnest import LoopKind
 from sketch.rules.patterns import vector_axis
-from sketch.tensor import Compute
+from sketch.schedule.program import Program, StagePlan, root_host
 
 Location = tuple[str, str]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sketch.access import stage_loads
-from sketch.decision import decision_name
-from sketch.expr import Axis, Load
-from sketch.loopnest import LoopKind
-from sketch.program import StagePlan, cache_name
+from sketch.analysis.access import stage_loads
+from sketch.lang.expr import Axis, Load
+from sketch.lang.tensor import Placeholder
+from sketch.nest.loopnest import LoopKind
 from sketch.rules.patterns import coefficient_of
 from sketch.rules.rule import State
-from sketch.steps import Annotate, CacheRead, Factor, Pack, Reorder, Split
-from sketch.tensor import Placeholder
+from sketch.schedule.decision import decision_name
+from sketch.schedule.program import StagePlan, cache_name
+from sketch.schedule.steps import Annotate, CacheRead, Factor, Pack, Reorder, Split
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from math import prod
 from typing import Final
 
-from sketch.access import affine_index, reads_elementwise, stage_loads, walk
-from sketch.expr import Axis, Load
-from sketch.lanes import lane_bytes
-from sketch.program import Program, StagePlan
-from sketch.target import Target
-from sketch.tensor import Compute
+from sketch.analysis.access import affine_index, reads_elementwise, stage_loads
+from sketch.lang.expr import Axis, Load
+from sketch.lang.rewrite import walk
+from sketch.lang.tensor import Compute
+from sketch.nest.lanes import lane_bytes
+from sketch.schedule.program import Program, StagePlan
+from sketch.target.target import Target
 
 # Elements that a stage may read and still be computed again for each use by a reduction.
 MOST_READS: Final = 3

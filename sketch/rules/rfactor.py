@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from sketch.access import needs_tiling, stage_loads
-from sketch.expr import Axis
-from sketch.lanes import lane_bytes
-from sketch.program import Role, StagePlan
+from sketch.analysis.access import needs_tiling, stage_loads
+from sketch.lang.expr import Axis
+from sketch.lang.tensor import Compute
+from sketch.nest.lanes import lane_bytes
 from sketch.rules.patterns import coefficient_of, longest
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import is_vector_friendly
-from sketch.steps import Rfactor
-from sketch.target import Target
-from sketch.tensor import Compute
+from sketch.schedule.program import Role, StagePlan
+from sketch.schedule.steps import Rfactor
+from sketch.target.target import Target
 
 # Chunks per thread of a reduction that is split for threads: enough to even out their speeds.
 _CHUNKS_PER_THREAD = 4

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import ClassVar, Protocol
 
-from sketch.program import Program, StagePlan, apply_step
-from sketch.steps import Step
-from sketch.target import Target
+from sketch.schedule.program import Program, StagePlan, apply_step
+from sketch.schedule.steps import Step
+from sketch.target.target import Target
 
 
 class Verdict(Enum):

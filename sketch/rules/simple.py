@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from sketch.access import stage_loads
-from sketch.decision import decision_name
-from sketch.expr import Axis
-from sketch.loopnest import LoopKind
-from sketch.program import StagePlan
+from sketch.analysis.access import stage_loads
+from sketch.lang.expr import Axis
+from sketch.lang.tensor import Compute
+from sketch.nest.loopnest import LoopKind
 from sketch.rules.patterns import coefficient_of, lanes_for, vector_axis
 from sketch.rules.rule import State, Verdict
-from sketch.steps import Annotate, Factor, Reorder, Split, Step
-from sketch.tensor import Compute
+from sketch.schedule.decision import decision_name
+from sketch.schedule.program import StagePlan
+from sketch.schedule.steps import Annotate, Factor, Reorder, Split, Step
 
 _MIN_LANES = 2
 # Rows for each thread from which on it does not matter that rows are not split among threads.

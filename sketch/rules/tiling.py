@@ -17,12 +17,10 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from sketch.access import needs_tiling
-from sketch.decision import decision_name
+from sketch.analysis.access import needs_tiling
 from sketch.errors import ScheduleError
-from sketch.expr import Axis
-from sketch.loopnest import LoopKind
-from sketch.program import Program, StagePlan
+from sketch.lang.expr import Axis
+from sketch.nest.loopnest import LoopKind
 from sketch.rules.packing import Panel, packing_choices
 from sketch.rules.patterns import (
     batch_positions,
@@ -32,7 +30,9 @@ from sketch.rules.patterns import (
     vector_axis,
 )
 from sketch.rules.rule import State, Verdict
-from sketch.steps import Annotate, ComputeAt, Factor, Reorder, Split, Step
+from sketch.schedule.decision import decision_name
+from sketch.schedule.program import Program, StagePlan
+from sketch.schedule.steps import Annotate, ComputeAt, Factor, Reorder, Split, Step
 
 REGISTER_TILE: Final = "SSSRS"
 CACHE_TILE: Final = "SSRSRS"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sketch.access import AffineForm, interval_of
-from sketch.contraction import Operand, sum_of_products
-from sketch.expr import Axis
-from sketch.tensor import Compute, Placeholder, Tensor
+from sketch.analysis.access import AffineForm, interval_of
+from sketch.lang.expr import Axis
+from sketch.lang.tensor import Compute, Placeholder, Tensor
+from sketch.oracle.contraction import Operand, sum_of_products
 
 
 @dataclass(frozen=True, slots=True, eq=False)

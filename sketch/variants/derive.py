@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from sketch.dag import ComputeDAG
-from sketch.target import Target
+from sketch.dag.dag import ComputeDAG
+from sketch.target.target import Target
 from sketch.variants.winograd import winograd
 
 

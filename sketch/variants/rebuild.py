@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from sketch.dag import ComputeDAG
-from sketch.expr import Expr, Load
-from sketch.rewrite import rewrite
-from sketch.tensor import Compute, Operation, Tensor
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.expr import Expr, Load
+from sketch.lang.rewrite import rewrite
+from sketch.lang.tensor import Compute, Operation, Tensor
 
 Replacement = Callable[[Compute, Callable[[Tensor], Tensor]], Tensor | None]
 """(stage, what stands for a tensor that it reads) -> what computes it instead; None: itself."""

@@ -16,13 +16,13 @@ from typing import Final
 
 import numpy as np
 
-from sketch import reducers
-from sketch.dag import ComputeDAG
-from sketch.dtypes import size_of
-from sketch.expr import Axis, Expr, all_of, maximum, minimum, select
+from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
+from sketch.lang.dtypes import size_of
+from sketch.lang.expr import Axis, Expr, all_of, maximum, minimum, select
+from sketch.lang.prepared import LinearMap
+from sketch.lang.tensor import Compute, Placeholder, Tensor, compute, reduce_axis
 from sketch.operators.window import inside
-from sketch.prepared import LinearMap
-from sketch.tensor import Compute, Placeholder, Tensor, compute, reduce_axis
 from sketch.variants.correlation import Correlation, correlation
 from sketch.variants.rebuild import rebuild
 

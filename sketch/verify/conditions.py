@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from sketch.expr import COMPARISON, Binary, Expr, Unary
-from sketch.loopnest import Predicate
-from sketch.nest_intervals import affine_of, comparison
+from sketch.lang.expr import COMPARISON, Binary, Expr, Unary
+from sketch.nest.intervals import affine_of, comparison
+from sketch.nest.loopnest import Predicate
 
 _NEGATED: Final = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 

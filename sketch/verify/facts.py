@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from sketch.access import Interval
+from sketch.analysis.access import Interval
 from sketch.errors import LoweringError
-from sketch.loopnest import Affine, Index, Loop, LoopVar, Predicate
-from sketch.nest_intervals import value_interval
+from sketch.nest.intervals import value_interval
+from sketch.nest.loopnest import Affine, Index, Loop, LoopVar, Predicate
 
 _Narrowed = tuple[Affine, int, int]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sketch.errors import LoweringError
-from sketch.loopnest import Affine, Index, Loop, LoopKind, LoopVar, Store
+from sketch.nest.loopnest import Affine, Index, Loop, LoopKind, LoopVar, Store
 from sketch.verify.facts import Facts
 
 DISTRIBUTED = (LoopKind.PARALLEL, LoopKind.BLOCK)

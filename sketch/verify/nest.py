@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 
 from sketch.errors import LoweringError
-from sketch.loopnest import (
+from sketch.nest.loopnest import (
     Affine,
     Allocate,
     Branch,

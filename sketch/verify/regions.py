@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sketch.access import Interval
+from sketch.analysis.access import Interval
 from sketch.errors import LoweringError
-from sketch.loopnest import Affine, Buffer, Index, Loop, LoopVar, Predicate, Store
+from sketch.nest.loopnest import Affine, Buffer, Index, Loop, LoopVar, Predicate, Store
 from sketch.verify.facts import Facts
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosched.errors import OptionError
 from autosched.measure.errors import MeasureError
 from autosched.measure.protocol import Candidate, Runner
 from autosched.measure.replay import NOT_RECORDED, ReplayRunner
 from autosched.measure.result import Failure, Timing
 from autosched.measure.simulated import SimulatedRunner
 from autosched.search.random_search import RandomPolicy
-from autosched.task import Task
+from autosched.system.errors import OptionError
+from autosched.tasks.task import Task
 from tests.targets import SMALL
 from tests.workloads import conv2d_relu
 

@@ -9,19 +9,19 @@ import pytest
 
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, Timing
-from autosched.options import SearchOptions
 from autosched.search.evolutionary import EvolutionaryPolicy
 from autosched.search.finish import FinishPolicy
 from autosched.search.genetic import GeneticPolicy
 from autosched.search.grid import GridPolicy, enumerate_rows
 from autosched.search.measured import Measured
+from autosched.search.options import SearchOptions
 from autosched.search.policy import SearchPolicy
 from autosched.search.random_search import RandomPolicy
 from autosched.search.space import Space
-from autosched.task import Task
+from autosched.tasks.task import Task
 from costmodel.extract import features_of
-from sketch.feasible import feasible
-from sketch.population import Population
+from sketch.population.feasible import feasible
+from sketch.population.population import Population
 from tests.fake_runner import landscape
 from tests.targets import SMALL
 from tests.workloads import conv2d_relu, matmul_dag

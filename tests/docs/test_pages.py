@@ -24,7 +24,7 @@ every_page = pytest.mark.parametrize("page", [Page(path) for path in PAGES], ids
 def onnx_model() -> bytes:
     pytest.importorskip("onnx", reason="snippets read an ONNX file")
     from autosched import zoo
-    from autosched.onnx_export import to_onnx
+    from autosched.onnx.export import to_onnx
 
     return bytes(to_onnx(zoo.build("resnet-18", image=32).graph).SerializeToString())
 
@@ -69,7 +69,7 @@ def test_snippets_run_and_print_what_the_page_says(page, folder, request):
 
 
 def test_the_page_on_import_lists_all_operators_with_kernels():
-    from autosched.onnx_import.table import IMPORTERS
+    from autosched.onnx.importer.table import IMPORTERS
 
     text = Page(ROOT / "docs" / "import.md").text
     (listed,) = re.findall(r"^ONNX operators with kernels.*?\n\n((?:> .*\n)+)", text, flags=re.M)
@@ -78,7 +78,7 @@ def test_the_page_on_import_lists_all_operators_with_kernels():
 
 def test_the_operator_of_the_how_to_runs_in_a_network(folder, monkeypatch):
     """The lines that the page adds to tables are added, and a model with the operator is run."""
-    from autosched.onnx_import.table import IMPORTERS
+    from autosched.onnx.importer.table import IMPORTERS
 
     page = Page(ROOT / "docs" / "add-an-operator.md")
     names: dict = {}

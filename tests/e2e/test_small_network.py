@@ -18,9 +18,9 @@ from autosched.graph.ops.elementwise import Binary, Unary
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.shape import Reshape
-from autosched.options import QUICK
 from autosched.records.log import RecordLog
-from sketch.reference import relative_error
+from autosched.tuning.options import QUICK
+from sketch.oracle.reference import relative_error
 
 ROOT = Path(asd.__file__).parent.parent
 TRIALS = 12

@@ -9,10 +9,10 @@ from codegen.cuda.build import build
 from codegen.cuda.launch import LoadedKernel, host_arch, missing_gpu
 from codegen.cuda.nvrtc import missing_compiler
 from sketch.errors import TargetError
-from sketch.gpu_targets import cuda_target
-from sketch.interpret import interpret
 from sketch.lower import lower
+from sketch.oracle.interpret import interpret
 from sketch.rules.generate import generate
+from sketch.target.gpu_targets import cuda_target
 from tests.cuda_programs import feasible_nests, feasible_rows
 from tests.workloads import WORKLOADS, matmul_dag, random_inputs
 

@@ -8,13 +8,13 @@ import pytest
 from codegen.build import emit
 from codegen.host import cpu_target
 from costmodel.extract import extract
-from sketch.dag import ComputeDAG
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import placeholder
 from sketch.lower import lower
 from sketch.operators.conv import conv2d
 from sketch.operators.matmul import matmul
-from sketch.population import sample
+from sketch.population.population import sample
 from sketch.rules.generate import generate
-from sketch.tensor import placeholder
 
 
 def product() -> ComputeDAG:

@@ -7,14 +7,14 @@ import pytest
 
 from codegen.build import build, emit
 from codegen.llvm.jit import aligned_workspace, call, load
-from sketch.dag import ComputeDAG
-from sketch.interpret import interpret
+from sketch.dag.dag import ComputeDAG
 from sketch.lower import lower
-from sketch.packing import preparations
-from sketch.population import sample
+from sketch.lower.packing import preparations
+from sketch.oracle.interpret import interpret
+from sketch.population.population import sample
 from sketch.rules.generate import generate
-from sketch.sketch import Sketch
-from sketch.target import Target
+from sketch.schedule.sketch import Sketch
+from sketch.target.target import Target
 from tests.cpu_targets import instruction_sets, label
 from tests.teams import team_address
 from tests.workloads import WORKLOADS, random_inputs

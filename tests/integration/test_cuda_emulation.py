@@ -13,8 +13,8 @@ import pytest
 
 from autosched.workloads import get
 from codegen.cuda.build import emit
-from sketch.dag import ComputeDAG
-from sketch.interpret import interpret
+from sketch.dag.dag import ComputeDAG
+from sketch.oracle.interpret import interpret
 from tests.cuda_programs import GPU, MATMUL, feasible_nests, matmul_nest
 from tests.emulation.emulate import COMPILER, EmulationError, Program, compile_programs
 from tests.small_workloads import SMALL

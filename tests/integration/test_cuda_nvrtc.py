@@ -12,7 +12,7 @@ from codegen.cuda.build import build, emit
 from codegen.cuda.kernel import Resources
 from codegen.cuda.nvrtc import compile_source, missing_compiler, parse_resources
 from codegen.errors import CodegenError
-from sketch.gpu_targets import cuda_target
+from sketch.target.gpu_targets import cuda_target
 from tests.cuda_programs import GPU, feasible_nests, matmul_nest
 from tests.workloads import WORKLOADS
 

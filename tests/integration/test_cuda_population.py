@@ -8,9 +8,9 @@ import pytest
 from codegen.cuda.build import emit
 from codegen.errors import CodegenError
 from costmodel.extract import extract
-from sketch.feasible import feasible
 from sketch.lower import lower
-from sketch.population import sample
+from sketch.population.feasible import feasible
+from sketch.population.population import sample
 from sketch.rules.generate import generate
 from tests.cuda_programs import GPU
 from tests.workloads import WORKLOADS

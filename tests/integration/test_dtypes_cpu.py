@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sketch import reducers
-from sketch.dag import ComputeDAG
-from sketch.dtypes import SUPPORTED, is_float
-from sketch.expr import cast, maximum, select
-from sketch.tensor import compute, placeholder, reduce_axis
+from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
+from sketch.lang.dtypes import SUPPORTED, is_float
+from sketch.lang.expr import cast, maximum, select
+from sketch.lang.tensor import compute, placeholder, reduce_axis
 from tests.compiled import check_run, random_run
 from tests.cpu_targets import instruction_sets, label
 from tests.dtype_programs import NUMBERS, arithmetic, conversions, inputs_of, small_inputs

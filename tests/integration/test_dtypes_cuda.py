@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from codegen.cuda.build import emit
-from sketch.dag import ComputeDAG
-from sketch.dtypes import SUPPORTED, is_float
-from sketch.interpret import interpret
-from sketch.reference import relative_error
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.dtypes import SUPPORTED, is_float
+from sketch.oracle.interpret import interpret
+from sketch.oracle.reference import relative_error
 from tests.compiled import TOLERANCES
 from tests.cuda_programs import GPU, feasible_nests
 from tests.dtype_programs import NUMBERS, arithmetic, conversions, inputs_of, small_inputs

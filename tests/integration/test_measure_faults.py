@@ -13,8 +13,8 @@ from autosched.measure.options import MeasureOptions
 from autosched.measure.result import WRONG_RESULT, Failure, Timing
 from autosched.measure.runner import LocalRunner
 from codegen.host import host_target
-from sketch.sketch import Sketch
-from sketch.target import Target
+from sketch.schedule.sketch import Sketch
+from sketch.target.target import Target
 from tests.faulty_task import TARGET, TASK, candidate, faults
 
 OPTIONS = MeasureOptions(

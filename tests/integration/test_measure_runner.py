@@ -12,14 +12,14 @@ from autosched.measure.runner import LocalRunner
 from autosched.records.best import best
 from autosched.records.log import RecordLog
 from autosched.records.record import record_of
-from autosched.task import Task
+from autosched.tasks.task import Task
 from codegen.host import host_target
-from sketch.dag import ComputeDAG
-from sketch.feasible import feasible
-from sketch.population import sample
-from sketch.reducers import sum as sum_
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.reducers import sum as sum_
+from sketch.lang.tensor import compute, placeholder, reduce_axis
+from sketch.population.feasible import feasible
+from sketch.population.population import sample
 from sketch.rules.generate import generate
-from sketch.tensor import compute, placeholder, reduce_axis
 
 OPTIONS = MeasureOptions(check="all", samples=3, builders=1)
 

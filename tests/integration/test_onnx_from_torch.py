@@ -9,7 +9,7 @@ import pytest
 from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.optimize import optimize
-from autosched.onnx_import import from_onnx
+from autosched.onnx.importer import from_onnx
 
 torch = pytest.importorskip("torch", reason="needs torch, whose exporter writes the models")
 pytest.importorskip("onnxscript", reason="torch's exporter needs onnxscript")

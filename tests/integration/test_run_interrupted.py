@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import autosched as asd
-from autosched.host_evaluation import HostError, HostEvaluator
+from autosched.host.evaluator import HostError, HostEvaluator
 from autosched.runtime.module import Module
 from autosched.runtime.team_pool import shared_teams
 from codegen.cpu_share import usable_cpus

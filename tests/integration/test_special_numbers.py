@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sketch import functions, reducers
-from sketch.dag import ComputeDAG
-from sketch.dtypes import numpy_dtype
-from sketch.expr import Const, Expr, binary, cast, maximum, minimum, select
-from sketch.interpret import interpret
+from sketch.dag.dag import ComputeDAG
+from sketch.lang import functions, reducers
+from sketch.lang.dtypes import numpy_dtype
+from sketch.lang.expr import Const, Expr, binary, cast, maximum, minimum, select
+from sketch.lang.scalar_functions import rounded
+from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators import activations, elementwise
 from sketch.operators.softmax import softmax
-from sketch.scalar_functions import rounded
-from sketch.tensor import Tensor, compute, placeholder, reduce_axis
+from sketch.oracle.interpret import interpret
 from tests.compiled import random_run
 from tests.cpu_targets import instruction_sets, label
 

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codegen.host import host_target
-from sketch.dag import ComputeDAG
-from sketch.expr import maximum
-from sketch.interpret import interpret
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.expr import maximum
+from sketch.lang.prepared import LinearMap
+from sketch.lang.tensor import Tensor, compute, placeholder
 from sketch.operators.conv import conv, conv2d
-from sketch.prepared import LinearMap
+from sketch.oracle.interpret import interpret
 from sketch.rules.generate import generate
-from sketch.tensor import Tensor, compute, placeholder
 from sketch.variants import variants_of
 from sketch.variants.winograd import winograd
 from tests.compiled import random_run

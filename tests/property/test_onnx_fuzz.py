@@ -8,8 +8,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from autosched import zoo
-from autosched.onnx_export import to_onnx
-from autosched.onnx_import import from_onnx
+from autosched.onnx.export import to_onnx
+from autosched.onnx.importer import from_onnx
 from sketch.errors import AutoschedError
 from tests.onnx_mutations import mutated
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 import autosched as asd
 from codegen.host import cpu_target
-from sketch.expr import Const, Reducer, Var
-from sketch.feasible import feasible
-from sketch.gpu_targets import cuda_target
-from sketch.population import sample
-from sketch.reducers import reduce
+from sketch.lang.expr import Const, Reducer, Var
+from sketch.lang.reducers import reduce
+from sketch.population.feasible import feasible
+from sketch.population.population import sample
 from sketch.rules.compute_location import ComputeLocation
 from sketch.rules.generate import at_root, default_rules, generate
+from sketch.target.gpu_targets import cuda_target
 from tests.workloads import WORKLOADS
 
 AVX512 = cpu_target("cpu-avx512", 2)

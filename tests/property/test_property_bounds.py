@@ -11,10 +11,10 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sketch import reducers
-from sketch.dag import ComputeDAG
-from sketch.expr import Expr, all_of, maximum, minimum, select
-from sketch.tensor import Tensor, compute, placeholder, reduce_axis
+from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
+from sketch.lang.expr import Expr, all_of, maximum, minimum, select
+from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from tests.compiled import check_run
 from tests.cpu_targets import runnable
 

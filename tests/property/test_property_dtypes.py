@@ -11,11 +11,11 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sketch import reducers
-from sketch.dag import ComputeDAG
-from sketch.dtypes import FLOATS, INTEGERS, is_float, is_unsigned, numpy_dtype
-from sketch.expr import Expr, binary, cast, select, unary
-from sketch.tensor import compute, placeholder, reduce_axis
+from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
+from sketch.lang.dtypes import FLOATS, INTEGERS, is_float, is_unsigned, numpy_dtype
+from sketch.lang.expr import Expr, binary, cast, select, unary
+from sketch.lang.tensor import compute, placeholder, reduce_axis
 from tests.compiled import check_run
 from tests.cpu_targets import runnable
 

@@ -10,20 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codegen.host import host_target
-from sketch import reducers
-from sketch.dag import ComputeDAG
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import ExpressionError
-from sketch.expr import unary
-from sketch.gpu_targets import cuda_target
-from sketch.interpret import interpret
+from sketch.lang import reducers
+from sketch.lang.expr import unary
+from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.lower import lower
-from sketch.population import sample
-from sketch.reference import relative_error
-from sketch.rename import Names, names_of, rename, with_names
+from sketch.oracle.interpret import interpret
+from sketch.oracle.reference import relative_error
+from sketch.population.population import sample
 from sketch.rules.generate import generate
-from sketch.sketch import sketch_from_steps
-from sketch.target import Target
-from sketch.tensor import compute, placeholder, reduce_axis
+from sketch.schedule.rename import Names, names_of, rename, with_names
+from sketch.schedule.sketch import sketch_from_steps
+from sketch.target.gpu_targets import cuda_target
+from sketch.target.target import Target
 from sketch.verify import verify
 from tests.compiled import run_compiled
 from tests.odd_names import renamed

@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sketch import reducers
-from sketch.contraction import sum_of_products
-from sketch.dag import ComputeDAG
-from sketch.expr import Axis, all_of, select
-from sketch.interpret import interpret
+from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
+from sketch.lang.expr import Axis, all_of, select
+from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.operators.conv import conv2d
-from sketch.reference import sample_reference
-from sketch.tensor import compute, placeholder, reduce_axis
+from sketch.oracle.contraction import sum_of_products
+from sketch.oracle.interpret import interpret
+from sketch.oracle.reference import sample_reference
 from tests.compiled import check_run
 from tests.cpu_targets import runnable
 from tests.workloads import random_inputs

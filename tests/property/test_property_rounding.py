@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from codegen.cuda.scalars import literal as cuda_literal
 from codegen.llvm.values import rounded_bits
-from sketch.dag import ComputeDAG
-from sketch.dtypes import numpy_dtype
-from sketch.expr import cast
-from sketch.scalar_functions import convert
-from sketch.storage_floats import storage_floats
-from sketch.target import Target
-from sketch.tensor import compute, placeholder
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.dtypes import numpy_dtype
+from sketch.lang.expr import cast
+from sketch.lang.scalar_functions import convert
+from sketch.lang.storage_floats import storage_floats
+from sketch.lang.tensor import compute, placeholder
+from sketch.target.target import Target
 from tests.compiled import random_run
 from tests.cpu_targets import label, runnable
 

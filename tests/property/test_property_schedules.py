@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codegen.host import host_target
-from sketch import reducers
-from sketch.dag import ComputeDAG
-from sketch.expr import all_of, maximum, select
-from sketch.interpret import interpret
+from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
+from sketch.lang.expr import all_of, maximum, select
+from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.lower import lower
-from sketch.nest_interpreter import run_nest
-from sketch.population import mutate, sample
-from sketch.reference import reference, relative_error
+from sketch.nest.interpreter import run_nest
+from sketch.oracle.interpret import interpret
+from sketch.oracle.reference import reference, relative_error
+from sketch.population.population import mutate, sample
 from sketch.rules.generate import generate
-from sketch.target import Target
-from sketch.tensor import compute, placeholder, reduce_axis
+from sketch.target.target import Target
 from tests.compiled import packed_inputs, run_compiled
 from tests.workloads import WORKLOADS, random_inputs
 

@@ -12,12 +12,12 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sketch import reducers
-from sketch.dag import ComputeDAG
-from sketch.dtypes import FLOATS, numpy_dtype
-from sketch.expr import Const, Expr, Load, all_of, binary, cast, select, unary
+from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
+from sketch.lang.dtypes import FLOATS, numpy_dtype
+from sketch.lang.expr import Const, Expr, Load, all_of, binary, cast, select, unary
+from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators.softmax import log_softmax, softmax
-from sketch.tensor import Tensor, compute, placeholder, reduce_axis
 from tests.compiled import check_run
 from tests.cpu_targets import runnable
 

@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sketch.dag import ComputeDAG
-from sketch.expr import binary
-from sketch.tensor import compute, placeholder
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.expr import binary
+from sketch.lang.tensor import compute, placeholder
 
 trees = st.recursive(
     st.sampled_from([0, 1, 2]),

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sketch import reducers
-from sketch.dag import ComputeDAG
-from sketch.dtypes import numpy_dtype
+from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
+from sketch.lang.dtypes import numpy_dtype
+from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.operators import reduction
 from sketch.operators.normalization import normalize
-from sketch.population import mutate, sample
+from sketch.population.population import mutate, sample
 from sketch.rules.generate import generate
-from sketch.target import Target
-from sketch.tensor import compute, placeholder, reduce_axis
+from sketch.target.target import Target
 from tests.compiled import random_run, run_compiled
 from tests.cpu_targets import runnable
 

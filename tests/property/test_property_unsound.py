@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from codegen.build import build
 from codegen.host import host_target
-from sketch.dag import ComputeDAG
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import AutoschedError
-from sketch.interpret import interpret
 from sketch.lower import lower
-from sketch.population import sample
-from sketch.reference import relative_error
+from sketch.oracle.interpret import interpret
+from sketch.oracle.reference import relative_error
+from sketch.population.population import sample
 from sketch.rules.generate import generate
-from sketch.sketch import Sketch
+from sketch.schedule.sketch import Sketch
 from tests.compiled import packed_inputs
 from tests.guard_pages import run_guarded
 from tests.step_mutations import mutate_steps

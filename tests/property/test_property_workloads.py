@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from autosched.workloads import WORKLOADS, get
 from codegen.host import host_target
-from sketch.dag import ComputeDAG
-from sketch.gpu_targets import cuda_target
-from sketch.interpret import interpret
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import placeholder
 from sketch.lower import lower
 from sketch.operators.transposed import conv_transpose
-from sketch.population import mutate, sample
-from sketch.reference import relative_error
+from sketch.oracle.interpret import interpret
+from sketch.oracle.reference import relative_error
+from sketch.population.population import mutate, sample
 from sketch.rules.generate import generate
-from sketch.tensor import placeholder
+from sketch.target.gpu_targets import cuda_target
 from sketch.verify import verify
 from tests.property.test_property_schedules import TARGETS, check, run_compiled
 from tests.small_workloads import SMALL

@@ -12,13 +12,13 @@ import pytest
 from autosched.records.errors import RecordError
 from autosched.records.log import RecordLog, parse_lines
 from autosched.records.record import SCHEMA_VERSION
-from sketch.dag import ComputeDAG
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
-from sketch.expr import maximum, select
+from sketch.lang.expr import maximum, select
+from sketch.lang.reducers import sum as sum_
+from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.lower import lower
-from sketch.nest_printer import print_nest
-from sketch.reducers import sum as sum_
-from sketch.tensor import compute, placeholder, reduce_axis
+from sketch.nest.printer import print_nest
 
 LOGS = Path(__file__).parent
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from autosched.graph.ops.base import Pattern
 from autosched.graph.ops.elementwise import Elementwise
-from sketch.expr import Expr
+from sketch.lang.expr import Expr
 from sketch.operators import activations
 
 ActivationFunction = Literal[

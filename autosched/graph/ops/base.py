@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, Final, Literal
 
-from autosched.element_types import element_bytes
 from autosched.graph.errors import GraphError
-from sketch.dtypes import SUPPORTED, is_float
+from autosched.system.element_types import element_bytes
+from sketch.lang.dtypes import SUPPORTED, is_float
 
 Shape = tuple[int, ...]
 Pair = tuple[int, int]

@@ -19,9 +19,9 @@ from autosched.graph.ops.base import (
     expect_shape,
 )
 from autosched.graph.ops.conv_weight import ConvWeight, conv_weight
+from sketch.lang.tensor import Compute, Tensor, placeholder
 from sketch.operators import broadcast, conv, layout
 from sketch.operators.shared_buffer import apply_to_parts, merged_channels
-from sketch.tensor import Compute, Tensor, placeholder
 
 
 @dataclass(frozen=True, slots=True)

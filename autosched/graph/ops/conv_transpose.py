@@ -16,8 +16,8 @@ from autosched.graph.ops.conv import (
     output_type,
     with_bias,
 )
+from sketch.lang.tensor import Tensor
 from sketch.operators import transposed
-from sketch.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)

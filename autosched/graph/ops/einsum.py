@@ -9,8 +9,8 @@ from typing import ClassVar
 from autosched.graph.errors import GraphError
 from autosched.graph.ops.base import Op, Pattern, TensorType, expect_inputs
 from sketch.errors import ExpressionError
+from sketch.lang.tensor import Tensor
 from sketch.operators import einsum
-from sketch.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from autosched.graph.ops.base import (
     broadcast_shape,
     expect_inputs,
 )
-from sketch.dtypes import is_float
 from sketch.errors import ExpressionError
-from sketch.expr import Expr, Var, as_expr, binary, cast, maximum, minimum, select, unary
+from sketch.lang.dtypes import is_float
+from sketch.lang.expr import Expr, Var, as_expr, binary, cast, maximum, minimum, select, unary
+from sketch.lang.tensor import Tensor
 from sketch.operators import activations, broadcast, elementwise
-from sketch.tensor import Tensor
 
 UnaryFunction = Literal[
     "relu", "sigmoid", "exp", "log", "sqrt", "rsqrt", "erf", "abs", "neg", "sign", "reciprocal",

@@ -18,9 +18,9 @@ from autosched.graph.ops.base import (
     expect_shape,
     normalize_axis,
 )
-from sketch.dtypes import is_integer
+from sketch.lang.dtypes import is_integer
+from sketch.lang.tensor import Tensor
 from sketch.operators import gather
-from sketch.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)

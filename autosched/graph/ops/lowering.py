@@ -78,9 +78,9 @@ from autosched.graph.ops.shape import (
     lower_transpose,
 )
 from autosched.graph.ops.softmax import Hardmax, Softmax, lower_hardmax, lower_softmax
-from sketch.dtypes import is_storage_float
-from sketch.expr import cast
-from sketch.tensor import Compute, Tensor, compute
+from sketch.lang.dtypes import is_storage_float
+from sketch.lang.expr import cast
+from sketch.lang.tensor import Compute, Tensor, compute
 
 Lowering = Callable[[Any, Sequence[Tensor], str], tuple[Tensor, ...]]
 """(operator, inputs, stage name) -> tensors; several where the stages share one buffer."""

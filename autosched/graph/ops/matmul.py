@@ -17,8 +17,8 @@ from autosched.graph.ops.base import (
     expect_rank,
     expect_shape,
 )
+from sketch.lang.tensor import Tensor
 from sketch.operators import broadcast, einsum, matmul
-from sketch.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)

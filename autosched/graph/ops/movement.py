@@ -15,8 +15,8 @@ from autosched.graph.ops.base import (
     broadcast_shape,
     expect_inputs,
 )
+from sketch.lang.tensor import Tensor
 from sketch.operators import broadcast, layout
-from sketch.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ from autosched.graph.ops.base import (
     expect_shape,
     normalize_axis,
 )
-from sketch.expr import Expr, unary
+from sketch.lang.expr import Expr, unary
+from sketch.lang.tensor import Tensor
 from sketch.operators import normalization
 from sketch.operators.layout import stage
-from sketch.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)

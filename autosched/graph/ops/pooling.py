@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 from autosched.graph.errors import GraphError
 from autosched.graph.ops.base import Layout, Op, Pattern, Shape, TensorType, expect_inputs
 from autosched.graph.ops.conv import window_count
+from sketch.lang.tensor import Tensor
 from sketch.operators import layout, pooling
 from sketch.operators.window import Window
-from sketch.tensor import Tensor
 
 PoolMode = Literal["max", "avg", "sum"]
 

@@ -15,10 +15,10 @@ from autosched.graph.ops.base import (
     expect_inputs,
     normalize_axis,
 )
-from sketch.dtypes import BOOL, is_float
+from sketch.lang.dtypes import BOOL, is_float
+from sketch.lang.tensor import Tensor
 from sketch.operators import elementwise, reduction, scan
 from sketch.operators.scan import ScanFunction
-from sketch.tensor import Tensor
 
 ReduceFunction = Literal[
     "sum", "mean", "max", "min", "prod", "l1", "l2", "sum_square", "log_sum", "log_sum_exp"

@@ -15,8 +15,8 @@ from autosched.graph.ops.base import (
     expect_inputs,
     normalize_axis,
 )
+from sketch.lang.tensor import Tensor
 from sketch.operators import layout
-from sketch.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from autosched.graph.ops.base import (
     expect_inputs,
     normalize_axis,
 )
+from sketch.lang.tensor import Tensor
 from sketch.operators import softmax
-from sketch.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)

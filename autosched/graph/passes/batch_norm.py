@@ -14,7 +14,7 @@ from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import Binary
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.norm import BatchNorm
-from sketch.dtypes import numpy_dtype
+from sketch.lang.dtypes import numpy_dtype
 
 Float64 = NDArray[np.float64]
 

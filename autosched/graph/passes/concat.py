@@ -15,7 +15,7 @@ from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.base import Shape
 from autosched.graph.ops.scan import Scan
 from autosched.graph.ops.shape import Concat, Copy, Reshape
-from sketch.loopnest import row_major
+from sketch.nest.loopnest import row_major
 
 
 @dataclass(frozen=True, slots=True)

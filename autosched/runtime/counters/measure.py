@@ -14,7 +14,7 @@ from autosched.runtime.counters.perf import Opener, counting, open_event
 from autosched.runtime.counters.reader import FileReader, Reader
 
 if TYPE_CHECKING:
-    from sketch.target import Target
+    from sketch.target.target import Target
 
 _VALUES: Final = 3
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from codegen.llvm.jit import Library
-    from sketch.target import Target
+    from sketch.target.target import Target
 
 _VALUES: Final = 3
 _RUN: Final = ctypes.CFUNCTYPE(

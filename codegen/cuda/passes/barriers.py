@@ -28,7 +28,7 @@ from codegen.cuda.device import (
 from codegen.errors import CodegenError
 from codegen.passes.affine import variables
 from codegen.passes.rewrite import store_loads
-from sketch.loopnest import Buffer, LoopVar, Scope, Store
+from sketch.nest.loopnest import Buffer, LoopVar, Scope, Store
 
 
 def insert_barriers(function: DeviceFunction) -> DeviceFunction:

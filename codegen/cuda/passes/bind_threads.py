@@ -16,16 +16,7 @@ from __future__ import annotations
 from codegen.cuda.device import Binding, Cooperative, Declare, DeviceFunction, DeviceNode, For
 from codegen.errors import CodegenError
 from codegen.passes.rewrite import Nodes, stores
-from sketch.loopnest import (
-    Allocate,
-    Branch,
-    Loop,
-    LoopKind,
-    LoopNest,
-    Node,
-    Scope,
-    Store,
-)
+from sketch.nest.loopnest import Allocate, Branch, Loop, LoopKind, LoopNest, Node, Scope, Store
 
 _BOUND = (LoopKind.BLOCK, LoopKind.THREAD)
 _OWN = (LoopKind.SERIAL, LoopKind.UNROLLED)

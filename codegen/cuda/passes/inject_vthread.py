@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 from codegen.errors import CodegenError
 from codegen.passes.affine import variables
 from codegen.passes.rewrite import Nodes, accesses, free_values, map_expr, stores, substitute
-from sketch.expr import Expr
-from sketch.loopnest import (
+from sketch.lang.expr import Expr
+from sketch.nest.loopnest import (
     Affine,
     Allocate,
     Branch,

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from codegen.passes.affine import Ranges, interval, loop_range
 from codegen.passes.rewrite import Nodes, map_body
-from sketch.loopnest import UNBOUNDED, Loop, LoopNest, Node, Predicate, Store
+from sketch.analysis.access import UNBOUNDED
+from sketch.nest.loopnest import Loop, LoopNest, Node, Predicate, Store
 
 
 def narrow_guards(nest: LoopNest) -> LoopNest:

@@ -33,10 +33,10 @@ from codegen.passes.rewrite import (
     store_loads,
     stores,
 )
-from sketch.evaluate import Evaluator, constant
-from sketch.expr import Const, Expr, Reducer, Select
-from sketch.loopnest import (
-    UNBOUNDED,
+from sketch.analysis.access import UNBOUNDED
+from sketch.lang.expr import Const, Expr, Reducer, Select
+from sketch.nest.intervals import predicates_of
+from sketch.nest.loopnest import (
     Affine,
     Allocate,
     Buffer,
@@ -50,7 +50,7 @@ from sketch.loopnest import (
     Scope,
     Store,
 )
-from sketch.nest_intervals import predicates_of
+from sketch.oracle.evaluate import Evaluator, constant
 
 _PRIVATE = (Scope.LOCAL, Scope.SHARED)
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from codegen.passes.rewrite import Nodes, map_body, stores
-from sketch.dtypes import BOOL
-from sketch.expr import Binary, Const, Expr, Select
-from sketch.loopnest import (
-    UNBOUNDED,
+from sketch.analysis.access import UNBOUNDED
+from sketch.lang.dtypes import BOOL
+from sketch.lang.expr import Binary, Const, Expr, Select
+from sketch.nest.loopnest import (
     AffineValue,
     Allocate,
     Buffer,

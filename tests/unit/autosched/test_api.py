@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 import autosched as asd
-from autosched import optional_packages
-from autosched.compilation import cache_state_of, network_tasks
-from autosched.errors import MissingPackageError, OptionError
+from autosched.compilation.network import cache_state_of, network_tasks
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
@@ -26,14 +24,16 @@ from autosched.graph.ops.pooling import GlobalPool
 from autosched.graph.ops.shape import Reshape
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import Timing
-from autosched.notices import AutoschedWarning
 from autosched.records.log import RecordLog
 from autosched.records.record import record_of
 from autosched.runtime.archive import write_archive
 from autosched.runtime.errors import AssemblyError
-from autosched.tuning import SKIPPED
+from autosched.system import optional_packages
+from autosched.system.errors import MissingPackageError, OptionError
+from autosched.system.notices import AutoschedWarning
+from autosched.tuning.networks import SKIPPED
 from sketch.errors import TargetError
-from sketch.reference import relative_error
+from sketch.oracle.reference import relative_error
 from sketch.rules.generate import generate
 
 

@@ -19,8 +19,8 @@ from autosched.records.log import RecordLog
 from autosched.records.record import Record
 from autosched.report.comparison import Comparison
 from autosched.runtime.benchmark import Benchmark
-from autosched.tune_request import TuneRequest
-from sketch.target import Target
+from autosched.tuning.request import TuneRequest
+from sketch.target.target import Target
 
 TARGET = Target("cpu", "znver5", threads=2)
 
@@ -116,7 +116,7 @@ def test_tune_passes_its_arguments_on_and_compares(
         seen.update(network=networks[0].name, threads=target.threads, request=request)
         return FakeSession(False)
 
-    monkeypatch.setattr("autosched.tuning.tune_networks", tune)
+    monkeypatch.setattr("autosched.tuning.networks.tune_networks", tune)
     line = f"tune mlp --trials 9 --seed 3 --threads 1 --json {tmp_path}/r.json --preset quick"
     assert main([*line.split(), "--skip-tuned"]) == 0
     request = seen["request"]
@@ -133,7 +133,7 @@ def test_tune_passes_its_arguments_on_and_compares(
 def test_an_interrupted_tuning_exits_with_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("autosched.tuning.tune_networks", lambda *_: FakeSession(True))
+    monkeypatch.setattr("autosched.tuning.networks.tune_networks", lambda *_: FakeSession(True))
     assert main(["tune", "mlp", "--trials", "9"]) == 130
     assert "mlp.jsonl; the same command goes on" in capsys.readouterr().err
 
@@ -184,7 +184,7 @@ def test_a_skipped_line_is_a_warning(log: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_model_is_a_zoo_name_or_a_file(tmp_path: Path) -> None:
     assert open_network("mlp").name == "mlp"
-    from autosched.onnx_export import to_onnx
+    from autosched.onnx.export import to_onnx
 
     path = tmp_path / "tiny.onnx"
     path.write_bytes(to_onnx(open_network("mlp").graph).SerializeToString())

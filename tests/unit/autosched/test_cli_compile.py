@@ -11,14 +11,14 @@ import pytest
 import autosched as asd
 from autosched.cli import main
 from autosched.cli.command import named_shape
-from autosched.compilation import extract_checked, network_tasks
+from autosched.compilation.network import extract_checked, network_tasks
 from autosched.measure.result import Timing
-from autosched.notices import AutoschedWarning
-from autosched.onnx_export import to_onnx
+from autosched.onnx.export import to_onnx
 from autosched.records.log import RecordLog
 from autosched.records.record import Record, record_of
+from autosched.system.notices import AutoschedWarning
 from autosched.zoo import build
-from sketch.target import Target
+from sketch.target.target import Target
 
 TARGET = asd.Target("cpu", threads=1)
 

@@ -11,8 +11,8 @@ import pytest
 
 import autosched as asd
 from autosched.cli import main
-from autosched.errors import WorkloadError
 from autosched.records.log import RecordLog
+from autosched.system.errors import WorkloadError
 from autosched.workloads import WORKLOADS, Workload, find, get
 from autosched.workloads.arguments import bind_text, text_of
 

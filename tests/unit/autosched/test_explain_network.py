@@ -9,15 +9,15 @@ import pytest
 
 import autosched as asd
 from autosched.cli import main
-from autosched.least_traffic import least_bytes
 from autosched.report.bandwidth import measured_bandwidth, read_stream, rounded_size
 from autosched.report.explain_network import Explanation, Machine, explain_program
 from autosched.report.pinned_threads import best_seconds
 from autosched.runtime.profiler import make_profile
 from autosched.runtime.program import HostStep, Program, Step, StepInfo
+from autosched.tasks.least_traffic import least_bytes
 from codegen.llvm.machine import emit_assembly
 from sketch.errors import TargetError
-from sketch.target import Target
+from sketch.target.target import Target
 
 TARGET = Target("cpu", "generic", threads=2)
 MACHINE = Machine(flops=1e9, bandwidth=1e8, working_bytes=1 << 20, threads=2)

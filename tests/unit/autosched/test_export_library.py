@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import autosched as asd
-from autosched.compilation import network_contents
+from autosched.compilation.network import network_contents
 from autosched.runtime import linker
 from autosched.runtime.c_header import header_text, identifier
 from autosched.runtime.errors import ExportError
@@ -24,7 +24,7 @@ from autosched.runtime.program import HostStep, Place, Program, StepInfo, Tensor
 from autosched.zoo import build
 from codegen.elf.read import read_object
 from codegen.host import cpu_target
-from sketch.target import Target
+from sketch.target.target import Target
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler (cc, gcc)")

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autosched.options import SearchOptions, TuneOptions
 from autosched.report.events import Quiet
-from autosched.task import Task
-from autosched.tune_result import TuneResult
-from autosched.tuner import tune_tasks
+from autosched.search.options import SearchOptions
+from autosched.tasks.task import Task
+from autosched.tuning.loop import tune_tasks
+from autosched.tuning.options import TuneOptions
+from autosched.tuning.result import TuneResult
 from costmodel.dataset import Dataset
 from costmodel.features import Features
 from costmodel.gbdt import GbdtOptions, GradientBoostedModel

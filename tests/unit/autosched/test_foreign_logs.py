@@ -13,10 +13,10 @@ import pytest
 import autosched as asd
 import codegen.build
 from autosched.measure.simulated import SimulatedRunner
-from autosched.notices import AutoschedWarning
-from autosched.options import QUICK
 from autosched.records.checksum import with_checksum
 from autosched.records.merge import merge
+from autosched.system.notices import AutoschedWarning
+from autosched.tuning.options import QUICK
 from tests.log_mutations import sample_task
 
 NETWORK = asd.zoo.build("mlp", image=8)

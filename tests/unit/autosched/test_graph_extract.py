@@ -12,7 +12,7 @@ from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import Binary, Unary
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.shape import Reshape, Transpose
-from sketch.tensor import Placeholder
+from sketch.lang.tensor import Placeholder
 from tests.extractions import run_kernels
 
 

@@ -20,10 +20,10 @@ from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import Reduce
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 from autosched.graph.ops.softmax import Softmax
-from autosched.onnx_export import to_onnx
-from sketch.dag import ComputeDAG
-from sketch.interpret import interpret
-from sketch.tensor import placeholder
+from autosched.onnx.export import to_onnx
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import placeholder
+from sketch.oracle.interpret import interpret
 from tests.onnx_sessions import reference_session
 
 MAP = (2, 6, 9, 7)

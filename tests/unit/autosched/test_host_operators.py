@@ -18,8 +18,8 @@ from autosched.graph.ops.elementwise import Unary
 from autosched.graph.ops.host import HostFunction, HostOp
 from autosched.graph.ops.shape import Reshape
 from autosched.graph.passes.constant_folding import fold_constants
-from autosched.host_engines import ONNXRUNTIME, REFERENCE, OnnxruntimeEngine, fastest_engine
-from autosched.host_evaluation import HostError, HostEvaluator
+from autosched.host.engines import ONNXRUNTIME, REFERENCE, OnnxruntimeEngine, fastest_engine
+from autosched.host.evaluator import HostError, HostEvaluator
 from autosched.runtime.errors import ModuleFileError
 
 X = np.random.default_rng(0).standard_normal((3, 4), dtype=np.float32)

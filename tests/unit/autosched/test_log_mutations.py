@@ -13,8 +13,9 @@ import pytest
 
 from autosched.measure.result import Timing
 from autosched.measure.simulated import SimulatedRunner
-from autosched.options import SearchOptions, TuneOptions
 from autosched.records.checksum import with_checksum
+from autosched.search.options import SearchOptions
+from autosched.tuning.options import TuneOptions
 from tests.log_mutations import PRODUCT, REDUCTION, Judge, Mutation, Sample, SampleLog, mutate
 
 QUICK_CASES, MANY_CASES = 20, 1500

@@ -12,12 +12,12 @@ import autosched as asd
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Network, Value
 from autosched.graph.ops.elementwise import Binary, Unary
+from sketch.analysis.expr_size import MOST_LEVELS
 from sketch.errors import ExpressionError, ScheduleError
-from sketch.expr import Expr
-from sketch.expr_size import MOST_LEVELS
-from sketch.program import apply_step, initial_program
+from sketch.lang.expr import Expr
 from sketch.rules.generate import MAX_SKETCHES, explore
-from sketch.steps import Inline
+from sketch.schedule.program import apply_step, initial_program
+from sketch.schedule.steps import Inline
 from tests.targets import SMALL
 
 TARGET = asd.Target("cpu", threads=2)

@@ -1,11 +1,11 @@
 import numpy as np
 
 from autosched.measure.inputs import random_inputs
-from sketch.dag import ComputeDAG
-from sketch.expr import maximum, minimum
-from sketch.interpret import interpret
-from sketch.reducers import sum as sum_
-from sketch.tensor import compute, placeholder, reduce_axis
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.expr import maximum, minimum
+from sketch.lang.reducers import sum as sum_
+from sketch.lang.tensor import compute, placeholder, reduce_axis
+from sketch.oracle.interpret import interpret
 
 
 def dense(constant=True):

@@ -16,10 +16,10 @@ from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, Timing
 from autosched.measure.runner import DEFAULT_BUILD
 from autosched.measure.zygote import describe_status
-from sketch.dag import ComputeDAG
-from sketch.sketch import Sketch
-from sketch.target import Target
-from sketch.tensor import compute, placeholder
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import compute, placeholder
+from sketch.schedule.sketch import Sketch
+from sketch.target.target import Target
 
 
 def test_a_timing_has_a_best_and_a_median():

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 import autosched as asd
-from autosched import memory_room
 from autosched.cli import main
-from autosched.memory_room import OutOfMemoryError, available_bytes, enough_memory, room_for
 from autosched.runtime.memory import allocate
 from autosched.runtime.program import TensorSpec
 from autosched.runtime.random_arrays import random_arrays
+from autosched.system import memory_room
+from autosched.system.memory_room import OutOfMemoryError, available_bytes, enough_memory, room_for
 
 GIGABYTE = 1 << 30
 
 
 @pytest.fixture
 def small_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autosched.memory_room.available_bytes", lambda: GIGABYTE)
+    monkeypatch.setattr("autosched.system.memory_room.available_bytes", lambda: GIGABYTE)
 
 
 def test_what_is_available_is_read_from_the_system(
@@ -109,7 +109,7 @@ def test_a_huge_constant_is_refused_at_import(extent: int) -> None:
 
 def test_onnx_keeps_no_data_of_long_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     onnx = pytest.importorskip("onnx")
-    from autosched.onnx_import import inference
+    from autosched.onnx.importer import inference
 
     infer, used = onnx.shape_inference.infer_shapes, []
 

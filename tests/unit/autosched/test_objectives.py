@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from autosched.errors import OptionError
-from autosched.objectives import (
+from autosched.system.errors import OptionError
+from autosched.tuning.objectives import (
     GeometricSpeedUp,
     Latencies,
     LatencyTargets,
@@ -16,9 +16,9 @@ from autosched.objectives import (
     value_of,
     weighted_sum,
 )
-from autosched.options import TuneOptions
-from autosched.task_progress import TaskInfo
-from autosched.task_scheduler import TaskScheduler
+from autosched.tuning.options import TuneOptions
+from autosched.tuning.scheduler import TaskScheduler
+from autosched.tuning.task_progress import TaskInfo
 
 # Two networks; the second task occurs in both.
 USAGE = ((2.0, 1.0, 0.0), (0.0, 3.0, 1.0))

@@ -8,7 +8,7 @@ import pytest
 
 import autosched as asd
 from autosched.graph.errors import ModelImportError
-from autosched.onnx_import import from_onnx
+from autosched.onnx.importer import from_onnx
 from tests.onnx_reference import compare, node_model
 
 RNG = np.random.default_rng(0)

@@ -27,7 +27,7 @@ IMAGE = (1, 4, 6, 6)
 
 
 def assert_same(graph):
-    from autosched.onnx_export import to_onnx
+    from autosched.onnx.export import to_onnx
 
     rng = np.random.default_rng(0)
     feeds = {v.name: rng.standard_normal(v.shape, dtype=np.float32) for v in graph.inputs}
@@ -80,7 +80,7 @@ def test_two_operands(op):
 
 @pytest.mark.parametrize("inner", [False, True])
 def test_layer_norms_are_one_operator(inner):
-    from autosched.onnx_export import to_onnx
+    from autosched.onnx.export import to_onnx
 
     builder = GraphBuilder("norm")
     data = builder.input(Value("data", (2, 3, 5)))
@@ -116,7 +116,7 @@ def test_an_output_may_be_an_inner_value_or_an_input():
 
 
 def test_channels_last_has_no_onnx_form():
-    from autosched.onnx_export import to_onnx
+    from autosched.onnx.export import to_onnx
 
     builder = GraphBuilder("nhwc")
     data = builder.input(Value("data", (1, 6, 6, 4)))

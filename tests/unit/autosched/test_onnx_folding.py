@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import autosched as asd
-from autosched.host_evaluation import HostError, HostEvaluator
+from autosched.host.evaluator import HostError, HostEvaluator
 from tests.onnx_sessions import reference_session
 
 RNG = np.random.default_rng(0)

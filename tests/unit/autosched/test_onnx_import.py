@@ -14,8 +14,8 @@ from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.ir import Network
 from autosched.graph.optimize import optimize
-from autosched.onnx_export import to_onnx
-from autosched.onnx_import import from_onnx
+from autosched.onnx.export import to_onnx
+from autosched.onnx.importer import from_onnx
 from tests.onnx_sessions import reference_session
 
 Shape = Sequence[int | str]

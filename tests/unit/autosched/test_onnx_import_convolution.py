@@ -12,8 +12,8 @@ from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.ir import Network
 from autosched.graph.optimize import optimize
-from autosched.onnx_import import from_onnx
-from sketch.interpret import interpret
+from autosched.onnx.importer import from_onnx
+from sketch.oracle.interpret import interpret
 from tests.onnx_sessions import reference_session
 
 Shape = tuple[int, ...]

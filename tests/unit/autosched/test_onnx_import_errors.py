@@ -10,8 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from autosched import zoo
 from autosched.graph.errors import ModelImportError, UnsupportedModelError
-from autosched.onnx_export import to_onnx
-from autosched.onnx_import import from_onnx
+from autosched.onnx.export import to_onnx
+from autosched.onnx.importer import from_onnx
 from sketch.errors import AutoschedError
 
 

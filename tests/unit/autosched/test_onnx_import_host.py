@@ -12,11 +12,11 @@ from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Network
 from autosched.graph.ops.base import TensorType
 from autosched.graph.ops.host import HostOp
-from autosched.host_evaluation import HostError
-from autosched.onnx_import import from_onnx
-from autosched.onnx_import.functions import expanded
-from autosched.onnx_import.piece import Setting
-from autosched.onnx_import.site import UnsupportedError
+from autosched.host.evaluator import HostError
+from autosched.onnx.importer import from_onnx
+from autosched.onnx.importer.functions import expanded
+from autosched.onnx.importer.piece import Setting
+from autosched.onnx.importer.site import UnsupportedError
 from tests.onnx_sessions import reference_session
 
 X = np.random.default_rng(1).standard_normal((3, 4), dtype=np.float32)

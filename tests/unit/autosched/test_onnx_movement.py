@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from autosched.onnx_import import from_onnx
+from autosched.onnx.importer import from_onnx
 from tests.onnx_reference import compare, node_model
 
 X = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(np.float32)

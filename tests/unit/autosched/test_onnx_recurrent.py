@@ -16,7 +16,7 @@ import autosched as asd
 from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.loop_call import LoopCall
-from autosched.onnx_import import from_onnx
+from autosched.onnx.importer import from_onnx
 from autosched.runtime.module import Module
 from tests.recurrent_reference import (
     DEFAULTS,

@@ -17,7 +17,7 @@ pytest.importorskip("onnx")
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from autosched.onnx_import.reference_gaps import reference_gap
+from autosched.onnx.importer.reference_gaps import reference_gap
 from tests.onnx_reference import compare, node_model
 
 HIDDEN, LENGTH, BATCH, WIDTH = 3, 5, 2, 4

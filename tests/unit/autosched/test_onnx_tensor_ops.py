@@ -17,8 +17,8 @@ from autosched.graph.builder import GraphBuilder  # noqa: E402
 from autosched.graph.evaluate import evaluate  # noqa: E402
 from autosched.graph.ir import Value  # noqa: E402
 from autosched.graph.optimize import optimize  # noqa: E402
-from autosched.onnx_import.site import Site, UnsupportedError  # noqa: E402
-from autosched.onnx_import.table import IMPORTERS  # noqa: E402
+from autosched.onnx.importer.site import Site, UnsupportedError  # noqa: E402
+from autosched.onnx.importer.table import IMPORTERS  # noqa: E402
 from tests.onnx_cases import check, node_model, run, values  # noqa: E402
 
 Array = NDArray[Any]

@@ -5,21 +5,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autosched.errors import OptionError
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, Timing
-from autosched.options import DEFAULT, SearchOptions, TuneOptions, parse_budget
 from autosched.search.bandit import allocate_rows, sketch_shares
 from autosched.search.evolution import evolve
 from autosched.search.finish import FinishPolicy, neighbours
 from autosched.search.measured import Measured
+from autosched.search.options import SearchOptions
 from autosched.search.sampling import sample_feasible
 from autosched.search.scorer import ranking
 from autosched.search.selection import Scored, pick
 from autosched.search.space import KEEP_WITHIN, prune
-from autosched.task import Task
+from autosched.system.errors import OptionError
+from autosched.tasks.task import Task
+from autosched.tuning.options import DEFAULT, TuneOptions, parse_budget
 from costmodel.extract import features_of
-from sketch.population import Population
+from sketch.population.population import Population
 from tests.fake_runner import landscape
 from tests.targets import AVX512, SMALL
 from tests.workloads import WORKLOADS, conv2d_relu, matmul_dag

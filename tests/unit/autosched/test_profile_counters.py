@@ -26,7 +26,7 @@ from autosched.runtime.executor import _Kernels
 from autosched.runtime.profiler import make_profile
 from autosched.runtime.program import Program, Step, StepInfo
 from codegen.team import Team
-from sketch.target import Target
+from sketch.target.target import Target
 
 # The kernel's own clock of a thread: there on every machine, also on virtual ones without counters.
 TASK_CLOCK = Event("task clock", 1, 1)

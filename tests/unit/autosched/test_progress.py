@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from autosched.least_traffic import least_bytes
 from autosched.measure.result import Timing
 from autosched.records.log import RecordLog
 from autosched.records.record import record_of
@@ -25,8 +24,9 @@ from autosched.report.progress import (
     duration,
     visible,
 )
-from autosched.stability import Conditions
-from autosched.task import Task
+from autosched.system.stability import Conditions
+from autosched.tasks.least_traffic import least_bytes
+from autosched.tasks.task import Task
 from codegen.host import host_target
 from sketch.errors import TargetError
 from tests.targets import SMALL

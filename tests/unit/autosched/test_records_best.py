@@ -10,7 +10,7 @@ from autosched.records.best import (
     target_warning,
 )
 from autosched.records.record import Record
-from sketch.target import Target
+from sketch.target.target import Target
 
 HERE = Target("cpu", "generic", threads=2)
 CRASH = Failure("run", "SIGSEGV", "")

@@ -11,8 +11,8 @@ from autosched.records.identity import (
     recorded,
     target_difference,
 )
-from sketch.gpu_targets import cuda_target
-from sketch.target import Target
+from sketch.target.gpu_targets import cuda_target
+from sketch.target.target import Target
 
 HERE = Target("cpu", "znver4", "+avx2,+avx512f,+fma,+sha,-zu", threads=2, vector_bytes=64)
 

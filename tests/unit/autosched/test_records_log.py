@@ -13,7 +13,7 @@ from autosched.records.checksum import with_checksum
 from autosched.records.errors import RecordError
 from autosched.records.log import RecordLog
 from autosched.records.record import NewerSchemaError, Record, to_json
-from sketch.target import Target
+from sketch.target.target import Target
 
 RECORD = Record("task", Target("cpu", "generic"), "direct", (), {"a": 1}, Timing((1.0,)))
 

@@ -12,7 +12,7 @@ from autosched.records.merge import merge, prune, read_all, replace_log
 from autosched.records.record import Record
 from autosched.records.rows import COLUMNS, row_of, write_csv
 from autosched.records.stats import stats
-from sketch.target import Target
+from sketch.target.target import Target
 
 HERE = Target("cpu", "generic", threads=2)
 

@@ -11,7 +11,7 @@ from autosched.measure.result import Failure, Timing
 from autosched.records.best import rank
 from autosched.records.paired import clearly_faster, winner
 from autosched.records.record import Record, record_of
-from sketch.population import sample
+from sketch.population.population import sample
 from sketch.rules.generate import generate
 from tests.targets import SMALL
 from tests.workloads import matmul_dag

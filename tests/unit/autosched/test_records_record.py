@@ -15,12 +15,12 @@ from autosched.records.record import (
     record_of,
     to_json,
 )
-from sketch.dag import ComputeDAG
-from sketch.reducers import sum as sum_
-from sketch.sketch import Sketch
-from sketch.steps import Split
-from sketch.target import Target
-from sketch.tensor import compute, placeholder, reduce_axis
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.reducers import sum as sum_
+from sketch.lang.tensor import compute, placeholder, reduce_axis
+from sketch.schedule.sketch import Sketch
+from sketch.schedule.steps import Split
+from sketch.target.target import Target
 
 TARGET = Target("cpu", "generic", threads=2)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autosched.replaced_file import replaced_file
+from autosched.system.replaced_file import replaced_file
 
 
 def test_threads_that_replace_one_file(tmp_path: Path) -> None:

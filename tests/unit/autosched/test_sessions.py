@@ -15,7 +15,6 @@ from sklearn.ensemble import RandomForestRegressor
 
 import autosched as asd
 from autosched.cli.app import main
-from autosched.errors import OptionError
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Network, Value
 from autosched.graph.ops.elementwise import Unary
@@ -23,20 +22,22 @@ from autosched.graph.ops.matmul import Dense
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import MeasureResult
 from autosched.measure.simulated import SimulatedRunner
-from autosched.objectives import Latencies, LatencyTargets
-from autosched.options import SearchOptions, TuneOptions
 from autosched.records.log import RecordLog
 from autosched.report.callbacks import Callback
 from autosched.search.models import MODELS, make_model
-from autosched.tune_request import TuneRequest
-from autosched.tuning import SessionTuning
+from autosched.search.options import SearchOptions
+from autosched.system.errors import OptionError
+from autosched.tuning.networks import SessionTuning
+from autosched.tuning.objectives import Latencies, LatencyTargets
+from autosched.tuning.options import TuneOptions
+from autosched.tuning.request import TuneRequest
 from costmodel.model import CostModel
 from costmodel.sklearn_model import SklearnModel
-from sketch.program import StagePlan
 from sketch.rules.generate import default_rules, generate
 from sketch.rules.rule import SketchRule, State, Verdict
-from sketch.steps import Annotate, Reorder, Split, Step
-from sketch.target import Target
+from sketch.schedule.program import StagePlan
+from sketch.schedule.steps import Annotate, Reorder, Split, Step
+from sketch.target.target import Target
 
 SEARCH = SearchOptions(population=256, generations=2, sketch_rows=64)
 OPTIONS = TuneOptions(trials=24, search=SEARCH)
@@ -154,7 +155,7 @@ def test_the_command_line_takes_policy_and_model(
         seen.append(request)
         raise OptionError("stopped here")
 
-    monkeypatch.setattr("autosched.tuning.tune_networks", stop)
+    monkeypatch.setattr("autosched.tuning.networks.tune_networks", stop)
     line = "tune mlp --policy genetic --cost-model forest --trials 3"
     assert main(line.split()) == 1
     assert isinstance(seen[0].cost_model, SklearnModel)

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from autosched.task import Task
+from autosched.tasks.task import Task
 from codegen.host import INSTRUCTION_SETS, cpu_target
-from sketch.dag import ComputeDAG
-from sketch.feasible import feasible
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import placeholder
 from sketch.operators.normalization import normalize
 from sketch.operators.pooling import global_avg_pool
-from sketch.tensor import placeholder
+from sketch.population.feasible import feasible
 from tests.workloads import matmul_dag
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from autosched import stability
 from autosched.runtime.benchmark import Benchmark
 from autosched.runtime.module import Module
-from autosched.stability import (
+from autosched.system import stability
+from autosched.system.stability import (
     Conditions,
     Stability,
     Watch,

@@ -19,19 +19,20 @@ from autosched.cli.tune import tune_options
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, MeasureResult
 from autosched.measure.simulated import SimulatedRunner
-from autosched.options import POLICIES, SearchOptions, TuneOptions
 from autosched.records.record import Record
 from autosched.report.callbacks import Callback
 from autosched.search.measured import Measured
+from autosched.search.options import POLICIES, SearchOptions
 from autosched.search.random_search import RandomPolicy
 from autosched.search.restricted import Pool, RestrictedPolicy
 from autosched.search.scorer import Scorer
 from autosched.search.space import Space
-from autosched.stopwatch import Stopwatch
-from autosched.study import replay_study
-from autosched.task import Task
-from autosched.tune_result import TuneResult
-from autosched.tuner import tune_tasks
+from autosched.system.stopwatch import Stopwatch
+from autosched.tasks.task import Task
+from autosched.tuning.loop import tune_tasks
+from autosched.tuning.options import TuneOptions
+from autosched.tuning.result import TuneResult
+from autosched.tuning.study import replay_study
 from costmodel.gbdt import GbdtOptions, GradientBoostedModel
 from tests.targets import SMALL
 from tests.workloads import conv2d_relu, matmul_dag

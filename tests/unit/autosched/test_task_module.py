@@ -7,7 +7,7 @@ import pytest
 
 import autosched as asd
 from autosched.workloads import get
-from sketch.interpret import interpret
+from sketch.oracle.interpret import interpret
 
 
 @pytest.fixture(scope="module")

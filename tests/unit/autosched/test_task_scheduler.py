@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from autosched.objectives import Latencies, Objective, Usage, weighted_sum
-from autosched.options import SearchOptions, TuneOptions
-from autosched.task_progress import TaskInfo, Turn
-from autosched.task_scheduler import TaskScheduler
+from autosched.search.options import SearchOptions
+from autosched.tuning.objectives import Latencies, Objective, Usage, weighted_sum
+from autosched.tuning.options import TuneOptions
+from autosched.tuning.scheduler import TaskScheduler
+from autosched.tuning.task_progress import TaskInfo, Turn
 
 Curve = Callable[[int], float]
 

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 from autosched.measure.result import Timing
-from autosched.options import SearchOptions, TuneOptions
 from autosched.records.log import RecordLog
-from autosched.task import Task
-from autosched.tuner import tune_tasks
+from autosched.search.options import SearchOptions
+from autosched.tasks.task import Task
+from autosched.tuning.loop import tune_tasks
+from autosched.tuning.options import TuneOptions
 from codegen.host import host_target
-from sketch.dag import ComputeDAG
-from sketch.interpret import interpret
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import placeholder
 from sketch.operators.conv import conv2d
-from sketch.tensor import placeholder
+from sketch.oracle.interpret import interpret
 from tests.fake_runner import FakeRunner, landscape
 from tests.targets import SMALL
 

@@ -12,16 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autosched.errors import OptionError, TaskError, TuningError
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, MeasureResult, Timing
-from autosched.options import SearchOptions, TuneOptions
 from autosched.records.log import RecordLog
 from autosched.report.events import View
+from autosched.search.options import SearchOptions
 from autosched.search.recall import best_of, recall
-from autosched.task import Task
-from autosched.tune_result import TuneResult
-from autosched.tuner import tune_tasks
+from autosched.system.errors import OptionError, TaskError, TuningError
+from autosched.tasks.task import Task
+from autosched.tuning.loop import tune_tasks
+from autosched.tuning.options import TuneOptions
+from autosched.tuning.result import TuneResult
 from costmodel.gbdt import GbdtOptions, GradientBoostedModel
 from tests.fake_runner import FakeRunner, digest, landscape, ticking
 from tests.targets import AVX512, SMALL

@@ -13,14 +13,15 @@ import autosched as asd
 from autosched.measure.builder import Builder, build_candidate
 from autosched.measure.function_reference import reference_of
 from autosched.measure.result import Failure, Timing
-from autosched.notices import AutoschedWarning
-from autosched.options import SearchOptions, TuneOptions
 from autosched.records.log import RecordLog
+from autosched.search.options import SearchOptions
+from autosched.system.notices import AutoschedWarning
+from autosched.tuning.options import TuneOptions
 from sketch.errors import LoweringError, ScheduleError
-from sketch.program import StagePlan
 from sketch.rules.generate import default_rules
 from sketch.rules.rule import State, Verdict
-from sketch.steps import Annotate, ComputeAt, Reorder, Split
+from sketch.schedule.program import StagePlan
+from sketch.schedule.steps import Annotate, ComputeAt, Reorder, Split
 
 TARGET = asd.Target("cpu", threads=2)
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import autosched as asd
-from autosched.errors import WorkloadError
+from autosched.system.errors import WorkloadError
 from autosched.workloads import WORKLOADS, get
 from sketch.errors import ExpressionError
-from sketch.gpu_targets import cuda_target
-from sketch.interpret import interpret
+from sketch.oracle.interpret import interpret
 from sketch.rules.generate import generate
+from sketch.target.gpu_targets import cuda_target
 from tests.small_workloads import SMALL
 from tests.targets import AVX512
 from tests.workloads import random_inputs

@@ -9,7 +9,7 @@ from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.ir import Graph, Network, Result
 from autosched.graph.optimize import optimize
-from autosched.onnx_export import to_onnx
+from autosched.onnx.export import to_onnx
 from autosched.zoo.bert import Bert, add_bert
 from autosched.zoo.layers import LayerBuilder
 from tests.onnx_sessions import reference_session

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.harness import relative_error
 from benchmarks.programs import program
 from benchmarks.workloads import Conv, Matmul, OuterProducts, Stencil
-from sketch.interpret import interpret
+from sketch.oracle.interpret import interpret
 from tests.onnx_sessions import reference_session
 
 SMALL = (

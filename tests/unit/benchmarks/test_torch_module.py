@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autosched import zoo
-from autosched.onnx_export import to_onnx
+from autosched.onnx.export import to_onnx
 from autosched.zoo.bert import Bert, add_bert
 from autosched.zoo.layers import LayerBuilder
 from benchmarks.harness import relative_error

@@ -16,8 +16,9 @@ from codegen.passes.promote import promote
 from codegen.passes.rewrite import instructions
 from codegen.passes.simplify import simplify
 from codegen.passes.specialize import specialize
-from sketch.expr import binary, select
-from sketch.loopnest import (
+from sketch.lang.expr import binary, select
+from sketch.nest.interpreter import run_nest
+from sketch.nest.loopnest import (
     AffineValue,
     Branch,
     BufferLoad,
@@ -30,9 +31,8 @@ from sketch.loopnest import (
     Store,
     walk,
 )
-from sketch.nest_interpreter import run_nest
-from sketch.nest_printer import print_nest
-from sketch.target import Target
+from sketch.nest.printer import print_nest
+from sketch.target.target import Target
 from tests.nests import (
     PARALLEL,
     SERIAL,

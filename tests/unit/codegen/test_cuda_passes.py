@@ -19,9 +19,10 @@ from codegen.cuda.passes.zero_fill import zero_fill
 from codegen.errors import CodegenError
 from codegen.passes.rewrite import stores
 from codegen.passes.simplify import simplify
-from sketch.expr import Const
-from sketch.interpret import interpret
-from sketch.loopnest import (
+from sketch.lang.expr import Const
+from sketch.lower import lower
+from sketch.nest.interpreter import run_nest
+from sketch.nest.loopnest import (
     Allocate,
     BufferLoad,
     Loop,
@@ -33,9 +34,8 @@ from sketch.loopnest import (
     Store,
     walk,
 )
-from sketch.lower import lower
-from sketch.nest_interpreter import run_nest
-from sketch.nest_printer import print_nest
+from sketch.nest.printer import print_nest
+from sketch.oracle.interpret import interpret
 from sketch.rules.generate import generate
 from tests.cuda_programs import (
     GPU,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sketch.dag import ComputeDAG
-from sketch.expr import unary
-from sketch.tensor import compute, placeholder
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.expr import unary
+from sketch.lang.tensor import compute, placeholder
 from tests.compiled import random_run
 from tests.cpu_targets import instruction_sets, label
 

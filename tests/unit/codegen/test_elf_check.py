@@ -17,7 +17,7 @@ ARCHITECTURES = {"cpu-avx512": "x86_64", "cpu-sse2": "x86_64", "cpu-neon": "aarc
 
 def objects_for(target: str, threads: int) -> dict[str, bytes]:
     """Kernels with constants in memory, calls of the mathematics library, and threads."""
-    from autosched.task_module import task_contents
+    from autosched.compilation.task import task_contents
 
     a = asd.placeholder((40, 300), name="A")
     b = asd.compute((40, 300), lambda i, j: asd.exp(a[i, j]) + asd.tanh(a[i, j] * 0.3), name="B")

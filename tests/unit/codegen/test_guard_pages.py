@@ -10,8 +10,8 @@ import pytest
 from codegen.build import build
 from codegen.host import host_target
 from codegen.kernel import Kernel
-from sketch.expr import Expr
-from sketch.loopnest import BufferLoad, LoopNest, LoopVar, Scope, Store
+from sketch.lang.expr import Expr
+from sketch.nest.loopnest import BufferLoad, LoopNest, LoopVar, Scope, Store
 from tests.guard_pages import KernelFault, run_guarded
 from tests.nests import PARALLEL, SERIAL, dense, loop, plus
 

@@ -16,8 +16,8 @@ from codegen.kernel import stored_shape
 from codegen.llvm.jit import aligned_workspace, check_host, load, pointers
 from codegen.llvm.machine import emit_object
 from sketch.errors import TargetError
-from sketch.loopnest import Buffer, Scope
-from sketch.target import Target
+from sketch.nest.loopnest import Buffer, Scope
+from sketch.target.target import Target
 from tests.nests import conv_arrays, matmul
 
 NEST = matmul(8, 16, 4, rows=4, vectors=1, lanes=8)

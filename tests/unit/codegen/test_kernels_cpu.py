@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from codegen.build import build
-from sketch import reducers
-from sketch.expr import Axis, Const, binary, cast, select, unary
-from sketch.loopnest import (
+from sketch.lang import reducers
+from sketch.lang.expr import Axis, Const, binary, cast, select, unary
+from sketch.nest.interpreter import run_nest
+from sketch.nest.loopnest import (
     AffineValue,
     Allocate,
     BufferLoad,
@@ -21,8 +22,7 @@ from sketch.loopnest import (
     Scope,
     Store,
 )
-from sketch.nest_interpreter import run_nest
-from sketch.target import Target
+from sketch.target.target import Target
 from tests.cpu_targets import instruction_sets, label
 from tests.nests import (
     PARALLEL,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import autosched as asd
-from sketch.dag import ComputeDAG
-from sketch.expr import Axis, Expr, all_of, maximum, select
-from sketch.target import Target
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.expr import Axis, Expr, all_of, maximum, select
+from sketch.target.target import Target
 from tests.compiled import check_run
 from tests.cpu_targets import runnable
 

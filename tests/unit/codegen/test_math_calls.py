@@ -13,7 +13,7 @@ from codegen.llvm.float_calls import FloatLanes
 from codegen.llvm.jit import call, load
 from codegen.llvm.machine import emit_object, triple_of
 from codegen.llvm.writer import Writer
-from sketch.target import Target
+from sketch.target.target import Target
 from tests.cpu_targets import instruction_sets, label
 
 SPECIAL = [

@@ -10,10 +10,13 @@ import pytest
 from codegen.passes.legalize import legalize
 from codegen.passes.partial_sums import partial_sums
 from codegen.passes.simplify import simplify
-from sketch import reducers
-from sketch.dag import ComputeDAG
-from sketch.expr import Const, Expr, Reducer, Var, maximum, select, unary
-from sketch.loopnest import (
+from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
+from sketch.lang.expr import Const, Expr, Reducer, Var, maximum, select, unary
+from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
+from sketch.lower import lower
+from sketch.nest.interpreter import run_nest
+from sketch.nest.loopnest import (
     Allocate,
     Buffer,
     BufferLoad,
@@ -25,13 +28,10 @@ from sketch.loopnest import (
     Store,
     walk,
 )
-from sketch.lower import lower
-from sketch.nest_interpreter import run_nest
-from sketch.nest_printer import print_nest
-from sketch.population import sample
+from sketch.nest.printer import print_nest
+from sketch.population.population import sample
 from sketch.rules.generate import generate
-from sketch.target import Target
-from sketch.tensor import Tensor, compute, placeholder, reduce_axis
+from sketch.target.target import Target
 from tests.compiled import check_run
 from tests.cpu_targets import runnable
 from tests.nests import (

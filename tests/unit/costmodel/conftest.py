@@ -9,15 +9,15 @@ import pytest
 
 from costmodel.extract import extract
 from costmodel.features import Features
-from sketch.dag import ComputeDAG
-from sketch.expr import maximum
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.expr import maximum
+from sketch.lang.tensor import compute, placeholder
 from sketch.lower import lower
 from sketch.operators.conv import conv2d
 from sketch.operators.matmul import matmul
-from sketch.population import Population, sample
+from sketch.population.population import Population, sample
 from sketch.rules.generate import generate
-from sketch.target import Target
-from sketch.tensor import compute, placeholder
+from sketch.target.target import Target
 
 
 @pytest.fixture(scope="session")

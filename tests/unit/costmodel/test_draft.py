@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from costmodel.extract import draft_seconds
-from sketch.dag import ComputeDAG
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import placeholder
 from sketch.operators.matmul import matmul
-from sketch.population import from_rows
+from sketch.population.population import from_rows
 from sketch.rules.generate import generate
-from sketch.sketch import Sketch
-from sketch.target import Target
-from sketch.tensor import placeholder
+from sketch.schedule.sketch import Sketch
+from sketch.target.target import Target
 
 
 @pytest.fixture(scope="module")

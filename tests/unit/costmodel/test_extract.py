@@ -21,11 +21,11 @@ from costmodel.feature_table import (
     describe_features,
 )
 from costmodel.features import Features
-from sketch.dag import ComputeDAG
-from sketch.loopnest import LoopNest
+from sketch.dag.dag import ComputeDAG
 from sketch.lower import lower
-from sketch.population import Population
-from sketch.target import Target
+from sketch.nest.loopnest import LoopNest
+from sketch.population.population import Population
+from sketch.target.target import Target
 
 
 def test_the_table_is_consistent() -> None:

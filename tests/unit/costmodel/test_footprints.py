@@ -9,8 +9,9 @@ import pytest
 
 from costmodel.extract.access import Access, accesses_of, footprint
 from costmodel.extract.statement import Site, statements_of
-from sketch.expr import Const
-from sketch.loopnest import (
+from sketch.lang.expr import Const
+from sketch.lower import lower
+from sketch.nest.loopnest import (
     Affine,
     Buffer,
     BufferLoad,
@@ -23,8 +24,7 @@ from sketch.loopnest import (
     Store,
     row_major,
 )
-from sketch.lower import lower
-from sketch.population import Population
+from sketch.population.population import Population
 
 
 def buffer(name: str, *shape: int, scope: Scope = Scope.INPUT) -> Buffer:

@@ -9,9 +9,10 @@ import pytest
 
 from costmodel.extract.statement import LoopInfo, Site, statements_of
 from costmodel.extract.validity import Guard, innermost_clips, share, validity
-from sketch.loopnest import UNBOUNDED, LoopKind, LoopVar
+from sketch.analysis.access import UNBOUNDED
 from sketch.lower import lower
-from sketch.population import Population
+from sketch.nest.loopnest import LoopKind, LoopVar
+from sketch.population.population import Population
 
 
 def loop(name: str, extent: int, stride: int = 1, reduce: bool = False) -> LoopInfo:

@@ -2,15 +2,16 @@
 
 import pytest
 
-from sketch import access, reducers
-from sketch.expr import Axis, all_of, as_expr, cast, maximum, minimum, select, unary
-from sketch.loopnest import UNBOUNDED
+from sketch.analysis import access
+from sketch.analysis.access import UNBOUNDED
+from sketch.analysis.read_bounds import facts_of
+from sketch.lang import reducers
+from sketch.lang.expr import Axis, all_of, as_expr, cast, maximum, minimum, select, unary
+from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.operators import broadcast, elementwise, pooling
 from sketch.operators.conv import conv2d
 from sketch.operators.layout import reshape, transpose
 from sketch.operators.matmul import matmul
-from sketch.read_bounds import facts_of
-from sketch.tensor import compute, placeholder, reduce_axis
 from tests import workloads
 
 I = Axis("i", 8, "spatial")  # noqa: E741 - the field's name

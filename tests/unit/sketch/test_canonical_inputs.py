@@ -4,9 +4,9 @@ from itertools import permutations
 
 import numpy as np
 
-from sketch.dag import ComputeDAG
-from sketch.interpret import interpret
-from sketch.tensor import Tensor, compute, placeholder
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import Tensor, compute, placeholder
+from sketch.oracle.interpret import interpret
 
 SHAPES = {"a": (4, 6), "b": (4, 6), "c": (1, 6), "d": (4, 1)}
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sketch import reducers
-from sketch.dag import ComputeDAG
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import ExpressionError
-from sketch.expr import Axis, all_of, maximum, select, unary
-from sketch.tensor import StoreMap, compute, placeholder, reduce_axis
+from sketch.lang import reducers
+from sketch.lang.expr import Axis, all_of, maximum, select, unary
+from sketch.lang.tensor import StoreMap, compute, placeholder, reduce_axis
 from tests import workloads
 from tests.workloads import WORKLOADS
 

@@ -4,9 +4,10 @@ import pickle
 
 import pytest
 
-from sketch import reducers
+from sketch.dag.printer import print_expr
 from sketch.errors import ExpressionError
-from sketch.expr import (
+from sketch.lang import reducers
+from sketch.lang.expr import (
     Binary,
     Cast,
     Const,
@@ -20,8 +21,7 @@ from sketch.expr import (
     select,
     unary,
 )
-from sketch.printer import print_expr
-from sketch.tensor import StoreMap, compute, placeholder, reduce_axis
+from sketch.lang.tensor import StoreMap, compute, placeholder, reduce_axis
 
 
 @pytest.fixture

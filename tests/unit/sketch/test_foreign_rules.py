@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sketch.errors import AutoschedError, ScheduleError
 from sketch.rules.generate import default_rules, generate
 from sketch.rules.rule import Verdict
-from sketch.steps import STEP_KINDS, CacheWrite
+from sketch.schedule.steps import STEP_KINDS, CacheWrite
 from tests.targets import AVX512
 from tests.workloads import matmul_dag
 

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 import autosched as asd
-from sketch.dag import ComputeDAG
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import ExpressionError
-from sketch.interpret import interpret
+from sketch.oracle.interpret import interpret
 
 X = np.linspace(0.1, 2.0, 7)
 

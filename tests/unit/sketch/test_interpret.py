@@ -6,16 +6,17 @@ import pickle
 import numpy as np
 import pytest
 
-from sketch import reducers, stage_values
-from sketch.dag import ComputeDAG
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import ExpressionError
-from sketch.expr import Const, Reducer, Var, cast, equal, maximum, minimum, select, unary
-from sketch.interpret import interpret
+from sketch.lang import reducers
+from sketch.lang.expr import Const, Reducer, Var, cast, equal, maximum, minimum, select, unary
+from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.operators import reduction
 from sketch.operators.conv import conv2d
 from sketch.operators.matmul import matmul
-from sketch.reference import Reference, Samples, reference, sample_points, sample_reference
-from sketch.tensor import compute, placeholder, reduce_axis
+from sketch.oracle import stage_values
+from sketch.oracle.interpret import interpret
+from sketch.oracle.reference import Reference, Samples, reference, sample_points, sample_reference
 from tests.workloads import WORKLOADS, argmax_dag, conv2d_relu, matmul_dag, random_inputs
 
 

@@ -8,14 +8,24 @@ import numpy as np
 import pytest
 
 from sketch.errors import LoweringError
-from sketch.expr import children
-from sketch.gpu_targets import cuda_target
-from sketch.loopnest import Allocate, Buffer, BufferLoad, Loop, LoopNest, Num, Scope, Store, walk
+from sketch.lang.expr import children
 from sketch.lower import lower
-from sketch.population import sample
+from sketch.nest.loopnest import (
+    Allocate,
+    Buffer,
+    BufferLoad,
+    Loop,
+    LoopNest,
+    Num,
+    Scope,
+    Store,
+    walk,
+)
+from sketch.population.population import sample
 from sketch.rules.generate import generate
-from sketch.sketch import Sketch
-from sketch.target import Target
+from sketch.schedule.sketch import Sketch
+from sketch.target.gpu_targets import cuda_target
+from sketch.target.target import Target
 from tests.targets import AVX512, ODD, SMALL
 from tests.workloads import WORKLOADS, conv2d_relu, matmul_dag
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from sketch.errors import LoweringError
-from sketch.loopnest import Branch, BufferLoad, Case, LoopNest, LoopVar, Scope, Store
-from sketch.nest_interpreter import run_nest
-from sketch.nest_printer import print_affine, print_nest
+from sketch.nest.interpreter import run_nest
+from sketch.nest.loopnest import Branch, BufferLoad, Case, LoopNest, LoopVar, Scope, Store
+from sketch.nest.printer import print_affine, print_nest
 from tests.nests import SERIAL, conv_arrays, dense, loop, matmul, pack_panels, plus
 
 

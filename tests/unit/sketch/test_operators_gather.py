@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from sketch.dag import ComputeDAG
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import ExpressionError
-from sketch.interpret import interpret
+from sketch.lang.tensor import Tensor, placeholder
 from sketch.operators import gather, layout
-from sketch.tensor import Tensor, placeholder
+from sketch.oracle.interpret import interpret
 
 DATA = np.arange(60.0).reshape(3, 4, 5)
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sketch.dag import ComputeDAG
-from sketch.interpret import interpret
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import Tensor, placeholder
 from sketch.operators import normalization, pooling, reduction, softmax
-from sketch.tensor import Tensor, placeholder
+from sketch.oracle.interpret import interpret
 
 Operator = Callable[[Tensor], Tensor]
 LARGE = 300.0  # its square, and the sum of 1000 of it, are beyond the largest float16

@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
-from sketch.dag import ComputeDAG
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import ExpressionError
-from sketch.interpret import interpret
+from sketch.lang.tensor import placeholder
 from sketch.operators import matmul, pooling, softmax
 from sketch.operators.conv import conv2d, grouped_conv
 from sketch.operators.window import Window, as_padding
-from sketch.tensor import placeholder
+from sketch.oracle.interpret import interpret
 from tests.workloads import random_inputs
 
 

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from sketch.access import affine_index, reads
-from sketch.dag import ComputeDAG
+from sketch.analysis.access import affine_index, reads
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import ExpressionError
-from sketch.interpret import interpret
+from sketch.lang.tensor import placeholder
 from sketch.operators import broadcast, elementwise, layout, reduction
-from sketch.tensor import placeholder
+from sketch.oracle.interpret import interpret
 from tests.workloads import random_inputs
 
 

@@ -5,16 +5,16 @@ import itertools
 import numpy as np
 import pytest
 
-from sketch.dag import ComputeDAG
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import ExpressionError
-from sketch.interpret import interpret
+from sketch.lang.tensor import placeholder
 from sketch.operators import broadcast, elementwise
 from sketch.operators.conv import conv, depthwise_conv, grouped_conv
 from sketch.operators.layout import transpose
 from sketch.operators.phases import TransposedWindow
 from sketch.operators.shared_buffer import apply_to_parts, merged_channels, place_of
 from sketch.operators.transposed import conv_transpose
-from sketch.tensor import placeholder
+from sketch.oracle.interpret import interpret
 from tests.workloads import random_inputs
 
 

@@ -8,12 +8,12 @@ import sys
 import numpy as np
 import pytest
 
-from sketch.dag import ComputeDAG
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
-from sketch.feasible import feasible
-from sketch.gpu_targets import cuda_target
+from sketch.lang.tensor import placeholder
 from sketch.operators.transposed import conv_transpose
-from sketch.population import (
+from sketch.population.feasible import feasible
+from sketch.population.population import (
     Population,
     clamp,
     concat,
@@ -28,9 +28,9 @@ from sketch.population import (
     sample,
 )
 from sketch.rules.generate import generate
-from sketch.sketch import Sketch
-from sketch.target import Target
-from sketch.tensor import placeholder
+from sketch.schedule.sketch import Sketch
+from sketch.target.gpu_targets import cuda_target
+from sketch.target.target import Target
 from tests.targets import AVX512, SMALL
 from tests.workloads import conv2d_relu, matmul_dag, row_sum
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sketch import reducers
-from sketch.dag import ComputeDAG
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
-from sketch.expr import unary
-from sketch.population import sample
-from sketch.rename import Names, names_of, rename, with_names
+from sketch.lang import reducers
+from sketch.lang.expr import unary
+from sketch.lang.tensor import compute, placeholder, reduce_axis
+from sketch.population.population import sample
 from sketch.rules.generate import generate
-from sketch.sketch import sketch_from_steps
-from sketch.tensor import compute, placeholder, reduce_axis
+from sketch.schedule.rename import Names, names_of, rename, with_names
+from sketch.schedule.sketch import sketch_from_steps
 from tests.targets import SMALL
 from tests.workloads import WORKLOADS
 

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosched.measure.inputs import random_inputs
-from sketch import reducers
-from sketch.dag import ComputeDAG
-from sketch.expr import Expr, all_of, binary, cast, maximum, select, unary
-from sketch.functions import exp
+from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
+from sketch.lang.expr import Expr, all_of, binary, cast, maximum, select, unary
+from sketch.lang.functions import exp
+from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.operators import normalization, softmax
-from sketch.reference import Reference, Samples, reference, sample_reference
-from sketch.tensor import compute, placeholder, reduce_axis
+from sketch.oracle.reference import Reference, Samples, reference, sample_reference
 from tests.compiled import random_run
 from tests.cpu_targets import runnable
 

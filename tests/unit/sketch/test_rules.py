@@ -11,19 +11,19 @@ import pytest
 
 import autosched as asd
 from sketch.errors import ScheduleError
-from sketch.gpu_targets import cuda_target
-from sketch.interpret import interpret
 from sketch.lower import lower
-from sketch.nest_interpreter import run_nest
-from sketch.packing import preparations
-from sketch.population import sample
-from sketch.program import StagePlan
+from sketch.lower.packing import preparations
+from sketch.nest.interpreter import run_nest
+from sketch.oracle.interpret import interpret
+from sketch.population.population import sample
 from sketch.rules.generate import MAX_SKETCHES, default_rules, generate
 from sketch.rules.inline import InlineStage
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
 from sketch.rules.tiling import REGISTER_TILE, MultiLevelTilingWithFusion
-from sketch.steps import Annotate
+from sketch.schedule.program import StagePlan
+from sketch.schedule.steps import Annotate
+from sketch.target.gpu_targets import cuda_target
 from sketch.verify import verify
 from tests.targets import AVX512, SMALL
 from tests.workloads import WORKLOADS, conv2d_relu, matmul_dag, random_inputs

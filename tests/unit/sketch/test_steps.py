@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sketch.dag import ComputeDAG
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
-from sketch.program import initial_program, replay
+from sketch.lang.tensor import compute, placeholder
 from sketch.rules.generate import generate
-from sketch.sketch import sketch_from_steps
-from sketch.steps import (
+from sketch.schedule.program import initial_program, replay
+from sketch.schedule.sketch import sketch_from_steps
+from sketch.schedule.steps import (
     Annotate,
     CacheRead,
     CacheWrite,
@@ -21,7 +22,6 @@ from sketch.steps import (
     step_from_json,
     step_to_json,
 )
-from sketch.tensor import compute, placeholder
 from tests.targets import AVX512
 from tests.workloads import conv2d_relu, matmul_dag, row_sum
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sketch.tape import record, recordable
+from sketch.population.tape import record, recordable
 
 
 @recordable

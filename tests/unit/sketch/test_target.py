@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sketch.errors import TargetError
-from sketch.target import Target
+from sketch.target.target import Target
 
 
 @pytest.mark.parametrize(

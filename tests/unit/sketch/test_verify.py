@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from sketch.errors import LoweringError
-from sketch.expr import Const
-from sketch.loopnest import (
+from sketch.lang.expr import Const
+from sketch.lower import lower
+from sketch.lower.buffers import dense_buffer
+from sketch.nest.loopnest import (
     Affine,
     Buffer,
     Loop,
@@ -18,11 +20,9 @@ from sketch.loopnest import (
     Scope,
     Store,
 )
-from sketch.lower import lower
-from sketch.lower.buffers import dense_buffer
-from sketch.population import sample
+from sketch.population.population import sample
 from sketch.rules.generate import generate
-from sketch.target import Target
+from sketch.target.target import Target
 from sketch.verify import verify
 from tests.targets import ODD, SMALL
 from tests.workloads import WORKLOADS

@@ -1,0 +1,1 @@
+"""Records to modules: what runs of what was tuned."""

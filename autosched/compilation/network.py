@@ -1,0 +1,168 @@
+"""From a network to a module: graph passes, a schedule for every task, machine code, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.compilation.wires import Scheduled, UnbuildableRecordError, wire
+from autosched.graph.extract import Extraction, extract
+from autosched.measure.result import CacheState
+from autosched.records.best import target_warning
+from autosched.records.log import RecordLog
+from autosched.runtime.archive import Contents
+from autosched.runtime.assemble import assemble, check_no_nan
+from autosched.runtime.module import Module
+from autosched.runtime.program import Program
+from autosched.runtime.untuned import untuned_notice
+from autosched.search.recall import usable
+from autosched.system.memory_room import enough_memory
+from autosched.system.notices import notify
+from autosched.tasks.task import Task
+from sketch.target.target import Target
+
+if TYPE_CHECKING:
+    from autosched.graph.ir import Network
+    from autosched.records.record import Record
+
+_DRIVER: Final = "autosched_driver"
+
+
+def network_tasks(extraction: Extraction, target: Target) -> tuple[Task, ...]:
+    """The distinct tasks of a network, each named after the first place where it occurs."""
+    names: dict[int, str] = {}
+    for subgraph in extraction.subgraphs:
+        names.setdefault(id(subgraph.dag), subgraph.name)
+    return tuple(
+        Task(item.dag, target, names[id(item.dag)], item.weight) for item in extraction.tasks
+    )
+
+
+def cache_state_of(extraction: Extraction, target: Target) -> CacheState:
+    """What the caches still hold of the constants when their turn comes again in the next run.
+
+    Between two uses of a constant all others and all activations pass through the caches.
+    """
+    constants = sum(array.nbytes for array in extraction.constants.values())
+    if constants > target.l3_bytes:
+        return "dram_cold"
+    return "l2_cold" if constants > target.l2_bytes * target.threads else "warm"
+
+
+def schedule(
+    tasks: Sequence[Task], records: Sequence[Record], state: CacheState, quick: bool = False
+) -> tuple[Scheduled, ...]:
+    """The best recorded candidate of each task, or the draft model's favourite without one.
+
+    Times taken in cache state ``state`` are preferred to others, and all of the target's own to
+    those of other machines.  ``quick``: the draft model sees few candidates.
+    """
+    found = []
+    for task in tasks:
+        best = next(usable(task, records, state), None)
+        if best is not None:
+            found.append(Scheduled(task, best.candidate, "record", best))
+        else:
+            found.append(Scheduled(task, task.draft_candidate(quick), "model"))
+    return tuple(found)
+
+
+def extract_checked(network: Network) -> Extraction:
+    """The network's kernel calls; raises AssemblyError on weights that are NaN or become so."""
+    check_no_nan(network.graph.constants)
+    extraction = extract(network)
+    check_no_nan(extraction.constants)  # folding may divide by zero
+    return extraction
+
+
+def compile_network(network: Network, target: Target, records: Sequence[Record] = ()) -> Module:
+    """Compile ``network`` for ``target`` with the best of ``records``, where they have any."""
+    return link(*network_contents(network, target, records))
+
+
+def contents_from_log(
+    network: Network, target: Target, log: str | PathLike[str] | None, quick: bool = False
+) -> Contents:
+    """``network_contents`` with the records of a log, if one is given.
+
+    Warns of lines that cannot be read, of a log without a record of the target, of records that do
+    not replay, and of tasks that are left without a record.
+    """
+    if log is None:
+        return network_contents(network, target, quick=quick)
+    found = RecordLog(log).read()
+    notify(found.warnings)
+    contents = network_contents(network, target, found.records, quick)
+    tasks = {step.info.task for step in contents[0].kernel_steps}
+    mine = [record for record in found.records if record.task in tasks]
+    notices = target_warning(mine, target), untuned_notice(contents[0])
+    notify(line for line in notices if line)
+    return contents
+
+
+def network_contents(
+    network: Network, target: Target, records: Sequence[Record] = (), quick: bool = False
+) -> Contents:
+    """All that a compiled network consists of, for any CPU; nothing is loaded."""
+    with enough_memory(f"compiling network {network.name}"):
+        extraction = extract_checked(network)
+        state = cache_state_of(extraction, target)
+        tasks, left = network_tasks(extraction, target), list(records)
+        while True:
+            try:
+                scheduled = schedule(tasks, left, state, quick)
+                return build_contents(network.name, extraction, scheduled, target)
+            except UnbuildableRecordError as error:
+                notify([str(error)])
+                key = error.record.candidate_key
+                left = [record for record in left if record.candidate_key != key]
+
+
+def build_contents(
+    name: str, extraction: Extraction, scheduled: Sequence[Scheduled], target: Target
+) -> Contents:
+    """Machine code for every task, wired as ``extraction`` says."""
+    wires = wire(name, extraction, scheduled, target)
+    program, packed = assemble(wires.wiring)
+    payloads = {call.name: call.function.payload for call in extraction.host_calls}
+    return program, packed, dict(wires.objects) | {_DRIVER: _driver(target)}, payloads
+
+
+def link(
+    program: Program,
+    constants: NDArray[np.uint8],
+    objects: Mapping[str, bytes],
+    payloads: Mapping[str, bytes] | None = None,
+) -> Module:
+    """Load machine code and bind it to its memory; ``payloads``: ONNX models of the host steps.
+
+    Raises:
+        TargetError: the code needs instructions that this machine does not have.
+        HostError: a host step needs the onnx package, or one that knows the operator.
+    """
+    from codegen.kernel import Kernel
+    from codegen.llvm.jit import load
+
+    kernels = [
+        Kernel(
+            name=symbol,
+            symbol=symbol,
+            object_code=code,
+            arguments=(),
+            workspace_bytes=0,
+            target=program.target,
+            instructions=0,
+        )
+        for symbol, code in objects.items()
+    ]
+    return Module(program, constants, load(kernels), objects, payloads)
+
+
+def _driver(target: Target) -> bytes:
+    from codegen.driver import build_driver
+
+    return build_driver(target).object_code

@@ -1,0 +1,144 @@
+"""One task as a module: a tuned tensor program that runs on arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.compilation.network import link
+from autosched.measure.inputs import random_inputs
+from autosched.runtime.archive import Contents
+from autosched.runtime.assemble import assemble, check_no_nan
+from autosched.runtime.module import Module
+from autosched.runtime.program import StepInfo, TensorSpec
+from autosched.runtime.untuned import untuned_notice
+from autosched.runtime.wiring import Call, Wiring
+from autosched.search.recall import build_best
+from autosched.system.errors import TaskError
+from autosched.system.memory_room import enough_memory, room_for
+from autosched.system.notices import notify
+from autosched.tasks.least_traffic import least_bytes
+from autosched.tasks.task import Candidate, Task
+from codegen.build import build
+from codegen.driver import build_driver
+from codegen.kernel import Kernel
+from sketch.lang.tensor import Placeholder, Tensor
+from sketch.lower import lower
+from sketch.lower.packing import preparations
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def task_module(
+    task: Task, constants: Arrays | None = None, log: str | PathLike[str] | None = None
+) -> Module:
+    """Compile a task's best candidate and bind its constants.
+
+    Args:
+        task: a program with one kernel.
+        constants: an array for each placeholder that is marked constant; packed once, here.
+        log: records of tuning; None: the schedule that the draft model predicts to be fastest.
+
+    Raises:
+        TaskError: a constant is missing, unknown, or of another shape or dtype.
+    """
+    return link(*task_contents(task, constants, log))
+
+
+def task_contents(
+    task: Task, constants: Arrays | None = None, log: str | PathLike[str] | None = None
+) -> Contents:
+    """What ``task_module`` consists of, for any CPU; nothing is loaded."""
+    with enough_memory(f"compiling task {task.name}"):
+        return _build_contents(task, constants or {}, log)
+
+
+def _build_contents(task: Task, constants: Arrays, log: str | PathLike[str] | None) -> Contents:
+    def built(candidate: Candidate) -> tuple[Candidate, Kernel]:
+        return candidate, build(lower(candidate.sketch, dict(candidate.values)), task.target)
+
+    (best, kernel), found = build_best(task, log, built)
+    values = dict(best.values)
+    dag = best.sketch.dag
+    given = _check_constants(task, constants)
+    prepared = preparations(best.sketch, values)
+    bound = {
+        name: prepared[name].apply(array) if name in prepared else array
+        for name, array in given.items()
+    }
+    outputs = [TensorSpec(*array) for array in dag.output_arrays]
+    inputs = [TensorSpec(t.name, t.shape, t.dtype) for t in dag.inputs if t.name not in given]
+    info = StepInfo(
+        name=task.name,
+        layers=(task.name,),
+        op=task.name,
+        shapes=", ".join("x".join(map(str, spec.shape)) for spec in (*inputs, *outputs)),
+        flops=task.flops,
+        bytes=least_bytes(task.dag),
+        task=task.key,
+        schedule="model" if found is None else "record",
+    )
+    wiring = Wiring(
+        name=task.name,
+        target=task.target,
+        inputs=tuple(inputs),
+        outputs=tuple((spec, spec.name) for spec in outputs),
+        calls=(Call(kernel, tuple(argument.name for argument in kernel.arguments), info),),
+        constants=bound,
+        sizes={spec.name: spec.size_bytes for spec in (*inputs, *outputs)},
+    )
+    program, packed = assemble(wiring)
+    driver = build_driver(task.target)
+    objects = {kernel.symbol: kernel.object_code, driver.symbol: driver.object_code}
+    return program, packed, objects, {}
+
+
+def contents_from_log(task: Task, constants: Arrays, log: str | PathLike[str] | None) -> Contents:
+    """``task_contents``; warns when a log is given that has no record of the task."""
+    contents = task_contents(task, constants, log)
+    untuned = untuned_notice(contents[0])
+    if log is not None and untuned:
+        notify([untuned])
+    return contents
+
+
+def random_constants(task: Task, seed: int = 0) -> dict[str, NDArray[Any]]:
+    """An array for each constant of the task, scaled so that its results stay O(1)."""
+    if not constants_of(task):
+        return {}
+    drawn = sum(math.prod(tensor.given_shape) for tensor in task.dag.inputs)
+    with room_for(f"random constants of task {task.name}", drawn * np.dtype(np.float64).itemsize):
+        arrays = random_inputs(task.dag, seed)
+    return {tensor.name: arrays[tensor.name] for tensor in constants_of(task)}
+
+
+def _check_constants(task: Task, constants: Arrays) -> dict[str, NDArray[Any]]:
+    wanted = {tensor.name: tensor for tensor in constants_of(task)}
+    where = f"task {task.name}"
+    if set(wanted) != set(constants):
+        raise TaskError(
+            f"constants {sorted(constants)} given, {sorted(wanted)} needed",
+            where,
+            "give an array for each placeholder that is marked constant",
+        )
+    for name, tensor in wanted.items():
+        array = constants[name]
+        if array.shape != tensor.given_shape or str(array.dtype) != tensor.dtype:
+            raise TaskError(
+                f"constant {name!r} is {array.dtype}{list(array.shape)}, "
+                f"expected {tensor.dtype}{list(tensor.given_shape)}",
+                where,
+            )
+    check_no_nan(constants)
+    return dict(constants)
+
+
+def constants_of(task: Task) -> tuple[Tensor, ...]:
+    """The placeholders of a task that are marked constant."""
+    inputs = task.dag.inputs
+    return tuple(t for t in inputs if isinstance(t.op, Placeholder) and t.op.constant)

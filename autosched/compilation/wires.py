@@ -1,0 +1,255 @@
+"""A network's calls as kernels and values: what the runtime assembles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.compilation.loop_parts import inner_name, loop_parts
+from autosched.graph.extract import Extraction
+from autosched.graph.host_call import HostCall
+from autosched.graph.loop_call import LoopCall
+from autosched.graph.subgraph import Subgraph
+from autosched.runtime.program import Loop, StepInfo, TensorSpec
+from autosched.runtime.wiring import Call, HostBinding, Inside, Wiring
+from autosched.search.recall import Recalled, unbuildable
+from autosched.tasks.least_traffic import least_bytes
+from autosched.tasks.task import Candidate, Task
+from sketch.errors import AutoschedError
+from sketch.lang.dtypes import size_of
+from sketch.lower.packing import preparations
+from sketch.target.target import Target
+
+if TYPE_CHECKING:
+    from autosched.graph.ir import Value
+    from autosched.records.record import Record
+    from codegen.kernel import Kernel
+
+Source = Literal["record", "model"]
+_KernelKey = tuple[int, tuple[int, ...] | None]  # a scheduled task, the strides of its output
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scheduled:
+    """A task, the candidate chosen for it, and where that comes from.
+
+    Attributes:
+        source: "record": the best of a log; "model": what the draft model likes best.
+        recalled: what the log says of it, None for "model".
+    """
+
+    task: Task
+    candidate: Candidate
+    source: Source
+    recalled: Recalled | None = None
+
+
+class UnbuildableRecordError(AutoschedError):
+    """No code can be made of a recorded candidate.
+
+    Attributes:
+        record: where it comes from.
+    """
+
+    def __init__(self, record: Record, error: Exception) -> None:
+        super().__init__(unbuildable(record, error))
+        self.record = record
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wires:
+    """What a network is assembled from; ``objects``: machine code by symbol."""
+
+    wiring: Wiring
+    objects: Mapping[str, bytes]
+
+
+def wire(
+    name: str, extraction: Extraction, scheduled: Sequence[Scheduled], target: Target
+) -> Wires:
+    """Machine code for every task, and the values that connect the kernels."""
+    wires = _Wires(extraction, scheduled)
+    wires.add(extraction, _Scope())
+    wiring = Wiring(
+        name=name,
+        target=target,
+        inputs=tuple(_spec(value) for value in extraction.inputs),
+        outputs=tuple((_spec(v), extraction.results[v.name]) for v in extraction.outputs),
+        calls=tuple(wires.calls),
+        constants=wires.constants,
+        sizes=wires.sizes,
+        parts=wires.parts,
+        loops=tuple(wires.loops),
+    )
+    return Wires(wiring, {k.symbol: k.object_code for k in wires.kernels.values()})
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What the values of a graph are called in the whole network, and how often its calls run.
+
+    Attributes:
+        loop: whose body the graph is; None: the network itself.
+        shared: names of values that the body has from outside.
+    """
+
+    loop: LoopCall | None = None
+    shared: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def trips(self) -> int:
+        return 1 if self.loop is None else self.loop.function.trips
+
+    def name(self, value: str) -> str:
+        """The name of ``value`` in the whole network."""
+        if self.loop is None:
+            return value
+        return self.shared.get(value) or inner_name(self.loop, value)
+
+
+class _Wires:
+    """All that is known of the network so far."""
+
+    def __init__(self, extraction: Extraction, scheduled: Sequence[Scheduled]) -> None:
+        self._by_dag = {id(item.task.dag): item for item in scheduled}
+        self._labels = {id(array): label for label, array in extraction.constants.items()}
+        self.kernels: dict[_KernelKey, Kernel] = {}
+        self.constants: dict[str, NDArray[Any]] = {}
+        self.calls: list[Call | HostBinding] = []
+        self.sizes: dict[str, int] = {}
+        self.parts: dict[str, Inside] = {}
+        self.loops: list[Loop] = []
+
+    def add(self, extraction: Extraction, scope: _Scope) -> None:
+        """The calls and values of a network or of the body of a loop."""
+        types = extraction.graph.types
+        self.sizes |= {scope.name(n): kind.size_bytes for n, kind in types.items() if kind.native}
+        for name, part in extraction.parts.items():
+            offset = part.offset * size_of(types[name].dtype)
+            self.parts[scope.name(name)] = Inside(scope.name(part.whole), offset)
+        for call in extraction.calls:
+            if isinstance(call, Subgraph):
+                self.calls.append(self._call(extraction, call, scope))
+            elif isinstance(call, LoopCall):
+                self._add_constants(extraction, call.inputs)
+                self._add_loop(call)
+            else:
+                self._add_constants(extraction, call.inputs)
+                self.calls.append(_host_binding(call))
+        if scope.loop is None:
+            self._add_constants(extraction, extraction.results.values())
+
+    def _add_loop(self, call: LoopCall) -> None:
+        found = loop_parts(call)
+        function, body = call.function, call.body
+        outside = slice(function.states + function.slices, None)
+        pairs = zip(body.inputs[outside], call.inputs[outside], strict=True)
+        first = len(self.calls)
+        self.add(body, _Scope(call, {value.name: source for value, source in pairs}))
+        self.parts.update(found.parts)
+        self.sizes.update(found.carried)
+        self.loops.append(Loop(first, len(self.calls) - first, function.trips))
+
+    def _add_constants(self, extraction: Extraction, names: Iterable[str]) -> None:
+        """Constants that are read as they are."""
+        for name in names:
+            if name in extraction.graph.constants:
+                self.constants[name] = np.asarray(extraction.graph.constants[name])
+
+    def _call(self, extraction: Extraction, subgraph: Subgraph, scope: _Scope) -> Call:
+        """Bind the kernel's arguments; packs constants that no earlier call has prepared so."""
+        item = self._by_dag[id(subgraph.dag)]
+        sketch = item.candidate.sketch
+        prepared = preparations(sketch, dict(item.candidate.values))
+        values = []
+        for tensor in sketch.dag.inputs:
+            if tensor.name in subgraph.inputs:
+                values.append(scope.name(subgraph.inputs[tensor.name]))
+                continue
+            array = subgraph.constants[tensor.name]
+            preparation = prepared.get(tensor.name)
+            label = self._labels[id(array)]
+            name = label if preparation is None else f"{label} as {preparation.key}"
+            if name not in self.constants:
+                packed = array if preparation is None else preparation.apply(array)
+                self.constants[name] = np.asarray(packed)
+            values.append(name)
+        kernel = self._kernel(item, extraction, subgraph)
+        info = _info(subgraph, item, scope.trips)
+        return Call(kernel, (*values, scope.name(subgraph.output)), info)
+
+    def _kernel(self, item: Scheduled, extraction: Extraction, subgraph: Subgraph) -> Kernel:
+        """The task's kernel, one for each way in which its output lies in memory."""
+        part = extraction.parts.get(subgraph.output)
+        key = (id(item), None if part is None else part.strides)
+        if key not in self.kernels:
+            self.kernels[key] = _build(len(self.kernels), item, subgraph.output_name, key[1])
+        return self.kernels[key]
+
+
+def _build(number: int, item: Scheduled, output: str, strides: tuple[int, ...] | None) -> Kernel:
+    from codegen.build import build
+    from sketch.lower import lower
+
+    label = re.sub(r"\W", "_", item.task.name, flags=re.ASCII)
+    nest = lower(item.candidate.sketch, dict(item.candidate.values))
+    apart = None if strides is None else {output: strides}
+    try:
+        return build(nest, item.task.target, f"k{number}_{label}", apart)
+    except Exception as error:  # steps of a record may be such as no rule makes
+        if item.recalled is None:
+            raise
+        raise UnbuildableRecordError(item.recalled.record, error) from error
+
+
+def _host_binding(call: HostCall) -> HostBinding:
+    function = call.function
+    pairs = zip(call.inputs, function.inputs, strict=True)
+    inputs = tuple(TensorSpec(name, kind.shape, kind.dtype) for name, kind in pairs)
+    outputs = tuple(
+        (n, TensorSpec(value, function.outputs[n].shape, function.outputs[n].dtype))
+        for n, value in call.outputs
+    )
+    texts = [
+        ["x".join(map(str, spec.shape)) for spec in side]
+        for side in (inputs, [spec for _, spec in outputs])
+    ]
+    info = StepInfo(
+        name=call.name,
+        layers=call.layers,
+        op=function.operator,
+        shapes=" -> ".join(", ".join(side) for side in texts),
+        schedule="host",
+    )
+    return HostBinding(call.name, inputs, outputs, info)
+
+
+def _info(subgraph: Subgraph, item: Scheduled, trips: int) -> StepInfo:
+    times = f"{trips} x " if trips > 1 else ""
+    return StepInfo(
+        name=subgraph.name,
+        layers=subgraph.layers,
+        op=subgraph.name.rpartition(".")[0] or subgraph.name,
+        shapes=f"{times}{_shapes(subgraph)}",
+        flops=subgraph.dag.flops * trips,
+        bytes=least_bytes(subgraph.dag) * trips,
+        task=item.task.key,
+        schedule=item.source,
+    )
+
+
+def _shapes(subgraph: Subgraph) -> str:
+    """``1x56x56x64, 3x3x64x64 -> 1x56x56x64``; vectors (biases) are left out of the inputs."""
+    inputs = [tensor.shape for tensor in subgraph.dag.inputs if len(tensor.shape) > 1]
+    texts = ["x".join(map(str, shape)) for shape in inputs]
+    outputs = ["x".join(map(str, array.shape)) for array in subgraph.dag.output_arrays]
+    return f"{', '.join(texts)} -> {', '.join(outputs)}"
+
+
+def _spec(value: Value) -> TensorSpec:
+    return TensorSpec(value.name, value.shape, value.dtype)

@@ -1,0 +1,136 @@
+"""What evaluates a piece of an ONNX model on the host: onnxruntime, or onnx's reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+REFERENCE: Final = "onnx's reference evaluator"
+ONNXRUNTIME: Final = "onnxruntime"
+
+# Element types of which onnxruntime takes and returns plain NumPy arrays.
+_EXCHANGED: Final = frozenset(
+    f"tensor({name})"
+    for name in (
+        "bool",
+        "double",
+        "float",
+        "float16",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "string",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+    )
+)
+# Operators that onnxruntime computes as onnx defines them, to the bit but for the order of sums.
+# Of others its results differ from the standard's examples (DFT, Resize, MaxUnpool, Attention ...).
+_EXACT: Final = frozenset(
+    (
+        *("Abs", "Add", "And", "ArgMax", "ArgMin", "Cast", "Compress", "Concat", "Constant"),
+        *("ConstantOfShape", "Div", "Equal", "Expand", "Flatten", "Gather", "GatherElements"),
+        *("GatherND", "Greater", "GreaterOrEqual", "Identity", "If", "Less", "LessOrEqual", "Loop"),
+        *("Mul", "Neg", "NonMaxSuppression", "NonZero", "Not", "OneHot", "Or", "Range", "Relu"),
+        *("Reshape", "ReverseSequence", "Scan", "Scatter", "ScatterElements", "ScatterND", "Shape"),
+        *("Size", "Slice", "Split", "Squeeze", "Sub", "Tile", "TopK", "Transpose", "Trilu"),
+        *("Unique", "Unsqueeze", "Where", "Xor"),
+    )
+)
+_SILENT: Final = 4  # onnxruntime's severity "fatal": errors are raised, not printed as well
+
+
+class HostEngine(Protocol):
+    """A piece of a model, ready to be evaluated any number of times."""
+
+    @property
+    def name(self) -> str:
+        """What evaluates, for people."""
+
+    @property
+    def input_names(self) -> Sequence[str]:
+        """The piece's inputs, in order."""
+
+    def evaluate(self, feeds: Mapping[str, NDArray[Any]]) -> list[Any]:
+        """All outputs; raises whatever the engine raises."""
+
+
+class ReferenceEngine:
+    """onnx's own evaluator, in Python: knows nearly everything, slowly."""
+
+    name: str = REFERENCE
+
+    def __init__(self, payload: bytes) -> None:
+        """Raises ImportError without onnx, and what onnx raises for operators it does not have."""
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+
+        from autosched.host.loop import Loop
+
+        self._evaluator = ReferenceEvaluator(onnx.load_from_string(payload), new_ops=[Loop])
+        self.input_names: Sequence[str] = list(self._evaluator.input_names)
+
+    def evaluate(self, feeds: Mapping[str, NDArray[Any]]) -> list[Any]:
+        """All outputs as onnx has them: arrays, lists, or None."""
+        with np.errstate(all="ignore"):
+            return list(self._evaluator.run(None, dict(feeds)))
+
+
+class OnnxruntimeEngine:
+    """A session of onnxruntime on the calling thread: no threads of its own, so that it survives a
+    fork and leaves the cores to the kernels.
+    """
+
+    name: str = ONNXRUNTIME
+
+    def __init__(self, payload: bytes) -> None:
+        """Raises ImportError without onnxruntime, and what it raises for models that it does not
+        know; TypeError for element types that NumPy has no arrays of.
+        """
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = _SILENT
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        self._session = onnxruntime.InferenceSession(
+            payload, options, providers=["CPUExecutionProvider"]
+        )
+        self._run_options = onnxruntime.RunOptions()
+        self._run_options.log_severity_level = _SILENT
+        ends = (*self._session.get_inputs(), *self._session.get_outputs())
+        foreign = sorted({end.type for end in ends} - _EXCHANGED)
+        if foreign:
+            raise TypeError(f"no NumPy arrays of {', '.join(foreign)}")
+        self.input_names: Sequence[str] = [end.name for end in self._session.get_inputs()]
+
+    def evaluate(self, feeds: Mapping[str, NDArray[Any]]) -> list[Any]:
+        """All outputs as arrays."""
+        return list(self._session.run(None, dict(feeds), self._run_options))
+
+
+def fastest_engine(payload: bytes) -> HostEngine:
+    """A session of onnxruntime where it is installed and computes what onnx defines, else onnx's
+    reference.
+
+    Raises:
+        ImportError: onnx is not installed.
+        Exception: whatever onnx raises for operators that it does not have.
+    """
+    import onnx
+
+    from autosched.host.node_names import walk
+
+    nodes = walk(onnx.load_from_string(payload).graph.node)
+    if not all(node.op_type in _EXACT and not node.domain for node in nodes):
+        return ReferenceEngine(payload)
+    try:
+        return OnnxruntimeEngine(payload)
+    except Exception:  # not installed, too old, or an operator or type that it does not have
+        return ReferenceEngine(payload)

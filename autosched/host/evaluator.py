@@ -1,0 +1,123 @@
+"""Evaluates pieces of ONNX models on the host: what no kernel computes.
+
+The one place that runs them: for the graph's reference, for constant folding and for modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.host.engines import HostEngine, ReferenceEngine
+from autosched.system.element_types import element_type
+from autosched.system.signal_handlers import raised_by_handler
+from sketch.errors import AutoschedError
+
+
+class HostError(AutoschedError):
+    """A host operator failed on the data it was given, or cannot be evaluated at all."""
+
+
+class HostEvaluator:
+    """An ONNX model, ready to be evaluated."""
+
+    def __init__(
+        self,
+        operator: str,
+        payload: bytes,
+        make_engine: Callable[[bytes], HostEngine] = ReferenceEngine,
+    ) -> None:
+        """Parse ``payload`` (a serialized ONNX model); ``operator`` is its name in messages.
+
+        ``make_engine``: onnx's reference defines what is right; modules take the fastest engine.
+
+        Raises:
+            HostError: onnx is not installed, or has no implementation of an operator.
+        """
+        self._where = f"host operator {operator}"
+        try:
+            self._engine = make_engine(payload)
+        except ImportError as error:
+            raise HostError(
+                "the onnx package is not installed", self._where, "install autosched[onnx]"
+            ) from error
+        except Exception as error:  # whatever onnx raises for operators that it does not have
+            raise HostError(f"onnx cannot evaluate it: {_text(error)}", self._where) from error
+
+    @property
+    def engine(self) -> str:
+        """What evaluates it, for people."""
+        return self._engine.name
+
+    def run(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """All outputs as arrays (strings as objects); the inputs stay as they are.
+
+        Raises:
+            HostError: the evaluation failed on these inputs, or a result is no tensor.
+        """
+        return [self._array(value) for value in self.raw(inputs)]
+
+    def raw(self, inputs: Sequence[NDArray[Any]]) -> list[Any]:
+        """All outputs as the engine has them: arrays, lists, or None.
+
+        Raises:
+            HostError: the evaluation failed on these inputs.
+        """
+        names = self._engine.input_names
+        if len(names) != len(inputs):
+            raise HostError(f"{len(inputs)} inputs for the {len(names)} of the model", self._where)
+        feeds = {n: _read_only(array) for n, array in zip(names, inputs, strict=True)}
+        try:
+            return self._engine.evaluate(feeds)
+        except Exception as error:  # a hundred implementations, each with its own errors
+            if raised_by_handler(error):
+                raise
+            raise HostError(
+                f"the evaluation failed: {_text(error)}", self._where, "check the input values"
+            ) from error
+
+    def result(
+        self, values: Sequence[NDArray[Any]], index: int, shape: tuple[int, ...], dtype: str
+    ) -> NDArray[Any]:
+        """``typed`` of one of the values that ``run`` gave.
+
+        Raises:
+            HostError: there are fewer of them, or its shape differs.
+        """
+        if index >= len(values):
+            raise HostError(f"result {index} of {len(values)}", self._where)
+        return self.typed(values[index], shape, dtype)
+
+    def typed(self, value: NDArray[Any], shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+        """``value`` if it has the shape that was promised, in the dtype that was promised.
+
+        Raises:
+            HostError: the shape differs.
+        """
+        if value.shape != shape:
+            raise HostError(
+                f"a result has shape {value.shape} on these inputs, the model promises {shape}",
+                self._where,
+                "shapes must not depend on data: leave this operator out of the model",
+            )
+        return value.astype(element_type(dtype), copy=False)
+
+    def _array(self, value: Any) -> NDArray[Any]:
+        if value is None or isinstance(value, list | tuple | dict):
+            raise HostError(f"a result is a {type(value).__name__}, no tensor", self._where)
+        array = np.asarray(value)
+        return array.astype(object) if array.dtype.kind in "US" else array
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _text(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__

@@ -1,0 +1,276 @@
+"""ONNX nodes -> graph: folded, imported, expanded, or left to the host, in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import onnx
+from numpy.typing import NDArray
+from onnx import helper
+
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.errors import GraphError, ModelImportError, UnsupportedModelError
+from autosched.graph.ir import Network, Value
+from autosched.graph.ops.base import TensorType, check_size
+from autosched.graph.ops.host import HostOp
+from autosched.host.node_names import read_names, walk
+from autosched.onnx.importer.folding import fold_node
+from autosched.onnx.importer.functions import expanded, taken_branch
+from autosched.onnx.importer.host import host_function, static_outputs
+from autosched.onnx.importer.load import initial_arrays
+from autosched.onnx.importer.piece import Setting, type_of
+from autosched.onnx.importer.randomness import random_operator
+from autosched.onnx.importer.signatures import check_signature
+from autosched.onnx.importer.site import Site, UnsupportedError, checked_constant
+from autosched.onnx.importer.table import IMPORTERS
+
+_DEFAULT = ("", "ai.onnx")
+# What an importer raises on attributes and constants that the standard does not allow.
+_STUMBLES = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+
+
+class Conversion:
+    """The network while it is built, and the nodes that cannot be part of it."""
+
+    def __init__(
+        self,
+        name: str,
+        model: onnx.ModelProto,
+        inputs: Sequence[Value],
+        promised: Mapping[str, TensorType],
+    ) -> None:
+        """``model``: with inferred types; ``promised``: types that it states for its outputs."""
+        self._graph = model.graph
+        infos = (*model.graph.value_info, *model.graph.output)
+        types = {info.name: type_of(info) for info in infos}
+        inferred = {name: kind for name, kind in types.items() if kind is not None}
+        self._setting = Setting(tuple(model.opset_import), model.ir_version, inferred, promised)
+        nodes = list(walk(model.graph.node))
+        names = {n for node in nodes for n in (*node.input, *node.output, node.name)}
+        self._builder = GraphBuilder(name, frozenset(names))
+        self._arrays: dict[str, NDArray[Any]] = initial_arrays(model)
+        self._labels: set[str] = set()
+        self._unsupported: list[str] = []
+        self._missing: set[str] = set()  # outputs of unsupported nodes, and what depends on them
+        # values that are no tensors of static shape, and the nodes that compute each of them:
+        # they exist only within one host operator
+        self._internal: dict[str, tuple[onnx.NodeProto, ...]] = {}
+        self._read = {name for node in nodes for name in read_names(node)}
+        self._read.update(info.name for info in model.graph.output)
+        for value in inputs:
+            self._builder.input(value)
+
+    def run(self) -> Network:
+        """Convert all nodes.
+
+        Raises:
+            UnsupportedModelError: nodes are not supported; all of them are listed.
+        """
+        for node in self._graph.node:
+            self._convert(node)
+        for info in self._graph.output:
+            self._finish_output(info.name)
+        if self._unsupported:
+            count = len(self._unsupported)
+            raise UnsupportedModelError(
+                f"{count} node{'s are' if count > 1 else ' is'} not supported: "
+                f"{'; '.join(self._unsupported)}",
+                f"model {self._builder.name}",
+                "export the model without them, or replace them; docs/import.md lists the "
+                "operators with kernels",
+            )
+        outputs = {info.name: info.name for info in self._graph.output}
+        return Network(self._builder.name, self._builder.finish(outputs))
+
+    def _convert(self, node: onnx.NodeProto) -> None:
+        label = self._label(node)
+        if any(name in self._missing for name in read_names(node)):
+            if not self._looks_supported(node):
+                self._reject(node, label, "")
+            self._missing.update(node.output)
+            return
+        try:
+            self._place(node, label, label, on_host=True)
+        except UnsupportedError as reason:
+            self._reject(node, label, str(reason))
+
+    def _place(self, node: onnx.NodeProto, label: str, layer: str, on_host: bool) -> None:
+        """Make ``node``, a part of ``layer``, a part of the graph in the best way there is.
+
+        Raises:
+            UnsupportedError: there is none (without the host unless ``on_host``).
+        """
+        check_signature(node, self._dtypes(node), self._version(node.domain))
+        drawn = random_operator([node], self._arrays)
+        if drawn is not None:
+            raise UnsupportedError(f"{drawn} draws new random numbers in each run")
+        folded = fold_node(node, self._arrays, self._builder.types, self._setting)
+        if folded is not None:
+            self._arrays.update(folded)
+            return
+        branch = taken_branch(node, label, self._arrays)
+        if branch is not None:
+            members, constants = branch
+            self._arrays.update(constants)
+            self._place_all(members, layer, on_host)
+            return
+        self._place_computed(node, label, layer, on_host)
+
+    def _place_computed(self, node: onnx.NodeProto, label: str, layer: str, on_host: bool) -> None:
+        attempts: list[Callable[[], None]] = [
+            lambda: self._import(node, label, layer),
+            lambda: self._place_all(self._expand(node, label), layer, on_host=False),
+        ]
+        if on_host:
+            attempts.append(lambda: self._place_on_host(node, label, layer))
+            attempts.append(lambda: self._place_all(self._expand(node, label), layer, True))
+        reasons = []
+        for attempt in attempts:
+            mark = self._builder.mark()
+            try:
+                attempt()
+                return
+            except UnsupportedError as reason:
+                reasons.append(str(reason))
+            except GraphError as error:
+                reasons.append(error.what)
+            self._builder.roll_back(mark)
+        raise UnsupportedError("; ".join(dict.fromkeys(filter(None, reasons))))
+
+    def _place_all(self, nodes: Sequence[onnx.NodeProto], layer: str, on_host: bool) -> None:
+        self._read.update(name for node in nodes for name in read_names(node))
+        for node in nodes:
+            self._place(node, self._label(node), layer, on_host)
+
+    def _expand(self, node: onnx.NodeProto, label: str) -> list[onnx.NodeProto]:
+        return expanded(node, label, self._arrays, self._builder.types, self._setting)
+
+    def _import(self, node: onnx.NodeProto, label: str, layer: str) -> None:
+        """Hand the node to the importer of its operator."""
+        if _qualified(node) not in IMPORTERS:
+            raise UnsupportedError("")
+        types = self._builder.types
+        for name in node.input:
+            if name in self._internal:
+                raise UnsupportedError(f"the shape of its input {name!r} depends on data")
+            if name in types and not types[name].native:
+                raise UnsupportedError(f"its input {name!r} has type {types[name]}")
+        self._check_sizes(node)
+        try:
+            site = Site(
+                node,
+                label,
+                self._version(""),
+                _attributes(node),
+                self._arrays,
+                self._builder,
+                layer,
+            )
+            IMPORTERS[_qualified(node)](site)
+        except _STUMBLES as error:
+            raise ModelImportError(
+                f"the node cannot be read: {type(error).__name__}: {error}",
+                f"node {label} ({node.op_type})",
+                "check its attributes and constants",
+            ) from error
+        for name in node.output:
+            if name in self._read:
+                self._check_imported(name)
+
+    def _check_sizes(self, node: onnx.NodeProto) -> None:
+        """Importers may allocate what they know the size of; too large a result ends here."""
+        for name in node.output:
+            if name in self._setting.inferred:
+                check_size(name, self._setting.inferred[name])
+
+    def _check_imported(self, name: str) -> None:
+        kind = self._builder.types.get(name)
+        if kind is None:
+            raise UnsupportedError(f"its output {name!r} is used")
+        if not kind.native:
+            raise UnsupportedError(f"its output {name!r} has type {kind}")
+        expected = self._setting.inferred.get(name, kind)
+        if kind != expected:
+            raise UnsupportedError(f"its output {name!r} would be {kind}, onnx infers {expected}")
+
+    def _place_on_host(self, node: onnx.NodeProto, label: str, layer: str) -> None:
+        """Make the node a host operator, with the nodes behind inputs that cannot leave one."""
+        wanted = [name for name in node.output if name in self._read]
+        inputs = read_names(node)
+        behind = [m for name in inputs for m in self._internal.get(name, ())]
+        nodes = [*{id(member): member for member in behind}.values(), node]
+        surroundings = self._arrays, self._builder.types, self._setting
+        known = static_outputs(nodes, wanted, *surroundings)
+        self._internal.update({name: tuple(nodes) for name in wanted if name not in known})
+        if not known:
+            return
+        function, sources = host_function(nodes, known, *surroundings)
+        for index, name in enumerate(known):
+            title = label if index == 0 else self._builder.unique(f"{label}.{index}")
+            self._builder.add(HostOp(function, index), sources, name, title, (layer,))
+
+    def _finish_output(self, name: str) -> None:
+        """Let the output ``name`` be a value of the graph, or list why it cannot be."""
+        if name in self._internal:
+            node = self._internal[name][-1]
+            self._reject(node, name, "its shape depends on data, or it is no tensor")
+        elif name not in self._builder.types and name not in self._missing:
+            array = self._arrays[name]
+            if TensorType(array.shape, str(array.dtype)).native:
+                self._builder.constant(name, checked_constant(name, array))
+            else:
+                self._add_host_constant(name, array)
+
+    def _add_host_constant(self, name: str, array: NDArray[Any]) -> None:
+        """A constant that kernels do not know: a host operator without inputs."""
+        kind = TensorType(array.shape, str(array.dtype))
+        source = f"{name}/constant"
+        node = helper.make_node("Identity", [source], [name])
+        function, _ = host_function([node], {name: kind}, {source: array}, {}, self._setting)
+        self._builder.add(HostOp(function, 0), [], name, origins=())
+
+    def _looks_supported(self, node: onnx.NodeProto) -> bool:
+        """Whether a node whose inputs are missing could be part of the graph with them."""
+        if _qualified(node) in IMPORTERS:
+            return True
+        try:
+            static_outputs([node], [], self._arrays, {}, self._setting)
+        except UnsupportedError:
+            return False
+        return True
+
+    def _reject(self, node: onnx.NodeProto, label: str, reason: str) -> None:
+        cause = f" ({reason})" if reason else ""
+        self._unsupported.append(f"{_qualified(node)} {label!r}{cause}")
+        self._missing.update(node.output)
+
+    def _label(self, node: onnx.NodeProto) -> str:
+        """The node's own name where it has one that is not taken, else its first output's."""
+        candidates = [node.name, *node.output, f"{node.name}#{len(self._labels)}"]
+        label = next(c for c in candidates if c and c not in self._labels)
+        self._labels.add(label)
+        return str(label)
+
+    def _dtypes(self, node: onnx.NodeProto) -> dict[str, str]:
+        """Element types of the node's inputs, where they are known."""
+        types = self._builder.types
+        known = {n: str(self._arrays[n].dtype) for n in node.input if n in self._arrays}
+        return known | {name: types[name].dtype for name in node.input if name in types}
+
+    def _version(self, domain: str) -> int:
+        versions = [o.version for o in self._setting.opsets if o.domain == domain]
+        return max(versions, default=0)
+
+
+def _qualified(node: onnx.NodeProto) -> str:
+    """The operator, after its domain where that is not ONNX's own."""
+    return str(node.op_type if node.domain in _DEFAULT else f"{node.domain}.{node.op_type}")
+
+
+def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    values = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    return {
+        name: value.decode() if isinstance(value, bytes) else value
+        for name, value in values.items()
+    }

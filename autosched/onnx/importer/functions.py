@@ -1,0 +1,73 @@
+"""Nodes that stand for other nodes: operators with a function body, branches that are decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import onnx
+from numpy.typing import NDArray
+from onnx import defs, helper, inliner, numpy_helper
+
+from autosched.host.node_names import made_unique
+from autosched.onnx.importer.piece import Arrays, Setting, Types, make_piece
+from autosched.onnx.importer.site import UnsupportedError
+
+
+def expanded(
+    node: onnx.NodeProto, label: str, arrays: Arrays, types: Types, setting: Setting
+) -> list[onnx.NodeProto]:
+    """The nodes of the operator's function body in the ONNX standard, with names of their own.
+
+    Raises:
+        UnsupportedError: the operator has no function body.
+    """
+    version = next((entry.version for entry in setting.opsets if entry.domain == node.domain), 0)
+    if not version or not _has_body(node, version):
+        raise UnsupportedError("")
+    outputs = [name for name in node.output if name]
+    piece = make_piece([node], outputs, arrays, types, setting)
+    try:
+        model = inliner.inline_selected_functions(
+            piece.model, [(node.domain, node.op_type)], inline_schema_functions=True
+        )
+    except Exception as error:  # the body may be of a version that the inliner cannot convert
+        raise UnsupportedError(f"its function body cannot be expanded: {error}") from error
+    body = list(model.graph.node)
+    if any(inner.op_type == node.op_type and inner.domain == node.domain for inner in body):
+        raise UnsupportedError("its function body cannot be expanded")
+    return made_unique(body, label, {name: name for name in outputs})
+
+
+def taken_branch(
+    node: onnx.NodeProto, label: str, arrays: Mapping[str, NDArray[Any]]
+) -> tuple[list[onnx.NodeProto], dict[str, NDArray[Any]]] | None:
+    """Nodes and constants of the branch that an ``If`` with a constant condition takes.
+
+    None for all other nodes.
+    """
+    if node.op_type != "If" or node.domain not in ("", "ai.onnx") or not node.input:
+        return None
+    condition = arrays.get(node.input[0])
+    if condition is None or condition.size != 1:
+        return None
+    wanted = "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"
+    branch = next((item.g for item in node.attribute if item.name == wanted), None)
+    if branch is None or len(branch.output) != len(node.output):
+        return None
+    own = {tensor.name: f"{label}/{tensor.name}" for tensor in branch.initializer}
+    constants = {own[t.name]: numpy_helper.to_array(t) for t in branch.initializer}
+    members = list(branch.node)
+    for info, name in zip(branch.output, node.output, strict=True):
+        if name:
+            members.append(helper.make_node("Identity", [info.name], [name]))
+    kept = own | {name: name for name in node.output if name}
+    return made_unique(members, label, kept), constants
+
+
+def _has_body(node: onnx.NodeProto, version: int) -> bool:
+    try:
+        schema = defs.get_schema(node.op_type, version, node.domain)
+    except defs.SchemaError:
+        return False
+    return bool(schema.has_function or schema.has_context_dependent_function)

@@ -1,0 +1,168 @@
+"""Nodes that become host operators: which results have static types, and the function itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import numpy_helper
+
+from autosched.graph.ops.base import MAX_VALUE_BYTES, TensorType
+from autosched.graph.ops.host import HostFunction
+from autosched.host.evaluator import HostError, HostEvaluator
+from autosched.host.node_names import walk
+from autosched.onnx.importer.piece import Arrays, Piece, Setting, Types, inferred_types, make_piece
+from autosched.onnx.importer.randomness import random_operator
+from autosched.onnx.importer.reference_gaps import reference_gap
+from autosched.onnx.importer.site import UnsupportedError
+from autosched.system.element_types import element_type
+from sketch.lang.dtypes import is_float
+
+_PROBE_BYTES: Final = 1 << 22
+_PROBE_SEEDS: Final = (0, 1, 2)
+_PROBE_LOOPS: Final = 1000
+_FIRST_PLAIN_SCAN: Final = 9  # the opset that took the batch dimension away
+
+
+def static_outputs(
+    nodes: Sequence[onnx.NodeProto],
+    wanted: Sequence[str],
+    arrays: Arrays,
+    types: Types,
+    setting: Setting,
+) -> dict[str, TensorType]:
+    """The types of those ``wanted`` results that are tensors of static shape.
+
+    Known from onnx's inference, from what the model states, or else from evaluating the nodes on
+    a few inputs; what depends on data there, or is no tensor, is left out.
+
+    Raises:
+        UnsupportedError: onnx cannot evaluate the nodes, or not rightly, or a result is random.
+    """
+    drawn = random_operator(nodes, arrays)
+    if drawn is not None:
+        raise UnsupportedError(f"{drawn} draws new random numbers in each run")
+    if any(node.op_type == "Scan" for node in walk(nodes)) and _opset(setting) < _FIRST_PLAIN_SCAN:
+        raise UnsupportedError("Scan works on batches in this opset, onnx cannot evaluate that")
+    gap = reference_gap(nodes)
+    if gap is not None:
+        raise UnsupportedError(gap)
+    piece = make_piece(nodes, wanted, arrays, types, setting)
+    evaluator = _evaluator(piece)
+    known = inferred_types(piece.model)
+    known = {name: setting.inferred[name] for name in wanted if name in setting.inferred} | known
+    unknown = [name for name in wanted if name not in known]
+    known = {name: setting.promised[name] for name in unknown if name in setting.promised} | known
+    if any(name not in known for name in unknown):
+        known = _probed(piece, evaluator, types) | known
+    elif unknown:
+        _check_evaluation(piece, evaluator, types)
+    found = {name: known[name] for name in wanted if name in known}
+    for name, kind in found.items():
+        if kind.size_bytes > MAX_VALUE_BYTES:
+            raise UnsupportedError(f"its output {name!r} needs {kind.size_bytes:,} bytes")
+    return found
+
+
+def host_function(
+    nodes: Sequence[onnx.NodeProto],
+    outputs: Mapping[str, TensorType],
+    arrays: Arrays,
+    types: Types,
+    setting: Setting,
+) -> tuple[HostFunction, tuple[str, ...]]:
+    """The function that computes ``outputs``, and the values that it reads."""
+    piece = make_piece(nodes, tuple(outputs), arrays, types, setting)
+    function = HostFunction(
+        piece.operator,
+        piece.serialized(),
+        tuple(types[name] for name in piece.inputs),
+        tuple(outputs.values()),
+    )
+    return function, piece.inputs
+
+
+def _opset(setting: Setting) -> int:
+    return max((entry.version for entry in setting.opsets if not entry.domain), default=0)
+
+
+def _evaluator(piece: Piece) -> HostEvaluator:
+    try:
+        return HostEvaluator(piece.operator, piece.serialized())
+    except HostError as error:
+        raise UnsupportedError(error.what) from error
+
+
+def _check_evaluation(piece: Piece, evaluator: HostEvaluator, types: Types) -> None:
+    """Raise UnsupportedError if what only the model has a type for fails on every input tried.
+
+    Not where integers or booleans are among the inputs: they may be shapes, indices or encoded
+    data, of which random ones prove nothing.
+    """
+    kinds = [types[name] for name in piece.inputs]
+    if not _is_quick(piece, kinds) or not all(is_float(kind.dtype) for kind in kinds):
+        return
+    for seed in _PROBE_SEEDS:
+        try:
+            evaluator.raw([_sample(kind, seed) for kind in kinds])
+        except HostError as error:
+            failure = error
+        else:
+            return
+    raise UnsupportedError(failure.what)
+
+
+def _probed(piece: Piece, evaluator: HostEvaluator, types: Types) -> dict[str, TensorType]:
+    """Types that are the same for several inputs."""
+    kinds = [types[name] for name in piece.inputs]
+    if not _is_quick(piece, kinds):
+        return {}
+    found: list[dict[str, TensorType]] = []
+    for seed in _PROBE_SEEDS:
+        try:
+            values = evaluator.raw([_sample(kind, seed) for kind in kinds])
+        except HostError:
+            return {}
+        found.append(_tensor_types(piece.outputs, values))
+    return {n: kind for n, kind in found[0].items() if all(f.get(n) == kind for f in found)}
+
+
+def _is_quick(piece: Piece, inputs: Sequence[TensorType]) -> bool:
+    return _ends_soon(piece) and sum(kind.size_bytes for kind in inputs) <= _PROBE_BYTES
+
+
+def _ends_soon(piece: Piece) -> bool:
+    """Whether all loops have a small number of iterations, so that evaluating takes no time."""
+    counts = {t.name: t for t in piece.model.graph.initializer}
+    for node in walk(piece.model.graph.node):
+        if node.op_type != "Loop":
+            continue
+        count = node.input[0]
+        constant = count in counts and numpy_helper.to_array(counts[count]).max() <= _PROBE_LOOPS
+        if not constant and count not in piece.inputs:
+            return False
+    return True
+
+
+def _tensor_types(names: Sequence[str], values: Sequence[Any]) -> dict[str, TensorType]:
+    arrays = {
+        name: np.asarray(value)
+        for name, value in zip(names, values, strict=True)
+        if isinstance(value, np.ndarray | np.generic)
+    }
+    return {
+        name: TensorType(array.shape, "object" if array.dtype.kind in "US" else str(array.dtype))
+        for name, array in arrays.items()
+    }
+
+
+def _sample(kind: TensorType, seed: int) -> NDArray[Any]:
+    """Zeros for seed 0, else small random values."""
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 2, kind.shape) if seed else np.zeros(kind.shape)
+    if kind.dtype == "object":
+        return np.asarray(values).astype(str).astype(object)
+    return np.asarray(values).astype(element_type(kind.dtype))

@@ -1,0 +1,148 @@
+"""Reading and checking an ONNX model, before anything is made of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import checker, external_data_helper, inliner, numpy_helper
+
+from autosched.graph.errors import ModelImportError, UnsupportedModelError
+from autosched.onnx.importer.external_data import load_external_data, stored_tensors
+from autosched.onnx.importer.inlining import check_inlined_size
+
+_OLDEST_OPSET: Final = 7  # the first with today's broadcasting rules
+_NOT_ONNX: Final = "give a model that onnx.checker accepts"
+_DEFAULT: Final = "ai.onnx"  # the long name of the default domain
+
+
+def load_model(source: str | Path | onnx.ModelProto) -> onnx.ModelProto:
+    """A checked model, its weights in memory, its local functions inlined.
+
+    Raises:
+        ModelImportError: neither path nor model, no such file, not an ONNX model, truncated,
+            weights missing, too old.
+    """
+    if not isinstance(source, str | Path | onnx.ModelProto):
+        raise ModelImportError(
+            f"a model cannot be of type {type(source).__name__}",
+            "from_onnx",
+            "give the path of a file or an onnx.ModelProto",
+        )
+    where = "ONNX model" if isinstance(source, onnx.ModelProto) else f"file {source}"
+    model = source if isinstance(source, onnx.ModelProto) else _read(Path(source), where)
+    if not model.ir_version or not model.graph.output or not model.opset_import:
+        raise ModelImportError("this is no ONNX model, or only a piece of one", where, _NOT_ONNX)
+    _check_weights_present(model, where)
+    try:
+        checker.check_model(_with_output_shapes(model))
+    except Exception as error:  # ValidationError, or what else broken models make onnx raise
+        raise ModelImportError(
+            f"the model is invalid: {_first_line(error)}", where, _NOT_ONNX
+        ) from error
+    if 0 < opset_of(model) < _OLDEST_OPSET:
+        raise UnsupportedModelError(
+            f"the model uses opset {opset_of(model)}",
+            where,
+            f"export it with opset {_OLDEST_OPSET} or later (onnx.version_converter)",
+        )
+    return _normalised(model, where)
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """Version of the default operator set; 0 if the model does not use it."""
+    versions = [e.version for e in model.opset_import if e.domain in ("", _DEFAULT)]
+    return max(versions, default=0)
+
+
+def initial_arrays(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
+    """The model's initializers; strings are objects.
+
+    Raises:
+        ModelImportError: the data of one does not fit its shape, or it is sparse.
+    """
+    if model.graph.sparse_initializer:
+        name = model.graph.sparse_initializer[0].values.name
+        raise ModelImportError(
+            f"weight {name!r} is sparse", "from_onnx", "export the model with dense weights"
+        )
+    return {tensor.name: _array(tensor) for tensor in model.graph.initializer}
+
+
+def _array(tensor: onnx.TensorProto) -> NDArray[Any]:
+    try:
+        array = np.asarray(numpy_helper.to_array(tensor))
+    except Exception as error:  # wrong sizes, unknown types
+        raise ModelImportError(
+            f"the data of {tensor.name!r} do not fit its type: {_first_line(error)}",
+            "from_onnx",
+            _NOT_ONNX,
+        ) from error
+    return array.astype(object) if array.dtype.kind in "US" else array
+
+
+def _read(path: Path, where: str) -> onnx.ModelProto:
+    if not path.is_file():
+        raise ModelImportError("there is no such file", where, "check the path")
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except Exception as error:  # DecodeError, ValueError, UnicodeDecodeError, ...
+        raise ModelImportError(
+            f"this is no ONNX model, or it is truncated: {_first_line(error)}", where, _NOT_ONNX
+        ) from error
+    load_external_data(model, path.parent, where)
+    return model
+
+
+def _check_weights_present(model: onnx.ModelProto, where: str) -> None:
+    for tensor in stored_tensors(model):
+        if external_data_helper.uses_external_data(tensor):
+            raise ModelImportError(
+                f"the data of {tensor.name!r} is not in the model",
+                where,
+                "give the path of the file, or load the model with its external data",
+            )
+
+
+def _normalised(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
+    """A copy with functions inlined, and one name for the default domain."""
+    check_inlined_size(model, where)
+    copy = onnx.ModelProto()
+    try:
+        copy.CopyFrom(inliner.inline_local_functions(model) if model.functions else model)
+    except Exception as error:
+        raise ModelImportError(
+            f"the model's functions cannot be inlined: {_first_line(error)}", where, _NOT_ONNX
+        ) from error
+    for entry in copy.opset_import:
+        if entry.domain == _DEFAULT:
+            entry.domain = ""
+    for node in copy.graph.node:
+        if node.domain == _DEFAULT:
+            node.domain = ""
+    return copy
+
+
+def _with_output_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model for the checker, which wants some shape on every output; runtimes do not."""
+    bare = [index for index, info in enumerate(model.graph.output) if not _has_shape(info)]
+    if not bare:
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for index in bare:
+        copy.graph.output[index].type.tensor_type.shape.SetInParent()
+    return copy
+
+
+def _has_shape(info: onnx.ValueInfoProto) -> bool:
+    kind = info.type.WhichOneof("value")
+    return kind != "tensor_type" or bool(info.type.tensor_type.HasField("shape"))
+
+
+def _first_line(error: Any) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,169 @@
+"""Importers of normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from autosched.graph.ops.base import Shape, normalize_axis
+from autosched.graph.ops.elementwise import Binary, Cast, Unary
+from autosched.graph.ops.norm import BatchNorm, LocalResponseNorm, Normalize
+from autosched.graph.ops.reduce import Reduce
+from autosched.graph.ops.shape import Reshape
+from autosched.onnx.importer.site import Site, UnsupportedError
+from sketch.lang.dtypes import STORAGE_FLOATS
+
+_FLOAT32: Final = 1  # onnx.TensorProto.FLOAT
+
+
+def _import_batch_norm(site: Site) -> None:
+    """BatchNormalization at inference."""
+    if site.attributes.get("training_mode", 0):
+        raise UnsupportedError("training mode")
+    if not site.attributes.get("spatial", 1):
+        raise UnsupportedError("spatial=0")
+    if site.rank(0) < 2:
+        raise UnsupportedError("its data has no channels")
+    site.emit(BatchNorm(float(site.attributes.get("epsilon", 1e-5))), site.inputs())
+
+
+def _import_layer_norm(site: Site) -> None:
+    """LayerNormalization: statistics over all dimensions from ``axis`` on."""
+    data, axes = site.input(0), _trailing_axes(site)
+    _emit_statistics(site, data, axes)
+    value = site.step(_normalize(site, axes), [data])
+    _emit_affine(site, value, [site.input(i) for i in (1, 2) if site.has(i)])
+
+
+def _import_rms_norm(site: Site) -> None:
+    """RMSNormalization: as LayerNormalization, without means."""
+    value = site.step(_normalize(site, _trailing_axes(site), centered=False), [site.input(0)])
+    _emit_affine(site, value, [site.input(1)])
+
+
+def _import_instance_norm(site: Site) -> None:
+    """InstanceNormalization: statistics of every map."""
+    rank = site.rank(0)
+    if rank < 3:
+        raise UnsupportedError("its data has no spatial dimensions")
+    value = site.step(_normalize(site, tuple(range(2, rank))), [site.input(0)])
+    channels = (-1, *(1,) * (rank - 2))
+    _emit_affine(site, value, [_viewed(site, i, channels) for i in (1, 2)])
+
+
+def _import_group_norm(site: Site) -> None:
+    """GroupNormalization: statistics of groups of channels.
+
+    Of opset 21 or later: onnx's checker rejects the deprecated one before, which scaled groups.
+    """
+    data = site.type(0)
+    groups = int(site.attributes["num_groups"])
+    split = (data.shape[0], groups, data.shape[1] // groups, *data.shape[2:])
+    parts = site.step(Reshape(split), [site.input(0)])
+    axes = tuple(range(2, len(split)))
+    value = site.step(_normalize(site, axes), [parts])
+    spatial = (1,) * (len(data.shape) - 2)
+    whole = site.step(Reshape(data.shape), [value])
+    _emit_affine(site, whole, [_viewed(site, i, (-1, *spatial)) for i in (1, 2)])
+
+
+def _import_mean_variance_norm(site: Site) -> None:
+    """MeanVarianceNormalization: ``(x - mean) / (deviation + 1e-9)``."""
+    data, rank = site.input(0), site.rank(0)
+    given = site.attributes.get("axes", (0, 2, 3))
+    axes = tuple(sorted(normalize_axis(axis, rank) for axis in given))
+    mean = site.step(Reduce("mean", axes, True), [data])
+    centered = site.step(Binary("sub"), [data, mean])
+    square = site.step(Binary("mul"), [centered, centered])
+    deviation = site.step(Unary("sqrt"), [site.step(Reduce("mean", axes, True), [square])])
+    epsilon = site.scalar("epsilon", 1e-9, site.type(0).dtype)
+    site.emit(Binary("div"), [centered, site.step(Binary("add"), [deviation, epsilon])])
+
+
+def _import_lp_norm(site: Site) -> None:
+    """LpNormalization: division by the norm, 0 where that is 0."""
+    kind = site.type(0)
+    axis = normalize_axis(site.attributes.get("axis", -1), len(kind.shape))
+    data = site.input(0)
+    function = Reduce("l1" if site.attributes.get("p", 2) == 1 else "l2", (axis,), True)
+    norm = site.step(function, [data])
+    # all elements are 0 where the norm is: any other divisor gives 0
+    least = site.scalar("least", float(np.finfo(np.float32).tiny), kind.dtype)
+    site.emit(Binary("div"), [data, site.step(Binary("max"), [norm, least])])
+
+
+def _import_lrn(site: Site) -> None:
+    """LRN, across channels."""
+    op = LocalResponseNorm(
+        int(site.attributes["size"]),
+        float(site.attributes.get("alpha", 1e-4)),
+        float(site.attributes.get("beta", 0.75)),
+        float(site.attributes.get("bias", 1.0)),
+    )
+    site.emit(op, [site.input(0)])
+
+
+IMPORT_NORM: Final[dict[str, Callable[[Site], None]]] = {
+    "BatchNormalization": _import_batch_norm,
+    "GroupNormalization": _import_group_norm,
+    "InstanceNormalization": _import_instance_norm,
+    "LRN": _import_lrn,
+    "LayerNormalization": _import_layer_norm,
+    "LpNormalization": _import_lp_norm,
+    "MeanVarianceNormalization": _import_mean_variance_norm,
+    "RMSNormalization": _import_rms_norm,
+}
+
+
+def _trailing_axes(site: Site) -> tuple[int, ...]:
+    rank = site.rank(0)
+    return tuple(range(normalize_axis(site.attributes.get("axis", -1), rank), rank))
+
+
+def _normalize(site: Site, axes: tuple[int, ...], centered: bool = True) -> Normalize:
+    if site.attributes.get("stash_type", _FLOAT32) != _FLOAT32:
+        raise UnsupportedError(f"stash_type {site.attributes['stash_type']}")
+    return Normalize(axes, float(site.attributes.get("epsilon", 1e-5)), centered)
+
+
+def _emit_statistics(site: Site, data: str, axes: tuple[int, ...]) -> None:
+    """The further outputs of a layer normalisation: mean, and 1 / standard deviation."""
+    wanted = [index for index in (1, 2) if site.wants(index)]
+    if not wanted:
+        return
+    if site.type(0).dtype in STORAGE_FLOATS:
+        data = site.step(Cast("float32"), [data])
+    mean = site.step(Reduce("mean", axes, True), [data])
+    if 1 in wanted:
+        site.emit(Reduce("mean", axes, True), [data], 1)
+    if 2 in wanted:
+        difference = site.step(Binary("sub"), [data, mean])
+        square = site.step(Binary("mul"), [difference, difference])
+        variance = site.step(Reduce("mean", axes, True), [square])
+        epsilon = float(site.attributes.get("epsilon", 1e-5))
+        shifted = [variance, site.scalar("epsilon", epsilon, site.builder.types[variance].dtype)]
+        site.emit(Unary("rsqrt"), [site.step(Binary("add"), shifted)], 2)
+
+
+def _viewed(site: Site, index: int, shape: Sequence[int]) -> str:
+    """Input ``index`` with other extents; -1 stands for all of its elements."""
+    extents: Shape = tuple(site.type(index).size if n == -1 else n for n in shape)
+    return site.step(Reshape(extents), [site.input(index)])
+
+
+def _emit_affine(site: Site, value: str, parameters: Sequence[str]) -> None:
+    """Emit ``value * scale``, plus the bias if there are two parameters."""
+    dtype = site.builder.types[value].dtype
+    like = [_as_dtype(site, parameter, dtype) for parameter in parameters]
+    if len(like) == 1:
+        site.emit(Binary("mul"), [value, like[0]])
+        return
+    scaled = site.step(Binary("mul"), [value, like[0]])
+    site.emit(Binary("add"), [scaled, like[1]])
+
+
+def _as_dtype(site: Site, value: str, dtype: str) -> str:
+    same = site.builder.types[value].dtype == dtype
+    return value if same else site.step(Cast(dtype), [value])

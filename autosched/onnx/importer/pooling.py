@@ -1,0 +1,84 @@
+"""Importers of pooling, over windows and over whole maps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from autosched.graph.ops.pooling import GlobalPool, Pool, PoolMode
+from autosched.graph.ops.reduce import Reduce
+from autosched.onnx.importer.convolution import per_dimension, window_padding
+from autosched.onnx.importer.max_positions import emit_positions
+from autosched.onnx.importer.power import absolute_power, root
+from autosched.onnx.importer.site import Site, UnsupportedError
+from sketch.lang.dtypes import is_float
+
+
+def _import_pool(mode: PoolMode, site: Site) -> None:
+    """MaxPool, with the positions of the maxima where they are wanted, and AveragePool."""
+    pool = _pool(site, mode)
+    site.emit(pool, [site.input(0)])
+    if site.wants(1):
+        emit_positions(site, pool)
+
+
+def _import_lp_pool(site: Site) -> None:
+    """LpPool: the p-th root of sums of p-th powers."""
+    order = int(site.attributes.get("p", 2))
+    powers = absolute_power(site, site.input(0), order)
+    total = site.step(_pool(site, "sum"), [powers])
+    root(site, total, order)
+
+
+def _import_global_pool(mode: str, site: Site) -> None:
+    """GlobalMaxPool and GlobalAveragePool."""
+    _expect_maps(site)
+    site.emit(GlobalPool("max" if mode == "max" else "avg"), [site.input(0)])
+
+
+def _import_global_lp_pool(site: Site) -> None:
+    """GlobalLpPool: the p-norm of every map."""
+    _expect_maps(site)
+    order = int(site.attributes.get("p", 2))
+    spatial = tuple(range(2, site.rank(0)))
+    powers = absolute_power(site, site.input(0), order)
+    root(site, site.step(Reduce("sum", spatial, True), [powers]), order)
+
+
+IMPORT_POOLING: Final[dict[str, Callable[[Site], None]]] = {
+    "MaxPool": partial(_import_pool, "max"),
+    "AveragePool": partial(_import_pool, "avg"),
+    "LpPool": _import_lp_pool,
+    "GlobalMaxPool": partial(_import_global_pool, "max"),
+    "GlobalAveragePool": partial(_import_global_pool, "avg"),
+    "GlobalLpPool": _import_global_lp_pool,
+}
+
+
+def _pool(site: Site, mode: PoolMode) -> Pool:
+    _expect_maps(site)
+    if mode != "max" and not is_float(site.type(0).dtype):
+        raise UnsupportedError(f"pooling of {site.type(0).dtype}")
+    kernel = tuple(int(extent) for extent in site.attributes["kernel_shape"])
+    strides, dilations = per_dimension(site, "strides"), per_dimension(site, "dilations")
+    padding = window_padding(site, site.type(0).shape[2:], kernel)
+    if min(padding) < 0:
+        raise UnsupportedError(f"negative padding {padding}")
+    reach = [dilation * (extent - 1) for extent, dilation in zip(kernel, dilations, strict=True)]
+    if any(pad > limit for pad, limit in zip(padding, (*reach, *reach), strict=True)):
+        raise UnsupportedError(f"padding {padding} is not smaller than the window")
+    return Pool(
+        mode,
+        kernel,
+        strides,
+        padding,
+        dilations,
+        bool(site.attributes.get("ceil_mode", 0)),
+        bool(site.attributes.get("count_include_pad", 0)),
+    )
+
+
+def _expect_maps(site: Site) -> None:
+    if site.rank(0) < 3:
+        raise UnsupportedError(f"its data has {site.rank(0)} dimensions")

@@ -1,0 +1,223 @@
+"""Importers of quantisation, and of products and convolutions of quantised values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import helper
+
+from autosched.graph.ops.base import normalize_axis
+from autosched.graph.ops.elementwise import Binary, Cast, Clip, Unary
+from autosched.graph.ops.matmul import MatMul
+from autosched.graph.ops.reduce import Reduce
+from autosched.graph.ops.shape import Reshape
+from autosched.onnx.importer.convolution import conv_of
+from autosched.onnx.importer.site import Site, UnsupportedError
+from sketch.lang.dtypes import integer_limits
+
+_QUANTISED: Final = ("int8", "uint8", "int16")
+_DEQUANTISED: Final = (*_QUANTISED, "int32")
+_FLOAT: Final = "float32"  # what scaling is computed in; 16-bit scales are widened
+
+
+def _import_quantize(site: Site) -> None:
+    """QuantizeLinear: ``saturate(round(x / scale) + zero_point)``."""
+    dtype = _quantised_dtype(site)
+    scaled = site.step(Binary("div"), [_as(site, 0, _FLOAT), _parameter(site, 1)])
+    zero = _parameter(site, 2) if site.has(2) else None
+    _emit_quantised(site, scaled, zero, dtype)
+
+
+def _import_dequantize(site: Site) -> None:
+    """DequantizeLinear: ``(x - zero_point) * scale``."""
+    if site.type(0).dtype not in _DEQUANTISED:
+        raise UnsupportedError(f"quantised values of {site.type(0).dtype}")
+    value = _as(site, 0, _FLOAT)
+    if site.has(2):
+        value = site.step(Binary("sub"), [value, _parameter(site, 2)])
+    value = site.step(Binary("mul"), [value, _parameter(site, 1)])
+    site.emit(Cast(_dtype_attribute(site) or site.type(1).dtype), [value])
+
+
+def _import_dynamic_quantize(site: Site) -> None:
+    """DynamicQuantizeLinear to uint8: the scale is such that all elements and 0 fit."""
+    data = site.input(0)
+    axes = tuple(range(site.rank(0)))
+    zero, most = site.scalar("zero", 0.0, _FLOAT), site.scalar("most", 255.0, _FLOAT)
+    if axes:
+        least, largest = (site.step(Reduce(f, axes), [data]) for f in ("min", "max"))
+    else:
+        least = largest = data
+    low, high = site.step(Binary("min"), [least, zero]), site.step(Binary("max"), [largest, zero])
+    scale = site.step(Binary("div"), [site.step(Binary("sub"), [high, low]), most])
+    start = site.step(Unary("neg"), [site.step(Binary("div"), [low, scale])])
+    point = site.step(Unary("round"), [site.step(Clip(0.0, 255.0), [start])])
+    if site.wants(1):
+        site.emit(Binary("add"), [scale, zero], 1)
+    if site.wants(2):
+        site.emit(Cast("uint8"), [point], 2)
+    _emit_quantised(site, site.step(Binary("div"), [data, scale]), point, "uint8")
+
+
+def _import_matmul_integer(site: Site) -> None:
+    """MatMulInteger: int32 products of what is left without the zero points."""
+    lhs, rhs = _centered_operands(site, _Operands((0, 2), (1, 3)))
+    site.emit(MatMul(), [lhs, rhs])
+
+
+def _import_qlinear_matmul(site: Site) -> None:
+    """QLinearMatMul: an int32 product, scaled to the result's type."""
+    lhs, rhs = _centered_operands(site, _Operands((0, 2), (3, 5)))
+    product = site.step(MatMul(), [lhs, rhs])
+    row, column = _of_rows(site, 1), _of_columns(site, 4)
+    _emit_scaled(site, product, [_to_float(site, row), _to_float(site, column)], (6, 7))
+
+
+def _import_conv_integer(site: Site) -> None:
+    """ConvInteger: an int32 convolution of what is left without the zero points."""
+    site.emit(conv_of(site), _centered_maps(site, _Operands((0, 2), (1, 3))))
+
+
+def _import_qlinear_conv(site: Site) -> None:
+    """QLinearConv: an int32 convolution, scaled to the result's type."""
+    operands = _centered_maps(site, _Operands((0, 2), (3, 5)))
+    bias = [site.input(8)] if site.has(8) else []
+    product = site.step(conv_of(site, 3), [*operands, *bias])
+    weight_scale = _along(site, site.input(4), 1, site.rank(0))
+    scales = [_to_float(site, site.input(1)), _to_float(site, weight_scale)]
+    _emit_scaled(site, product, scales, (6, 7))
+
+
+IMPORT_QUANTISED: Final[dict[str, Callable[[Site], None]]] = {
+    "ConvInteger": _import_conv_integer,
+    "DequantizeLinear": _import_dequantize,
+    "DynamicQuantizeLinear": _import_dynamic_quantize,
+    "MatMulInteger": _import_matmul_integer,
+    "QLinearConv": _import_qlinear_conv,
+    "QLinearMatMul": _import_qlinear_matmul,
+    "QuantizeLinear": _import_quantize,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Operands:
+    """Places of the data and the zero point of both operands among a node's inputs."""
+
+    lhs: tuple[int, int]
+    rhs: tuple[int, int]
+
+
+def _dtype_attribute(site: Site) -> str | None:
+    number = site.attributes.get("output_dtype", 0)
+    return str(helper.tensor_dtype_to_np_dtype(number)) if number else None
+
+
+def _quantised_dtype(site: Site) -> str:
+    dtype = site.type(2).dtype if site.has(2) else _dtype_attribute(site) or "uint8"
+    if dtype not in _QUANTISED or site.attributes.get("precision", 0):
+        raise UnsupportedError(f"quantisation to {dtype} with the precision given")
+    return dtype
+
+
+def _emit_quantised(site: Site, scaled: str, zero_point: str | None, dtype: str) -> None:
+    """Emit ``scaled``, rounded half to even, moved by the zero point, saturated."""
+    whole = site.step(Unary("round"), [scaled])
+    if zero_point is not None:
+        whole = site.step(Binary("add"), [whole, zero_point])
+    low, high = integer_limits(dtype)
+    site.emit(Cast(dtype), [site.step(Clip(float(low), float(high)), [whole])])
+
+
+def _emit_scaled(site: Site, product: str, scales: list[str], result: tuple[int, int]) -> None:
+    """Emit an int32 product under two scales, quantised with the scale and zero point given.
+
+    The scales are combined first, and the product is scaled once: nice scales make halves, and
+    one rounding more would send them to another integer than in the runtimes of such models.
+    """
+    scale, zero_point = result
+    factor = site.step(Binary("mul"), scales)
+    ratio = site.step(Binary("div"), [factor, _as(site, scale, _FLOAT)])
+    value = site.step(Binary("mul"), [_to_float(site, product), ratio])
+    dtype = site.type(zero_point).dtype
+    _emit_quantised(site, value, _as(site, zero_point, _FLOAT), dtype)
+
+
+def _as(site: Site, index: int, dtype: str) -> str:
+    """Input ``index``, converted."""
+    value = site.input(index)
+    return value if site.type(index).dtype == dtype else site.step(Cast(dtype), [value])
+
+
+def _to_float(site: Site, value: str) -> str:
+    same = site.builder.types[value].dtype == _FLOAT
+    return value if same else site.step(Cast(_FLOAT), [value])
+
+
+def _parameter(site: Site, index: int) -> str:
+    """Scales or zero points as floats that broadcast to the data: one, one a slice, or blocks."""
+    shape, rank = site.type(index).shape, site.rank(0)
+    axis = normalize_axis(site.attributes.get("axis", 1), rank) if shape and rank > 1 else 0
+    if site.attributes.get("block_size", 0) and shape:
+        return _blocks(site, index, axis)
+    if len(shape) > 1:
+        raise UnsupportedError(f"parameters of shape {shape}")
+    return _along(site, _as(site, index, _FLOAT), axis, rank)
+
+
+def _blocks(site: Site, index: int, axis: int) -> str:
+    array = site.constant(index)
+    assert array is not None  # callers have looked
+    size, extent = int(site.attributes["block_size"]), site.type(0).shape[axis]
+    whole: NDArray[Any] = np.repeat(array, size, axis=axis).take(range(extent), axis=axis)
+    return site.add_constant(f"parameter{index}", whole.astype(np.float32))
+
+
+def _along(site: Site, value: str, axis: int, rank: int) -> str:
+    """A vector as one value for each slice along ``axis``; one element is for all of them."""
+    shape = site.builder.types[value].shape
+    if len(shape) != 1:
+        return value
+    wanted = tuple(shape[0] if d == axis else 1 for d in range(rank)) if shape[0] > 1 else ()
+    return site.step(Reshape(wanted), [value])
+
+
+def _of_rows(site: Site, index: int) -> str:
+    """A parameter of the rows of a matrix: a vector becomes a column."""
+    value, shape = site.input(index), site.type(index).shape
+    return value if len(shape) != 1 else site.step(Reshape((*shape, 1)), [value])
+
+
+def _of_columns(site: Site, index: int) -> str:
+    """A parameter of the columns of a matrix: a vector is a row already."""
+    return site.input(index)
+
+
+def _centered_operands(site: Site, places: _Operands) -> tuple[str, str]:
+    """Both matrices in int32, without their zero points."""
+    (lhs, lhs_zero), (rhs, rhs_zero) = places.lhs, places.rhs
+    if min(site.rank(lhs), site.rank(rhs)) < 2:
+        raise UnsupportedError("an operand has fewer than 2 dimensions")
+    rows = _of_rows(site, lhs_zero) if site.has(lhs_zero) else None
+    columns = _of_columns(site, rhs_zero) if site.has(rhs_zero) else None
+    return _centered(site, lhs, rows), _centered(site, rhs, columns)
+
+
+def _centered_maps(site: Site, places: _Operands) -> list[str]:
+    """Maps and weights in int32, without their zero points."""
+    (data, data_zero), (weight, weight_zero) = places.lhs, places.rhs
+    rank = site.rank(data)
+    zero = _along(site, site.input(data_zero), 1, rank) if site.has(data_zero) else None
+    filters = _along(site, site.input(weight_zero), 0, rank) if site.has(weight_zero) else None
+    return [_centered(site, data, zero), _centered(site, weight, filters)]
+
+
+def _centered(site: Site, index: int, zero_point: str | None) -> str:
+    value = _as(site, index, "int32")
+    if zero_point is None:
+        return value
+    zero = site.step(Cast("int32"), [zero_point])
+    return site.step(Binary("sub"), [value, zero])

@@ -1,0 +1,185 @@
+"""Static shapes for a model's inputs, given by the model or by the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+from onnx import helper
+
+from autosched.graph.errors import (
+    GraphError,
+    ModelImportError,
+    OpenShapesError,
+    UnsupportedModelError,
+)
+from autosched.graph.ir import Value
+from autosched.graph.ops.base import Shape, check_size
+from autosched.onnx.importer.inference import infer_types
+from autosched.onnx.importer.piece import dtype_name
+from autosched.onnx.importer.pool_inference import infer_with_pools
+
+Dimension = int | str
+Dimensions = tuple[Dimension, ...] | None
+Shapes = Mapping[str, Sequence[int]]
+
+
+def input_values(model: onnx.ModelProto, shapes: Shapes | None) -> tuple[Value, ...]:
+    """The model's inputs (initializers are none) with static shapes.
+
+    Raises:
+        ModelImportError: a symbolic dimension without a shape in ``shapes``, a shape that
+            contradicts the model, an unknown name in ``shapes``, an input that is no tensor or
+            too large for any memory.
+    """
+    given = {name: tuple(int(extent) for extent in s) for name, s in (shapes or {}).items()}
+    initialized = {tensor.name for tensor in model.graph.initializer}
+    infos = [info for info in model.graph.input if info.name not in initialized]
+    dtypes = {info.name: _dtype(info) for info in infos}
+    declared = {info.name: _declared(info) for info in infos}
+    unknown = sorted(set(given) - set(declared))
+    if unknown:
+        raise ModelImportError(
+            f"shapes names {unknown[0]!r}, which is no input of the model",
+            "from_onnx",
+            f"inputs: {', '.join(declared)}",
+        )
+    _check_all_static(declared, given)
+    symbols: dict[str, int] = {}
+    return tuple(
+        _checked(Value(name, _resolved(name, dims, given, symbols), dtypes[name]))
+        for name, dims in declared.items()
+    )
+
+
+def with_static_inputs(
+    model: onnx.ModelProto, inputs: Sequence[Value]
+) -> tuple[onnx.ModelProto, str | None]:
+    """A copy of ``model`` whose inputs have these shapes, with all shapes inferred.
+
+    Also returns what onnx finds inconsistent, None if nothing.  A complaint need not be the
+    model's fault (onnx's inference has its own), so it only says why a model cannot be imported.
+
+    Raises:
+        ModelImportError: onnx cannot infer anything.
+    """
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    shapes = {value.name: value.shape for value in inputs}
+    for info in copy.graph.input:
+        if info.name in shapes:
+            kind = info.type.tensor_type.elem_type
+            info.CopyFrom(helper.make_tensor_value_info(info.name, kind, shapes[info.name]))
+    del copy.graph.value_info[:]
+    for info in copy.graph.output:
+        if info.type.WhichOneof("value") == "tensor_type":
+            info.type.tensor_type.ClearField("shape")
+    try:
+        return infer_with_pools(copy, _infer_strictly), None
+    except Exception as error:  # InferenceError, or what else broken models make onnx raise
+        complaint = _first_line(error)
+    try:
+        return infer_with_pools(copy, infer_types), complaint
+    except Exception as error:
+        raise shapes_do_not_fit(_first_line(error)) from error
+
+
+def _infer_strictly(model: onnx.ModelProto) -> onnx.ModelProto:
+    return infer_types(model, strict=True)
+
+
+def shapes_do_not_fit(complaint: str) -> ModelImportError:
+    """The error for a model that onnx finds inconsistent."""
+    return ModelImportError(
+        f"shapes do not fit: {complaint}", "from_onnx", "check the model and the shapes given"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+
+
+def _declared(info: onnx.ValueInfoProto) -> Dimensions:
+    """Extents, or the names of symbolic ones ('?' where there is no name); None: any rank."""
+    if not info.type.tensor_type.HasField("shape"):
+        return None
+    return tuple(
+        dim.dim_value
+        if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0
+        else dim.dim_param or "?"
+        for dim in info.type.tensor_type.shape.dim
+    )
+
+
+def _check_all_static(declared: Mapping[str, Dimensions], given: Mapping[str, Shape]) -> None:
+    symbolic = {
+        name: dims
+        for name, dims in declared.items()
+        if name not in given and (dims is None or any(isinstance(dim, str) for dim in dims))
+    }
+    if symbolic:
+        listed = ", ".join(f"{name} {_text(dims)}" for name, dims in symbolic.items())
+        example = ", ".join(f"{name!r}: {_text(_example(d))}" for name, d in symbolic.items())
+        raise OpenShapesError(
+            f"input shapes are not static: {listed}",
+            "from_onnx",
+            f"say which shapes you want, for example shapes={{{example}}} "
+            f"(on the command line: {_options(symbolic)})",
+        )
+
+
+def _resolved(
+    name: str,
+    dims: Dimensions,
+    given: Mapping[str, Shape],
+    symbols: dict[str, int],
+) -> Shape:
+    declared = dims if dims is not None else ("?",) * len(given[name])
+    shape = given.get(name, tuple(dim for dim in declared if isinstance(dim, int)))
+    fits = len(shape) == len(declared)
+    for extent, dim in zip(shape, declared, strict=False):
+        expected = dim if isinstance(dim, int) else symbols.setdefault(dim, extent)
+        fits = fits and (extent > 0 or dim == 0) and (dim == "?" or expected == extent)
+    if not fits:
+        raise ModelImportError(
+            f"shape {shape} does not fit input {name!r}, declared as {_text(declared)}",
+            "from_onnx",
+            "equal symbols need equal positive extents",
+        )
+    return shape
+
+
+def _dtype(info: onnx.ValueInfoProto) -> str:
+    form = info.type.WhichOneof("value")
+    dtype = dtype_name(info.type.tensor_type.elem_type) if form == "tensor_type" else None
+    if dtype is None:
+        raise UnsupportedModelError(
+            f"input {info.name!r} is no tensor of a known type ({form or 'no type'})",
+            "from_onnx",
+            "export a model whose inputs are tensors",
+        )
+    return dtype
+
+
+def _checked(value: Value) -> Value:
+    try:
+        check_size(value.name, value.type)
+    except GraphError as error:
+        raise ModelImportError(error.what, "from_onnx", error.hint) from error
+    return value
+
+
+def _text(dims: Dimensions) -> str:
+    if dims is None:
+        return "(any shape)"
+    return f"({', '.join(map(str, dims))}{',' if len(dims) == 1 else ''})"
+
+
+def _example(dims: Dimensions) -> tuple[int, ...]:
+    return tuple(dim if isinstance(dim, int) else 1 for dim in dims or ())
+
+
+def _options(symbolic: Mapping[str, Dimensions]) -> str:
+    return " ".join(
+        f"--shape {name}={'x'.join(map(str, _example(dims)))}" for name, dims in symbolic.items()
+    )

@@ -1,0 +1,60 @@
+"""The table: which function imports each ONNX operator.
+
+Operators of a domain of their own are listed as ``"domain.Operator"``.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from autosched.onnx.importer.activation import IMPORT_ACTIVATION
+from autosched.onnx.importer.convolution import IMPORT_CONVOLUTION
+from autosched.onnx.importer.einsum import import_einsum
+from autosched.onnx.importer.elementwise import IMPORT_ELEMENTWISE
+from autosched.onnx.importer.gather import IMPORT_GATHER
+from autosched.onnx.importer.matmul import import_gemm, import_matmul
+from autosched.onnx.importer.movement import IMPORT_MOVEMENT
+from autosched.onnx.importer.norm import IMPORT_NORM
+from autosched.onnx.importer.pad import import_pad
+from autosched.onnx.importer.pooling import IMPORT_POOLING
+from autosched.onnx.importer.quantize import IMPORT_QUANTISED
+from autosched.onnx.importer.recurrent import IMPORT_RECURRENT
+from autosched.onnx.importer.reduction import IMPORT_POSITIONS, IMPORT_REDUCE
+from autosched.onnx.importer.resize import IMPORT_RESIZE
+from autosched.onnx.importer.rotary import import_rotary_embedding
+from autosched.onnx.importer.shape import (
+    import_concat,
+    import_flatten,
+    import_reshape,
+    import_squeeze,
+    import_transpose,
+    import_unsqueeze,
+)
+from autosched.onnx.importer.site import Site
+from autosched.onnx.importer.softmax import IMPORT_SOFTMAX
+
+IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
+    **IMPORT_ELEMENTWISE,
+    **IMPORT_ACTIVATION,
+    **IMPORT_NORM,
+    **IMPORT_POOLING,
+    **IMPORT_POSITIONS,
+    **IMPORT_QUANTISED,
+    **IMPORT_RECURRENT,
+    **IMPORT_REDUCE,
+    **IMPORT_MOVEMENT,
+    **IMPORT_GATHER,
+    **IMPORT_CONVOLUTION,
+    **IMPORT_RESIZE,
+    **IMPORT_SOFTMAX,
+    "Concat": import_concat,
+    "Einsum": import_einsum,
+    "Flatten": import_flatten,
+    "Gemm": import_gemm,
+    "MatMul": import_matmul,
+    "Pad": import_pad,
+    "Reshape": import_reshape,
+    "RotaryEmbedding": import_rotary_embedding,
+    "Squeeze": import_squeeze,
+    "Transpose": import_transpose,
+    "Unsqueeze": import_unsqueeze,
+}

@@ -1,0 +1,66 @@
+"""Options of one round of the search of one task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from autosched.system.errors import OptionError
+from autosched.system.limits import check_number
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from autosched.search.measured import Measured
+    from autosched.search.policy import SearchPolicy
+    from autosched.search.scorer import Scorer
+    from autosched.search.space import Space
+
+PolicyName = Literal["evolutionary", "genetic", "random", "grid"]
+PolicyFactory = Callable[["Space", "Scorer", "np.random.Generator", "Measured"], "SearchPolicy"]
+"""(space, scorer, rng, measured) -> the user's own policy of one task; see ``search.policy``."""
+
+POLICIES: Final = ("evolutionary", "genetic", "random", "grid")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """One round of the search of one task.
+
+    Attributes:
+        policy: "evolutionary" (by the cost model); without a model "genetic" (evolution by what was
+            measured), "random", or "grid" (every row in a fixed order); or a function that makes
+            a policy of the user's own.
+        population: rows a generation, over all sketches of the task.
+        generations: generations after the first population.
+        mutation_probability: share of the children that are mutated; the others are crossed.
+        epsilon: share of the measured batch that is drawn at random.
+        batch_trials: largest number of candidates measured at once.
+        measured_share: largest share of the first population that is taken from measured rows.
+        sketch_rows: rows a generation that a sketch gets, unless it gets none: below that, the
+            fixed cost of lowering outweighs the rows.
+        model_trials: measured candidates of the task at which the learned model and the draft
+            model weigh the same in the ranking.
+    """
+
+    policy: PolicyName | PolicyFactory = "evolutionary"
+    population: int = 4096
+    generations: int = 3
+    mutation_probability: float = 0.85
+    epsilon: float = 0.05
+    batch_trials: int = 32
+    measured_share: float = 0.2
+    sketch_rows: int = 384
+    model_trials: int = 4
+
+    def __post_init__(self) -> None:
+        if not callable(self.policy) and self.policy not in POLICIES:
+            raise OptionError(f"policy {self.policy!r} is unknown", hint=f"one of {POLICIES}")
+        for name in ("population", "batch_trials", "sketch_rows"):
+            check_number(name, getattr(self, name), 1, math.inf)
+        for name in ("generations", "model_trials"):
+            check_number(name, getattr(self, name), 0, math.inf)
+        for name in ("mutation_probability", "epsilon", "measured_share"):
+            check_number(name, getattr(self, name), 0, 1)

@@ -1,0 +1,1 @@
+"""Tuning: jobs, task scheduler, loop and results."""

@@ -1,0 +1,391 @@
+"""The tuning loop: scheduler -> policy -> runner -> records -> model, until the budget is spent."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from autosched.measure.protocol import Candidate, Runner
+from autosched.measure.result import CacheState, Failure, MeasureResult, Timing
+from autosched.records.record import Phase, Record, record_of
+from autosched.report.callbacks import Callback
+from autosched.report.events import Progress, Quiet, TaskRow, View
+from autosched.search.learner import Learner
+from autosched.search.models import make_model
+from autosched.search.recall import best_of, recall
+from autosched.system.errors import OptionError, TuningError
+from autosched.system.stability import Stability, Watch, tree_cpu_s
+from autosched.system.stopwatch import Stopwatch
+from autosched.system.versions import software_versions
+from autosched.tuning.objectives import Objective, Usage, weighted_sum
+from autosched.tuning.options import TuneOptions
+from autosched.tuning.result import TaskResult, TuneResult
+from autosched.tuning.scheduler import TaskScheduler
+from autosched.tuning.task_progress import Turn
+from autosched.tuning.task_run import TaskRun, verify_new_best
+
+if TYPE_CHECKING:
+    from autosched.records.log import RecordLog
+    from autosched.tasks.task import Task
+    from costmodel.model import CostModel
+
+Clock = Callable[[], float]
+
+# Seconds a task that its final re-measurement may take, as far as the budget is planned, and the
+# share of the budget that all of them may take.
+_FINAL_S = 0.5
+_FINAL_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Session:
+    """What a tuning run works on and with; only tasks and runner are needed.
+
+    Attributes:
+        tasks: distinct ones, with the rules of ``options`` where it has any.
+        runner: measures; must have been started before, see ``measure.zygote``.
+        log: every trial goes there, and what it has already counts; None: nothing is kept.
+        options: budgets (one of trials and time is needed) and all the rest.
+        progress: who is shown how far it is.
+        callbacks: who is told of every batch.
+        model: learns over all tasks; None: gradient-boosted trees.
+        objective: of the best times, see ``objectives``.
+        usage: [networks][tasks], occurrences; None: one network, by the tasks' weights.
+        pools: by task key, the only candidates that may be proposed; None: all there are.
+        cache_state: of the runner; records taken in another state do not count.
+        rng: everything random; None: from ``options.seed``.
+        clock: of the budget, in seconds.
+        now: of the records, seconds since 1970.
+    """
+
+    tasks: Sequence[Task]
+    runner: Runner
+    log: RecordLog | None = None
+    options: TuneOptions = field(default_factory=TuneOptions)
+    progress: Progress = field(default_factory=Quiet)
+    callbacks: Sequence[Callback] = ()
+    model: CostModel | None = None
+    objective: Objective = weighted_sum
+    usage: Usage | None = None
+    pools: Mapping[str, Sequence[Candidate]] | None = None
+    cache_state: CacheState | None = None
+    rng: np.random.Generator | None = None
+    clock: Clock = time.monotonic
+    now: Clock = time.time
+
+
+def tune_tasks(
+    tasks: Sequence[Task],
+    runner: Runner,
+    log: RecordLog | None = None,
+    options: TuneOptions | None = None,
+    progress: Progress | None = None,
+    **more: Any,
+) -> TuneResult:
+    """Tune tasks together under one budget; arguments, ``more`` among them, as in ``Session``.
+
+    Ctrl-C ends the run as the budget does: everything measured is in the log and in the result,
+    whose ``interrupted`` is true.
+
+    Raises:
+        TuningError: nothing runs; names the first cause.
+        OptionError: no limit, no tasks, or one task twice.
+        RecordError: the log cannot be read or written.
+    """
+    options = options or TuneOptions()
+    _check(tasks, options)
+    if options.rules is not None:
+        tasks = [task.with_rules(options.rules) for task in tasks]
+    if not options.variants:
+        tasks = [task.reference_only() for task in tasks]
+    if log is not None:
+        log.check_writable()
+    return _Run(Session(tasks, runner, log, options, progress or Quiet(), **more)).tune()
+
+
+def _check(tasks: Sequence[Task], options: TuneOptions) -> None:
+    if not tasks:
+        raise OptionError("there is no task to tune")
+    limits = (
+        options.trials, options.budget_s, options.early_stop_trials, options.task_early_stop_trials
+    )  # fmt: skip
+    if all(limit is None for limit in limits):
+        raise OptionError("tuning would never end", hint="set trials or budget_s")
+    keys = [task.key for task in tasks]
+    if len(set(keys)) < len(keys):
+        raise OptionError("one task is given twice", hint="give it once, with a larger weight")
+    if len({task.target for task in tasks}) > 1:
+        raise OptionError("the tasks have different targets", hint="tune one target at a time")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A batch that was chosen and is still to be measured."""
+
+    turn: Turn
+    candidates: tuple[Candidate, ...]
+
+
+class _Run:
+    """One call of ``tune_tasks``."""
+
+    def __init__(self, session: Session) -> None:
+        options, tasks = session.options, session.tasks
+        self._clock, self._now, self._began = session.clock, session.now, session.clock()
+        self._runner, self._log, self._options = session.runner, session.log, options
+        self._progress, self._cache_state = session.progress, session.cache_state
+        self._callbacks = session.callbacks
+        model = session.model or make_model("gbdt", options.seed)
+        self._learner = Learner(model, options.search.model_trials)
+        rng = session.rng or np.random.default_rng(options.seed)
+        pools = session.pools
+        self._thinking = Stopwatch()
+        with self._thinking:
+            self._runs = [
+                TaskRun(
+                    task, self._learner, options, own, None if pools is None else pools[task.key]
+                )
+                for task, own in zip(tasks, rng.spawn(len(tasks)), strict=True)
+            ]
+        reserve_s = _FINAL_S * len(tasks) if options.leaders else 0.0
+        if options.budget_s is not None:
+            reserve_s = min(reserve_s, _FINAL_SHARE * options.budget_s)
+        infos = [run.info() for run in self._runs]
+        self._scheduler = TaskScheduler(
+            infos, options, session.objective, self._elapsed, reserve_s, session.usage
+        )
+        self._records: list[Record] = []
+        self._warnings: list[str] = []
+        self._versions = software_versions()
+        self._trials = 0
+        self._faults_told = 0
+        self._watch = Watch(tree_cpu_s)  # it is a child of a child that times
+        self._finished: set[int] = set()
+
+    def tune(self) -> TuneResult:
+        """Resume, search, settle the leaders."""
+        stopped = ""
+        self._resume()
+        self._progress.start(self._view(None))
+        try:
+            stopped = self._search()
+            self._tell_finished(stopped)
+            with self._watch:
+                self._settle()
+        except KeyboardInterrupt:
+            stopped = "interrupted"
+        finally:
+            self._progress.finish(self._view(None, stopped))
+        self._check_success()
+        return self._result(stopped)
+
+    def _elapsed(self) -> float:
+        return self._clock() - self._began
+
+    def _resume(self) -> None:
+        """What the log knows is told to the policies and the model, and counts as trials."""
+        if self._log is None:
+            return
+        found = self._log.read()
+        self._warnings += found.warnings
+        self._records = list(found.records)
+        for index, run in enumerate(self._runs):
+            memory = recall(run.task, found.records, self._cache_state)
+            self._warnings += memory.warnings
+            run.seed(memory.seeds)
+            if memory.candidates:
+                run.tell(memory.candidates, memory.results)
+                run.best_s = memory.best_s
+                failed = sum(isinstance(result, Failure) for result in memory.results)
+                self._scheduler.restore(index, len(memory.results), failed, memory.best_s)
+        self._learner.learn()
+        for warning in self._warnings:
+            self._progress.message(f"warning: {warning}")
+
+    def _search(self) -> str:
+        job = self._propose()
+        while job is not None:
+            ahead = self._measure(job)
+            if self._trials and not self._successes() and self._given_up():
+                self._check_success()
+            in_time = self._scheduler.time_left_s() > 0
+            job = ahead if ahead is not None and in_time else self._propose()
+        return self._scheduler.stopped
+
+    def _propose(self, busy: Turn | None = None) -> Job | None:
+        """The next batch; with ``busy``, of another task than the one that is being compiled."""
+        with self._thinking:
+            return self._choose(busy)
+
+    def _choose(self, busy: Turn | None) -> Job | None:
+        while True:
+            turn = self._scheduler.next_turn(busy)
+            if turn is None:
+                return None
+            if busy is None and not self._learner.may_wait:
+                self._learner.learn()
+            candidates = self._runs[turn.task].ask(turn)
+            if candidates:
+                return Job(turn, tuple(candidates))
+            self._scheduler.stop_task(turn.task, "every candidate was measured")
+
+    def _measure(self, job: Job) -> Job | None:
+        """Measure a batch; while it is compiled, learn and choose a batch of another task."""
+        run, candidates, began = self._runs[job.turn.task], job.candidates, self._clock()
+        ticket = self._runner.submit(run.task, candidates)
+        with self._thinking:
+            self._learner.learn()
+        ahead = self._propose(job.turn)
+        results = self._runner.collect(ticket, run.best_s)
+        checked = verify_new_best(run, self._runner, candidates, results, self._options.tolerance)
+        self._write(run.task, candidates, checked, "trial")
+        before = run.best_s
+        with self._thinking:
+            run.tell(candidates, checked)
+        self._trials += len(checked)
+        failed = sum(isinstance(result, Failure) for result in checked)
+        took = self._clock() - began
+        self._scheduler.record(job.turn.task, len(checked), failed, run.best_s, took)
+        self._progress.update(self._view(job.turn.task))
+        self._tell_faults()
+        self._tell_batch(run, candidates, checked, before)
+        return ahead
+
+    def _tell_faults(self) -> None:
+        """What is new among the faults of the cost model."""
+        faults = self._learner.faults
+        for fault in faults[self._faults_told :]:
+            self._progress.message(f"warning: {fault}")
+        self._faults_told = len(faults)
+
+    def _tell_batch(
+        self,
+        run: TaskRun,
+        candidates: Sequence[Candidate],
+        results: Sequence[MeasureResult],
+        before: float,
+    ) -> None:
+        """``before``: the task's best seconds before the batch."""
+        for callback in self._callbacks:
+            callback.on_batch(run.task, candidates, results)
+            if run.best_s < before:
+                ((_, best),) = run.measured.leaders(1)
+                callback.on_new_best(run.task, best, run.best_s)
+        self._tell_finished("")
+
+    def _tell_finished(self, ended: str) -> None:
+        """Tasks that were given up; with ``ended``, why the run ended, all of the others, too."""
+        for index, progress in enumerate(self._scheduler.tasks):
+            reason = progress.stopped or ended
+            if reason and index not in self._finished:
+                self._finished.add(index)
+                for callback in self._callbacks:
+                    callback.on_task_finished(self._runs[index].task, reason)
+
+    def _settle(self) -> None:
+        """Time the leaders of every task that was measured in this run against each other.
+
+        Tasks that take most of the total come first; a time budget that is spent ends it.
+        """
+        budget_s = self._options.budget_s or math.inf
+        runs = [run for run in self._runs if run.touched and run.measured.successes]
+        for run in sorted(runs, key=lambda run: -run.task.weight * run.best_s):
+            leaders = [c for _, c in run.measured.leaders(self._options.leaders)]
+            if not leaders or self._elapsed() >= budget_s:
+                return
+            self._progress.update(self._view(self._runs.index(run)))
+            results = self._runner.remeasure(run.task, leaders, self._options.leader_rounds)
+            self._write(run.task, leaders, results, "final")
+            run.settle(results)
+
+    def _write(
+        self,
+        task: Task,
+        candidates: Sequence[Candidate],
+        results: Sequence[MeasureResult],
+        phase: Phase,
+    ) -> None:
+        make = partial(
+            record_of, phase=phase, seed=self._options.seed, versions=self._versions,
+            time=self._now(),
+        )  # fmt: skip
+        records = [
+            make(task.key, candidate, task.target, result)
+            for candidate, result in zip(candidates, results, strict=True)
+        ]
+        self._records += records
+        if self._log is not None:
+            self._log.append(records)
+
+    def _successes(self) -> int:
+        return sum(run.measured.successes for run in self._runs)
+
+    def _given_up(self) -> bool:
+        return any(task.stopped for task in self._scheduler.tasks)
+
+    def _check_success(self) -> None:
+        """Nothing measured is an error, not a result."""
+        failed = [run for run in self._runs if run.first_failure is not None]
+        if not self._trials or self._successes() or not failed:
+            return
+        run = failed[0]
+        raise TuningError(
+            f"none of {self._trials} candidates ran; the first cause: {run.first_failure}",
+            f"task {run.task.name} ({run.task.key})",
+            "mend that first; every failure and its message is in the log",
+        )
+
+    def _result(self, stopped: str) -> TuneResult:
+        items = tuple(self._task_result(n) for n in range(len(self._runs)))
+        bare = [f"{item}" for item in items if item.best is None and item.trials]
+        return TuneResult(
+            items, tuple(self._records), self._trials, self._elapsed(), stopped,
+            (*self._warnings, *self._learner.warnings, *bare), self._thinking.seconds,
+            self._watch.conditions,
+        )  # fmt: skip
+
+    def _task_result(self, index: int) -> TaskResult:
+        run, progress = self._runs[index], self._scheduler.tasks[index]
+        found = best_of(run.task, self._records, self._cache_state)
+        return TaskResult(
+            run.task,
+            None if found is None else found.candidate,
+            math.inf if found is None else found.seconds,
+            progress.trials, progress.failed, run.first_failure, progress.stopped,
+            None if found is None else self._stability(found.record),
+        )  # fmt: skip
+
+    def _stability(self, record: Record) -> Stability:
+        """Of the time that a task's result states: of the last timing of its best candidate."""
+        result = record.result
+        times = result.seconds if isinstance(result, Timing) else ()
+        return Stability.of(times, self._watch.conditions)
+
+    def _view(self, current: int | None, stopped: str = "") -> View:
+        rows = tuple(
+            TaskRow(
+                run.task.name, run.shapes, run.task.weight, run.task.flops, run.best_s, run.last_s,
+                progress.trials, progress.failed, progress.stopped, run.settled,
+            )
+            for run, progress in zip(self._runs, self._scheduler.tasks, strict=True)
+        )  # fmt: skip
+        return View(
+            rows, current, self._scheduler.trials, self._options.trials, self._elapsed(),
+            self._options.budget_s, self._seconds_left(), stopped, self._watch.conditions,
+        )  # fmt: skip
+
+    def _seconds_left(self) -> float:
+        """Until the first limit at the present speed; infinite before anything was measured."""
+        limits = [math.inf]
+        if self._options.budget_s is not None:
+            limits.append(self._options.budget_s - self._elapsed())
+        if self._options.trials is not None and self._trials:
+            left = self._options.trials - self._scheduler.trials
+            limits.append(left * self._elapsed() / self._trials)
+        return max(0.0, min(limits))

@@ -1,0 +1,214 @@
+"""Tuning of whole networks: their tasks, one search over all of them, what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from autosched.compilation.network import (
+    cache_state_of,
+    compile_network,
+    extract_checked,
+    network_tasks,
+)
+from autosched.graph.ir import Network
+from autosched.measure.options import MeasureOptions
+from autosched.measure.result import CACHE_STATES
+from autosched.records.log import RecordLog
+from autosched.report.comparison import Comparison, compare
+from autosched.runtime.module import Module
+from autosched.search.recall import best_of
+from autosched.system.errors import OptionError
+from autosched.tuning.local import tune_locally
+from autosched.tuning.objectives import weighted_sum
+from autosched.tuning.request import TuneRequest
+from autosched.tuning.result import TuneResult
+from sketch.target.target import Target
+
+if TYPE_CHECKING:
+    from autosched.graph.extract import Extraction
+    from autosched.records.record import Record
+    from autosched.report.events import Progress
+    from autosched.tasks.task import Task
+
+DEFAULT_BUDGET: Final = "10m"
+SKIPPED: Final = "every task has a record"
+UNTUNABLE: Final = "no operator is tuned: all are constant or run on the host"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NetworkTuning:
+    """What tuning a network gave.
+
+    Attributes:
+        network, target: what was tuned.
+        result: tasks, trials, and why it ended.
+        source: the ONNX file that the network was read from, where that is known.
+    """
+
+    network: Network
+    target: Target
+    result: TuneResult
+    source: Path | None = None
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """All records, those of earlier runs in the log included."""
+        return self.result.records
+
+    def compile(self) -> Module:
+        """The network with the best schedules found."""
+        return compile_network(self.network, self.target, self.records)
+
+    def compare(self, repeats: int = 50) -> Comparison:
+        """Latency untuned and tuned, and in onnxruntime where that is installed.
+
+        onnxruntime runs ``source``; without it an export of the network, which not every operator
+        has a form in.
+        """
+        untuned = compile_network(self.network, self.target)
+        return compare(self.network, untuned, self.compile(), repeats, self.source)
+
+    def to_json(self) -> dict[str, Any]:
+        """Tasks and totals as JSON values, times in milliseconds."""
+        own = {"network": self.network.name, "target": self.target.to_json()}
+        return own | self.result.to_json()
+
+    def __str__(self) -> str:
+        return f"{self.network.name}\n{self.result}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SessionTuning:
+    """What tuning several networks together gave.
+
+    Attributes:
+        networks: one of each network, in the order given; tasks that several of them share are in
+            the result of each, with the number of times that they occur in it.
+        result: of all tasks together.
+    """
+
+    networks: tuple[NetworkTuning, ...]
+    result: TuneResult
+
+    @property
+    def latencies_s(self) -> tuple[float, ...]:
+        """Sum of the tasks' times of each network; infinite where a task has none."""
+        return tuple(item.result.total_s for item in self.networks)
+
+    def __str__(self) -> str:
+        return "\n".join(str(item) for item in self.networks)
+
+
+def tune_networks(
+    networks: Sequence[Network], target: Target, request: TuneRequest
+) -> SessionTuning:
+    """Tune the tasks of all networks together; see ``autosched.tune``.
+
+    Raises:
+        OptionError: no network, or an objective of its own in a run that leaves out tasks.
+    """
+    if not networks:
+        raise OptionError("there is no network to tune", hint="give at least one")
+    extractions = [extract_checked(network) for network in networks]
+    tasks = shared_tasks(extractions, target)
+    if not tasks:
+        return _session(networks, target, (), TuneResult((), (), 0, 0.0, UNTUNABLE, ()), ())
+    if request.skip_tuned and request.log is not None:
+        _check_objective(request)
+        tasks, nothing = without_record(tasks, request.log)
+        if not tasks:
+            return _session(networks, target, (), nothing, ())
+    usage = usage_of(extractions, target, tasks)
+    # Weights that more than one network needs stay cold for the coldest of them.
+    states = [cache_state_of(extraction, target) for extraction in extractions]
+    measure = MeasureOptions(cache_state=max(states, key=CACHE_STATES.index))
+    request = replace(
+        request,
+        options=request.limited(budget=DEFAULT_BUDGET),
+        trials=None, budget=None, progress=progress_of(request, target),
+    )  # fmt: skip
+    result = tune_locally(tasks, request, measure, usage)
+    return _session(networks, target, tasks, result, usage)
+
+
+def without_record(
+    tasks: Sequence[Task], log: str | PathLike[str]
+) -> tuple[tuple[Task, ...], TuneResult]:
+    """The tasks that a log knows no candidate of, and the result where there is none left."""
+    known = RecordLog(log).read()
+    left = tuple(task for task in tasks if best_of(task, known.records) is None)
+    return left, TuneResult((), known.records, 0, 0.0, SKIPPED, known.warnings)
+
+
+def shared_tasks(extractions: Sequence[Extraction], target: Target) -> tuple[Task, ...]:
+    """The distinct tasks of all networks; equal ones become one, of the sum of their weights."""
+    found: dict[str, Task] = {}
+    for extraction in extractions:
+        for task in network_tasks(extraction, target):
+            known = found.get(task.key)
+            found[task.key] = (
+                task if known is None else known.with_weight(known.weight + task.weight)
+            )
+    return tuple(found.values())
+
+
+def usage_of(
+    extractions: Sequence[Extraction], target: Target, tasks: Sequence[Task]
+) -> tuple[tuple[float, ...], ...]:
+    """[networks][tasks]: how often each task occurs in each network."""
+    rows = []
+    for extraction in extractions:
+        weights: dict[str, float] = {}
+        for task in network_tasks(extraction, target):
+            weights[task.key] = weights.get(task.key, 0.0) + task.weight
+        rows.append(tuple(weights.get(task.key, 0.0) for task in tasks))
+    return tuple(rows)
+
+
+def _session(
+    networks: Sequence[Network],
+    target: Target,
+    tasks: Sequence[Task],
+    result: TuneResult,
+    usage: Sequence[Sequence[float]],
+) -> SessionTuning:
+    rows = usage or [()] * len(networks)
+    return SessionTuning(
+        tuple(
+            NetworkTuning(network, target, _part(result, row))
+            for network, row in zip(networks, rows, strict=True)
+        ),
+        result,
+    )
+
+
+def _part(result: TuneResult, row: Sequence[float]) -> TuneResult:
+    """The result of one network; ``row``: how often each task occurs in it."""
+    items = tuple(
+        replace(item, task=item.task.with_weight(weight))
+        for item, weight in zip(result.tasks, row, strict=True)
+        if weight
+    )
+    return replace(result, tasks=items)
+
+
+def _check_objective(request: TuneRequest) -> None:
+    if request.objective is not weighted_sum:
+        raise OptionError(
+            "an objective needs the times of all tasks, those with a record are to be skipped",
+            hint="leave out either skip_tuned or objective",
+        )
+
+
+def progress_of(request: TuneRequest, target: Target) -> Progress:
+    """Who is shown how far it is: whom the request names, or whoever fits."""
+    from autosched.report.peak import measured_peak
+    from autosched.report.progress import choose_progress
+
+    if request.progress is not None:
+        return request.progress
+    return choose_progress(request.quiet, None if request.quiet else measured_peak(target))

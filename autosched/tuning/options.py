@@ -1,0 +1,124 @@
+"""How to search and how long: frozen options with units in their names, and presets as values."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from autosched.search.options import SearchOptions
+from autosched.system.errors import OptionError
+from autosched.system.limits import check_number
+
+if TYPE_CHECKING:
+    from sketch.rules.rule import SketchRule
+
+Strategy = Literal["gradient", "round-robin"]
+
+STRATEGIES: Final = ("gradient", "round-robin")
+
+_UNIT_SECONDS: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*")
+
+
+def parse_budget(text: str | float) -> float:
+    """Seconds from ``"10m"``, ``"90s"``, ``"1h"``, ``"1h30m"``, ``"2.5"`` or a number of seconds.
+
+    Raises:
+        OptionError: not a positive finite time.
+    """
+    seconds = float(text) if isinstance(text, int | float) else _parse_parts(text)
+    if isinstance(text, bool) or not (math.isfinite(seconds) and seconds > 0):
+        raise OptionError(
+            f"budget {text!r} is not a positive time", hint='write "90s", "10m", "1h30m" or seconds'
+        )
+    return seconds
+
+
+def _parse_parts(text: str) -> float:
+    rest, seconds = text.strip().lower(), 0.0
+    many = len(_PART.findall(rest)) > 1
+    while rest:
+        part = _PART.match(rest)
+        unit = part[2] if part is not None else ""
+        if part is None or (many and not unit) or (unit and unit not in _UNIT_SECONDS):
+            return math.nan
+        seconds += float(part[1]) * _UNIT_SECONDS[unit or "s"]
+        rest = rest[part.end() :]
+    return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class TuneOptions:
+    """A tuning run over one or several tasks.
+
+    Attributes:
+        trials: measured candidates over all tasks, those of earlier runs in the log included;
+            None: no limit.
+        budget_s: wall-clock limit of this run in seconds; None: no limit.
+        early_stop_trials: stop when the objective has not improved for so many trials.
+        task_early_stop_trials: give a task up when it has not improved for so many of its trials.
+        improvement: relative gain that counts as an improvement in early stopping.
+        strategy: how the next task is chosen.
+        finish_share: share of the budget that goes to coordinate descent from the best candidates.
+        leaders: candidates a task that are re-measured against each other at the end.
+        leader_rounds: interleaved rounds of that re-measurement.
+        tolerance: largest relative error against the oracle, ``max|y - ref| / max|ref|``.
+        seed: of everything random.
+        search: one round of one task.
+        rules: sketch rules instead of the target's default ones, asked in this order; the user's
+            own go first: ``(MyRule(), *default_rules(target))``.  None: the tasks' own.
+        variants: search other algorithms than those the tasks are written in, too; False keeps
+            rounding and the spread of infinities and NaN as they are written.
+    """
+
+    trials: int | None = None
+    budget_s: float | None = None
+    early_stop_trials: int | None = None
+    task_early_stop_trials: int | None = None
+    improvement: float = 0.002
+    strategy: Strategy = "gradient"
+    finish_share: float = 0.15
+    leaders: int = 4
+    leader_rounds: int = 5
+    tolerance: float = 1e-4
+    seed: int = 0
+    search: SearchOptions = field(default_factory=SearchOptions)
+    rules: tuple[SketchRule, ...] | None = None
+    variants: bool = True
+
+    def __post_init__(self) -> None:
+        if self.strategy not in STRATEGIES:
+            raise OptionError(f"strategy {self.strategy!r} is unknown", hint=f"one of {STRATEGIES}")
+        for name in ("trials", "early_stop_trials", "task_early_stop_trials"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), 1, math.inf)
+        if self.budget_s is not None:
+            parse_budget(self.budget_s)
+        for name in ("leaders", "leader_rounds", "seed"):
+            check_number(name, getattr(self, name), 0, math.inf)
+        for name in ("finish_share", "improvement", "tolerance"):
+            check_number(name, getattr(self, name), 0, 1)
+
+    def with_budget(
+        self, trials: int | None = None, budget: str | float | None = None
+    ) -> TuneOptions:
+        """These options with other limits; what is None stays."""
+        budget_s = self.budget_s if budget is None else parse_budget(budget)
+        return replace(self, trials=self.trials if trials is None else trials, budget_s=budget_s)
+
+
+QUICK: Final = TuneOptions(
+    task_early_stop_trials=96,
+    leaders=3,
+    leader_rounds=3,
+    search=SearchOptions(population=1024, generations=2, batch_trials=16),
+)
+DEFAULT: Final = TuneOptions()
+THOROUGH: Final = TuneOptions(
+    leaders=8,
+    leader_rounds=9,
+    search=SearchOptions(population=8192, generations=6, batch_trials=64),
+)
+PRESETS: Final = {"quick": QUICK, "default": DEFAULT, "thorough": THOROUGH}

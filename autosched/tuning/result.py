@@ -1,0 +1,114 @@
+"""What tuning gave."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from autosched.measure.protocol import Candidate
+from autosched.measure.result import Failure
+from autosched.records.record import Record
+from autosched.system.stability import UNKNOWN, Conditions, Stability, share
+
+if TYPE_CHECKING:
+    from autosched.tasks.task import Task
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskResult:
+    """One task at the end.
+
+    Attributes:
+        best: the fastest candidate that was checked against the oracle; None: nothing ran.
+        seconds: its estimated time; infinite without one.
+        trials, failures: results of this and earlier runs.
+        first_failure: the first failure of this run.
+        stopped: why it got no more trials; empty when the budget ended first.
+        stability: how far ``seconds`` can be believed; None where nothing ran.
+    """
+
+    task: Task
+    best: Candidate | None
+    seconds: float
+    trials: int
+    failures: int
+    first_failure: Failure | None
+    stopped: str
+    stability: Stability | None = None
+
+    def __str__(self) -> str:
+        if self.best is None:
+            cause = f" ({self.first_failure})" if self.first_failure else ""
+            return f"{self.task.name}: nothing ran in {self.trials} trials{cause}"
+        speed = self.task.flops / self.seconds / 1e9
+        spread = None if self.stability is None else self.stability.deviation
+        return (
+            f"{self.task.name}: {self.seconds * 1e3:.4g} ms"
+            f"{'' if spread is None else f' (std {share(spread)} of median)'}, "
+            f"{speed:.4g} GFLOPS, {self.trials} trials, {self.failures} failed"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TuneResult:
+    """What tuning gave.
+
+    Attributes:
+        tasks: in the order given.
+        records: everything measured, earlier runs in the log included.
+        trials: of this run.
+        seconds: wall-clock time of this run.
+        stopped: "trials", "time", "no improvement", "nothing left to improve" or "interrupted".
+        warnings: tasks on which nothing ran, lines of the log that could not be used.
+        search_s: part of ``seconds`` in which spaces were built, candidates chosen, and the model
+            learned, whether or not a batch was being compiled meanwhile.
+        conditions: what else the CPUs did during the final re-timing.
+    """
+
+    tasks: tuple[TaskResult, ...]
+    records: tuple[Record, ...]
+    trials: int
+    seconds: float
+    stopped: str
+    warnings: tuple[str, ...]
+    search_s: float = 0.0
+    conditions: Conditions = UNKNOWN
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user stopped it."""
+        return self.stopped == "interrupted"
+
+    @property
+    def total_s(self) -> float:
+        """Weighted sum of the tasks' times; infinite when one has none."""
+        return sum(item.task.weight * item.seconds for item in self.tasks)
+
+    def to_json(self) -> dict[str, Any]:
+        """Tasks and totals as JSON values, times of tasks in milliseconds."""
+        tasks = [
+            {
+                "name": item.task.name,
+                "key": item.task.key,
+                "weight": item.task.weight,
+                "best_ms": item.seconds * 1e3 if math.isfinite(item.seconds) else None,
+                "trials": item.trials,
+                "failures": item.failures,
+                "stability": None if item.stability is None else item.stability.to_json(),
+            }
+            for item in self.tasks
+        ]
+        return {
+            "trials": self.trials,
+            "seconds": self.seconds,
+            "stopped": self.stopped,
+            "conditions": self.conditions.to_json(),
+            "tasks": tasks,
+        }
+
+    def __str__(self) -> str:
+        lines = [str(item) for item in self.tasks]
+        total = f"total {self.total_s * 1e3:.4g} ms" if math.isfinite(self.total_s) else "no total"
+        lines.append(f"{total} after {self.trials} trials in {self.seconds:.1f} s ({self.stopped})")
+        return "\n".join(lines)

@@ -1,0 +1,300 @@
+"""Which task to measure next: Ansor's gradient over weighted tasks (OSDI'20, section 6).
+
+For task ``i`` with best time ``g_i`` after ``t_i`` trials, one more trial is expected to gain
+
+    gain_i = -df/dg_i * (alpha * back_i + (1 - alpha) * forward_i)
+
+``back_i`` is what its last batches gained per trial; ``forward_i`` the optimistic guess that time
+goes on falling like ``1 / t_i``, or down to what a similar task has reached.  With a time budget
+the gain is taken per second: trials of different tasks cost different times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final
+
+import numpy as np
+
+from autosched.tuning.objectives import Objective, Usage, latencies, value_of, weighted_sum
+from autosched.tuning.options import TuneOptions
+from autosched.tuning.task_progress import TaskInfo, TaskProgress, Turn
+
+_ALPHA: Final = 0.2
+# A task may be this much slower per FLOP than the best of its kind before that counts as a promise.
+_BETA: Final = 2.0
+_KIND_TRUST: Final = 3.0
+_STEP: Final = 1e-4
+# Rounds that a task should see on average: an evolution of one round is no evolution.
+_ROUNDS: Final = 2
+_LEAST_BATCH: Final = 4
+_YOUNG_BATCH: Final = 20
+_WARM_UP_SHARE: Final = 1 / 3
+# Seconds of a trial before any was made.
+_TRIAL_S: Final = 0.05
+# A task whose first batches have no success is given up.
+_FAILED_BATCHES: Final = 2
+_LEAST_FAILED_TRIALS: Final = 8
+
+
+class TaskScheduler:
+    """Hands out turns until the budget is spent or all tasks have stopped.
+
+    Args:
+        tasks: what is known of them.
+        options: budgets, strategy, early stopping.
+        objective: of the best times; see ``objectives``.
+        clock: seconds since the run began; what counts against ``options.budget_s``.
+        reserve_s: part of the time budget that the caller needs after the last turn.
+        usage: how often each task occurs in each network; None: all are of one network, by weight.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[TaskInfo],
+        options: TuneOptions,
+        objective: Objective = weighted_sum,
+        clock: Callable[[], float] = lambda: 0.0,
+        reserve_s: float = 0.0,
+        usage: Usage | None = None,
+    ) -> None:
+        self.tasks = [TaskProgress(info) for info in tasks]
+        self.stopped = ""
+        self._options, self._objective, self._clock = options, objective, clock
+        self._usage = usage or [[info.weight for info in tasks]]
+        self._limit_s = math.inf
+        if options.budget_s is not None:
+            self._limit_s = max(0.5 * options.budget_s, options.budget_s - reserve_s)
+        self._best_objective = math.inf
+        self._improved_at = 0
+        self._last = -1
+        self._busy: Turn | None = None
+        self._known: tuple[list[float], list[float]] = ([], [])  # seconds, slopes there
+
+    @property
+    def trials(self) -> int:
+        """Results of all tasks, earlier runs included."""
+        return sum(task.trials for task in self.tasks)
+
+    def objective(self) -> float:
+        """Of the best times so far, with estimates for tasks that have none."""
+        return self._value([task.known_s for task in self.tasks])
+
+    def restore(self, index: int, trials: int, failed: int, best_s: float) -> None:
+        """Count the results of an earlier run."""
+        task = self.tasks[index]
+        task.trials, task.failed, task.best_s = trials, failed, best_s
+        task.batches = math.ceil(trials / max(1, self._batch()))
+        task.improved_at = trials
+        if math.isfinite(best_s):
+            task.history.append((trials, best_s))
+        self._improved_at = self.trials
+
+    def next_turn(self, busy: Turn | None = None) -> Turn | None:
+        """The next turn, or None; ``stopped`` then says why.
+
+        ``busy``: a turn whose results are not in yet.  The next one is then of another task; None,
+        and nothing stopped, where there is none.
+        """
+        self._busy = busy
+        self.stopped = self._why_stop()
+        if self.stopped or not self._free():
+            return None
+        cold = self._cold_task()
+        if cold is not None:
+            return Turn(cold, min(self._warm_up(cold), self._trials_left()))
+        in_turn = self._options.strategy == "round-robin"
+        index = self._next_in_line() if in_turn else self._steepest()
+        self._last = index
+        return Turn(index, self._fitting(index), self._is_finish(index))
+
+    def record(
+        self, index: int, trials: int, failed: int, best_s: float, seconds: float = 0.0
+    ) -> None:
+        """What became of a turn: results, failures among them, the task's best time since."""
+        task = self.tasks[index]
+        before = task.best_s
+        task.trials += trials
+        task.failed += failed
+        task.batches += 1
+        task.seconds += seconds
+        task.timed_trials += trials
+        task.best_s = min(before, best_s)
+        if math.isfinite(task.best_s):
+            task.history.append((task.trials, task.best_s))
+        if task.best_s < before * (1.0 - self._options.improvement):
+            task.improved_at = task.trials
+        self._stop_if_hopeless(task)
+        value = self.objective()
+        if math.isinf(before) and math.isfinite(task.best_s):
+            self._best_objective = math.inf  # an estimate was replaced: the sums do not compare
+        if value < self._best_objective * (1.0 - self._options.improvement):
+            self._improved_at = self.trials
+        self._best_objective = min(self._best_objective, value)
+
+    def stop_task(self, index: int, reason: str) -> None:
+        """Give a task no more turns."""
+        self.tasks[index].stopped = reason
+
+    def trial_s(self, index: int) -> float:
+        """Seconds that a trial of a task takes."""
+        task = self.tasks[index]
+        total = sum(t.seconds for t in self.tasks)
+        count = sum(t.timed_trials for t in self.tasks)
+        mean = total / count if count and total > 0 else _TRIAL_S
+        return (task.seconds + 8 * mean) / (task.timed_trials + 8)
+
+    def gains(self) -> list[float]:
+        """Expected fall of the objective per trial (per second with a time budget) of each task."""
+        speeds = self._speeds()
+        return [self._gain(n, speeds) for n in range(len(self.tasks))]
+
+    def time_left_s(self) -> float:
+        """Seconds before the last turn has to end; infinite without a time budget."""
+        return self._limit_s - self._clock()
+
+    def _value(self, seconds: Sequence[float]) -> float:
+        return value_of(self._objective, latencies(self._usage, seconds))
+
+    def _why_stop(self) -> str:
+        options = self._options
+        if self._trials_left() <= 0:
+            return "trials"
+        if self._clock() >= self._limit_s:
+            return "time"
+        if not any(self._open(n) for n in range(len(self.tasks))):
+            return "nothing left to improve"
+        patience = options.early_stop_trials
+        settled = all(math.isfinite(task.best_s) or task.stopped for task in self.tasks)
+        if patience is not None and settled and self.trials - self._improved_at >= patience:
+            return "no improvement"
+        return ""
+
+    def _trials_left(self) -> int:
+        """Trials before the limit on trials."""
+        limit = self._options.trials
+        pending = 0 if self._busy is None else self._busy.trials
+        return 2**31 if limit is None else limit - self.trials - pending
+
+    def _free(self) -> list[int]:
+        """Tasks that may have the next turn."""
+        busy = -1 if self._busy is None else self._busy.task
+        return [n for n in range(len(self.tasks)) if n != busy and self._open(n)]
+
+    def _open(self, index: int) -> bool:
+        """Whether trials of a task may improve the objective, or are needed to know."""
+        task = self.tasks[index]
+        return not task.stopped and (math.isinf(task.best_s) or self._slopes()[index] > 0.0)
+
+    def _total_trials(self) -> float:
+        """Trials that the whole budget allows, roughly."""
+        limits = [float(self._options.trials or math.inf)]
+        if math.isfinite(self._limit_s):
+            seconds = sum(task.seconds for task in self.tasks)
+            count = sum(task.timed_trials for task in self.tasks)
+            trial_s = seconds / count if count and seconds > 0 else _TRIAL_S
+            limits.append(self._limit_s / trial_s)
+        return min(limits)
+
+    def _batch(self, trials: int = 2**31) -> int:
+        """So small that every task gets some rounds on average.
+
+        ``trials``: of the task so far; young tasks get small batches, as they learn most from each.
+        """
+        share = self._total_trials() / (len(self.tasks) * _ROUNDS)
+        young = max(_YOUNG_BATCH, trials // 2)
+        return int(min(self._options.search.batch_trials, max(_LEAST_BATCH, min(share, young))))
+
+    def _fitting(self, index: int) -> int:
+        """A batch that ends within both limits."""
+        left = min(float(self._trials_left()), self.time_left_s() / self.trial_s(index))
+        return max(1, int(min(float(self._batch(self.tasks[index].trials)), left)))
+
+    def _cold_task(self) -> int | None:
+        """The heaviest task that was never measured, or whose batches all failed so far."""
+        cold = [n for n in self._free() if math.isinf(self.tasks[n].best_s)]
+        return min(cold, key=lambda n: (self.tasks[n].batches, -self._heaviness(n)), default=None)
+
+    def _heaviness(self, index: int) -> float:
+        info = self.tasks[index].info
+        return info.weight * info.estimate_s
+
+    def _warm_up(self, index: int) -> int:
+        """First batch: half of the warm-up goes to all tasks alike, half by weighted time."""
+        count = len(self.tasks)
+        total = sum(self._heaviness(n) for n in range(count))
+        share = 0.5 / count + 0.5 * self._heaviness(index) / total
+        warm_up = min(self._total_trials() * _WARM_UP_SHARE, count * self._batch())
+        batch = self._batch(self.tasks[index].trials)
+        return max(min(2, batch), min(batch, round(warm_up * share)))
+
+    def _is_finish(self, index: int) -> bool:
+        """Whether the budget has come to its last part."""
+        share = self._options.finish_share
+        if share == 0 or not math.isfinite(self.tasks[index].best_s):
+            return False
+        limit = self._options.trials
+        by_trials = limit is not None and self.trials >= (1.0 - share) * limit
+        by_time = math.isfinite(self._limit_s) and self._clock() >= (1.0 - share) * self._limit_s
+        return by_trials or by_time
+
+    def _next_in_line(self) -> int:
+        count = len(self.tasks)
+        order = [(self._last + step) % count for step in range(1, count + 1)]
+        return next(n for n in order if n in self._free())
+
+    def _steepest(self) -> int:
+        gains = self.gains()
+        return max(
+            self._free(), key=lambda n: (float(np.float32(gains[n])), -self.tasks[n].trials, -n)
+        )
+
+    def _gain(self, index: int, speeds: dict[Hashable, float]) -> float:
+        task = self.tasks[index]
+        if task.stopped:
+            return 0.0
+        slope = self._slopes()[index]
+        gain = _ALPHA * task.recent_gain + (1.0 - _ALPHA) * self._promise(task, speeds)
+        per_second = self._options.budget_s is not None
+        return slope * gain / (self.trial_s(index) if per_second else 1.0)
+
+    def _slopes(self) -> list[float]:
+        """Numeric ``df/dg_i`` of every task by a relative step."""
+        seconds = [task.known_s for task in self.tasks]
+        if self._known[0] != seconds:
+            value = self._value(seconds)
+            self._known = seconds, [self._slope(seconds, n, value) for n in range(len(seconds))]
+        return self._known[1]
+
+    def _slope(self, seconds: list[float], index: int, value: float) -> float:
+        step = _STEP * seconds[index]
+        lower = [s - step if n == index else s for n, s in enumerate(seconds)]
+        return max(0.0, (value - self._value(lower)) / step)
+
+    def _promise(self, task: TaskProgress, speeds: dict[Hashable, float]) -> float:
+        """Optimistic gain per trial."""
+        seconds = task.known_s
+        gain = seconds / max(1, task.trials)
+        speed = speeds.get(task.info.kind)
+        if speed is not None and task.info.flops > 0:
+            reachable = _BETA * task.info.flops / speed
+            # Bounded, as a task may differ from its kind for good: it must not starve the others.
+            gain = max(gain, min((seconds - reachable) / self._batch(), _KIND_TRUST * gain))
+        return gain
+
+    def _speeds(self) -> dict[Hashable, float]:
+        """Best FLOP/s of each kind that more than one task has."""
+        groups: dict[Hashable, list[float]] = {}
+        for task in self.tasks:
+            if math.isfinite(task.best_s) and task.info.kind is not None:
+                groups.setdefault(task.info.kind, []).append(task.info.flops / task.best_s)
+        return {kind: max(speeds) for kind, speeds in groups.items() if len(speeds) > 1}
+
+    def _stop_if_hopeless(self, task: TaskProgress) -> None:
+        patience = self._options.task_early_stop_trials
+        if math.isinf(task.best_s):
+            if task.batches >= _FAILED_BATCHES and task.trials >= _LEAST_FAILED_TRIALS:
+                task.stopped = "nothing runs"
+        elif patience is not None and task.trials - task.improved_at >= patience:
+            task.stopped = "no improvement"

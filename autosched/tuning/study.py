@@ -1,0 +1,96 @@
+"""Studies of policies and models on what was measured before: no compiler, no hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from autosched.measure.replay import ReplayRunner
+from autosched.measure.result import CacheState
+from autosched.records.record import Record
+from autosched.search.learner import training_data
+from autosched.search.recall import Memory, recall
+from autosched.system.notices import notify
+from autosched.tasks.task import Task
+from autosched.tuning.loop import tune_tasks
+from autosched.tuning.options import TuneOptions
+from autosched.tuning.result import TuneResult
+from costmodel.dataset import Dataset
+
+if TYPE_CHECKING:
+    from costmodel.evaluation import Evaluation, Split
+    from costmodel.model import CostModel
+
+
+def replay_study(
+    tasks: Sequence[Task],
+    records: Sequence[Record],
+    options: TuneOptions | None = None,
+    *,
+    cache_state: CacheState | None = None,
+    **more: Any,
+) -> TuneResult:
+    """A tuning run in which only recorded candidates are proposed, and answered from the records.
+
+    A policy's proposals become the nearest recorded candidates that it has not had yet (see
+    ``search.restricted``), so any policy and any cost model can be compared on one table; a record
+    of random candidates is a fair one.  Equal arguments give equal sequences of trials.
+
+    Args:
+        tasks: distinct ones; those without a record are given up at once.
+        records: of a log, of these tasks and their target.
+        options: budget, policy and the rest.
+        cache_state: only timings taken in that state; None: all.
+        more: further fields of ``tuner.Session``: ``model``, ``objective``, ``callbacks``, ...
+    """
+    memories = {task.key: _recalled(task, records, cache_state) for task in tasks}
+    table = {
+        key: {c.key: result for c, result in zip(m.candidates, m.results, strict=True)}
+        for key, m in memories.items()
+    }
+    pools = {key: memory.candidates for key, memory in memories.items()}
+    runner = ReplayRunner(table)
+    return tune_tasks(tasks, runner, None, options, pools=pools, cache_state=cache_state, **more)
+
+
+def recorded_dataset(
+    tasks: Sequence[Task], records: Sequence[Record], cache_state: CacheState | None = None
+) -> Dataset:
+    """Features and times of all recorded programs of the tasks, failures included."""
+    dataset = Dataset()
+    for task in tasks:
+        memory = _recalled(task, records, cache_state)
+        for features, seconds in training_data(memory.candidates, memory.results):
+            dataset.append(task.key, features, seconds)
+    return dataset
+
+
+def _recalled(task: Task, records: Sequence[Record], cache_state: CacheState | None) -> Memory:
+    """What the records say of a task; warns of those that do not replay."""
+    memory = recall(task, records, cache_state)
+    notify(memory.warnings)
+    return memory
+
+
+def evaluate_model(
+    tasks: Sequence[Task],
+    records: Sequence[Record],
+    make: Callable[[], CostModel],
+    split: Split = "within-task",
+    seed: int = 0,
+) -> Evaluation:
+    """Ranking metrics of a model on recorded programs that it has not learned from.
+
+    Args:
+        tasks: whose records count.
+        records: of a log.
+        make: an untrained model, called several times.
+        split: held-out programs of known tasks, or whole tasks ("by-task").
+        seed: of what is held out.
+
+    Raises:
+        CostModelError: too few programs or tasks.
+    """
+    from costmodel.evaluation import evaluate
+
+    return evaluate(recorded_dataset(tasks, records), make, split, seed)

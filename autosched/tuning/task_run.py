@@ -1,0 +1,154 @@
+"""One task while it is being tuned: its memory, its policies, its best candidate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autosched.measure.protocol import Candidate, Runner
+from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
+from autosched.records.paired import winner
+from autosched.search.choice import make_policy, uses_model
+from autosched.search.finish import FinishPolicy
+from autosched.search.learner import Learner
+from autosched.search.measured import Measured
+from autosched.search.policy import SearchPolicy
+from autosched.search.restricted import Pool, RestrictedPolicy
+from autosched.tuning.options import TuneOptions
+from autosched.tuning.task_progress import TaskInfo, Turn
+from sketch.dag.dag import ComputeDAG
+
+if TYPE_CHECKING:
+    from autosched.tasks.task import Task
+
+
+class TaskRun:
+    """What the tuning loop keeps of a task.
+
+    Attributes:
+        best_s: best seconds of the search, checked against the oracle; infinite before.
+        settled: timing of the winner among the leaders, re-timed in turns; None before.
+        last_s: best seconds of the last batch.
+        first_failure: the first failure that was told in this run.
+        touched: whether something was measured in this run.
+
+    ``pool``: the only candidates that may be proposed; None: the task's whole space.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        learner: Learner,
+        options: TuneOptions,
+        rng: np.random.Generator,
+        pool: Sequence[Candidate] | None = None,
+    ) -> None:
+        self.task = task
+        self.measured = Measured(task.sketches)
+        self.best_s = math.inf
+        self.last_s = math.inf
+        self.settled: Timing | None = None
+        self.first_failure: Failure | None = None
+        self.touched = False
+        self._learner, self._options, self._rng = learner, options, rng
+        self._pool = None if pool is None else Pool(pool)
+        self._search = self._policy(())
+        self._finish = FinishPolicy(self.measured, learner.scorer(task.key))
+
+    @property
+    def shapes(self) -> str:
+        """Output shapes, for people."""
+        return ", ".join("x".join(map(str, t.shape)) for t in self.task.dag.output_arrays)
+
+    def info(self) -> TaskInfo:
+        """For the scheduler."""
+        task = self.task
+        return TaskInfo(task.weight, task.flops, task.space.draft_s, kind_of(task.dag))
+
+    def seed(self, seeds: Sequence[Candidate]) -> None:
+        """Candidates to try first."""
+        if seeds:
+            self._search = self._policy(seeds)
+
+    def ask(self, turn: Turn) -> list[Candidate]:
+        """The batch of a turn; the wide search steps in where the finish has nothing left."""
+        self.touched = True
+        self._learner.begin_round()
+        finish = turn.finish and self._uses_model and self._pool is None
+        batch = self._finish.ask(turn.trials) if finish else []
+        return batch or self._search.ask(turn.trials)
+
+    def tell(self, candidates: Sequence[Candidate], results: Sequence[MeasureResult]) -> None:
+        """Results for the memory, the model and the books."""
+        self._search.tell(candidates, results)
+        if self._uses_model:
+            self._learner.tell(self.task.key, candidates, results)
+        times = [result.median for result in results if isinstance(result, Timing)]
+        self.last_s = min(times, default=math.inf)
+        self.best_s = min(self.best_s, self.last_s)
+        failures = (result for result in results if isinstance(result, Failure))
+        self.first_failure = self.first_failure or next(failures, None)
+
+    def settle(self, results: Sequence[MeasureResult]) -> None:
+        """Results of the leaders, re-timed in turns; fastest of the search first."""
+        number = winner(results)
+        result = None if number is None else results[number]
+        self.settled = result if isinstance(result, Timing) else None
+
+    @property
+    def _uses_model(self) -> bool:
+        return uses_model(self._options.search)
+
+    def _policy(self, seeds: Sequence[Candidate]) -> SearchPolicy:
+        policy = make_policy(
+            self.task.space, self._learner.scorer(self.task.key), self._rng,
+            self._options.search, self.measured, seeds,
+        )  # fmt: skip
+        return policy if self._pool is None else RestrictedPolicy(policy, self._pool)
+
+
+def verify_new_best(
+    run: TaskRun,
+    runner: Runner,
+    candidates: Sequence[Candidate],
+    results: Sequence[MeasureResult],
+    tolerance: float,
+) -> list[MeasureResult]:
+    """Results of a batch in which the fastest, if it is a new best, is known to be right.
+
+    A wrong one becomes a failure, and the next fastest is looked at.
+    """
+    checked = list(results)
+    timed = [(r.median, n) for n, r in enumerate(checked) if isinstance(r, Timing)]
+    for seconds, n in sorted(timed):
+        if seconds >= run.best_s:
+            break
+        checked[n] = _verified(run, runner, candidates[n], checked[n], tolerance)
+        if isinstance(checked[n], Timing):
+            break
+    return checked
+
+
+def _verified(
+    run: TaskRun, runner: Runner, candidate: Candidate, result: MeasureResult, tolerance: float
+) -> MeasureResult:
+    assert isinstance(result, Timing)
+    error = result.error
+    if error is None:
+        found = runner.verify(run.task, candidate)
+        if isinstance(found, Failure):
+            return found
+        error = found
+    if not error <= tolerance:  # also when it is NaN
+        message = f"relative error {error:.3g} against the oracle, {tolerance:g} is allowed"
+        return Failure("verify", WRONG_RESULT, message)
+    return replace(result, error=error)
+
+
+def kind_of(dag: ComputeDAG) -> tuple[tuple[int, int], ...]:
+    """Programs of equal shape, whatever their extents: axes and reduce axes of every stage."""
+    return tuple((len(op.axes), len(op.reduce_axes)) for op in dag.stages)

@@ -1,0 +1,1 @@
+"""What expressions read, how large they are and what they cost."""

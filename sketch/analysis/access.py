@@ -1,0 +1,274 @@
+"""How stages read tensors: affine index forms, index bounds, and the predicates rules ask for.
+
+The definitions of the predicates follow Ansor's access analyzer (Zheng et al., OSDI 2020).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from typing import Final
+
+from sketch.lang.dtypes import INDEX_DTYPES, is_integer
+from sketch.lang.expr import (
+    FLOAT_CALLS,
+    Axis,
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Unary,
+)
+from sketch.lang.rewrite import walk
+from sketch.lang.tensor import Compute, Operation, Placeholder, Tensor
+
+AffineForm = tuple[dict[Axis, int], int]
+Interval = tuple[int, int]
+Box = Mapping[Axis, Interval]
+
+# Larger than any index, small enough that sums with indices stay in 64 bits.
+UNBOUNDED: Final = 2**40
+
+
+@lru_cache(maxsize=4096)  # lowering asks for the same stages again and again
+def stage_loads(op: Compute) -> tuple[Load, ...]:
+    """The distinct tensor elements a stage reads, in order of appearance."""
+    found: dict[int, Load] = {}
+    for body in op.bodies:
+        for node in walk(body):
+            if isinstance(node, Load):
+                found.setdefault(id(node), node)
+    return tuple(found.values())
+
+
+def reads(op: Compute) -> dict[Tensor, tuple[tuple[Expr, ...], ...]]:
+    """Per tensor read by ``op``: the index tuples of its loads, in order of appearance."""
+    names: dict[tuple[int, int], Tensor] = {}
+    result: dict[Tensor, tuple[tuple[Expr, ...], ...]] = {}
+    for load in stage_loads(op):
+        tensor = names.setdefault((id(load.tensor.op), load.tensor.output), load.tensor)
+        result[tensor] = (*result.get(tensor, ()), load.indices)
+    return result
+
+
+def interval_of(form: AffineForm, box: Box | None = None) -> Interval:
+    """Smallest and largest value of an affine form; ``box`` narrows axes (inclusive bounds)."""
+    low = high = form[1]
+    for axis, coefficient in form[0].items():
+        first, last = axis_bounds(axis, box)
+        low += coefficient * (first if coefficient > 0 else last)
+        high += coefficient * (last if coefficient > 0 else first)
+    return low, high
+
+
+def axis_bounds(axis: Axis, box: Box | None) -> Interval:
+    """The inclusive range of an axis."""
+    return (0, axis.extent - 1) if box is None else box.get(axis, (0, axis.extent - 1))
+
+
+def _scale(form: AffineForm, factor: int) -> AffineForm:
+    if factor == 0:
+        return {}, 0
+    return {axis: c * factor for axis, c in form[0].items()}, form[1] * factor
+
+
+def add_forms(lhs: AffineForm, rhs: AffineForm, sign: int = 1) -> AffineForm:
+    """``lhs + sign * rhs``; terms that cancel disappear."""
+    terms = dict(lhs[0])
+    for axis, coefficient in rhs[0].items():
+        terms[axis] = terms.get(axis, 0) + sign * coefficient
+    return {axis: c for axis, c in terms.items() if c != 0}, lhs[1] + sign * rhs[1]
+
+
+def _multiply(lhs: AffineForm, rhs: AffineForm) -> AffineForm | None:
+    if not lhs[0]:
+        return _scale(rhs, lhs[1])
+    return _scale(lhs, rhs[1]) if not rhs[0] else None
+
+
+def _divide(lhs: AffineForm, rhs: AffineForm, op: str) -> AffineForm | None:
+    """``lhs // d`` or ``lhs % d`` where that is affine: the terms d does not divide stay below d.
+
+    (4*i + j) // 4 == i and (4*i + j) % 4 == j for 0 <= j < 4.
+    """
+    divisor = rhs[1]
+    if rhs[0] or divisor <= 0:
+        return None
+    whole = {axis: c for axis, c in lhs[0].items() if c % divisor == 0}
+    quotient, offset = divmod(lhs[1], divisor)
+    rest: AffineForm = ({axis: c for axis, c in lhs[0].items() if axis not in whole}, offset)
+    low, high = interval_of(rest)
+    if low // divisor != high // divisor:
+        return None
+    if op == "mod":
+        return rest[0], rest[1] - (low // divisor) * divisor
+    return {axis: c // divisor for axis, c in whole.items()}, quotient + low // divisor
+
+
+def affine_index(expr: Expr, axes: Collection[Axis] | None = None) -> AffineForm | None:
+    """``expr`` as (coefficient per axis, constant), or None where it is not affine.
+
+    ``axes``: the axes that may occur; None allows all.  Zero coefficients are left out.
+    """
+    match expr:
+        case Const(value, dtype) if is_integer(dtype):
+            return {}, int(value)
+        case Axis():
+            allowed = axes is None or any(axis is expr for axis in axes)
+            return ({expr: 1}, 0) if allowed else None
+        case Cast(operand, dtype) if dtype in INDEX_DTYPES and is_integer(operand.dtype):
+            return affine_index(operand, axes)
+        case Unary("neg", operand, dtype) if dtype in INDEX_DTYPES:
+            form = affine_index(operand, axes)
+            return None if form is None else _scale(form, -1)
+        case Binary(op, lhs, rhs, dtype) if dtype in INDEX_DTYPES:
+            return _affine_binary(op, affine_index(lhs, axes), affine_index(rhs, axes))
+        case _:
+            return None
+
+
+def _affine_binary(op: str, lhs: AffineForm | None, rhs: AffineForm | None) -> AffineForm | None:
+    if lhs is None or rhs is None:
+        return None
+    match op:
+        case "add" | "sub":
+            return add_forms(lhs, rhs, 1 if op == "add" else -1)
+        case "mul":
+            return _multiply(lhs, rhs)
+        case "floordiv" | "mod":
+            return _divide(lhs, rhs, op)
+        case _:
+            return None
+
+
+def index_interval(expr: Expr, box: Box | None = None) -> Interval | None:
+    """Inclusive bounds of an integer expression, exact where it is affine; None if unknown.
+
+    ``box``: inclusive bounds of axes that are narrower than their extents.  Data may be any number,
+    so an index made of them is bounded by what clamps it.
+    """
+    form = affine_index(expr)
+    if form is not None:
+        return interval_of(form, box)
+    match expr:
+        case Load():
+            return -UNBOUNDED, UNBOUNDED
+        case Cast(operand, dtype) if dtype in INDEX_DTYPES and is_integer(operand.dtype):
+            return index_interval(operand, box)
+        case Unary("neg", operand, dtype) if dtype in INDEX_DTYPES:
+            inner = index_interval(operand, box)
+            return None if inner is None else (-inner[1], -inner[0])
+        case Select(_, then, otherwise):
+            return hull(index_interval(then, box), index_interval(otherwise, box))
+        case Binary(op, lhs, rhs, dtype) if dtype in INDEX_DTYPES:
+            left, right = index_interval(lhs, box), index_interval(rhs, box)
+            return combine_intervals(op, left, right)
+        case _:
+            return None
+
+
+def hull(lhs: Interval | None, rhs: Interval | None) -> Interval | None:
+    """The smallest interval that contains both; None where one is unknown."""
+    if lhs is None or rhs is None:
+        return None
+    return min(lhs[0], rhs[0]), max(lhs[1], rhs[1])
+
+
+def combine_intervals(op: str, lhs: Interval | None, rhs: Interval | None) -> Interval | None:
+    """Bounds of ``lhs op rhs`` for operands within these bounds; None if unknown."""
+    if rhs is None:
+        return None
+    if op == "mod" and rhs[0] == rhs[1] and rhs[0] > 0:
+        fits = lhs is not None and lhs[0] >= 0 and lhs[1] < rhs[0]
+        return lhs if fits else (0, rhs[0] - 1)
+    if lhs is None:
+        return None
+    match op:
+        case "add":
+            return lhs[0] + rhs[0], lhs[1] + rhs[1]
+        case "sub":
+            return lhs[0] - rhs[1], lhs[1] - rhs[0]
+        case "min":
+            return min(lhs[0], rhs[0]), min(lhs[1], rhs[1])
+        case "max":
+            return max(lhs[0], rhs[0]), max(lhs[1], rhs[1])
+        case "mul":
+            corners = [a * b for a in lhs for b in rhs]
+            return min(corners), max(corners)
+        case "floordiv" if rhs[0] == rhs[1] and rhs[0] > 0:
+            return lhs[0] // rhs[0], lhs[1] // rhs[0]
+        case _:
+            return None
+
+
+def simple_axis(index: Expr, axes: Collection[Axis]) -> tuple[Axis | None, bool]:
+    """(axis or None for a constant, whether the index is one spatial axis plus a constant)."""
+    form = affine_index(index, axes)
+    if form is None or len(form[0]) > 1 or any(c != 1 for c in form[0].values()):
+        return None, False
+    return next(iter(form[0]), None), True
+
+
+def is_simple_access(op: Compute, indices: tuple[Expr, ...]) -> bool:
+    """Every index is a constant or one spatial axis with a constant shift."""
+    return all(simple_axis(index, op.axes)[1] for index in indices)
+
+
+def is_ordered_access(op: Compute, indices: tuple[Expr, ...]) -> bool:
+    """A simple access whose axes appear at most once and in the stage's own order."""
+    if not is_simple_access(op, indices):
+        return False
+    positions = [
+        op.axes.index(axis)
+        for axis in (simple_axis(index, op.axes)[0] for index in indices)
+        if axis is not None
+    ]
+    return all(a < b for a, b in itertools.pairwise(positions))
+
+
+def has_elementary_call(op: Compute) -> bool:
+    """Whether an elementary function (exp, tanh, ...) occurs in the stage."""
+    return any(
+        isinstance(node, Unary) and node.op in FLOAT_CALLS
+        for body in op.bodies
+        for node in walk(body)
+    )
+
+
+def reads_elementwise(consumer: Compute, producer: Compute) -> bool:
+    """Whether each element of ``consumer`` needs of ``producer`` just the element at its place."""
+    if consumer.reduce is not None or consumer.shape != producer.shape:
+        return False
+    loads = [load for load in stage_loads(consumer) if load.tensor.op.name == producer.name]
+    return bool(loads) and all(_is_own_point(consumer, load.indices) for load in loads)
+
+
+def _is_own_point(op: Compute, indices: tuple[Expr, ...]) -> bool:
+    forms = [affine_index(index, op.axes) for index in indices]
+    return all(
+        form == ({axis: 1}, 0) or (axis.extent == 1 and form == ({}, 0))
+        for form, axis in zip(forms, op.axes, strict=True)
+    )
+
+
+def _misses_an_axis(op: Compute, tensor: Tensor) -> bool:
+    used: set[Axis] = set()
+    for indices in reads(op)[tensor]:
+        for index in indices:
+            used.update(node for node in walk(index) if isinstance(node, Axis))
+    return any(axis.extent > 1 and axis not in used for axis in op.axes)
+
+
+def needs_tiling(op: Operation) -> bool:
+    """Whether tiling pays because data are reused.
+
+    A producer is reused if a spatial axis of extent > 1 occurs in none of its indices.  One such
+    producer and a reduction, or two such producers, make a stage worth tiling.
+    """
+    if isinstance(op, Placeholder):
+        return False
+    reused = sum(_misses_an_axis(op, tensor) for tensor in reads(op))
+    return reused >= 2 or (reused >= 1 and bool(op.reduce_axes))

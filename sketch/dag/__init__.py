@@ -1,0 +1,1 @@
+"""Compute DAGs: what is computed, without how."""

@@ -1,0 +1,1 @@
+"""The language of tensor programs: element types, expressions, functions, tensors."""

@@ -1,0 +1,486 @@
+"""Scalar expressions: immutable nodes over axes, constants and tensor elements.
+
+Nodes compare by identity; structural comparison is the job of ``sketch.dag``'s canonical key.
+Python operators build nodes (``a + b``, ``a < b``, ``-a``, ``a // b``, ``a & b``, ``a << b``).
+``==`` stays identity, so equality is written ``equal(a, b)``.
+
+What every backend and the oracle agree on: integers wrap around; dividing them by zero gives 0 (the
+remainder too); shifting by less than 0 or by the width and more shifts all bits out; float to
+integer truncates toward zero and saturates, NaN gives 0; NaN passes through minima and maxima, and
+is what argmax and argmin find.  Nothing is simplified that differs for NaN or infinities; only the
+sign of a zero that a sum, a minimum or a maximum gives is not defined.
+Arithmetic on 16-bit floats is float32 arithmetic, rounded once, when the value is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from sketch.errors import ExpressionError
+from sketch.lang.dtypes import (
+    BOOL,
+    arithmetic_dtype,
+    check_dtype,
+    integer_limits,
+    is_float,
+    is_integer,
+    is_storage_float,
+    promote,
+    wrap_integer,
+)
+
+if TYPE_CHECKING:
+    from sketch.lang.tensor import Tensor
+
+ARITHMETIC: Final = (
+    "add", "sub", "mul", "div", "floordiv", "mod", "trunc_div", "trunc_mod", "min", "max", "pow",
+)  # fmt: skip
+BITWISE: Final = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")
+COMPARISON: Final = ("lt", "le", "gt", "ge", "eq", "ne")
+LOGICAL: Final = ("and", "or")
+FLOAT_CALLS: Final = (
+    "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "erf", "sigmoid",
+    "sin", "cos", "tan", "asin", "acos", "atan",
+    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
+    "floor", "ceil", "round", "trunc",
+)  # fmt: skip
+FLOAT_TESTS: Final = ("is_nan", "is_inf")
+UNARY: Final = ("neg", "abs", "sign", "not", "bit_not", *FLOAT_CALLS, *FLOAT_TESTS)
+
+AxisKind = Literal["spatial", "reduce"]
+ExprLike = "Expr | int | float | bool"
+
+
+class Expr:
+    """Base of all scalar expressions.  Every node has a ``dtype``."""
+
+    __slots__ = ()
+
+    @property
+    def dtype(self) -> str:
+        raise AssertionError("abstract")
+
+    def __add__(self, other: Any) -> Expr:
+        return binary("add", self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return binary("add", other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return binary("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return binary("sub", other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return binary("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return binary("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return binary("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return binary("div", other, self)
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return binary("floordiv", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Expr:
+        return binary("floordiv", other, self)
+
+    def __mod__(self, other: Any) -> Expr:
+        return binary("mod", self, other)
+
+    def __rmod__(self, other: Any) -> Expr:
+        return binary("mod", other, self)
+
+    def __and__(self, other: Any) -> Expr:
+        return _bits("and", self, other)
+
+    def __or__(self, other: Any) -> Expr:
+        return _bits("or", self, other)
+
+    def __xor__(self, other: Any) -> Expr:
+        return _bits("xor", self, other)
+
+    def __lshift__(self, other: Any) -> Expr:
+        return binary("shift_left", self, other)
+
+    def __rshift__(self, other: Any) -> Expr:
+        return binary("shift_right", self, other)
+
+    def __invert__(self) -> Expr:
+        return unary("not" if self.dtype == BOOL else "bit_not", self)
+
+    def __neg__(self) -> Expr:
+        return unary("neg", self)
+
+    def __lt__(self, other: Any) -> Expr:
+        return binary("lt", self, other)
+
+    def __le__(self, other: Any) -> Expr:
+        return binary("le", self, other)
+
+    def __gt__(self, other: Any) -> Expr:
+        return binary("gt", self, other)
+
+    def __ge__(self, other: Any) -> Expr:
+        return binary("ge", self, other)
+
+    def __bool__(self) -> bool:
+        raise ExpressionError(
+            "a tensor expression has no truth value while the program is being built",
+            hint="use select(condition, a, b), all_of(...) or any_of(...)",
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis(Expr):
+    """A loop of a stage: ``0 <= axis < extent``.  Identity matters, not the name."""
+
+    name: str
+    extent: int
+    kind: AxisKind
+
+    @property
+    def dtype(self) -> str:
+        return "int64"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Const(Expr):
+    """A literal."""
+
+    value: float | int | bool
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Var(Expr):
+    """A named scalar that stands for a value: operands of a reducer, loop variables of a nest."""
+
+    name: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load(Expr):
+    """One element of a tensor."""
+
+    tensor: Tensor
+    indices: tuple[Expr, ...]
+
+    @property
+    def dtype(self) -> str:
+        return self.tensor.dtype
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binary(Expr):
+    """``op(lhs, rhs)``: arithmetic, bitwise, comparison or logical."""
+
+    op: str
+    lhs: Expr
+    rhs: Expr
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unary(Expr):
+    """``op(operand)``: negation, absolute value, logical not, or an elementary function."""
+
+    op: str
+    operand: Expr
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Select(Expr):
+    """``then if condition else otherwise``; the branch that is not taken is not evaluated, so it
+    may index out of bounds.
+    """
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+
+    @property
+    def dtype(self) -> str:
+        node: Expr = self
+        while isinstance(node, Select):  # branches may be nested deeply
+            node = node.then
+        return node.dtype
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cast(Expr):
+    """Conversion to ``dtype``; float to integer truncates toward zero and saturates, NaN is 0;
+    integers wrap; to bool, everything but zero is true.
+    """
+
+    operand: Expr
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reducer:
+    """A tuple reducer: identities and an associative combine of two tuples.
+
+    ``result[i]`` is an expression over ``lhs`` and ``rhs`` and gives element i of
+    ``combine(lhs, rhs)``.  ``identity[i]`` is its neutral element.  A running value is ``lhs``, the
+    new term ``rhs``.
+    """
+
+    name: str
+    lhs: tuple[Var, ...]
+    rhs: tuple[Var, ...]
+    result: tuple[Expr, ...]
+    identity: tuple[Const, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduce(Expr):
+    """A reduction of ``sources`` over ``axes``; only allowed as the whole body of a stage."""
+
+    reducer: Reducer
+    sources: tuple[Expr, ...]
+    axes: tuple[Axis, ...]
+
+    @property
+    def dtype(self) -> str:
+        return self.sources[0].dtype
+
+
+def as_expr(value: Any, like: str | None = None) -> Expr:
+    """Wrap a Python or NumPy scalar as a constant (of dtype ``like`` where that can hold it)."""
+    if isinstance(value, Expr):
+        return value
+    item = value.item() if hasattr(value, "item") else value
+    if isinstance(item, bool):
+        return Const(item, BOOL)
+    if isinstance(item, int):
+        return Const(float(item), like) if like and is_float(like) else _integer(item, like)
+    if isinstance(item, float):
+        return Const(item, like if like and is_float(like) else "float32")
+    raise ExpressionError(
+        f"cannot use {value!r} of type {type(value).__name__} in an expression",
+        hint="use numbers, axes or tensor elements",
+    )
+
+
+def _integer(value: int, like: str | None) -> Const:
+    if like is not None and is_integer(like):
+        low, high = integer_limits(like)
+        if not low <= value <= high:
+            raise ExpressionError(
+                f"{value} does not fit {like} ({low}..{high})", hint="cast the other operand first"
+            )
+    return Const(value, like or "int64")
+
+
+def _is_literal(value: Any) -> bool:
+    return not isinstance(value, Expr)
+
+
+def _operands(lhs: Any, rhs: Any) -> tuple[Expr, Expr]:
+    if _is_literal(lhs):
+        right = as_expr(rhs)
+        return as_expr(lhs, right.dtype), right
+    left = as_expr(lhs)
+    return left, as_expr(rhs, left.dtype)
+
+
+def widen(node: Expr) -> Expr:
+    """``node`` in the dtype that arithmetic is done in: 16-bit floats become float32.
+
+    The rounding of a 16-bit intermediate result is dropped, and literals keep all their digits.
+    """
+    if not isinstance(node, Select):
+        return _widened(node)
+    if not is_storage_float(node.dtype):
+        return node
+    made: dict[int, Expr] = {}  # selects may be nested deeply, and share branches
+    pending: list[Expr] = [node]
+    while pending:
+        current = pending[-1]
+        if isinstance(current, Select):
+            branches = (current.then, current.otherwise)
+            missing = [branch for branch in branches if id(branch) not in made]
+            if missing:
+                pending.extend(missing)
+                continue
+            made[id(current)] = Select(current.condition, *(made[id(b)] for b in branches))
+        else:
+            made[id(current)] = _widened(current)
+        pending.pop()
+    return made[id(node)]
+
+
+def _widened(node: Expr) -> Expr:
+    """``widen`` of what is no select."""
+    if not is_storage_float(node.dtype):
+        return node
+    if isinstance(node, Cast) and node.operand.dtype == "float32":
+        return node.operand
+    return cast(node, arithmetic_dtype(node.dtype))
+
+
+def binary(op: str, lhs: Any, rhs: Any) -> Expr:
+    """Build ``op(lhs, rhs)``; operands are promoted, comparisons give bool.
+
+    Raises ExpressionError on operands of a wrong type (logic on numbers, arithmetic on bool).
+    """
+    left, right = _operands(lhs, rhs)
+    if op in LOGICAL:
+        if left.dtype != BOOL or right.dtype != BOOL:
+            raise ExpressionError(f"{op!r} needs bool operands, got {left.dtype}, {right.dtype}")
+        return Binary(op, left, right, BOOL)
+    if BOOL in (left.dtype, right.dtype) and (op in ARITHMETIC or op in BITWISE):
+        raise ExpressionError(
+            f"{op!r} needs numbers, got {left.dtype} and {right.dtype}",
+            hint="use cast(...) or select(...)",
+        )
+    dtype = left.dtype if left.dtype == right.dtype else promote(left.dtype, right.dtype)
+    if is_storage_float(left.dtype) or is_storage_float(right.dtype):
+        wide = binary(op, widen(left), widen(right))
+        return wide if op in COMPARISON else cast(wide, dtype)
+    left, right = cast(left, dtype), cast(right, dtype)
+    if op in COMPARISON:
+        return Binary(op, left, right, BOOL)
+    _check_operator(op, dtype)
+    folded = _fold(op, left, right)
+    return Binary(op, left, right, dtype) if folded is None else folded
+
+
+def _check_operator(op: str, dtype: str) -> None:
+    if op not in ARITHMETIC and op not in BITWISE:
+        raise ExpressionError(f"unknown operator {op!r}")
+    if op == "div" and not is_float(dtype):
+        raise ExpressionError(f"'/' needs floats, got {dtype}", hint="use // for integers")
+    if op in BITWISE and not is_integer(dtype):
+        raise ExpressionError(f"{op!r} needs integers, got {dtype}")
+    if op == "trunc_div" and not is_integer(dtype):
+        raise ExpressionError(f"{op!r} needs integers, got {dtype}", hint="use trunc(a / b)")
+
+
+def _bits(op: str, lhs: Expr, rhs: Any) -> Expr:
+    """``and``, ``or``, ``xor`` of truth values or of the bits of integers."""
+    if lhs.dtype != BOOL:
+        return binary(f"bit_{op}", lhs, rhs)
+    return binary("ne" if op == "xor" else op, lhs, rhs)
+
+
+def _fold(op: str, left: Expr, right: Expr) -> Expr | None:
+    """Integer identities, so that index expressions stay readable; floats are left alone."""
+    if not is_integer(left.dtype):
+        return None
+    lhs = left.value if isinstance(left, Const) else None
+    rhs = right.value if isinstance(right, Const) else None
+    if lhs is not None and rhs is not None and op in ("add", "sub", "mul"):
+        value = {"add": lhs + rhs, "sub": lhs - rhs, "mul": lhs * rhs}[op]
+        return Const(wrap_integer(int(value), left.dtype), left.dtype)
+    if rhs == 0 and op in ("add", "sub"):
+        return left
+    if lhs == 0 and op == "add":
+        return right
+    if rhs == 1 and op in ("mul", "floordiv", "trunc_div"):
+        return left
+    if lhs == 1 and op == "mul":
+        return right
+    if lhs == 0 and op == "mul":
+        return left
+    if rhs == 0 and op == "mul":
+        return right
+    return None
+
+
+def unary(op: str, operand: Any) -> Expr:
+    """Build ``op(operand)``.  Raises ExpressionError on an unknown op or a wrong operand type."""
+    value = as_expr(operand)
+    if op not in UNARY:
+        raise ExpressionError(f"unknown function {op!r}", hint=f"known: {', '.join(UNARY)}")
+    if (op == "not") != (value.dtype == BOOL):
+        raise ExpressionError(f"{op!r} cannot take a {value.dtype}")
+    if op == "bit_not" and not is_integer(value.dtype):
+        raise ExpressionError(f"{op!r} needs an integer, got {value.dtype}")
+    if (op in FLOAT_CALLS or op in FLOAT_TESTS) and not is_float(value.dtype):
+        raise ExpressionError(f"{op!r} needs a float, got {value.dtype}", hint="use cast(...)")
+    wide = widen(value)
+    if op in FLOAT_TESTS:
+        return Unary(op, wide, BOOL)
+    return cast(Unary(op, wide, wide.dtype), value.dtype)
+
+
+def cast(value: Any, dtype: str) -> Expr:
+    """Convert to ``dtype``; a cast to the same dtype is the value itself."""
+    node = as_expr(value)
+    check_dtype(dtype)
+    if node.dtype == dtype:
+        return node
+    if isinstance(node, Const) and is_float(dtype):
+        return Const(float(node.value), dtype)
+    if isinstance(node, Const) and is_integer(dtype) and is_integer(node.dtype):
+        return Const(wrap_integer(int(node.value), dtype), dtype)
+    return Cast(node, dtype)
+
+
+def select(condition: Any, then: Any, otherwise: Any) -> Expr:
+    """``then`` where ``condition`` holds, else ``otherwise`` (promoted to one dtype)."""
+    test = as_expr(condition)
+    if test.dtype != BOOL:
+        raise ExpressionError(f"the condition of select must be bool, got {test.dtype}")
+    yes, no = _operands(then, otherwise)
+    dtype = yes.dtype if yes.dtype == no.dtype else promote(yes.dtype, no.dtype)
+    return Select(test, cast(yes, dtype), cast(no, dtype))
+
+
+def all_of(*conditions: Any) -> Expr:
+    """Logical and of one or more conditions."""
+    result = as_expr(conditions[0])
+    for condition in conditions[1:]:
+        result = binary("and", result, condition)
+    return result
+
+
+def any_of(*conditions: Any) -> Expr:
+    """Logical or of one or more conditions."""
+    result = as_expr(conditions[0])
+    for condition in conditions[1:]:
+        result = binary("or", result, condition)
+    return result
+
+
+def equal(lhs: Any, rhs: Any) -> Expr:
+    """``lhs == rhs`` as an expression."""
+    return binary("eq", lhs, rhs)
+
+
+def minimum(lhs: Any, rhs: Any) -> Expr:
+    """The smaller operand; NaN if either is NaN."""
+    return binary("min", lhs, rhs)
+
+
+def maximum(lhs: Any, rhs: Any) -> Expr:
+    """The larger operand; NaN if either is NaN."""
+    return binary("max", lhs, rhs)
+
+
+def children(node: Expr) -> Sequence[Expr]:
+    """The direct operands of a node, in order."""
+    match node:
+        case Binary(_, lhs, rhs, _):
+            return (lhs, rhs)
+        case Unary(_, operand, _) | Cast(operand, _):
+            return (operand,)
+        case Select(condition, then, otherwise):
+            return (condition, then, otherwise)
+        case Load(_, indices):
+            return indices
+        case Reduce(_, sources, _):
+            return sources
+        case _:
+            return ()

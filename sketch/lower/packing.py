@@ -1,0 +1,89 @@
+"""What is done to constants before a kernel reads them.
+
+Packing is a pure re-index with zero padding, decided by a sketch and its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketch.lang.prepared import LinearMap
+from sketch.lang.tensor import Placeholder
+from sketch.lower.placement import place
+from sketch.schedule.sketch import Sketch
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Panels of ``width`` along dimension ``dim`` of an array of ``logical_shape``.
+
+    Memory order: [panel, other dimensions, within the panel].  Hashable, so that one packed copy
+    serves every use of the same constant.
+    """
+
+    logical_shape: tuple[int, ...]
+    dim: int
+    width: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the packed array."""
+        panels = -(-self.logical_shape[self.dim] // self.width)
+        rest = tuple(e for d, e in enumerate(self.logical_shape) if d != self.dim)
+        return (panels, *rest, self.width)
+
+    @property
+    def key(self) -> str:
+        """Stable text form."""
+        return f"panel(dim={self.dim}, width={self.width})"
+
+    def apply(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Pack ``array`` (shape ``logical_shape``, any dtype) into a new C-contiguous array."""
+        panels = self.shape[0]
+        padding = [(0, 0)] * array.ndim
+        padding[self.dim] = (0, panels * self.width - array.shape[self.dim])
+        padded = np.pad(array, padding)
+        blocked = padded.reshape(
+            *padded.shape[: self.dim], panels, self.width, *padded.shape[self.dim + 1 :]
+        )
+        moved = np.moveaxis(blocked, (self.dim, self.dim + 1), (0, -1))
+        return np.ascontiguousarray(moved)
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What happens to a constant before a kernel can read it: at least one of the two."""
+
+    prepared: LinearMap | None
+    packing: Packing | None
+
+    @property
+    def key(self) -> str:
+        """Stable text form."""
+        prepared = "" if self.prepared is None else self.prepared.key
+        return ", ".join(part for part in (prepared, self.packing and self.packing.key) if part)
+
+    def apply(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
+        """The array that the kernel reads, from what the caller gives."""
+        made = array if self.prepared is None else self.prepared.apply(array)
+        return made if self.packing is None else self.packing.apply(made)
+
+
+def preparations(sketch: Sketch, values: Mapping[str, int]) -> dict[str, Preparation]:
+    """What each constant of ``sketch`` needs that is not read as it is, for a row of decisions."""
+    ops = {t.name: t.op for t in sketch.dag.inputs if isinstance(t.op, Placeholder)}
+    packings: dict[str, Packing] = {}
+    placement = place(sketch.program, values)
+    for pack in sketch.program.packs:
+        if pack.tensor in ops:
+            width = int(placement.panel_width(pack))
+            packings[pack.tensor] = Packing(ops[pack.tensor].shape, pack.dim, width)
+    return {
+        name: Preparation(op.prepared, packings.get(name))
+        for name, op in ops.items()
+        if op.prepared is not None or name in packings
+    }

@@ -1,0 +1,1 @@
+"""Loop nests: their nodes, an interpreter and a printer."""

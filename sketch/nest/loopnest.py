@@ -1,0 +1,266 @@
+"""The loop nest: what a sketch and its decisions are lowered to.
+
+Every number that depends on a decision is a ``Num``: a Python int (one candidate, for code) or an
+int64 array ``[P]`` (a whole population, for features and feasibility).  The *structure* of a nest
+never depends on a decision.
+
+A loop variable is **scaled**: in trip ``t`` it has the value ``t * stride``, so an axis that was
+split into levels is simply the *sum* of its loop variables, and index coefficients come from the
+program (a convolution's stride), never from tile sizes.
+
+    for i_0 in 0..M step 48:            Loop(i_0, extent=ceil(M/48), stride=48)
+      for i_1 in 0..48 step 6:          Loop(i_1, extent=8, stride=6)
+        for i_2 in 0..6:                Loop(i_2, extent=6, stride=1)   # i == i_0 + i_1 + i_2
+
+Where a tile does not divide the extent, statements carry predicates (``0 <= i_0+i_1+i_2 < M``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketch.lang.expr import Axis, Expr, Reducer, Var
+
+Num = int | NDArray[np.int64]
+
+
+class LoopKind(Enum):
+    """How a loop is executed."""
+
+    SERIAL = "serial"
+    PARALLEL = "parallel"  # distributed over threads; only at the top of a root nest
+    VECTORIZED = "vectorized"  # one SIMD operation; innermost, stride 1
+    UNROLLED = "unrolled"  # straight-line copies
+    BLOCK = "block"  # GPU grid
+    VTHREAD = "vthread"  # GPU virtual thread: interleaved copies in one thread
+    THREAD = "thread"  # GPU thread
+
+
+class Scope(Enum):
+    """Where a buffer lives."""
+
+    INPUT = "input"
+    CONSTANT = "constant"
+    OUTPUT = "output"
+    WORKSPACE = "workspace"  # shared by all threads, allocated by the caller
+    LOCAL = "local"  # private to a thread, allocated inside a loop
+    SHARED = "shared"  # GPU shared memory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopVar(Var):
+    """A loop variable: an int64 scalar, unique in its nest.
+
+    ``axis``: what it walks, where lowering made it; loops of one axis of one stage share it.
+    """
+
+    name: str
+    dtype: str = "int64"
+    axis: Axis | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """``const + sum(coefficient * variable)``; variables in order of first appearance."""
+
+    terms: tuple[tuple[LoopVar, int], ...]
+    const: int = 0
+
+    def __add__(self, other: Affine) -> Affine:
+        sums: dict[LoopVar, int] = dict(self.terms)
+        for var, coefficient in other.terms:
+            sums[var] = sums.get(var, 0) + coefficient
+        terms = tuple((var, c) for var, c in sums.items() if c != 0)
+        return Affine(terms, self.const + other.const)
+
+    def scale(self, factor: int) -> Affine:
+        """This form times an integer."""
+        if factor == 0:
+            return Affine((), 0)
+        return Affine(tuple((v, c * factor) for v, c in self.terms), self.const * factor)
+
+    def coefficient(self, var: LoopVar) -> int:
+        """The coefficient of ``var`` (0 when absent)."""
+        return next((c for v, c in self.terms if v is var), 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quasi:
+    """An index that is not affine: an integer expression over loop variables (and loads), with an
+    interval bound ``low <= value <= high`` (inexact).
+    """
+
+    expr: Expr
+    low: int
+    high: int
+
+
+Index = Affine | Quasi
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffer:
+    """A block of memory.  Element ``(x0, x1, ...)`` lies at ``sum(strides[d] * x_d)``.
+
+    ``steps[d]`` is the granularity of dimension d: only multiples of it are ever indexed (the block
+    index of a packed tensor, kept in units of elements).
+    ``size`` is the number of elements in memory (for a packed buffer less than the product of
+    ``shape``).  ``ahead``: with every vector that is read, the one so many elements further on is
+    fetched into L2 (0: none).
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[Num, ...]
+    strides: tuple[Num, ...]
+    steps: tuple[Num, ...]
+    scope: Scope
+    size: Num  # elements to allocate
+    ahead: Num = 0
+
+    def physical_shape(self) -> tuple[Num, ...]:
+        """Extents as they lie in memory: a blocked dimension counts its panels, not elements."""
+        return tuple(e // s for e, s in zip(self.shape, self.steps, strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BufferLoad(Expr):
+    """One element of a buffer, inside a nest."""
+
+    buffer: Buffer
+    indices: tuple[Index, ...]
+
+    @property
+    def dtype(self) -> str:
+        return self.buffer.dtype
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AffineValue(Expr):
+    """An affine index used as a value (int64)."""
+
+    index: Affine
+
+    @property
+    def dtype(self) -> str:
+        return "int64"
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """``low <= index < high``; a statement whose predicates do not all hold is skipped.
+
+    A side that does not bind is ``-UNBOUNDED`` or ``UNBOUNDED``.
+    """
+
+    index: Affine
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store:
+    """``targets[i][indices] = values[i]``, or the reducer's combine with what is there.
+
+    With a ``reducer``, ``values`` are the new terms.  All targets share ``indices``.
+    """
+
+    targets: tuple[Buffer, ...]
+    indices: tuple[Index, ...]
+    values: tuple[Expr, ...]
+    reducer: Reducer | None = None
+    predicates: tuple[Predicate, ...] = ()
+    stage: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """``for var in 0, stride, 2*stride, ... (extent trips)``.
+
+    ``clip`` restricts the trips to those for which its predicates hold; they are over this loop's
+    variable and variables of loops around it.  Lowering clips serial tile loops at the end of their
+    axis (``i_0 + i_1 < M``: tiles that start beyond it are skipped); passes of codegen clip more.
+    """
+
+    var: LoopVar
+    extent: Num
+    stride: Num
+    kind: LoopKind
+    axis_kind: Literal["spatial", "reduce"]
+    body: tuple[Node, ...] = field(repr=False)
+    clip: tuple[Predicate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Allocate:
+    """A private buffer that lives during ``body``."""
+
+    buffer: Buffer
+    body: tuple[Node, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """The part of a branch for ``low <= variable <= high``."""
+
+    low: int
+    high: int
+    body: tuple[Node, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Branch:
+    """Copies of a loop's body specialised to ranges of its variable; made by passes of codegen."""
+
+    var: LoopVar
+    cases: tuple[Case, ...]
+
+
+Node = Store | Loop | Allocate | Branch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopNest:
+    """A lowered program.
+
+    ``arguments``: inputs and constants in the DAG's placeholder order, then outputs.
+    ``workspaces``: buffers that pass values between root nests.
+    ``roots``: executed one after another, each complete before the next starts.
+    ``rules``: names of the user's rules that scheduled it, for messages.
+    """
+
+    name: str
+    arguments: tuple[Buffer, ...]
+    workspaces: tuple[Buffer, ...]
+    roots: tuple[Node, ...]
+    rules: tuple[str, ...] = ()
+
+
+def row_major(shape: tuple[Num, ...]) -> tuple[Num, ...]:
+    """Strides (in elements) of a dense row-major buffer."""
+    strides: list[Num] = []
+    step: Num = 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step = step * extent
+    return tuple(reversed(strides))
+
+
+def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
+    """All nodes, parents first."""
+    for node in nodes:
+        yield node
+        match node:
+            case Loop() | Allocate():
+                yield from walk(node.body)
+            case Branch():
+                for case in node.cases:
+                    yield from walk(case.body)
+            case Store():
+                continue

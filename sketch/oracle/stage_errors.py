@@ -1,0 +1,202 @@
+"""Error bounds of a stage's values, on all of its points or at single ones, in bounded memory.
+
+The bound of a sum is that of its terms, and roundings of the sum of their absolute values: a few
+times the square root of their number, since roundings do not conspire.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from sketch.lang.expr import Axis, Reduce, Reducer
+from sketch.lang.scalar_functions import Array
+from sketch.lang.tensor import Compute, Tensor
+from sketch.oracle.contraction import Term, all_finite, contract, contraction_cost, sum_of_products
+from sketch.oracle.evaluate import Evaluator, Loader, constant, is_sum
+from sketch.oracle.interpret import full_region
+from sketch.oracle.rounding_errors import ErrorLoader, RoundingErrors, magnitude, unit
+from sketch.oracle.stage_values import (
+    CONTRACTION_ELEMENTS,
+    GENERAL_ELEMENTS,
+    Box,
+    box_size,
+    grid,
+    point_grid,
+    split_box,
+    target_of,
+)
+
+# Roundings in units of |term|: some for the order of few terms (and for transformed ones, such as
+# Winograd's), more for many.
+_FEW: Final = 16.0
+_PER_ROOT: Final = 4.0
+
+
+def growth(terms: int) -> float:
+    """How many roundings of the sum of absolute terms a sum of ``terms`` may be off."""
+    return _FEW + _PER_ROOT * math.sqrt(terms)
+
+
+def box_errors(op: Compute, load: Loader, errors: ErrorLoader) -> tuple[Array, ...]:
+    """Bounds of all values of a stage: one array of its shape for each output."""
+    out = tuple(np.zeros(op.shape) for _ in op.output_dtypes)
+    box: Box = dict(zip(op.axes, full_region(op), strict=True))
+    box.update({axis: (0, axis.extent - 1) for axis in op.reduce_axes})
+    with np.errstate(all="ignore"):
+        terms = sum_of_products(op)
+        if op.reduce is None:
+            _element_errors(op, box, load, errors, out)
+        elif terms is not None and all_finite(terms, load) and unit(op.output_dtypes[0]):
+            _contraction_errors(op, terms, box, load, errors, out[0])
+        else:
+            _reduction_errors(op, op.reduce, box, load, errors, out)
+    return tuple(np.where(np.isnan(array), np.inf, array) for array in out)
+
+
+def _element_errors(
+    op: Compute, box: Box, load: Loader, errors: ErrorLoader, out: Sequence[Array]
+) -> None:
+    for part in split_box(box, box_size, GENERAL_ELEMENTS):
+        evaluate = RoundingErrors(Evaluator(grid(part), load), errors)
+        for array, body in zip(out, op.bodies, strict=True):
+            array[target_of(op, part)] = evaluate(body)
+
+
+def _contraction_errors(
+    op: Compute, terms: Sequence[Term], box: Box, load: Loader, errors: ErrorLoader, out: Array
+) -> None:
+    """The same sum of absolute values, with and without the operands' errors."""
+    trips = math.prod(axis.extent for axis in op.reduce_axes)
+    rounding = growth(trips * len(terms)) * unit(op.output_dtypes[0])
+    tensors = {operand.tensor for term in terms for operand in term.operands}
+    exact = {t: magnitude(load(t)) for t in tensors}
+    moved = {t: exact[t] if (e := errors(t)) is None else exact[t] + e for t in tensors}
+    inexact = any(errors(t) is not None for t in tensors)
+    absolute = [
+        replace(term, coefficient=magnitude(np.asarray(term.coefficient))) for term in terms
+    ]
+
+    def cost(part: Box) -> int:
+        return contraction_cost(terms, part)
+
+    for part in split_box(box, cost, CONTRACTION_ELEMENTS):
+        target = target_of(op, part)
+        for term in absolute:
+            size = contract(term, op.axes, op.reduce_axes, part, exact.__getitem__)
+            out[target] += rounding * size
+            if inexact:
+                more = contract(term, op.axes, op.reduce_axes, part, moved.__getitem__)
+                out[target] += more * (1 + rounding) - size
+
+
+def _reduction_errors(
+    op: Compute, reduce: Reduce, box: Box, load: Loader, errors: ErrorLoader, out: Sequence[Array]
+) -> None:
+    trips = math.prod(axis.extent for axis in reduce.axes)
+    reducer = reduce.reducer
+    values = [np.empty(op.shape, np.asarray(constant(i)).dtype) for i in reducer.identity]
+    for array, identity in zip(values, reducer.identity, strict=True):
+        array[...] = constant(identity)
+    for part in split_box(box, box_size, GENERAL_ELEMENTS):
+        target = target_of(op, part)
+        sizes = [high - low + 1 for low, high in part.values()]
+        flat = [*sizes[: len(op.axes)], math.prod(sizes[len(op.axes) :])]
+        terms, bounds = _terms(reduce, grid(part), sizes, flat, load, errors)
+        if is_sum(reducer):
+            out[0][target] += _sum_bound(reducer, terms[0], bounds[0], trips)
+            continue
+        folded = _fold(reducer, terms, bounds, trips)
+        before = [array[target] for array in values], [array[target] for array in out]
+        merged = _merge(reducer, before, folded, trips)
+        for k in range(len(values)):
+            values[k][target], out[k][target] = merged[0][k], merged[1][k]
+
+
+_Pair = tuple[list[Array], list[Array]]  # values, and the bounds of their errors
+
+
+def _terms(
+    reduce: Reduce,
+    points: Mapping[Axis, Array],
+    sizes: Sequence[int],
+    flat: Sequence[int],
+    load: Loader,
+    errors: ErrorLoader,
+) -> _Pair:
+    """Terms and their errors as ``flat``: the points, then all terms."""
+    evaluate = Evaluator(points, load)
+    bounds = RoundingErrors(evaluate, errors)
+    return (
+        [np.broadcast_to(evaluate(s), sizes).reshape(flat) for s in reduce.sources],
+        [np.broadcast_to(bounds(s), sizes).reshape(flat) for s in reduce.sources],
+    )
+
+
+def _sum_bound(reducer: Reducer, terms: Array, bounds: Array, trips: int) -> Array:
+    rounding = growth(trips) * unit(reducer.identity[0].dtype)
+    total: Array = bounds.sum(axis=-1) * (1 + rounding)
+    return total + rounding * magnitude(terms).sum(axis=-1)
+
+
+def _fold(reducer: Reducer, terms: Sequence[Array], bounds: Sequence[Array], trips: int) -> _Pair:
+    """Combine neighbours until one is left."""
+    values, errors = list(terms), list(bounds)
+    while values[0].shape[-1] > 1:
+        count = values[0].shape[-1]
+        even = count - count % 2
+        rest = [v[..., even:] for v in values], [e[..., even:] for e in errors]
+        left = [v[..., 0:even:2] for v in values], [e[..., 0:even:2] for e in errors]
+        right = [v[..., 1:even:2] for v in values], [e[..., 1:even:2] for e in errors]
+        merged = _merge(reducer, left, right, trips)
+        values = [np.concatenate(p, axis=-1) for p in zip(merged[0], rest[0], strict=True)]
+        errors = [np.concatenate(p, axis=-1) for p in zip(merged[1], rest[1], strict=True)]
+    return [v[..., 0] for v in values], [e[..., 0] for e in errors]
+
+
+def _merge(reducer: Reducer, left: _Pair, right: _Pair, trips: int) -> _Pair:
+    """``combine(left, right)`` and the bound of its error."""
+    evaluate = Evaluator({}, _no_tensor)
+    names = (*reducer.lhs, *reducer.rhs)
+    evaluate.bind(dict(zip(names, (*left[0], *right[0]), strict=True)))
+    bounds = RoundingErrors(evaluate, lambda _: None, growth(trips))
+    bounds.bind(dict(zip(names, (*left[1], *right[1]), strict=True)))
+    shape = left[0][0].shape
+    return (
+        [np.broadcast_to(np.asarray(evaluate(r)), shape) for r in reducer.result],
+        [np.broadcast_to(bounds(r), shape) for r in reducer.result],
+    )
+
+
+def _no_tensor(tensor: Tensor) -> Array:
+    raise AssertionError(f"a reducer reads tensor {tensor.name}")
+
+
+def point_errors(
+    op: Compute, points: Array, load: Loader, errors: ErrorLoader
+) -> tuple[Array, ...]:
+    """Bounds of a stage's values at ``points`` (int64 [P, rank]): one array [P] an output."""
+    reduce = op.reduce
+    trips = math.prod(axis.extent for axis in op.reduce_axes)
+    step = max(1, GENERAL_ELEMENTS // trips)
+    columns: list[list[Array]] = [[] for _ in op.output_dtypes]
+    with np.errstate(all="ignore"):
+        for start in range(0, len(points), step):
+            part = points[start : start + step]
+            if reduce is None:
+                evaluate = RoundingErrors(Evaluator(point_grid(op, part), load), errors)
+                found = [np.broadcast_to(evaluate(b), (len(part), 1))[:, 0] for b in op.bodies]
+            else:
+                sizes = (len(part), trips)
+                terms, bounds = _terms(reduce, point_grid(op, part), sizes, sizes, load, errors)
+                if is_sum(reduce.reducer):
+                    found = [_sum_bound(reduce.reducer, terms[0], bounds[0], trips)]
+                else:
+                    found = _fold(reduce.reducer, terms, bounds, trips)[1]
+            for column, values in zip(columns, found, strict=True):
+                column.append(np.where(np.isnan(values), np.inf, values))
+    return tuple(np.concatenate(column) for column in columns)

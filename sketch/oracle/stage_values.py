@@ -1,0 +1,176 @@
+"""Values of one stage, on a box of points or at single points, in bounded memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from sketch.analysis.access import Interval
+from sketch.lang.expr import Axis, Reduce
+from sketch.lang.scalar_functions import Array, oracle_dtype
+from sketch.lang.tensor import Compute
+from sketch.oracle.contraction import (
+    Term,
+    all_finite,
+    contract,
+    contraction_cost,
+    sum_at_points,
+    sum_of_products,
+)
+from sketch.oracle.evaluate import Evaluator, Loader, combine, constant, reduce_values
+
+Box = dict[Axis, Interval]
+
+# Elements of 8 bytes.  A general expression keeps some ten temporaries alive (80 MB), a
+# contraction its two operands and a copy of each (128 MB).
+GENERAL_ELEMENTS: Final = 1 << 20
+CONTRACTION_ELEMENTS: Final = 1 << 23
+
+
+def box_size(box: Mapping[Axis, Interval]) -> int:
+    """Number of points in a box."""
+    return math.prod(high - low + 1 for low, high in box.values())
+
+
+def split_box(box: Box, cost: Callable[[Box], int], limit: int) -> Iterator[Box]:
+    """Parts of ``box`` that cost at most ``limit`` each, in order.
+
+    A box is halved along the axis that saves most (the outermost of several) until it fits.
+    """
+    if cost(box) <= limit or all(low == high for low, high in box.values()):
+        yield box
+        return
+    halves: list[tuple[int, Axis]] = []
+    for axis, (low, high) in box.items():
+        if high > low:
+            halves.append((cost({**box, axis: (low, (low + high) // 2)}), axis))
+    least = min(value for value, _ in halves)
+    axis = next(axis for value, axis in halves if value == least)
+    low, high = box[axis]
+    middle = (low + high) // 2
+    yield from split_box({**box, axis: (low, middle)}, cost, limit)
+    yield from split_box({**box, axis: (middle + 1, high)}, cost, limit)
+
+
+def evaluate_box(op: Compute, region: Sequence[Interval], load: Loader, out: Sequence[Array],
+                 fast: bool = True) -> None:  # fmt: skip
+    """Write the values of ``op`` on ``region`` (inclusive bounds) into full-shape arrays ``out``.
+
+    ``fast=False`` keeps sums of products on the general path.
+    """
+    box: Box = dict(zip(op.axes, region, strict=True))
+    box.update({axis: (0, axis.extent - 1) for axis in op.reduce_axes})
+    terms = sum_of_products(op) if fast else None
+    with np.errstate(all="ignore"):
+        if terms is not None and all_finite(terms, load):
+            _contract_box(op, terms, box, load, out[0])
+        else:
+            _evaluate_box(op, box, load, out)
+
+
+def target_of(op: Compute, box: Mapping[Axis, Interval]) -> tuple[slice, ...]:
+    """The part of a stage's outputs that a box of its points is."""
+    return tuple(slice(box[axis][0], box[axis][1] + 1) for axis in op.axes)
+
+
+def _contract_box(op: Compute, terms: Sequence[Term], box: Box, load: Loader, out: Array) -> None:
+    out[target_of(op, box)] = 0
+
+    def cost(part: Box) -> int:
+        return contraction_cost(terms, part)
+
+    for part in split_box(box, cost, CONTRACTION_ELEMENTS):
+        for term in terms:
+            out[target_of(op, part)] += contract(term, op.axes, op.reduce_axes, part, load)
+
+
+def _evaluate_box(op: Compute, box: Box, load: Loader, out: Sequence[Array]) -> None:
+    reduce = op.reduce
+    if reduce is not None:
+        for array, identity in zip(out, reduce.reducer.identity, strict=True):
+            array[target_of(op, box)] = constant(identity)
+    for part in split_box(box, box_size, GENERAL_ELEMENTS):
+        target = target_of(op, part)
+        sizes = [high - low + 1 for low, high in part.values()]
+        evaluate = Evaluator(grid(part), load)
+        if reduce is None:
+            for array, body in zip(out, op.bodies, strict=True):
+                array[target] = evaluate(body)
+            continue
+        values = tuple(np.broadcast_to(evaluate(source), sizes) for source in reduce.sources)
+        parts = reduce_values(reduce.reducer, values, len(op.reduce_axes))
+        before = tuple(array[target] for array in out)
+        for array, value in zip(out, combine(reduce.reducer, before, parts), strict=True):
+            array[target] = value
+
+
+def grid(box: Box) -> dict[Axis, Array]:
+    """Open mesh: the values of each axis along a dimension of its own."""
+    rank = len(box)
+    mesh: dict[Axis, Array] = {}
+    for dimension, (axis, (low, high)) in enumerate(box.items()):
+        shape = [1] * rank
+        shape[dimension] = -1
+        mesh[axis] = np.arange(low, high + 1, dtype=np.int64).reshape(shape)
+    return mesh
+
+
+def evaluate_points(
+    op: Compute, points: Array, load: Loader, fast: bool = True
+) -> tuple[Array, ...]:
+    """Values of ``op`` at ``points`` (int64 [P, rank]) -> one array [P] for each output."""
+    terms = sum_of_products(op) if fast else None
+    trips = math.prod(axis.extent for axis in op.reduce_axes)
+    step = max(1, 4 * GENERAL_ELEMENTS // trips)
+    with np.errstate(all="ignore"):
+        use_terms = terms is not None and len(op.axes) > 0 and all_finite(terms, load)
+        chunks: list[tuple[Array, ...]] = []
+        for start in range(0, len(points), step):
+            part = points[start : start + step]
+            if use_terms and terms is not None:
+                chunks.append((_sums(op, terms, part, load),))
+            else:
+                chunks.append(_values(op, part, load))
+    return tuple(np.concatenate(column) for column in zip(*chunks, strict=True))
+
+
+def reduce_points(axes: Sequence[Axis]) -> dict[Axis, Array]:
+    """For each axis its value at every point of their product, row-major."""
+    extents = [axis.extent for axis in axes]
+    columns = np.unravel_index(np.arange(math.prod(extents)), extents) if axes else ()
+    return {axis: column.astype(np.int64) for axis, column in zip(axes, columns, strict=True)}
+
+
+def _sums(op: Compute, terms: Sequence[Term], points: Array, load: Loader) -> Array:
+    box: Box = {
+        axis: (int(points[:, d].min()), int(points[:, d].max())) for d, axis in enumerate(op.axes)
+    }
+    box.update({axis: (0, axis.extent - 1) for axis in op.reduce_axes})
+    columns = {axis: points[:, d] for d, axis in enumerate(op.axes)}
+    return sum_at_points(terms, columns, reduce_points(op.reduce_axes), box, load)
+
+
+def point_grid(op: Compute, points: Array) -> dict[Axis, Array]:
+    """Spatial axes as columns [P, 1], reduce axes as rows [1, R]."""
+    grid: dict[Axis, Array] = {a: points[:, d : d + 1] for d, a in enumerate(op.axes)}
+    grid.update({axis: v[None, :] for axis, v in reduce_points(op.reduce_axes).items()})
+    return grid
+
+
+def _values(op: Compute, points: Array, load: Loader) -> tuple[Array, ...]:
+    count = len(points)
+    evaluate = Evaluator(point_grid(op, points), load)
+    body = op.bodies[0]
+    if not isinstance(body, Reduce):
+        return tuple(np.broadcast_to(evaluate(b), (count, 1))[:, 0] for b in op.bodies)
+    trips = math.prod(axis.extent for axis in body.axes)
+    values = tuple(np.broadcast_to(evaluate(s), (count, trips)) for s in body.sources)
+    return reduce_values(body.reducer, values, 1)
+
+
+def empty_outputs(op: Compute) -> tuple[Array, ...]:
+    """Zeros for all outputs; pages that are never touched cost nothing."""
+    return tuple(np.zeros(op.shape, dtype=oracle_dtype(d)) for d in op.output_dtypes)

@@ -1,0 +1,1 @@
+"""Rows of decisions by the thousand: drawing, feasibility, recording."""

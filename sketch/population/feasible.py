@@ -1,0 +1,198 @@
+"""Feasibility: which rows fit the hardware, as vectorised predicates on the lowered nest.
+
+The rules hold for every statement that accumulates into a register tile (the unrolled and
+vectorised loops inside its innermost serial loop).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketch.lang.dtypes import size_of
+from sketch.lower import lower
+from sketch.nest.lanes import store_bytes
+from sketch.nest.loopnest import Allocate, Branch, Loop, LoopKind, LoopNest, Node, Num, Scope, Store
+from sketch.population.feasible_gpu import Flags, feasible_on_gpu
+from sketch.population.tape import Tape, record
+from sketch.schedule.memo import kept_by_sketch
+from sketch.schedule.program import root_host
+from sketch.schedule.sketch import Sketch
+from sketch.target.target import Target
+
+# Private buffers beyond this share of the L2 cache would evict what they are meant to save.
+_LOCAL_SHARE_OF_L2 = 0.75
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegisterTile:
+    """The straight-line part of one accumulating statement.
+
+    Attributes:
+        rows: unrolled copies that differ in other axes than the vector axis.
+        vectors: SIMD registers along the vector axis.
+        copies: unrolled copies along reduce axes.
+        points: elements of the stage's whole domain, which bounds any tile.
+        width, height: of that domain, as a tile: SIMD registers along the vector axis, and rows.
+    """
+
+    rows: Num
+    vectors: Num
+    copies: Num
+    points: Num
+    width: Num
+    height: Num
+
+
+def statements(nodes: tuple[Node, ...]) -> Iterator[tuple[Store, tuple[Loop, ...]]]:
+    """Every store with the loops around it, outermost first."""
+
+    def visit(
+        body: tuple[Node, ...], around: tuple[Loop, ...]
+    ) -> Iterator[tuple[Store, tuple[Loop, ...]]]:
+        for node in body:
+            match node:
+                case Store():
+                    yield node, around
+                case Loop():
+                    yield from visit(node.body, (*around, node))
+                case Allocate():
+                    yield from visit(node.body, around)
+                case Branch():
+                    for case in node.cases:
+                        yield from visit(case.body, around)
+
+    yield from visit(nodes, ())
+
+
+def register_tile(loops: tuple[Loop, ...], target: Target, lane_bytes: int) -> RegisterTile:
+    """The register tile of a statement inside ``loops`` that computes on ``lane_bytes``."""
+    lanes = target.lanes(lane_bytes)
+    vector = next((loop for loop in loops if loop.kind is LoopKind.VECTORIZED), None)
+    axis = None if vector is None else vector.var.axis
+    rows: Num = 1
+    vectors: Num = 1 if vector is None else -(-vector.extent // lanes)
+    copies: Num = 1
+    points: Num = 1
+    along: Num = 1
+    for loop in loops:
+        if loop.axis_kind == "spatial":
+            points = points * loop.extent
+            if axis is not None and loop.var.axis is axis:
+                along = along * loop.extent
+        if loop.kind is not LoopKind.UNROLLED:
+            continue
+        if loop.axis_kind == "reduce":
+            copies = copies * loop.extent
+        elif axis is not None and loop.var.axis is axis:
+            vectors = vectors * loop.extent
+        else:
+            rows = rows * loop.extent
+    return RegisterTile(rows, vectors, copies, points, -(-along // lanes), points // along)
+
+
+def feasible_nest(nest: LoopNest, target: Target) -> Flags:
+    """Which rows of a lowered population fit ``target``; bool ``[P]``, or one for all rows."""
+    if target.kind == "cuda":
+        return feasible_on_gpu(nest, target)
+    fits: Flags = True
+    for store, loops in statements(nest.roots):
+        tile = register_tile(loops, target, store_bytes(store))
+        instructions = tile.rows * tile.vectors * tile.copies
+        fits = fits & (instructions <= target.instruction_budget)
+        if store.reducer is None or not any(loop.axis_kind == "reduce" for loop in loops):
+            continue
+        accumulators = tile.rows * tile.vectors * len(store.targets)
+        # no tile is smaller than a point: many results at once may spill
+        fits = fits & ((accumulators + tile.vectors + 1 <= target.registers) | _is_point(loops))
+        if store.targets[0].scope is Scope.LOCAL:
+            large = _largest(tile, len(store.targets), target)
+            fits = fits & (_enough_accumulators(tile, loops, target) | large)
+    return fits & (_local_bytes(nest) <= _LOCAL_SHARE_OF_L2 * target.l2_bytes)
+
+
+def _is_point(loops: tuple[Loop, ...]) -> Flags:
+    copies: Num = 1
+    for loop in loops:
+        if loop.kind is LoopKind.UNROLLED:
+            copies = copies * loop.extent
+    return copies == 1
+
+
+def _enough_accumulators(tile: RegisterTile, loops: tuple[Loop, ...], target: Target) -> Flags:
+    """Independent accumulators hide the FMA latency, unless the stage itself is too small."""
+    if not any(loop.kind is LoopKind.UNROLLED and loop.axis_kind == "spatial" for loop in loops):
+        return True
+    lanes = next((loop.extent for loop in loops if loop.kind is LoopKind.VECTORIZED), 1)
+    available = -(-tile.points // lanes)
+    return tile.rows * tile.vectors >= np.minimum(target.fma_accumulators, available)
+
+
+def _largest(tile: RegisterTile, results: int, target: Target) -> Flags:
+    """Whether neither one vector more nor twice the rows would fit the registers and the domain.
+
+    Where few rows share the vectors that they read, 16 registers hold no tile that hides the
+    latency: two rows and six vectors need 19.
+    """
+    rows, vectors = tile.rows, tile.vectors
+    accumulators = rows * vectors * results
+    widest = accumulators + rows * results + vectors + 2 > target.registers
+    tallest = 2 * accumulators + vectors + 1 > target.registers
+    return (widest | (vectors >= tile.width)) & (tallest | (rows >= tile.height))
+
+
+def _local_bytes(nest: LoopNest) -> Num:
+    total: Num = 0
+
+    def visit(nodes: tuple[Node, ...]) -> None:
+        nonlocal total
+        for node in nodes:
+            if isinstance(node, Allocate) and node.buffer.scope is Scope.LOCAL:
+                total = total + node.buffer.size * size_of(node.buffer.dtype)
+            if isinstance(node, Loop | Allocate):
+                visit(node.body)
+
+    visit(nest.roots)
+    return total
+
+
+def feasible(
+    sketch: Sketch, values: Mapping[str, Num], root: str | None = None
+) -> NDArray[np.bool_]:
+    """Which rows of ``values`` (arrays ``[P]``, or ints for one row) fit the sketch's target.
+
+    ``root``: look only at the nest of this root stage, and at what is attached inside it.
+    """
+    columns = [np.atleast_1d(values[decision.name]) for decision in sketch.decisions]
+    count = max((len(column) for column in columns), default=1)
+    (fits,) = _tapes(sketch)[root].replay(columns)
+    return np.broadcast_to(fits, (count,))
+
+
+@kept_by_sketch
+def _tapes(sketch: Sketch) -> Mapping[str | None, Tape]:
+    """By root stage, and under None for all of them together."""
+    names = [decision.name for decision in sketch.decisions]
+    roots: list[str | None] = [p.op.name for p in sketch.program.stages if p.attach is None]
+
+    def fits(columns: Sequence[Any]) -> list[Flags]:
+        nest = lower(sketch, dict(zip(names, columns, strict=True)))
+        made: dict[str | None, tuple[Node, ...]] = {}
+        for node in nest.roots:
+            root = _root_of(node, sketch)
+            made[root] = (*made.get(root, ()), node)
+        parts = [replace(nest, roots=made[root]) for root in roots]
+        return [feasible_nest(part, sketch.target) for part in (nest, *parts)]
+
+    tape = record(fits, len(names))
+    return {root: tape.only([n]) for n, root in enumerate([None, *roots])}
+
+
+def _root_of(node: Node, sketch: Sketch) -> str:
+    """The root stage that a root node of a nest was made of."""
+    store, _ = next(statements((node,)))
+    return root_host(sketch.program, sketch.program.stage(store.stage)).op.name

@@ -1,0 +1,309 @@
+"""Populations: many rows of decisions of one sketch, as one integer array.
+
+All operators are NumPy operations over whole populations and take their randomness as an
+argument.  Every row they return is valid: the product of an axis' tile levels fits the axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketch.errors import ScheduleError
+from sketch.population.feasible import feasible
+from sketch.schedule.decision import TileChain
+from sketch.schedule.program import root_host
+from sketch.schedule.sketch import Sketch
+
+Ints = NDArray[np.int64]
+
+# Share of mutations that move a factor between two levels of an axis; the others re-draw a value.
+_MOVE_SHARE: Final = 0.5
+# Most register tiles that are enumerated for one sketch.
+_MAX_TILES: Final = 16384
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """``values``: int64 ``[P, D]``, one row a candidate, one column a decision of ``sketch``."""
+
+    sketch: Sketch
+    values: Ints
+
+    @property
+    def count(self) -> int:
+        return int(self.values.shape[0])
+
+    def columns(self) -> dict[str, Ints]:
+        """Contiguous int64 ``[P]`` per decision name."""
+        names = [d.name for d in self.sketch.decisions]
+        table = np.ascontiguousarray(self.values.T)
+        return {name: table[n] for n, name in enumerate(names)}
+
+    def row(self, index: int) -> dict[str, int]:
+        """One candidate's decisions by name."""
+        names = [d.name for d in self.sketch.decisions]
+        return {name: int(v) for name, v in zip(names, self.values[index], strict=True)}
+
+    def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | Sequence[int]) -> Population:
+        """The rows at ``index``."""
+        rows = np.asarray(index)
+        return self._known(
+            self.values[rows], self._keys[rows] if "_keys" in self.__dict__ else None
+        )
+
+    def keys(self) -> NDArray[np.uint64]:
+        """A 64-bit hash per row, the same in every process."""
+        return self._keys
+
+    @cached_property
+    def _keys(self) -> NDArray[np.uint64]:
+        return row_keys(self.values)
+
+    def _known(self, values: Ints, keys: NDArray[np.uint64] | None) -> Population:
+        """Other rows of the sketch, with their keys where these are known."""
+        other = Population(self.sketch, values)
+        if keys is not None:
+            other.__dict__["_keys"] = keys
+        return other
+
+
+def row_keys(values: Ints) -> NDArray[np.uint64]:
+    """Mix the columns of ``[P, D]`` into uint64 ``[P]`` (splitmix64's finaliser per column)."""
+    keys = np.full(values.shape[0], 0x9E3779B97F4A7C15, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for column in values.T:
+            keys ^= column.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+            keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            keys ^= keys >> np.uint64(31)
+    return keys
+
+
+def from_rows(sketch: Sketch, rows: Sequence[Mapping[str, int]]) -> Population:
+    """A population from decisions by name; raises ScheduleError when one is missing."""
+    names = [d.name for d in sketch.decisions]
+    for row in rows:
+        missing = [n for n in names if n not in row]
+        if missing:
+            raise ScheduleError(f"no value for decision {missing[0]}", f"sketch {sketch.key}")
+    table = [[int(row[n]) for n in names] for row in rows]
+    return Population(sketch, np.array(table, dtype=np.int64).reshape(len(rows), len(names)))
+
+
+def concat(populations: Sequence[Population]) -> Population:
+    """Rows of several populations of one sketch."""
+    values = np.concatenate([p.values for p in populations])
+    return populations[0]._known(values, np.concatenate([p.keys() for p in populations]))
+
+
+def deduplicate(population: Population) -> Population:
+    """The first of every set of equal rows, in order."""
+    _, first = np.unique(population.keys(), return_index=True)
+    return population.take(np.sort(first))
+
+
+def sample(sketch: Sketch, count: int, rng: np.random.Generator) -> Population:
+    """``count`` random rows.
+
+    The register tile (all decisions of unrolled loops) is drawn jointly from those that fit the
+    registers; then the levels of an axis inner first, uniformly over the choices that still fit;
+    other decisions uniformly.  A sketch without decisions has one row.
+    """
+    if not sketch.decisions:
+        return Population(sketch, np.empty((min(count, 1), 0), dtype=np.int64))
+    names = [d.name for d in sketch.decisions]
+    values = np.empty((count, len(names)), dtype=np.int64)
+    for n, decision in enumerate(sketch.decisions):
+        choices = np.array(decision.choices, dtype=np.int64)
+        values[:, n] = choices[rng.integers(0, len(choices), count)]
+    drawn: set[int] = set()
+    for members, table in register_tiles(sketch):
+        values[:, members] = table[rng.integers(0, len(table), count)]
+        drawn.update(members)
+    for chain in sketch.chains:
+        room = np.full(count, -(-chain.extent // chain.fixed), dtype=np.int64)
+        for name in chain.names:
+            n = names.index(name)
+            if n not in drawn:
+                choices = np.array(sketch.decisions[n].choices, dtype=np.int64)
+                fitting = np.maximum(np.searchsorted(choices, room, side="right"), 1)
+                values[:, n] = choices[(rng.random(count) * fitting).astype(np.int64)]
+            room = -(-room // values[:, n])
+    return Population(sketch, values)
+
+
+@lru_cache(maxsize=256)
+def register_tiles(sketch: Sketch) -> tuple[tuple[tuple[int, ...], Ints], ...]:
+    """For every nest: (columns of the decisions of unrolled loops, their feasible combinations
+    ``[T, C]``).
+
+    A random part of the combinations where there are more than 16,384.
+    """
+    tables = []
+    for root, columns in nests(sketch).items():
+        members = tuple(n for n in columns if sketch.decisions[n].name in sketch.unrolled)
+        if members:
+            tables.append((members, _feasible_tiles(sketch, root, members)))
+    return tuple(tables)
+
+
+@lru_cache(maxsize=256)
+def nests(sketch: Sketch) -> Mapping[str, tuple[int, ...]]:
+    """Columns of the decisions of every nest, by the name of its root stage."""
+    found: dict[str, tuple[int, ...]] = {}
+    for n, decision in enumerate(sketch.decisions):
+        plan = sketch.program.stage(decision.stage)
+        root = root_host(sketch.program, plan).op.name
+        found[root] = (*found.get(root, ()), n)
+    return found
+
+
+def mix_nests(population: Population, rng: np.random.Generator) -> Population:
+    """Rows in which every nest has decisions that fit the hardware, if some row has them.
+
+    Nests that run one after another fit independently: where few rows fit in each, hardly any
+    fits in all of them.
+    """
+    sketch, parts = population.sketch, nests(population.sketch)
+    if len(parts) < 2:
+        return population
+    values = population.values.copy()
+    for root, columns in parts.items():
+        fits = feasible(sketch, population.columns(), root)
+        good = np.flatnonzero(fits)
+        if len(good):
+            drawn = good[rng.integers(0, len(good), population.count)]
+            values[:, columns] = population.values[drawn][:, columns]
+    return Population(sketch, values)
+
+
+def _feasible_tiles(sketch: Sketch, root: str, members: Sequence[int]) -> Ints:
+    names = [d.name for d in sketch.decisions]
+    table = _tile_table(sketch, members)
+    if len(table) > _MAX_TILES:
+        chosen = np.random.default_rng(0).choice(len(table), _MAX_TILES, replace=False)
+        table = table[np.sort(chosen)]
+    rows = np.ones((len(table), len(names)), dtype=np.int64)
+    rows[:, list(members)] = table
+    fitting = (clamp(sketch, rows) == rows).all(axis=1)
+    table, rows = table[fitting], rows[fitting]
+    fits = feasible(sketch, Population(sketch, rows).columns(), root)
+    return table[fits] if fits.any() else table[:1]
+
+
+def _tile_table(sketch: Sketch, members: Sequence[int]) -> Ints:
+    """All combinations of the decisions ``members``, but for those whose copies of a stage alone
+    need more registers than there are.
+    """
+    table = np.ones((1, 0), dtype=np.int64)
+    copies: dict[str, Ints] = {}
+    for n in members:
+        decision = sketch.decisions[n]
+        choices = np.array(decision.choices, dtype=np.int64)
+        count = len(table)
+        table = np.column_stack((np.repeat(table, len(choices), axis=0), np.tile(choices, count)))
+        copies = {k: np.repeat(v, len(choices)) for k, v in copies.items()}
+        if decision.name in sketch.unrolled_reductions:
+            continue
+        stage = decision.stage
+        copies[stage] = copies.get(stage, np.ones(len(table), np.int64)) * table[:, -1]
+        keep = copies[stage] <= sketch.target.registers
+        table, copies = table[keep], {k: v[keep] for k, v in copies.items()}
+    return table
+
+
+def clamp(sketch: Sketch, values: Ints) -> Ints:
+    """Lower factors, outermost levels first to give, until every tile fits its axis."""
+    columns = {d.name: n for n, d in enumerate(sketch.decisions)}
+    result = values.copy()
+    for chain in sketch.chains:
+        room = np.full(values.shape[0], -(-chain.extent // chain.fixed), dtype=np.int64)
+        for name in chain.names:
+            n = columns[name]
+            choices = np.array(sketch.decisions[n].choices, dtype=np.int64)
+            top = np.maximum(np.searchsorted(choices, room, side="right") - 1, 0)
+            result[:, n] = np.minimum(result[:, n], choices[top])
+            room = -(-room // result[:, n])
+    return result
+
+
+def mutate(population: Population, rng: np.random.Generator) -> Population:
+    """Change one decision a row: re-draw it, or move part of a tile to another level."""
+    sketch, count = population.sketch, population.count
+    if not sketch.decisions:
+        return population
+    values = population.values.copy()
+    column = rng.integers(0, len(sketch.decisions), count)
+    moving = rng.random(count) < _MOVE_SHARE
+    draws = rng.random(count)
+    partner = _partners(sketch, column, rng.random(count))
+    for n, decision in enumerate(sketch.decisions):
+        choices = np.array(decision.choices, dtype=np.int64)
+        rows = np.flatnonzero(column == n)
+        if not len(rows):
+            continue
+        old = values[rows, n]
+        drawn = choices[(draws[rows] * len(choices)).astype(np.int64)]
+        here = np.searchsorted(choices, old)
+        hop = np.where(draws[rows] < 0.5, -1, 1) * rng.integers(1, 4, len(rows))
+        near = choices[np.clip(here + hop, 0, len(choices) - 1)]
+        values[rows, n] = np.where(moving[rows], near, drawn)
+    _rebalance(sketch, population.values, values, column, partner, moving)
+    return Population(sketch, clamp(sketch, values))
+
+
+def _partners(sketch: Sketch, column: Ints, draws: NDArray[np.float64]) -> Ints:
+    """For each row another level of the same axis, or -1 where the axis has only one."""
+    names = [d.name for d in sketch.decisions]
+    partner = np.full(len(column), -1, dtype=np.int64)
+    for chain in sketch.chains:
+        members = [names.index(name) for name in chain.names]
+        for n in members:
+            others = np.array([m for m in members if m != n], dtype=np.int64)
+            rows = column == n
+            if len(others):
+                partner[rows] = others[(draws[rows] * len(others)).astype(np.int64)]
+    return partner
+
+
+def _rebalance(
+    sketch: Sketch,
+    before: Ints,
+    after: Ints,
+    column: Ints,
+    partner: Ints,
+    moving: NDArray[np.bool_],
+) -> None:
+    """Scale the partner level so that the tile keeps about its size; changes ``after``."""
+    rows = np.flatnonzero(moving & (partner >= 0))
+    ratio = before[rows, column[rows]] / after[rows, column[rows]]
+    wanted = np.maximum(np.rint(after[rows, partner[rows]] * ratio), 1).astype(np.int64)
+    for n, decision in enumerate(sketch.decisions):
+        mine = partner[rows] == n
+        choices = np.array(decision.choices, dtype=np.int64)
+        top = np.maximum(np.searchsorted(choices, wanted[mine], side="right") - 1, 0)
+        after[rows[mine], n] = choices[top]
+
+
+def crossover(a: Population, b: Population, rng: np.random.Generator) -> Population:
+    """Rows that take every axis from one of two parents (rows of ``a`` and ``b``, pairwise)."""
+    sketch = a.sketch
+    values = a.values.copy()
+    for members in _groups(sketch, sketch.chains):
+        other = rng.random(a.count) < 0.5
+        for n in members:
+            values[other, n] = b.values[other, n]
+    return Population(sketch, values)
+
+
+def _groups(sketch: Sketch, chains: Sequence[TileChain]) -> list[list[int]]:
+    names = [d.name for d in sketch.decisions]
+    groups = [[names.index(name) for name in chain.names] for chain in chains]
+    grouped = {n for group in groups for n in group}
+    return groups + [[n] for n in range(len(names)) if n not in grouped]

@@ -1,0 +1,125 @@
+"""Whether steps and decisions that were not generated here make a schedule of reasonable size.
+
+Rules and samplers keep to these bounds by themselves.  What comes from a file may hold anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from sketch.dag.dag import ComputeDAG
+from sketch.errors import ScheduleError, quoted
+from sketch.lang.tensor import Compute
+from sketch.nest.loopnest import Scope
+from sketch.population.feasible import feasible
+from sketch.schedule.program import Program, StagePlan
+from sketch.schedule.sketch import Sketch, fixed_product
+from sketch.schedule.step_fields import is_count
+from sketch.schedule.steps import CacheRead, Factor, Pack, Step
+
+# Steps for each stage and input of a program; rules make about ten.
+_STEPS_FOR_EACH = 100
+# Elements of all stages, for each element of those that the program began with and its inputs:
+# copies double them, partial sums take a few times the result.
+_MOST_GROWTH = 16
+_CACHED_IN = (Scope.WORKSPACE.value, Scope.SHARED.value)
+
+
+def check_steps(dag: ComputeDAG, steps: tuple[Step, ...]) -> None:
+    """Check steps before they are replayed; raises ScheduleError when there are too many of them,
+    or a copy is to be kept where there is no memory of that name.
+    """
+    most = _STEPS_FOR_EACH * (len(dag.stages) + len(dag.inputs))
+    if len(steps) > most:
+        raise ScheduleError(f"{len(steps)} steps are more than {most}")
+    for step in steps:
+        if isinstance(step, CacheRead) and step.scope not in _CACHED_IN:
+            raise ScheduleError(f"nothing is cached in {quoted(step.scope)}")
+
+
+def check_structure(sketch: Sketch) -> None:
+    """Check the program that the steps made.
+
+    Raises:
+        ScheduleError: two stages of one name, a stage that is computed inside one that comes
+            before it, far more memory than without steps, a tile larger than its axis, or a panel
+            of no dimension.
+    """
+    program = sketch.program
+    names = [plan.op.name for plan in program.stages]
+    if len(set(names)) < len(names):
+        raise ScheduleError(f"two stages have one name: {names}")
+    _check_size(program)
+    for plan in program.stages:
+        _check_attached(program, plan)
+        for axis, factors in plan.splits.items():
+            _check_factors(sketch, plan, axis, factors)
+    for pack in program.packs:
+        _check_pack(program, pack)
+
+
+def _check_size(program: Program) -> None:
+    def elements(op: Compute) -> int:
+        return math.prod(axis.extent for axis in op.axes) * len(op.output_dtypes)
+
+    before = sum(map(elements, program.dag.stages))
+    before += sum(math.prod(tensor.shape) for tensor in program.dag.inputs)
+    after = sum(elements(plan.op) for plan in program.stages)
+    if after > _MOST_GROWTH * before:
+        raise ScheduleError(f"stages of {after} elements for a program of {before}")
+
+
+def _check_attached(program: Program, plan: StagePlan) -> None:
+    names = [other.op.name for other in program.stages]
+    if plan.attach is not None and names.index(plan.op.name) >= names.index(plan.attach[0]):
+        raise ScheduleError(f"stage {plan.op.name} is computed inside {plan.attach[0]}")
+
+
+def _check_factors(sketch: Sketch, plan: StagePlan, axis: str, factors: tuple[Factor, ...]) -> None:
+    """SIMD lanes may exceed a short axis, but no axis needs more than those of bytes."""
+    most = max(plan.axis(axis).extent, sketch.target.lanes(1))
+    if fixed_product(factors) > most:
+        raise ScheduleError(
+            f"axis {axis} of {plan.op.name} has no tile {factors}", hint=f"at most {most}"
+        )
+
+
+def _check_pack(program: Program, pack: Pack) -> None:
+    reader = program.stage(pack.reader)
+    if program.consumers(pack.tensor) != (reader,):
+        raise ScheduleError(f"stage {pack.reader} is not the one reader of {pack.tensor!r}")
+    if not isinstance(pack.prefetch, str) and pack.prefetch not in (0, 1):
+        raise ScheduleError(f"tensor {pack.tensor} cannot be fetched {pack.prefetch} panels ahead")
+    if not pack.loops:
+        raise ScheduleError(f"the panels of {pack.tensor} have no loops")
+
+
+def check_row(sketch: Sketch, values: Mapping[str, int]) -> None:
+    """Check decisions: each within its axis, the levels of an axis together, and all of them
+    within the limits of the target.
+
+    A value need not be one of today's choices: those may change from release to release.
+
+    Raises:
+        ScheduleError: a decision is missing, unknown or out of range, or the row is infeasible.
+    """
+    known = {decision.name: decision for decision in sketch.decisions}
+    if known.keys() != values.keys():
+        odd = sorted(known.keys() ^ values.keys())
+        raise ScheduleError(f"no value, or no decision, for {', '.join(map(quoted, odd[:3]))}")
+    for name, decision in known.items():
+        if not is_count(values[name], decision.choices[0]):
+            raise ScheduleError(f"decision {name} is {quoted(values[name])}")
+    tiled = {name for chain in sketch.chains for name in chain.names}
+    for name in known.keys() - tiled:
+        if values[name] not in known[name].choices:
+            raise ScheduleError(f"decision {name} is {values[name]}, of {known[name].choices}")
+    for chain in sketch.chains:
+        room = -(-chain.extent // chain.fixed)
+        for name in chain.names:
+            if values[name] > room:
+                raise ScheduleError(f"decision {name} is {values[name]}, at most {room} fit")
+            room = -(-room // values[name])
+    if not feasible(sketch, values)[0]:
+        raise ScheduleError("the decisions exceed the registers, caches or code size of the target")

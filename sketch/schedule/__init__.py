@@ -1,0 +1,1 @@
+"""Schedules: steps, the program that they make, decisions and sketches."""

@@ -1,0 +1,156 @@
+"""A sketch: a compute DAG and the steps that give its schedule everything but the numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from sketch.dag.dag import ComputeDAG
+from sketch.nest.loopnest import LoopKind
+from sketch.schedule.decision import Decision, TileChain
+from sketch.schedule.factors import power_choices, tile_choices
+from sketch.schedule.program import Program, StagePlan, replay
+from sketch.schedule.steps import Factor, Step, step_to_json
+from sketch.target.target import Target
+
+# Copies of the body of the innermost reduce loop; more gains nothing measurable and costs
+# compile time.
+_REDUCE_UNROLL: Final = (1, 2, 4)
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """DAG + steps for a target.  The decisions are those that the steps name.
+
+    Attributes:
+        variant: name of the algorithm that ``dag`` computes the task by ("direct", ...).
+        rules: names of the user's rules that took part in it, for messages.
+    """
+
+    dag: ComputeDAG
+    steps: tuple[Step, ...]
+    target: Target
+    variant: str = "direct"
+    rules: tuple[str, ...] = ()
+
+    @cached_property
+    def program(self) -> Program:
+        """The stages after replaying the steps; raises ScheduleError when a step does not fit."""
+        return replay(self.dag, self.steps)
+
+    @cached_property
+    def decisions(self) -> tuple[Decision, ...]:
+        """Open numbers in order of first appearance."""
+        choices: dict[str, tuple[int, ...]] = {}
+        stages: dict[str, str] = {}
+        for plan in self.program.stages:
+            for axis, factors in plan.splits.items():
+                for factor in factors:
+                    if isinstance(factor, str):
+                        # consumers come later: a number that tiles both is about the consumer
+                        stages[factor] = plan.op.name
+                        if factor not in choices:
+                            choices[factor] = self._choices(plan, axis, factors, factor)
+        for pack in self.program.packs:
+            if isinstance(pack.prefetch, str):
+                choices[pack.prefetch] = (0, 1)
+                stages[pack.prefetch] = pack.reader
+        return tuple(Decision(name, values, stages[name]) for name, values in choices.items())
+
+    def _choices(
+        self,
+        plan: StagePlan,
+        axis: str,
+        factors: tuple[Factor, ...],
+        name: str,
+    ) -> tuple[int, ...]:
+        node = plan.axis(axis)
+        unrolled = name in self.unrolled
+        if unrolled and node.kind == "reduce":
+            return tuple(c for c in _REDUCE_UNROLL if c <= node.extent)
+        fixed = fixed_product(factors)
+        extent = -(-node.extent // fixed)
+        limit = self.target.registers if unrolled else None
+        if self.target.kind == "cuda":
+            return power_choices(extent, limit)
+        return tile_choices(extent, limit)
+
+    @cached_property
+    def unrolled(self) -> frozenset[str]:
+        """Names of the decisions that give the trips of unrolled loops."""
+        return frozenset(
+            factor
+            for plan in self.program.stages
+            for axis, factors in plan.splits.items()
+            for level, factor in enumerate(factors, start=1)
+            if isinstance(factor, str) and plan.kinds.get(f"{axis}.{level}") is LoopKind.UNROLLED
+        )
+
+    @cached_property
+    def unrolled_reductions(self) -> frozenset[str]:
+        """The part of ``unrolled`` whose loops reduce."""
+        return frozenset(
+            factor
+            for plan in self.program.stages
+            for axis in plan.op.reduce_axes
+            for factor in plan.splits.get(axis.name, ())
+            if isinstance(factor, str) and factor in self.unrolled
+        )
+
+    @cached_property
+    def chains(self) -> tuple[TileChain, ...]:
+        """Decisions that tile the same axis, each decision in exactly one chain."""
+        chains: dict[tuple[str, ...], TileChain] = {}
+        for plan in self.program.stages:
+            for axis, factors in plan.splits.items():
+                names = tuple(f for f in reversed(factors) if isinstance(f, str))
+                if names:
+                    extent = plan.axis(axis).extent
+                    chains.setdefault(names, TileChain(extent, fixed_product(factors), names))
+        longest = sorted(chains.values(), key=lambda c: -len(c.names))
+        kept: list[TileChain] = []
+        for chain in longest:
+            if not any(set(chain.names) <= set(other.names) for other in kept):
+                kept.append(chain)
+        return tuple(kept)
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of DAG, steps and variant: 16 hex digits, the same in every process."""
+        text = json.dumps([self.dag.key, self.variant, [step_to_json(s) for s in self.steps]])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def __str__(self) -> str:
+        lines = [f"sketch {self.key} ({self.variant}), {len(self.decisions)} decisions"]
+        for plan in self.program.stages:
+            place = "root" if plan.attach is None else f"at {plan.attach[0]}: {plan.attach[1]}"
+            loops = " ".join(_describe(plan, loop) for loop in plan.loops())
+            lines.append(f"  {plan.op.name} [{place}] {loops}")
+        lines += [f"  pack {p.tensor} by {', '.join(p.loops)}" for p in self.program.packs]
+        return "\n".join(lines)
+
+
+def _describe(plan: StagePlan, loop: str) -> str:
+    kind = plan.kinds.get(loop, LoopKind.SERIAL)
+    return loop if kind is LoopKind.SERIAL else f"{loop}:{kind.value}"
+
+
+def fixed_product(factors: tuple[Factor, ...]) -> int:
+    """Product of the factors that are plain numbers."""
+    product = 1
+    for factor in factors:
+        if isinstance(factor, int):
+            product *= factor
+    return product
+
+
+def sketch_from_steps(
+    dag: ComputeDAG, steps: tuple[Step, ...], variant: str, target: Target
+) -> Sketch:
+    """A sketch from recorded steps; raises ScheduleError at once when a step does not fit."""
+    sketch = Sketch(dag, steps, target, variant)
+    _ = sketch.program
+    return sketch

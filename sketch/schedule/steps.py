@@ -1,0 +1,205 @@
+"""Steps: the structural half of a schedule.  A sketch is a DAG plus a tuple of steps.
+
+Loops are named: axis ``k`` starts as the loop ``k.0``; ``Split(stage, "k", (a, b))`` makes it
+``k.0, k.1, k.2`` with ``b`` trips of the innermost and ``a`` of the middle one.  A factor is an int
+or the name of a decision.  Each step kind carries a version, which records keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Final
+
+from sketch.errors import ScheduleError, quoted
+from sketch.nest.loopnest import LoopKind
+from sketch.schedule.step_fields import check_fields
+
+Factor = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """Compute ``stage`` where it is read; its own loops disappear."""
+
+    kind: ClassVar[str] = "inline"
+    version: ClassVar[int] = 1
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class CacheWrite:
+    """Split ``stage`` in two: ``stage.local`` computes, ``stage`` copies the result out.
+
+    before:  C(i, j) += A[i, k]*B[k, j]
+    after:   C.local(i, j) += A[i, k]*B[k, j];  C(i, j) = C.local[i, j]
+    """
+
+    kind: ClassVar[str] = "cache_write"
+    version: ClassVar[int] = 1
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRead:
+    """Copy ``tensor`` into a stage of its own, which ``cache_name`` names, and let ``consumer``
+    read the copy.
+
+    ``scope``: "workspace", or "shared" for memory that a GPU block's threads fill together.
+    """
+
+    kind: ClassVar[str] = "cache_read"
+    version: ClassVar[int] = 1
+    tensor: str
+    consumer: str
+    scope: str = "workspace"
+
+
+@dataclass(frozen=True, slots=True)
+class Rfactor:
+    """Compute ``parts`` partial reductions of ``stage`` over chunks of ``axis``, then combine.
+
+    before:  s(i) += A[i, k]
+    after:   s.rf(i, p) += A[i, p*c + k];  s(i) += s.rf[i, p]          (``interleave=False``)
+             s.rf(i, p) += A[i, k*parts + p]                           (``interleave=True``)
+    """
+
+    kind: ClassVar[str] = "rfactor"
+    version: ClassVar[int] = 1
+    stage: str
+    axis: str
+    parts: int
+    interleave: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Split ``axis`` of ``stage`` into ``len(factors) + 1`` nested loops, outermost first."""
+
+    kind: ClassVar[str] = "split"
+    version: ClassVar[int] = 1
+    stage: str
+    axis: str
+    factors: tuple[Factor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reorder:
+    """The order of all loops of ``stage``, outermost first."""
+
+    kind: ClassVar[str] = "reorder"
+    version: ClassVar[int] = 1
+    stage: str
+    order: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeAt:
+    """Compute what ``target`` needs of ``stage`` inside the loop ``loop`` of ``target``."""
+
+    kind: ClassVar[str] = "compute_at"
+    version: ClassVar[int] = 1
+    stage: str
+    target: str
+    loop: str
+
+
+@dataclass(frozen=True, slots=True)
+class Annotate:
+    """How the loop ``loop`` of ``stage`` is executed.
+
+    ``execution``: "parallel", "vectorized" or "unrolled"; "block", "vthread" or "thread" on a GPU.
+    """
+
+    kind: ClassVar[str] = "annotate"
+    version: ClassVar[int] = 1
+    stage: str
+    loop: str
+    execution: str
+
+    @property
+    def loop_kind(self) -> LoopKind:
+        """Raises ScheduleError when there is no such kind."""
+        try:
+            return LoopKind(self.execution)
+        except ValueError as error:
+            raise ScheduleError(
+                f"a loop cannot be {self.execution!r}",
+                f"loop {self.loop} of stage {self.stage}",
+                f"one of {', '.join(kind.value for kind in LoopKind)}",
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Lay ``tensor`` out in panels along dimension ``dim``.
+
+    The panel is as wide as the loops ``loops`` of ``reader`` (levels of the axis that indexes
+    ``dim``); memory order becomes [panel, other dimensions, within the panel].  A constant is laid
+    out ahead of time, padded with zeros; the stage of a CacheRead writes its buffer so, with
+    ``writer_loops`` walking one panel.  ``prefetch`` (0, 1 or a decision): how many panels ahead
+    of the one that is read to fetch into L2.
+
+    before:  B[k, j]
+    after:   B[j - j mod w, k, j mod w]
+    """
+
+    kind: ClassVar[str] = "pack"
+    version: ClassVar[int] = 1
+    tensor: str
+    dim: int
+    reader: str
+    loops: tuple[str, ...]
+    writer_loops: tuple[str, ...] = ()
+    prefetch: Factor = 0
+
+
+Step = Inline | CacheWrite | CacheRead | Rfactor | Split | Reorder | ComputeAt | Annotate | Pack
+STEP_KINDS: Final[tuple[type[Step], ...]] = (
+    Inline,
+    CacheWrite,
+    CacheRead,
+    Rfactor,
+    Split,
+    Reorder,
+    ComputeAt,
+    Annotate,
+    Pack,
+)
+
+
+def step_to_json(step: Step) -> dict[str, Any]:
+    """A step as plain data: its kind, version and fields by name."""
+    data: dict[str, Any] = {"kind": step.kind, "version": step.version}
+    for item in fields(step):
+        value = getattr(step, item.name)
+        data[item.name] = list(value) if isinstance(value, tuple) else value
+    return data
+
+
+def step_from_json(data: Mapping[str, Any]) -> Step:
+    """The inverse of ``step_to_json``.
+
+    Raises ScheduleError on an unknown kind, another version, or a field of a wrong name or type.
+    """
+    rest = dict(data)
+    kind, version = rest.pop("kind", None), rest.pop("version", None)
+    cls = next((c for c in STEP_KINDS if c.kind == kind), None)
+    if cls is None:
+        raise ScheduleError(
+            f"unknown step kind {quoted(kind)}",
+            hint=f"known: {', '.join(c.kind for c in STEP_KINDS)}",
+        )
+    if type(version) is not int or version != cls.version:
+        raise ScheduleError(
+            f"step {kind!r} has version {quoted(version)}, this release reads {cls.version}"
+        )
+    values = {k: tuple(v) if isinstance(v, list) else v for k, v in rest.items()}
+    check_fields(cls, values)
+    make: Callable[..., Step] = cls
+    try:
+        return make(**values)
+    except TypeError as error:
+        raise ScheduleError(
+            f"step {kind!r} has wrong fields {quoted(sorted(rest))}: {error}"
+        ) from error

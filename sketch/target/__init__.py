@@ -1,0 +1,1 @@
+"""Targets: what code is made for."""
