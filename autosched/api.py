@@ -198,8 +198,8 @@ def tune(
         progress: who is shown how far it is; None: a table on the terminal.
         quiet: show nobody.
         skip_tuned: only tune tasks that have no record for this target in the log.
-        objective: what to minimise, a function of ``autosched.objectives.Latencies``; None: the
-            sum of the networks' latencies.
+        objective: what to minimise, a function of ``autosched.tuning.objectives.Latencies``;
+            None: the sum of the networks' latencies.
         cost_model: ranks candidates before they are measured, and learns from them: any
             ``costmodel.model.CostModel``, such as ``SklearnModel(regressor)``; None:
             gradient-boosted trees.

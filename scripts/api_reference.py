@@ -57,6 +57,7 @@ PUBLIC: Final = (
     "autosched.runtime.profiler",
     "autosched.search.measured",
     "autosched.search.models",
+    "autosched.search.options",
     "autosched.search.policy",
     "autosched.search.recall",
     "autosched.search.sampling",

@@ -25,6 +25,7 @@ HEAVY = {
         "autosched/onnx_backend.py",
         "autosched/host/engines.py",
         "autosched/host/loop.py",
+        "autosched/host/node_names.py",
     ),
     "onnxruntime": ("autosched/",),
     "openvino": (),

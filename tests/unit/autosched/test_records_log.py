@@ -228,7 +228,7 @@ def test_two_processes_share_a_log(tmp_path):
         from autosched.measure.result import Timing
         from autosched.records.log import RecordLog
         from autosched.records.record import Record
-        from sketch.target import Target
+        from sketch.target.target import Target
 
         record = Record("t" * 5000, Target("cpu", "x"), "direct", (), {}, Timing((1.0,)))
         log = RecordLog(sys.argv[1])

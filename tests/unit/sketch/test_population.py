@@ -93,7 +93,7 @@ def test_the_same_seed_gives_the_same_rows_in_another_process() -> None:
         "from tests.targets import SMALL\n"
         "from tests.workloads import conv2d_relu\n"
         "from sketch.rules.generate import generate\n"
-        "from sketch.population import mutate, row_keys, sample\n"
+        "from sketch.population.population import mutate, row_keys, sample\n"
         "rng = np.random.default_rng(7)\n"
         "for s in generate(conv2d_relu(), SMALL):\n"
         "    print(s.key, row_keys(mutate(sample(s, 64, rng), rng).values).sum())\n"
