@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -17,8 +17,11 @@ _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 @dataclass(frozen=True, slots=True)
 class InstructionSet:
-    """A named instruction set: LLVM's CPU and features, SIMD bytes and registers.
+    """A named instruction set: LLVM's CPU and features, SIMD bytes and registers, nominal caches.
 
+    ``caches``: bytes of L1 and L2 of a core, and of the L3 that all share, as the first common
+    server processor with these instructions has them.  A named set is the same target wherever
+    the code is compiled, so nothing of the compiling machine goes into it.
     ``accumulators``: FMA latency (4 cycles) * 2 units = 8, and half as much again for scheduling;
     12 wherever there are 16 registers or more.
     """
@@ -28,26 +31,29 @@ class InstructionSet:
     features: str
     vector_bytes: int
     registers: int
+    caches: tuple[int, int, int]
     accumulators: int = 12
 
 
 _AVX2 = "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe"
+_KB, _MB = 1024, 1024**2
 INSTRUCTION_SETS = (
-    InstructionSet("cpu-sse2", "x86-64", "+sse2", 16, 16),
-    InstructionSet("cpu-avx2", "x86-64-v3", _AVX2, 32, 16),
+    InstructionSet("cpu-sse2", "x86-64", "+sse2", 16, 16, (32 * _KB, 256 * _KB, 8 * _MB)),
+    InstructionSet("cpu-avx2", "x86-64-v3", _AVX2, 32, 16, (32 * _KB, 256 * _KB, 16 * _MB)),
     InstructionSet(
         "cpu-avx512",
         "x86-64-v4",
         _AVX2 + ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl",
         64,
         32,
+        (32 * _KB, 1 * _MB, 16 * _MB),
     ),
-    InstructionSet("cpu-neon", "generic", "+neon", 16, 32),
+    InstructionSet("cpu-neon", "generic", "+neon", 16, 32, (64 * _KB, 1 * _MB, 16 * _MB)),
 )
 
 
 # No processor on the market has more L3 for each of its CPUs.
-_L3_BYTES_PER_CPU = 16 * 1024**2
+_L3_BYTES_PER_CPU = 16 * _MB
 
 
 def _read_size(index: int) -> tuple[int, str, int] | None:
@@ -72,7 +78,7 @@ def cache_sizes() -> dict[int, int]:
     L3 is what the CPUs that we see can count on: a virtual machine reports the whole cache of its
     host, which others use as well.
     """
-    sizes = {1: 32 * 1024, 2: 1024**2, 3: 16 * 1024**2}
+    sizes = {1: 32 * _KB, 2: 1 * _MB, 3: 16 * _MB}
     for index in range(8):
         found = _read_size(index)
         if found is not None and found[1] != "Instruction" and found[0] in sizes:
@@ -90,7 +96,7 @@ def _threads(threads: int | None) -> int:
 
 
 def _target(choice: InstructionSet, threads: int) -> Target:
-    sizes = cache_sizes()
+    l1_bytes, l2_bytes, l3_bytes = choice.caches
     return Target(
         kind="cpu",
         arch=choice.arch,
@@ -99,9 +105,9 @@ def _target(choice: InstructionSet, threads: int) -> Target:
         vector_bytes=choice.vector_bytes,
         registers=choice.registers,
         fma_accumulators=choice.accumulators,
-        l1_bytes=sizes[1],
-        l2_bytes=sizes[2],
-        l3_bytes=sizes[3],
+        l1_bytes=l1_bytes,
+        l2_bytes=l2_bytes,
+        l3_bytes=l3_bytes,
     )
 
 
@@ -122,16 +128,21 @@ def host_target(threads: int | None = None) -> Target:
             if found.get(flag)
         ) or ("cpu-sse2",)
     base = next(choice for choice in INSTRUCTION_SETS if choice.name == names[0])
-    arch = llvm.get_host_cpu_name()
-    return _target(
-        InstructionSet("cpu", arch, features, base.vector_bytes, base.registers, base.accumulators),
-        _threads(threads),
+    sizes = cache_sizes()
+    here = replace(
+        base,
+        name="cpu",
+        arch=llvm.get_host_cpu_name(),
+        features=features,
+        caches=(sizes[1], sizes[2], sizes[3]),
     )
+    return _target(here, _threads(threads))
 
 
 def cpu_target(name: str = "cpu", threads: int | None = None) -> Target:
     """A CPU target by name: ``cpu`` is this machine, ``cpu-avx512``, ``cpu-avx2``, ``cpu-sse2``
-    and ``cpu-neon`` are instruction sets (to compile for, or to run where the machine has them).
+    and ``cpu-neon`` are instruction sets (to compile for, or to run where the machine has them),
+    with nominal caches.
 
     Raises TargetError on an unknown name.
     """

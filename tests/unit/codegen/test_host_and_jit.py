@@ -44,6 +44,15 @@ def test_named_targets() -> None:
         host_target(0)
 
 
+def test_named_instruction_sets_know_nothing_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = [cpu_target(choice.name, 2) for choice in INSTRUCTION_SETS]
+    monkeypatch.setattr("codegen.host.cache_sizes", lambda: {1: 1 << 10, 2: 1 << 11, 3: 1 << 12})
+    assert [cpu_target(choice.name, 2) for choice in INSTRUCTION_SETS] == before
+    assert host_target(2).l3_bytes == 1 << 12
+
+
 def test_load_refuses_instructions_that_the_machine_lacks() -> None:
     kernel = build(NEST, Target("cpu", "x86-64", "+sse2,+sse4a,+tbm"))
     with pytest.raises(TargetError, match="this machine lacks"):
