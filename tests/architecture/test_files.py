@@ -32,6 +32,23 @@ def test_test_files_have_unique_names(python_sources):
     assert sorted(names) == sorted(set(names))
 
 
+def test_unit_tests_mirror_the_folders_of_the_packages(python_sources, root):
+    folders = {s.path.rsplit("/", 1)[0] for s in python_sources if s.path.startswith("tests/unit/")}
+    tested = {folder.removeprefix("tests/unit/") for folder in folders}
+    assert len(tested) > 30
+    assert sorted(folder for folder in tested if not (root / folder).is_dir()) == []
+
+
+def test_what_tests_share_is_in_one_package(python_sources):
+    outside = [
+        s.path
+        for s in python_sources
+        if s.path.startswith("tests/") and not s.path.startswith("tests/support/")
+    ]
+    kinds = ("test_", "conftest.py")
+    assert [path for path in outside if not path.rsplit("/", 1)[-1].startswith(kinds)] == []
+
+
 def test_nothing_is_left_unfinished(package_sources):
     assert [s.path for s in package_sources if UNFINISHED.search(s.text)] == []
 

@@ -13,8 +13,8 @@ from autosched.measure.simulated import SimulatedRunner
 from autosched.search.random_search import RandomPolicy
 from autosched.system.errors import OptionError
 from autosched.tasks.task import Task
-from tests.targets import SMALL
-from tests.workloads import conv2d_relu
+from tests.support.targets import SMALL
+from tests.support.workloads import conv2d_relu
 
 TASK = Task(conv2d_relu(), SMALL)
 BATCH = RandomPolicy(TASK.space, np.random.default_rng(0)).ask(12)

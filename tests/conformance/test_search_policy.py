@@ -22,9 +22,9 @@ from autosched.tasks.task import Task
 from costmodel.extract import features_of
 from sketch.population.feasible import feasible
 from sketch.population.population import Population
-from tests.fake_runner import landscape
-from tests.targets import SMALL
-from tests.workloads import conv2d_relu, matmul_dag
+from tests.support.fake_runner import landscape
+from tests.support.targets import SMALL
+from tests.support.workloads import conv2d_relu, matmul_dag
 
 OPTIONS = SearchOptions(population=256, generations=2, sketch_rows=64)
 TASK = Task(conv2d_relu(), SMALL)

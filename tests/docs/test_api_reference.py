@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pdoc", reason="pdoc makes the reference")
 
 from scripts.api_reference import PUBLIC, build
-from tests.pages import PAGES, ROOT
+from tests.support.pages import PAGES, ROOT
 
 PACKAGES = ("autosched", "codegen", "costmodel", "sketch")
 

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("matplotlib", reason="matplotlib draws the figures")
 
 from scripts.figures import FIGURES, draw, example, landscape
-from tests.pages import PAGES, Page
+from tests.support.pages import PAGES, Page
 
 
 def test_figures_are_drawn(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 
 import autosched as asd
 from autosched.graph.ops.lowering import LOWERINGS
-from tests.pages import PAGES, ROOT, Block, Page, arguments, run
+from tests.support.pages import PAGES, ROOT, Block, Page, arguments, run
 
 # What makes snippets take minutes, and what stands for it here.
 SHORTER = {'budget="10m"': "trials=24", "trials=200": "trials=8", "trials=64": "trials=16"}

@@ -13,8 +13,8 @@ from sketch.lower import lower
 from sketch.oracle.interpret import interpret
 from sketch.rules.generate import generate
 from sketch.target.gpu_targets import cuda_target
-from tests.cuda_programs import feasible_nests, feasible_rows
-from tests.workloads import WORKLOADS, matmul_dag, random_inputs
+from tests.support.cuda_programs import feasible_nests, feasible_rows
+from tests.support.workloads import WORKLOADS, matmul_dag, random_inputs
 
 MISSING = missing_gpu() or missing_compiler()
 needs_gpu = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))

@@ -15,9 +15,9 @@ from sketch.population.population import sample
 from sketch.rules.generate import generate
 from sketch.schedule.sketch import Sketch
 from sketch.target.target import Target
-from tests.cpu_targets import instruction_sets, label
-from tests.teams import team_address
-from tests.workloads import WORKLOADS, random_inputs
+from tests.support.cpu_targets import instruction_sets, label
+from tests.support.teams import team_address
+from tests.support.workloads import WORKLOADS, random_inputs
 
 ROWS = 2
 TARGETS = instruction_sets()

@@ -15,10 +15,10 @@ from autosched.workloads import get
 from codegen.cuda.build import emit
 from sketch.dag.dag import ComputeDAG
 from sketch.oracle.interpret import interpret
-from tests.cuda_programs import GPU, MATMUL, feasible_nests, matmul_nest
-from tests.emulation.emulate import COMPILER, EmulationError, Program, compile_programs
-from tests.small_workloads import SMALL
-from tests.workloads import (
+from tests.support.cuda_programs import GPU, MATMUL, feasible_nests, matmul_nest
+from tests.support.emulation.emulate import COMPILER, EmulationError, Program, compile_programs
+from tests.support.small_workloads import SMALL
+from tests.support.workloads import (
     WORKLOADS,
     batch_matmul_dag,
     conv2d_relu,

@@ -13,8 +13,8 @@ from codegen.cuda.kernel import Resources
 from codegen.cuda.nvrtc import compile_source, missing_compiler, parse_resources
 from codegen.errors import CodegenError
 from sketch.target.gpu_targets import cuda_target
-from tests.cuda_programs import GPU, feasible_nests, matmul_nest
-from tests.workloads import WORKLOADS
+from tests.support.cuda_programs import GPU, feasible_nests, matmul_nest
+from tests.support.workloads import WORKLOADS
 
 MISSING = missing_compiler()
 needs_nvrtc = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))

@@ -12,8 +12,8 @@ from sketch.lower import lower
 from sketch.population.feasible import feasible
 from sketch.population.population import sample
 from sketch.rules.generate import generate
-from tests.cuda_programs import GPU
-from tests.workloads import WORKLOADS
+from tests.support.cuda_programs import GPU
+from tests.support.workloads import WORKLOADS
 
 NAMES = ("matmul", "dense_relu", "conv2d_relu", "softmax", "argmax")
 _ROWS = 48

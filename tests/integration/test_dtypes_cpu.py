@@ -10,9 +10,9 @@ from sketch.lang import reducers
 from sketch.lang.dtypes import SUPPORTED, is_float
 from sketch.lang.expr import cast, maximum, select
 from sketch.lang.tensor import compute, placeholder, reduce_axis
-from tests.compiled import check_run, random_run
-from tests.cpu_targets import instruction_sets, label
-from tests.dtype_programs import NUMBERS, arithmetic, conversions, inputs_of, small_inputs
+from tests.support.compiled import check_run, random_run
+from tests.support.cpu_targets import instruction_sets, label
+from tests.support.dtype_programs import NUMBERS, arithmetic, conversions, inputs_of, small_inputs
 
 TARGETS = instruction_sets()
 

@@ -12,10 +12,10 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang.dtypes import SUPPORTED, is_float
 from sketch.oracle.interpret import interpret
 from sketch.oracle.reference import relative_error
-from tests.compiled import TOLERANCES
-from tests.cuda_programs import GPU, feasible_nests
-from tests.dtype_programs import NUMBERS, arithmetic, conversions, inputs_of, small_inputs
-from tests.emulation.emulate import COMPILER, compile_programs
+from tests.support.compiled import TOLERANCES
+from tests.support.cuda_programs import GPU, feasible_nests
+from tests.support.dtype_programs import NUMBERS, arithmetic, conversions, inputs_of, small_inputs
+from tests.support.emulation.emulate import COMPILER, compile_programs
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run CUDA text with")
 

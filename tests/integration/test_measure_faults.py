@@ -15,7 +15,7 @@ from autosched.measure.runner import LocalRunner
 from codegen.host import host_target
 from sketch.schedule.sketch import Sketch
 from sketch.target.target import Target
-from tests.faulty_task import TARGET, TASK, candidate, faults
+from tests.support.faulty_task import TARGET, TASK, candidate, faults
 
 OPTIONS = MeasureOptions(
     check="all",

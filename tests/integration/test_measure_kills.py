@@ -14,7 +14,7 @@ from autosched.measure.errors import MeasureError
 from autosched.measure.options import MeasureOptions
 from autosched.measure.result import Failure, Timing
 from autosched.measure.runner import LocalRunner
-from tests.faulty_task import TARGET, TASK, candidate, faults
+from tests.support.faulty_task import TARGET, TASK, candidate, faults
 
 OPTIONS = MeasureOptions(check="all", builders=2, samples=3, min_sample_s=1e-6)
 

@@ -8,7 +8,7 @@ import pytest
 from onnx import numpy_helper
 
 import autosched as asd
-from tests.onnx_sessions import reference_session
+from tests.support.onnx_sessions import reference_session
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 QUICK = ("squeezenet",)

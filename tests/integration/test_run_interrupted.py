@@ -18,7 +18,7 @@ from autosched.host.evaluator import HostError, HostEvaluator
 from autosched.runtime.module import Module
 from autosched.runtime.team_pool import shared_teams
 from codegen.cpu_share import usable_cpus
-from tests.interrupts import Interrupted, interrupted, interrupts
+from tests.support.interrupts import Interrupted, interrupted, interrupts
 
 SIDES = {"small": 8, "large": 160}
 

@@ -17,8 +17,8 @@ from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators import activations, elementwise
 from sketch.operators.softmax import softmax
 from sketch.oracle.interpret import interpret
-from tests.compiled import random_run
-from tests.cpu_targets import instruction_sets, label
+from tests.support.compiled import random_run
+from tests.support.cpu_targets import instruction_sets, label
 
 TARGETS = instruction_sets()
 FLOATS = ("float32", "float64", "float16", "bfloat16")

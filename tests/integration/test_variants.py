@@ -20,8 +20,8 @@ from sketch.oracle.interpret import interpret
 from sketch.rules.generate import generate
 from sketch.variants import variants_of
 from sketch.variants.winograd import winograd
-from tests.compiled import random_run
-from tests.targets import SMALL
+from tests.support.compiled import random_run
+from tests.support.targets import SMALL
 
 
 def images(height: int = 8, width: int = 8, channels: int = 16, batch: int = 1) -> Tensor:

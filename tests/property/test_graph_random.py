@@ -21,7 +21,7 @@ from autosched.graph.ops.reduce import Cumulative, Reduce
 from autosched.graph.ops.resample import Resample
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 from autosched.graph.ops.softmax import Softmax
-from tests.extractions import run_kernels
+from tests.support.extractions import run_kernels
 
 STEPS = 14
 

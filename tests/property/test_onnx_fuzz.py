@@ -11,7 +11,7 @@ from autosched import zoo
 from autosched.onnx.export import to_onnx
 from autosched.onnx.importer import from_onnx
 from sketch.errors import AutoschedError
-from tests.onnx_mutations import mutated
+from tests.support.onnx_mutations import mutated
 
 SEEDS_PER_MODEL = 60
 

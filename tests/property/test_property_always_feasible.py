@@ -18,7 +18,7 @@ from sketch.population.population import sample
 from sketch.rules.compute_location import ComputeLocation
 from sketch.rules.generate import at_root, default_rules, generate
 from sketch.target.gpu_targets import cuda_target
-from tests.workloads import WORKLOADS
+from tests.support.workloads import WORKLOADS
 
 AVX512 = cpu_target("cpu-avx512", 2)
 TARGETS = {

@@ -1,6 +1,7 @@
 """Programs whose tiles, lanes and regions overrun: no kernel touches memory that is not its own.
 
-Kernels run between guard pages (tests/guard_pages.py), on every instruction set of this machine.
+Kernels run between guard pages (tests/support/guard_pages.py), on every instruction set of this
+machine.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
 from sketch.lang.expr import Expr, all_of, maximum, minimum, select
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
-from tests.compiled import check_run
-from tests.cpu_targets import runnable
+from tests.support.compiled import check_run
+from tests.support.cpu_targets import runnable
 
 TARGETS = [*runnable(), runnable()[0].with_threads(2)]
 EXTENTS = st.sampled_from([1, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 37, 53])

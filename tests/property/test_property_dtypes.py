@@ -16,8 +16,8 @@ from sketch.lang import reducers
 from sketch.lang.dtypes import FLOATS, INTEGERS, is_float, is_unsigned, numpy_dtype
 from sketch.lang.expr import Expr, binary, cast, select, unary
 from sketch.lang.tensor import compute, placeholder, reduce_axis
-from tests.compiled import check_run
-from tests.cpu_targets import runnable
+from tests.support.compiled import check_run
+from tests.support.cpu_targets import runnable
 
 TARGETS = runnable()
 NUMBERS = (*FLOATS, *INTEGERS)

@@ -25,9 +25,9 @@ from sketch.schedule.sketch import sketch_from_steps
 from sketch.target.gpu_targets import cuda_target
 from sketch.target.target import Target
 from sketch.verify import verify
-from tests.compiled import run_compiled
-from tests.odd_names import renamed
-from tests.workloads import WORKLOADS, random_inputs
+from tests.support.compiled import run_compiled
+from tests.support.odd_names import renamed
+from tests.support.workloads import WORKLOADS, random_inputs
 
 TARGETS = {
     "host, two threads": host_target(2),

@@ -14,9 +14,9 @@ from sketch.operators.conv import conv2d
 from sketch.oracle.contraction import sum_of_products
 from sketch.oracle.interpret import interpret
 from sketch.oracle.reference import sample_reference
-from tests.compiled import check_run
-from tests.cpu_targets import runnable
-from tests.workloads import random_inputs
+from tests.support.compiled import check_run
+from tests.support.cpu_targets import runnable
+from tests.support.workloads import random_inputs
 
 small = st.integers(1, 4)
 TARGETS = runnable()

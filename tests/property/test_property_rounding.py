@@ -17,8 +17,8 @@ from sketch.lang.scalar_functions import convert
 from sketch.lang.storage_floats import storage_floats
 from sketch.lang.tensor import compute, placeholder
 from sketch.target.target import Target
-from tests.compiled import random_run
-from tests.cpu_targets import label, runnable
+from tests.support.compiled import random_run
+from tests.support.cpu_targets import label, runnable
 
 TARGETS = runnable()
 SOURCES = ("float64", "float32", "int64", "int32", "int16")

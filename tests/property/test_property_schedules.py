@@ -21,8 +21,8 @@ from sketch.oracle.reference import reference, relative_error
 from sketch.population.population import mutate, sample
 from sketch.rules.generate import generate
 from sketch.target.target import Target
-from tests.compiled import packed_inputs, run_compiled
-from tests.workloads import WORKLOADS, random_inputs
+from tests.support.compiled import packed_inputs, run_compiled
+from tests.support.workloads import WORKLOADS, random_inputs
 
 HOST = host_target(1)
 TARGETS = {

@@ -18,8 +18,8 @@ from sketch.lang.dtypes import FLOATS, numpy_dtype
 from sketch.lang.expr import Const, Expr, Load, all_of, binary, cast, select, unary
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators.softmax import log_softmax, softmax
-from tests.compiled import check_run
-from tests.cpu_targets import runnable
+from tests.support.compiled import check_run
+from tests.support.cpu_targets import runnable
 
 TARGETS = runnable()
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0]

@@ -19,8 +19,8 @@ from sketch.operators.normalization import normalize
 from sketch.population.population import mutate, sample
 from sketch.rules.generate import generate
 from sketch.target.target import Target
-from tests.compiled import random_run, run_compiled
-from tests.cpu_targets import runnable
+from tests.support.compiled import random_run, run_compiled
+from tests.support.cpu_targets import runnable
 
 Array = NDArray[np.float64]
 TARGETS = [t.with_threads(n) for t in runnable() for n in (1, 2)]

@@ -24,10 +24,10 @@ from sketch.oracle.reference import relative_error
 from sketch.population.population import sample
 from sketch.rules.generate import generate
 from sketch.schedule.sketch import Sketch
-from tests.compiled import packed_inputs
-from tests.guard_pages import run_guarded
-from tests.step_mutations import mutate_steps
-from tests.workloads import WORKLOADS, random_inputs
+from tests.support.compiled import packed_inputs
+from tests.support.guard_pages import run_guarded
+from tests.support.step_mutations import mutate_steps
+from tests.support.workloads import WORKLOADS, random_inputs
 
 TARGET = replace(host_target(2), vector_bytes=16, registers=16, fma_accumulators=4)
 NAMES = sorted(name for name, make in WORKLOADS.items() if make().flops < 3e5)

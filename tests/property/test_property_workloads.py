@@ -22,8 +22,8 @@ from sketch.rules.generate import generate
 from sketch.target.gpu_targets import cuda_target
 from sketch.verify import verify
 from tests.property.test_property_schedules import TARGETS, check, run_compiled
-from tests.small_workloads import SMALL
-from tests.workloads import random_inputs
+from tests.support.small_workloads import SMALL
+from tests.support.workloads import random_inputs
 
 NARROW = replace(host_target(2), vector_bytes=16, registers=16, fma_accumulators=4)
 NAMES = [workload.name for workload in WORKLOADS]

@@ -9,7 +9,7 @@ from benchmarks.harness import relative_error
 from benchmarks.programs import program
 from benchmarks.workloads import Conv, Matmul, OuterProducts, Stencil
 from sketch.oracle.interpret import interpret
-from tests.onnx_sessions import reference_session
+from tests.support.onnx_sessions import reference_session
 
 SMALL = (
     Conv("padded", 6, 3, 4, 3),

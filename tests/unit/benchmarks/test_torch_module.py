@@ -10,7 +10,7 @@ from autosched.onnx.export import to_onnx
 from autosched.zoo.bert import Bert, add_bert
 from autosched.zoo.layers import LayerBuilder
 from benchmarks.harness import relative_error
-from tests.onnx_sessions import reference_session
+from tests.support.onnx_sessions import reference_session
 
 torch = pytest.importorskip("torch", reason="PyTorch, a rival in the benchmarks, is not installed")
 

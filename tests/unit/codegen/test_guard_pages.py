@@ -12,8 +12,8 @@ from codegen.host import host_target
 from codegen.kernel import Kernel
 from sketch.lang.expr import Expr
 from sketch.nest.loopnest import BufferLoad, LoopNest, LoopVar, Scope, Store
-from tests.guard_pages import KernelFault, run_guarded
-from tests.nests import PARALLEL, SERIAL, dense, loop, plus
+from tests.support.guard_pages import KernelFault, run_guarded
+from tests.support.nests import PARALLEL, SERIAL, dense, loop, plus
 
 EXTENT = 37
 

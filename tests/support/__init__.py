@@ -1,0 +1,1 @@
+"""What tests share: programs, targets, runners, mutations and references, one module each."""

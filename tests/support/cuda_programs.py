@@ -1,0 +1,58 @@
+"""Feasible rows of GPU sketches, lowered, for tests of CUDA code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from sketch.dag.dag import ComputeDAG
+from sketch.lower import lower
+from sketch.nest.loopnest import LoopNest
+from sketch.population.feasible import feasible
+from sketch.population.population import Population, sample
+from sketch.rules.generate import generate
+from sketch.schedule.sketch import Sketch
+from sketch.target.gpu_targets import cuda_target
+from tests.support.workloads import matmul_dag
+
+GPU = cuda_target("sm_90")
+# Tails along all axes, virtual threads along i, two levels of k inside a shared tile.
+MATMUL = (20, 22, 10)
+MATMUL_ROW = {
+    "C.i@1": 2, "C.i@2": 4, "C.i@3": 1, "C.i@4": 2,
+    "C.j@1": 1, "C.j@2": 4, "C.j@3": 2, "C.j@4": 1,
+    "C.local.k@1": 2, "C.local.k@2": 2,
+}  # fmt: skip
+
+
+# The same structure with 3 x 2 blocks of 4 threads, for what runs element by element.
+SMALL = (9, 7, 5)
+SMALL_ROW = {
+    "C.i@1": 2, "C.i@2": 2, "C.i@3": 1, "C.i@4": 1,
+    "C.j@1": 1, "C.j@2": 2, "C.j@3": 1, "C.j@4": 2,
+    "C.local.k@1": 1, "C.local.k@2": 2,
+}  # fmt: skip
+
+
+def matmul_nest(
+    shape: tuple[int, int, int] = MATMUL, row: Mapping[str, int] = MATMUL_ROW
+) -> LoopNest:
+    """A matrix product ``(m, n, k)`` as sketch generation tiles it."""
+    (sketch,) = generate(matmul_dag(*shape), GPU)
+    return lower(sketch, dict(row))
+
+
+def feasible_rows(sketch: Sketch, count: int, rng: np.random.Generator) -> Population:
+    """Up to ``count`` random feasible rows."""
+    population = sample(sketch, 16 * count, rng)
+    fits = feasible(sketch, population.columns())
+    return population.take(np.flatnonzero(fits)[:count])
+
+
+def feasible_nests(dag: ComputeDAG, count: int, rng: np.random.Generator) -> Iterator[LoopNest]:
+    """Up to ``count`` random feasible rows of every sketch, lowered."""
+    for sketch in generate(dag, GPU):
+        population = feasible_rows(sketch, count, rng)
+        for index in range(population.count):
+            yield lower(sketch, population.row(index))

@@ -1,0 +1,220 @@
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autosched.cli import main
+from autosched.cli.app import COMMANDS
+from autosched.cli.command import write_json
+from autosched.cli.model import open_network
+from autosched.measure.result import Failure, Timing
+from autosched.records.log import RecordLog
+from autosched.records.record import Record
+from autosched.report.comparison import Comparison
+from autosched.runtime.benchmark import Benchmark
+from autosched.tuning.request import TuneRequest
+from sketch.target.target import Target
+
+TARGET = Target("cpu", "znver5", threads=2)
+
+
+def make_record(task: str, seconds: float, tile: int) -> Record:
+    return Record(task, TARGET, "direct", (), {"i@1": tile}, Timing((seconds,)), time=float(tile))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.jsonl"
+    bad = Record("a" * 16, TARGET, "direct", (), {"i@1": 9}, Failure("run", "SIGSEGV", "crash"))
+    RecordLog(path).append(
+        [make_record("a" * 16, 2e-3, 4), make_record("a" * 16, 1e-3, 8),
+         make_record("b" * 16, 5e-6, 2), bad]
+    )  # fmt: skip
+    return path
+
+
+@pytest.mark.parametrize("command", ["", *(c.name for c in COMMANDS), "records stats"])
+def test_help_teaches_with_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([*command.split(), "--help"])
+    text = capsys.readouterr().out
+    assert stop.value.code == 0
+    assert "autosched tune resnet-18" in text or "examples:\n  autosched" in text
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "nonsense", "bench", "bench resnet-18 --repeats 0", "bench m --threads x", "records"],
+)
+def test_wrong_usage_exits_with_2(line: str) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(line.split())
+    assert stop.value.code == 2
+
+
+def test_our_errors_are_one_line_and_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "resnet-81"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("autosched: ") and error.count("\n") == 1
+    assert "resnet-18" in error
+    assert main(["bench", "resnet-18", "--log", "nowhere.jsonl"]) == 1
+    assert "nowhere.jsonl" in capsys.readouterr().err
+    assert main(["profile", "nowhere.asd"]) == 1
+    assert main(["bench", "nowhere.onnx"]) == 1
+
+
+def test_an_interrupt_exits_with_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("autosched.cli.summary.open_module", interrupt)
+    assert main(["summary", "mlp"]) == 130
+    assert capsys.readouterr().err == "autosched: interrupted\n"
+
+
+@dataclass(frozen=True)
+class FakeTuning:
+    """Stands in for ``NetworkTuning``."""
+
+    interrupted: bool
+    source: Path | None = None
+
+    @property
+    def result(self) -> SimpleNamespace:
+        return SimpleNamespace(interrupted=self.interrupted)
+
+    def compare(self) -> Comparison:
+        rows = (Benchmark("untuned", (2e-3,), 1), Benchmark("tuned", (1e-3,), 1))
+        return Comparison(rows, 1e-6)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"network": "mlp"}
+
+
+class FakeSession:
+    """Stands in for ``SessionTuning``."""
+
+    def __init__(self, interrupted: bool) -> None:
+        self.networks = (FakeTuning(interrupted),)
+
+
+def test_tune_passes_its_arguments_on_and_compares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: dict[str, Any] = {}
+
+    def tune(networks: list[Any], target: Target, request: TuneRequest) -> FakeSession:
+        seen.update(network=networks[0].name, threads=target.threads, request=request)
+        return FakeSession(False)
+
+    monkeypatch.setattr("autosched.tuning.networks.tune_networks", tune)
+    line = f"tune mlp --trials 9 --seed 3 --threads 1 --json {tmp_path}/r.json --preset quick"
+    assert main([*line.split(), "--skip-tuned"]) == 0
+    request = seen["request"]
+    assert request.skip_tuned is True and request.quiet is False
+    assert seen["network"] == "mlp" and request.trials == 9 and request.budget is None
+    assert request.log == "mlp.jsonl" and request.seed == 3 and seen["threads"] == 1
+    out = capsys.readouterr().out
+    assert "2.00x" in out and "autosched bench mlp --threads 1 --log mlp.jsonl" in out
+    assert json.loads((tmp_path / "r.json").read_text())["rows"][1]["median_ms"] == 1.0
+    assert main(["tune", "mlp", "--budget", "1s", "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_an_interrupted_tuning_exits_with_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("autosched.tuning.networks.tune_networks", lambda *_: FakeSession(True))
+    assert main(["tune", "mlp", "--trials", "9"]) == 130
+    assert "mlp.jsonl; the same command goes on" in capsys.readouterr().err
+
+
+def test_stats_and_best(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["records", "stats", str(log), "--json", "-"]) == 0
+    first = json.loads(capsys.readouterr().out)[0]
+    assert first["best_s"] == 1e-3 and first["threads"] == 2 and first["arch"] == "znver5"
+    assert main(["records", "stats", str(log)]) == 0
+    text = capsys.readouterr().out
+    assert "1000.0" in text and "run: SIGSEGV x1" in text
+    assert main(["records", "best", str(log)]) == 0
+    text = capsys.readouterr().out
+    assert "1000.0 us, direct" in text and "i@1=8" in text and "5.0 us" in text
+
+
+def test_merge_and_prune(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "all.jsonl"
+    assert main(["records", "merge", str(log), str(log), "-o", str(out)]) == 0
+    assert len(RecordLog(out).read().records) == 4
+    assert main(["records", "prune", str(out), "--keep", "1"]) == 0
+    assert len(RecordLog(out).read().records) == 2
+    assert "2 records" in capsys.readouterr().out
+
+
+def test_distil(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "logs"
+    assert main(["records", "distill", str(log), "-o", str(out)]) == 0
+    kept = RecordLog(out / log.name).read().records
+    assert [(r.task[0], r.decisions["i@1"]) for r in kept] == [("a", 8), ("b", 2)]
+    assert f"{out / log.name}: 2 records" in capsys.readouterr().out
+
+
+def test_csv(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "trials.csv"
+    assert main(["records", "csv", str(log), "-o", str(out)]) == 0
+    assert len(out.read_text().splitlines()) == 5
+    assert main(["records", "csv", str(log)]) == 0
+    assert capsys.readouterr().out == out.read_text()
+    assert main(["records", "csv", str(tmp_path / "none.jsonl")]) == 1
+
+
+def test_a_skipped_line_is_a_warning(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log.write_text("garbage\n" + log.read_text())
+    assert main(["records", "stats", str(log)]) == 0
+    assert "autosched: warning:" in capsys.readouterr().err
+
+
+def test_a_model_is_a_zoo_name_or_a_file(tmp_path: Path) -> None:
+    assert open_network("mlp").name == "mlp"
+    from autosched.onnx.export import to_onnx
+
+    path = tmp_path / "tiny.onnx"
+    path.write_bytes(to_onnx(open_network("mlp").graph).SerializeToString())
+    assert open_network(str(path)).name == "tiny"
+
+
+def test_json_goes_to_a_file_or_to_stdout(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_json(None, {})
+    write_json(str(tmp_path / "x.json"), {"a": float(np.float64(1))})
+    assert '"a": 1.0' in (tmp_path / "x.json").read_text()
+    write_json("-", {"b": 2})
+    assert '"b": 2' in capsys.readouterr().out
+    with pytest.raises(Exception, match="cannot write JSON"):
+        write_json(str(tmp_path), {})
+
+
+def test_output_fits_any_encoding(log: Path) -> None:
+    environment = dict(os.environ, PYTHONPATH=str(Path(__file__).parents[4]))
+    environment |= {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    record = make_record("\u00e9" * 16, 1e-3, 4)
+    RecordLog(log).append([record])
+    command = [sys.executable, "-m", "autosched", "records", "stats", str(log)]
+    done = subprocess.run(command, capture_output=True, check=True, env=environment)
+    assert b"?" * 16 in done.stdout and b"\x1b" not in done.stdout
+
+
+def test_python_m_autosched_and_a_closed_pipe() -> None:
+    environment = dict(os.environ, PYTHONPATH=str(Path(__file__).parents[4]))
+    command = [sys.executable, "-m", "autosched", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.startswith("autosched 0.")

@@ -1,0 +1,307 @@
+"""How commands behave: outputs are checked first, waits are announced, signals leave a good log."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autosched.cli import main
+from autosched.cli.command import check_output
+from autosched.cli.ending import ending_on_signals
+from autosched.cli.waiting import ProgressAfter, Waiting
+from autosched.records.log import RecordLog
+from autosched.report.events import Quiet, View
+
+ROOT = Path(__file__).parents[4]
+
+
+class Stream(io.StringIO):
+    """Text that can be waited for."""
+
+    def __init__(self, terminal: bool) -> None:
+        super().__init__()
+        self.terminal, self.told = terminal, threading.Event()
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+    def flush(self) -> None:
+        self.told.set()
+
+
+@pytest.mark.parametrize(
+    ("terminal", "text"),
+    [(False, "compiling: 0 s\n"), (True, "\rcompiling: 0 s\r              \r")],
+)
+def test_what_takes_long_is_said(terminal: bool, text: str) -> None:
+    stream = Stream(terminal)
+    with Waiting("compiling", stream=stream, patience_s=0.0):
+        assert stream.told.wait(20)
+    assert stream.getvalue() == text
+
+
+def test_what_is_quick_or_quiet_says_nothing() -> None:
+    stream = Stream(True)
+    with Waiting("compiling", stream=stream, patience_s=1000.0) as wait:
+        wait.close()
+        wait.close()
+    with Waiting("compiling", quiet=True, stream=stream, patience_s=0.0):
+        pass
+    assert stream.getvalue() == ""
+
+
+def test_a_wait_ends_where_progress_starts() -> None:
+    seen: list[str] = []
+
+    class Shown(Quiet):
+        def start(self, view: View) -> None:
+            seen.append("start" if wait._ended.is_set() else "too early")
+
+        def update(self, view: View) -> None:
+            seen.append("update")
+
+        def message(self, text: str) -> None:
+            seen.append(text)
+
+        def finish(self, view: View) -> None:
+            seen.append("finish")
+
+    view = View((), None, 0, None, 0.0, None, math.inf)
+    with Waiting("preparing", stream=Stream(False)) as wait:
+        progress = ProgressAfter(wait, Shown())
+        progress.start(view)
+        progress.update(view)
+        progress.message("a warning")
+        progress.finish(view)
+    assert seen == ["start", "update", "a warning", "finish"]
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Path:
+    """A path on which no file can be made, not even by root."""
+    (tmp_path / "file").write_text("")
+    return tmp_path / "file" / "below.json"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tune mlp --budget 1h --json {}",
+        "bench mlp --json {}",
+        "profile mlp --csv {}",
+        "explain mlp --json {}",
+        "workloads --json {}",
+        "compile mlp --save {}",
+        "compile mlp -o {}",
+    ],
+)
+def test_outputs_are_checked_before_the_work(
+    line: str,
+    closed: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def too_late(*_: Any) -> None:
+        raise AssertionError("the work has begun")
+
+    monkeypatch.setattr("autosched.cli.model.open_network", too_late)
+    assert main(line.format(closed).split()) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("autosched: the file cannot be written: ") and error.count("\n") == 1
+
+
+def test_a_checked_output_leaves_no_trace(tmp_path: Path) -> None:
+    check_output(tmp_path / "new" / "a.json")
+    assert list((tmp_path / "new").iterdir()) == []
+    (tmp_path / "old.json").write_text("kept")
+    check_output(str(tmp_path / "old.json"))
+    assert (tmp_path / "old.json").read_text() == "kept"
+    check_output("-")
+    check_output(None)
+
+
+@pytest.mark.parametrize("action", ["stats", "best", "prune", "merge -o {0}", "distill -o {1}"])
+def test_a_file_that_is_no_log_is_left_alone(
+    action: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a log\n")
+    line = f"records {action.format(path, tmp_path)} {path}"
+    assert main(line.split()) == 1
+    assert "none of its lines is a record" in capsys.readouterr().err
+    assert path.read_text() == "not a log\n"
+
+
+READERS = ("tune", "bench", "explain", "profile", "summary", "compile", "costmodel")
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_what_is_no_log_is_told_before_the_work(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def too_late(*_: Any) -> None:
+        raise AssertionError("the work has begun")
+
+    monkeypatch.setattr("autosched.cli.model.open_network", too_late)
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "model.onnx").write_bytes(b"\x08\x07\x12\x04test\x00\xff")
+    os.mkfifo(tmp_path / "pipe")
+    more = ["--save", str(tmp_path / "mlp.asd")] if command == "compile" else []
+    for name, what in (
+        ("table.csv", "this is no log"),
+        ("model.onnx", "this is no log"),
+        ("pipe", "the log is a pipe"),
+        (".", "the log is a directory"),
+    ):
+        assert main([command, "mlp", "--log", str(tmp_path / name), *more]) == 1
+        error = capsys.readouterr().err
+        assert what in error and error.count("\n") == 1
+    assert (tmp_path / "table.csv").read_text() == "a,b\n1,2\n"
+
+
+@pytest.mark.parametrize("model", ["models/", "models/a.pb", "."])
+def test_a_path_is_no_name_of_a_network(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", model]) == 1
+    error = capsys.readouterr().err
+    assert "there is no such file" in error or "no network is called" in error
+
+
+def test_threads_that_share_cpus_are_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("autosched.runtime.cores.available_cores", lambda: {0})
+    assert main(["bench", "mlp", "--threads", "2", "--repeats", "1"]) == 0
+    assert "2 threads share 1 CPUs" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stop:
+        main(["bench", "mlp", "--threads", "1025"])
+    assert stop.value.code == 2
+    assert "1025 is more than 1024" in capsys.readouterr().err
+
+
+def test_an_interrupt_while_arguments_are_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("autosched.cli.app.make_parser", interrupt)
+    assert main(["tune", "mlp"]) == 130
+    assert capsys.readouterr().err == "autosched: interrupted\n"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_signals_that_ask_for_the_end(
+    number: signal.Signals,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("autosched.cli.app.make_parser", lambda: signal.raise_signal(number))
+    assert main(["tune", "mlp"]) == code
+    assert capsys.readouterr().err == f"autosched: ended by {number.name}\n"
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_a_closed_terminal_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang_up() -> None:
+        try:
+            signal.raise_signal(signal.SIGHUP)
+        finally:
+            raise OSError(5, "Input/output error")  # what a summary on it gives
+
+    dropped: list[bool] = []
+    monkeypatch.setattr("autosched.cli.app.make_parser", hang_up)
+    monkeypatch.setattr("autosched.cli.app.drop_output", lambda: dropped.append(True))
+    assert main(["tune", "mlp"]) == 129
+    assert dropped
+
+
+def test_signals_are_left_to_who_handles_them(capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    found = [signal.getsignal(number) for number in numbers]
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
+    try:
+        with ending_on_signals():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) is not found[0]
+    finally:
+        signal.signal(signal.SIGHUP, found[1])
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(main(["workloads", "-q"])))
+    thread.start()
+    thread.join()
+    assert codes == [0]
+    assert [signal.getsignal(number) for number in numbers] == found
+
+
+def descendants(pid: int) -> set[int]:
+    """The children of a process, and theirs."""
+    found: set[int] = set()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent == pid:
+            child = int(path.parent.name)
+            found |= {child} | descendants(child)
+    return found
+
+
+def exists(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM")],
+)
+def test_a_signal_in_the_middle_of_tuning_leaves_a_good_log(
+    number: signal.Signals, code: int, said: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "gmm.jsonl"
+    words = f"tune --workload GMM --args n=32,m=32,k=32 --threads 1 --preset quick --log {log}"
+    command = [sys.executable, "-m", "autosched", *words.split(), "--budget", "5m"]
+    environment = dict(os.environ, PYTHONPATH=str(ROOT))
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        while process.poll() is None and not (log.exists() and log.stat().st_size):
+            time.sleep(0.05)
+        children = descendants(process.pid)
+        if number is signal.SIGINT:
+            os.killpg(process.pid, number)  # what a terminal does: to the children, too
+        else:
+            process.send_signal(number)  # what a batch system does
+        out, err = process.communicate(timeout=120)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == code, err
+    assert children
+    deadline = time.monotonic() + 60
+    while any(map(exists, children)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(exists, children))
+    assert "(interrupted)" in out and "Traceback" not in err
+    assert err.splitlines()[-2:] == [
+        f"everything measured is in {log}; the same command goes on",
+        f"autosched: {said}",
+    ]
+    found = RecordLog(log).read()
+    assert found.records and found.warnings == ()

@@ -1,0 +1,94 @@
+"""Concatenations: every operand is computed in place, whatever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import autosched
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.evaluate import evaluate
+from autosched.graph.extract import extract
+from autosched.graph.ir import Graph, Network, Value
+from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.elementwise import Binary, Unary
+from autosched.graph.ops.pooling import Pool
+from autosched.graph.ops.shape import Concat, Reshape
+from tests.support.extractions import run_kernels
+
+
+class _Net(GraphBuilder):
+    """A builder with a 2x6x7x7 input ``x``."""
+
+    def __init__(self) -> None:
+        super().__init__("net")
+        self.rng = np.random.default_rng(5)
+        self.x = self.input(Value("x", (2, 6, 7, 7)))
+
+    def conv(self, data: str, channels: int, kernel: int = 1) -> str:
+        name = self.unique("w")
+        shape = (channels, self.types[data].shape[1], kernel, kernel)
+        weight = self.constant(name, self.rng.standard_normal(shape, dtype=np.float32))
+        return self.add(Conv(padding=(kernel // 2,) * 4), [data, weight])
+
+    def relu(self, data: str) -> str:
+        return self.add(Unary("relu"), [data])
+
+
+def _fire() -> Graph:
+    net = _Net()
+    squeezed = net.relu(net.conv(net.x, 5))
+    ones, threes = net.relu(net.conv(squeezed, 19)), net.relu(net.conv(squeezed, 16, 3))
+    joined = net.add(Concat(1), [ones, threes])
+    return net.finish({"y": net.conv(joined, 3)})
+
+
+def _every_kind_of_operand() -> Graph:
+    net = _Net()
+    constant = net.constant("c", net.rng.standard_normal((2, 2, 7, 7), dtype=np.float32))
+    shared = net.relu(net.x)
+    pooled = net.add(Pool("max", (3, 3), (1, 1), (1,) * 4), [shared])
+    view = net.add(Reshape((2, 6, 7, 7)), [net.relu(net.add(Reshape((2, 294)), [net.x]))])
+    operands = [net.x, constant, shared, pooled, view, pooled]
+    joined = net.add(Concat(1), operands)
+    return net.finish({"y": joined, "z": net.add(Binary("add"), [joined, joined])})
+
+
+def _dense_block() -> Graph:
+    net = _Net()
+    features = net.x
+    for _ in range(3):
+        features = net.add(Concat(1), [features, net.conv(net.relu(features), 4, 3)])
+    return net.finish({"y": net.relu(features)})
+
+
+def _nested_along_two_axes() -> Graph:
+    net = _Net()
+    left = net.add(Concat(1), [net.relu(net.x), net.conv(net.x, 3)])
+    inner = net.add(Concat(1), [left, net.conv(net.x, 2)])
+    return net.finish({"y": net.add(Concat(2), [inner, net.conv(net.x, 11)])})
+
+
+CASES: tuple[tuple[Callable[[], Graph], int], ...] = (
+    (_fire, 0),
+    (_every_kind_of_operand, 4),
+    (_dense_block, 3),
+    (_nested_along_two_axes, 0),
+)
+
+
+@pytest.mark.parametrize(("make", "copies"), CASES)
+def test_operands_are_computed_in_place(make: Callable[[], Graph], copies: int) -> None:
+    graph = make()
+    extraction = extract(graph)
+    inputs = {"x": np.random.default_rng(1).standard_normal((2, 6, 7, 7), dtype=np.float32)}
+    expected = evaluate(graph, inputs)
+    module = autosched.compile(Network("net", graph))
+    for values in (run_kernels(extraction, inputs), module.run(inputs)):
+        for name, value in expected.items():
+            assert np.abs(values[name] - value).max() <= 1e-5 * np.abs(value).max()
+    names = [call.name for call in extraction.subgraphs]
+    assert sum(name.startswith("copy") for name in names) == copies
+    assert not any("concat" in name for name in names)

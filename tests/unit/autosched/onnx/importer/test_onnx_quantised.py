@@ -1,0 +1,118 @@
+"""Importers of quantised operators, against onnx's reference implementation."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autosched as asd
+
+onnx = pytest.importorskip("onnx")
+
+from tests.support.onnx_cases import check, node_model, run, values  # noqa: E402
+
+SCALES = np.array([0.5, 0.25, 2.0, 0.125], np.float32)  # powers of two: no rounding but the last
+
+
+def quantised(*shape: int, dtype: str = "uint8") -> Any:
+    limits = np.iinfo(dtype)
+    rng = np.random.default_rng(len(shape))
+    return rng.integers(limits.min, limits.max, shape, endpoint=True).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16"])
+def test_quantize_and_dequantize_by_tensor_and_by_slice(dtype: str) -> None:
+    x = [values(2, 4, 3) * 40]
+    zeros = np.array([0, 3, 100, 7], dtype)
+    check(node_model("QuantizeLinear", x, [SCALES[0], zeros[1]], 21), x)
+    check(node_model("QuantizeLinear", x, [SCALES, zeros], 21, axis=-2), x)
+    q = [quantised(2, 4, 3, dtype=dtype)]
+    check(node_model("DequantizeLinear", q, [SCALES[0], zeros[1]], 21), q)
+    check(node_model("DequantizeLinear", q, [SCALES, zeros], 21, axis=1), q)
+
+
+def test_quantisation_rounds_half_to_even_and_saturates() -> None:
+    x = [np.array([0.5, 1.5, 2.5, -0.5, 300.0, -1e9, np.inf], np.float32)]
+    (found,) = run(node_model("QuantizeLinear", x, [np.float32(1), np.uint8(0)], 13), x)
+    assert found.dtype == np.uint8
+    np.testing.assert_array_equal(found, [0, 2, 2, 0, 255, 0, 255])
+
+
+def test_blocks_and_int32() -> None:
+    q = [quantised(3, 8, dtype="int8")]
+    scales = np.abs(values(3, 4)) + np.float32(0.1)
+    check(node_model("DequantizeLinear", q, [scales], 21, axis=1, block_size=2), q)
+    x = [values(3, 8)]
+    blocks = [2.0 ** np.arange(6, dtype=np.float32).reshape(3, 2) / 64, np.ones((3, 2), np.int8)]
+    check(node_model("QuantizeLinear", x, blocks, 21, axis=1, block_size=4), x)
+    wide = [values(3, 8, dtype="int32") * 1000]
+    check(node_model("DequantizeLinear", wide, [SCALES[0]], 21), wide)
+
+
+def test_dynamic_quantisation() -> None:
+    x = [values(3, 5) * 3]
+    check(node_model("DynamicQuantizeLinear", x, opset=11, outputs=3), x)
+
+
+def test_integer_products() -> None:
+    data = [quantised(4, 5), quantised(5, 3, dtype="int8")]
+    check(node_model("MatMulInteger", data, [np.uint8(12), np.int8(-3)], 10), data)
+    check(node_model("MatMulInteger", data, opset=10), data)
+    rows = np.arange(4, dtype=np.uint8).reshape(4, 1)
+    check(node_model("MatMulInteger", data, [rows, np.arange(3, dtype=np.int8)], 10), data)
+
+
+def test_quantised_matrix_product() -> None:
+    data = [quantised(4, 6)]
+    constants = [
+        SCALES[3], np.uint8(120), quantised(6, 3), SCALES[1], np.uint8(130), np.float32(16),
+        np.uint8(118),
+    ]  # fmt: skip
+    model = node_model("QLinearMatMul", data, constants, 10)
+    check(model, data)
+
+
+def test_convolutions_of_integers() -> None:
+    data = [quantised(1, 2, 5, 4)]
+    weight = quantised(3, 2, 3, 3)
+    attributes = {"pads": [1, 0, 1, 1], "strides": [2, 1]}
+    check(node_model("ConvInteger", data, [weight, np.uint8(7)], 10, **attributes), data)
+    zeros = np.array([1, 2, 3], np.uint8)
+    constants = [
+        SCALES[3], np.uint8(7), weight, SCALES[:3], np.full(3, 130, np.uint8), np.float32(256),
+        np.uint8(100), zeros.astype(np.int32),
+    ]  # fmt: skip
+    check(node_model("QLinearConv", data, constants, 10, **attributes), data)
+
+
+def test_products_are_scaled_once() -> None:
+    """125 * -123 * 0.02 * 0.01 / 0.05 is -61.5; the float32 scales make it a little more."""
+    constants = [
+        np.float32(0.02), np.uint8(120), np.array([[-123]], np.int8), np.float32(0.01),
+        np.int8(0), np.float32(0.05), np.uint8(200),
+    ]  # fmt: skip
+    data = [np.array([[245]], np.uint8)]
+    check(node_model("QLinearMatMul", data, constants, 10), data)
+    (found,) = run(node_model("QLinearMatMul", data, constants, 10), data)
+    factor = np.float32(0.02) * np.float32(0.01) / np.float32(0.05)
+    np.testing.assert_array_equal(found, [[200 + np.rint(np.float32(-15375) * factor)]])
+
+
+@pytest.mark.parametrize("opset", [10, 13, 19])
+def test_constants_are_dequantised_in_every_opset(opset: int) -> None:
+    """onnx's evaluator, which folds constants, knows this operator from opset 19 on only."""
+    data = [values(1, 2, 5, 5)]
+    weight = quantised(3, 2, 3, 3, dtype="int8")
+    model = node_model("DequantizeLinear", [], [weight, np.float32(0.5), np.int8(3)], opset)
+    (made,) = model.graph.output
+    model.graph.node.append(onnx.helper.make_node("Conv", ["x", made.name], ["y"]))
+    tensor = onnx.helper.make_tensor_value_info
+    model.graph.input.append(tensor("x", onnx.TensorProto.FLOAT, data[0].shape))
+    del model.graph.output[:]
+    model.graph.output.append(tensor("y", onnx.TensorProto.FLOAT, None))
+    network = asd.from_onnx(model)
+    assert not any(node.op.on_host for node in network.graph.nodes)
+    (found,) = asd.compile(network, quick=True).run({"x": data[0]}).values()
+    floats = (weight.astype(np.float32) - 3) / 2
+    windows = np.lib.stride_tricks.sliding_window_view(data[0][0], (3, 3), (1, 2))
+    np.testing.assert_allclose(found[0], np.einsum("chwij,ocij->ohw", windows, floats), 1e-4, 1e-4)

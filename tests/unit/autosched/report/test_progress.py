@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import io
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from autosched.measure.result import Timing
+from autosched.records.log import RecordLog
+from autosched.records.record import record_of
+from autosched.report.events import Progress, Quiet, TaskRow, View
+from autosched.report.explain import explain
+from autosched.report.peak import fma_chains, measured_peak
+from autosched.report.progress import (
+    PlainProgress,
+    TableProgress,
+    cells_of,
+    choose_progress,
+    closing,
+    columns,
+    duration,
+    visible,
+)
+from autosched.system.stability import Conditions
+from autosched.tasks.least_traffic import least_bytes
+from autosched.tasks.task import Task
+from codegen.host import host_target
+from sketch.errors import TargetError
+from tests.support.targets import SMALL
+from tests.support.workloads import dense_relu
+
+ROW = TaskRow("conv2d_relu", "1x56x56x64", 4.0, 2e8, 1e-3, 2e-3, 32, 0, "")
+VIEW = View((ROW, replace(ROW, name="dense", failed=3, stopped="no improvement")),
+            0, 64, 100, 12.0, None, 7.0)  # fmt: skip
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def drive(progress: Progress, batches: int = 3) -> None:
+    progress.start(replace(VIEW, trials=0))
+    for _ in range(batches):
+        progress.update(VIEW)
+    progress.message("warning: look here")
+    progress.finish(replace(VIEW, current=None, stopped="trials"))
+
+
+def test_plain_lines_come_every_few_seconds() -> None:
+    now = iter([0.0, 1.0, 2.0, 6.0, 6.0, 7.0])
+    out = io.StringIO()
+    drive(PlainProgress(out, 3.2e11, every_s=5.0, clock=lambda: next(now)), batches=4)
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "tuning 2 tasks, at most 100 trials"
+    assert sum("elapsed" in line for line in lines) == 1
+    assert "64/100 trials, estimated total 8 ms, 0:12 elapsed, 0:07 left" in lines[1]
+    assert "conv2d_relu: 1 ms" in lines[1]
+    assert "warning: look here" in lines
+    assert lines[-1] == "estimated total 8 ms after 64 trials, 0:12 (trials)"
+
+
+def test_the_summary_names_speed_and_share_of_the_peak() -> None:
+    out = io.StringIO()
+    PlainProgress(out, 4e11).finish(VIEW)
+    head, first, second, _ = out.getvalue().splitlines()
+    assert head.split() == ["id", "task", "shape", "weight", "search", "best", "ms", "last", "ms",
+                            "GFLOPS", "peak", "trials"]  # fmt: skip
+    assert first.split() == ["0", "conv2d_relu", "1x56x56x64", "4", "1", "2", "200.0", "50%", "32"]
+    assert second.endswith("no improvement (3 failed)")
+
+
+def test_re_timed_tasks_have_columns_of_their_own() -> None:
+    """What the search found best and what it took when it was timed again are different times."""
+    settled = replace(ROW, settled=Timing((1.25e-3, 1.25e-3, 1.25e-3)))
+    view = replace(VIEW, rows=(settled, ROW), conditions=Conditions(0.5, 0.01))
+    out = io.StringIO()
+    PlainProgress(out, 4e11).finish(view)
+    head, first, second, stability, total = out.getvalue().splitlines()
+    assert "search best ms  re-timed ms  std %  re-timed GFLOPS" in head
+    assert "last" not in head
+    assert first.split()[4:8] == ["1", "1.25", "0.0", "160.0"]
+    assert second.split()[4:8] == ["1", "-", "-", "200.0"]
+    assert stability.startswith("stable: std of the re-timed at most 10 % of median, load 0.5")
+    assert total.startswith("estimated total 9 ms (re-timed)")
+
+
+def test_an_unstable_re_timing_is_said() -> None:
+    varying = replace(ROW, settled=Timing((1e-3, 1.5e-3, 1e-3)))
+    view = replace(VIEW, rows=(varying,), conditions=Conditions(2.1, 0.12))
+    text = closing(view)[0]
+    assert text.startswith("unstable: std of conv2d_relu 29 % of median, load 2.1, 12 % stolen;")
+    quiet = replace(view, conditions=Conditions(), rows=(replace(ROW, settled=Timing((1.0,))),))
+    assert closing(quiet)[0].startswith("stable: ")
+
+
+def test_nothing_known_yet() -> None:
+    row = replace(ROW, best_s=math.inf, last_s=math.inf, trials=0)
+    assert cells_of(0, row, None)[4:7] == ["-", "-", "-"]
+    assert len(cells_of(0, row, None)) == len(columns(None)) == len(columns(1.0)) - 1
+    view = replace(VIEW, rows=(row,), left_s=math.inf, trials_limit=None, budget_s=600.0)
+    out = io.StringIO()
+    progress = PlainProgress(out, every_s=0.0)
+    progress.start(view)
+    progress.update(view)
+    assert "at most 10:00" in out.getvalue() and "total unknown" in out.getvalue()
+    assert "left" not in out.getvalue()
+
+
+def test_the_table_shows_all_tasks_at_the_end() -> None:
+    out = Terminal()
+    console = Console(file=out, width=140, force_terminal=True)
+    drive(TableProgress(3.2e11, console))
+    text = out.getvalue()
+    for part in ("conv2d_relu", "1x56x56x64", "GFLOPS", "look here", "after 64 trials"):
+        assert part in text
+
+
+def test_the_table_ends_even_when_it_never_began() -> None:
+    console = Console(file=io.StringIO(), width=100)
+    TableProgress(None, console).finish(VIEW)
+
+
+def test_long_lists_show_a_window_around_the_work() -> None:
+    many = replace(VIEW, rows=(ROW,) * 100, current=50)
+    shown = visible(many, everything=False)
+    assert 50 in shown and len(shown) == 24
+    assert visible(replace(many, current=99), False)[-1] == 99
+    assert visible(replace(many, current=None), False)[0] == 0
+    assert len(visible(many, everything=True)) == 100
+
+
+def test_the_choice_follows_the_stream() -> None:
+    assert isinstance(choose_progress(quiet=True), Quiet)
+    assert isinstance(choose_progress(stream=io.StringIO()), PlainProgress)
+    assert isinstance(choose_progress(stream=Terminal()), TableProgress)
+    drive(Quiet())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (125, "2:05"), (3725, "1:02:05")]
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_the_peak_is_a_speed() -> None:
+    peak = measured_peak(host_target(1))
+    assert 1e8 < peak < 1e13
+    assert "<4 x float>" in fma_chains(4)
+    with pytest.raises(TargetError, match="cuda"):
+        measured_peak(replace(SMALL, kind="cuda"))
+
+
+def test_explain_names_schedule_bounds_and_times(tmp_path: Path) -> None:
+    task = Task(dense_relu(), SMALL)
+    unmeasured = explain(task, peak_flops=1e11)
+    assert "measured        never" in unmeasured and "FLOPs / peak" in unmeasured
+    candidate = task.space.draft_candidate()
+    record = record_of(task.key, candidate, SMALL, Timing((1e-5, 2e-5, 3e-5), error=1e-7))
+    RecordLog(tmp_path / "log").append([record])
+    text = explain(task, tmp_path / "log", peak_flops=1e11)
+    assert "measured        0.02 ms" in text and "parallel " in text and "error 1.0e-07" in text
+    assert least_bytes(task.dag) == 4 * (8 * 33 + 33 * 50 + 50 + 8 * 50)

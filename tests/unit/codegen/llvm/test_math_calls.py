@@ -1,0 +1,198 @@
+"""Elementary functions against float64, with their stated error bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from codegen.kernel import Kernel
+from codegen.llvm.float_calls import FloatLanes
+from codegen.llvm.jit import call, load
+from codegen.llvm.machine import emit_object, triple_of
+from codegen.llvm.writer import Writer
+from sketch.target.target import Target
+from tests.support.cpu_targets import instruction_sets, label
+
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    math.inf,
+    -math.inf,
+    math.nan,
+    1e-45,
+    -1e-45,
+    1e-38,
+    1.1754944e-38,
+    3.4e38,
+    -3.4e38,
+    88.7,
+    88.8,
+    -87.3,
+    -103.9,
+    -104.5,
+    0.625,
+    0.9277,
+]
+BOUNDS = {
+    "exp": 2.0,
+    "log": 2.0,
+    "tanh": 4.0,
+    "erf": 4.0,
+    "sigmoid": 4.0,
+    "sqrt": 0.5001,
+    "rsqrt": 1.51,
+    "floor": 0.0,
+    "ceil": 0.0,
+    "round": 0.0,
+    "trunc": 0.0,
+    "expm1": 1.0,
+    "log1p": 1.0,
+    "sin": 1.0,
+    "cos": 1.0,
+    "tan": 1.0,
+    "asin": 1.0,
+    "acos": 1.0,
+    "atan": 1.0,
+    "sinh": 2.5,
+    "cosh": 2.0,
+    "asinh": 2.0,
+    "acosh": 2.5,
+    "atanh": 2.0,
+}
+EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "exp": np.exp,
+    "log": np.log,
+    "tanh": np.tanh,
+    "erf": np.vectorize(math.erf),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(np.abs(x)) * np.where(x < 0, np.nan, 1),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "trunc": np.trunc,
+    "expm1": np.expm1,
+    "log1p": np.log1p,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+}
+
+
+def compile_function(name: str, target: Target, width: int, arity: int) -> Kernel:
+    """``f(args)``: apply the function to 4096 elements of one or two arrays."""
+    writer = Writer()
+    rounding = "sse4.1" in target.features
+    kind = f"<{width} x float>" if width else "float"
+    step = max(width, 1)
+    writer.lines = ["entry:"]
+    for n in range(arity + 1):
+        writer.lines += [
+            f"  %s{n} = getelementptr ptr, ptr %args, i64 {n}",
+            f"  %a{n} = load ptr, ptr %s{n}",
+        ]
+    writer.lines += ["  br label %loop", "loop:", "  %i = phi i64 [0, %entry], [%next, %loop]"]
+    for n in range(arity):
+        writer.lines += [
+            f"  %p{n} = getelementptr float, ptr %a{n}, i64 %i",
+            f"  %x{n} = load {kind}, ptr %p{n}, align 4",
+        ]
+    lanes = FloatLanes(writer, width, rounding)
+    result = getattr(lanes, name)(*(f"%x{n}" for n in range(arity)))
+    writer.lines += [
+        f"  %q = getelementptr float, ptr %a{arity}, i64 %i",
+        f"  store {kind} {result}, ptr %q, align 4",
+        f"  %next = add i64 %i, {step}",
+        "  %more = icmp slt i64 %next, 4096",
+        "  br i1 %more, label %loop, label %done",
+        "done:",
+        "  ret void",
+    ]
+    writer.finish_function("void @f(ptr %args)", "nounwind")
+    code = emit_object(writer.text(triple_of(target)), target)
+    return Kernel("f", "f", code, (), 0, target, 0)
+
+
+def run(name: str, target: Target, width: int, *operands: np.ndarray) -> np.ndarray:
+    library = load([compile_function(name, target, width, len(operands))])
+    result = np.zeros(4096, np.float32)
+    call(library.address("f"), [*operands, result], np.zeros(1, np.uint8))
+    return result
+
+
+def ulps(result: np.ndarray, exact: np.ndarray) -> float:
+    """Largest error in units in the last place of the exact result; NaN and inf must agree."""
+    with np.errstate(over="ignore"):
+        rounded = exact.astype(np.float32)
+    same = (result == rounded) | (np.isnan(result) & np.isnan(rounded))
+    finite = np.isfinite(rounded) & np.isfinite(result)
+    # within rounding of the largest float32, infinity and the largest number may be swapped
+    assert np.all(same | finite), (result[~(same | finite)], rounded[~(same | finite)])
+    if not np.any(~same):
+        return 0.0
+    unit = np.maximum(np.spacing(np.abs(rounded[~same])).astype(np.float64), 2.0**-149)
+    return float(np.max(np.abs(result[~same].astype(np.float64) - exact[~same]) / unit))
+
+
+def operand(name: str, rng: np.random.Generator) -> np.ndarray:
+    wide = rng.standard_normal(2048) * np.exp2(rng.uniform(-140, 127, 2048))
+    near = rng.uniform(-12, 12, 2048 - len(SPECIAL))
+    with np.errstate(over="ignore"):
+        values = np.concatenate([SPECIAL, wide, near]).astype(np.float32)
+    if name in ("asin", "acos", "atanh"):
+        values[-1024:] /= 12
+    return np.abs(values) if name in ("log",) else values
+
+
+@pytest.mark.parametrize("target", instruction_sets(), ids=label)
+@pytest.mark.parametrize("name", sorted(BOUNDS))
+def test_error_bound(name: str, target: Target, rng: np.random.Generator) -> None:
+    x = operand(name, rng)
+    with np.errstate(all="ignore"):
+        exact = EXACT[name](x.astype(np.float64))
+    if name == "rsqrt":
+        exact = np.where(x == 0, np.copysign(np.inf, x), exact)
+    assert ulps(run(name, target, target.lanes(4), x), exact) <= BOUNDS[name]
+
+
+@pytest.mark.parametrize("name", sorted(BOUNDS))
+def test_scalars_equal_vectors(name: str, rng: np.random.Generator) -> None:
+    target, x = instruction_sets()[0], operand(name, rng)
+    np.testing.assert_array_equal(run(name, target, 0, x), run(name, target, 16, x))
+
+
+def test_log_of_negative_numbers_is_nan() -> None:
+    x = np.full(4096, -1.0, np.float32)
+    assert np.isnan(run("log", instruction_sets()[0], 16, x)).all()
+
+
+@pytest.mark.parametrize("target", instruction_sets(), ids=label)
+def test_pow(target: Target, rng: np.random.Generator) -> None:
+    x = np.exp2(rng.uniform(-30, 30, 4096)).astype(np.float32)
+    y = rng.uniform(-3, 3, 4096).astype(np.float32)
+    x[:1024] *= -1
+    y[:1024] = np.round(y[:1024])
+    pairs = [
+        (a, b)
+        for a in SPECIAL
+        for b in (0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -0.5, np.inf, -np.inf, np.nan)
+    ]
+    x[1024 : 1024 + len(pairs)] = [a for a, _ in pairs]
+    y[1024 : 1024 + len(pairs)] = [b for _, b in pairs]
+    with np.errstate(all="ignore"):
+        exact = np.power(x.astype(np.float64), y.astype(np.float64))
+    assert ulps(run("pow", target, target.lanes(4), x, y), exact) <= 2.0

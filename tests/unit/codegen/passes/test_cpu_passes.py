@@ -1,0 +1,178 @@
+"""Each pass: golden text before and after, and the same results when interpreted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from codegen.build import prepare
+from codegen.errors import CodegenError
+from codegen.passes.clip import clip
+from codegen.passes.fuse import fuse
+from codegen.passes.legalize import legalize
+from codegen.passes.promote import promote
+from codegen.passes.rewrite import instructions
+from codegen.passes.simplify import simplify
+from codegen.passes.specialize import specialize
+from sketch.lang.expr import binary, select
+from sketch.nest.interpreter import run_nest
+from sketch.nest.loopnest import (
+    AffineValue,
+    Branch,
+    BufferLoad,
+    Loop,
+    LoopKind,
+    LoopNest,
+    LoopVar,
+    Predicate,
+    Scope,
+    Store,
+    walk,
+)
+from sketch.nest.printer import print_nest
+from sketch.target.target import Target
+from tests.support.nests import (
+    PARALLEL,
+    SERIAL,
+    UNROLLED,
+    VECTORIZED,
+    conv,
+    conv_arrays,
+    dense,
+    loop,
+    matmul,
+    plus,
+    reducer,
+)
+
+TARGET = Target("cpu", "invented", vector_bytes=16, registers=16, fma_accumulators=4)
+Golden = Callable[[str, str], None]
+
+
+def row_sums() -> LoopNest:
+    """y[i] += x[i, k] straight into memory, four rows unrolled, with a single-trip loop."""
+    i, r, k, one = LoopVar("i"), LoopVar("r"), LoopVar("k"), LoopVar("one")
+    x, y = dense("x", (10, 6), Scope.INPUT), dense("y", (10,), Scope.OUTPUT)
+    zero = Store(
+        (y,), (plus(i, r),), (reducer().identity[0],), None, (Predicate(plus(i, r), 0, 10),)
+    )
+    inside = binary("lt", AffineValue(plus(k, one)), 5)
+    term = select(inside, BufferLoad(x, (plus(i, r), plus(k, one))), 0.0)
+    update = Store((y,), (plus(i, r),), (term,), reducer(), (Predicate(plus(i, r), 0, 10),))
+    body = (
+        loop(r, 4, UNROLLED, zero),
+        loop(k, 6, SERIAL, loop(one, 1, SERIAL, loop(r, 4, UNROLLED, update)), reduce=True),
+    )
+    return LoopNest("row_sums", (x, y), (), (loop(i, 3, PARALLEL, *body, step=4),))
+
+
+def wide_copy() -> LoopNest:
+    """A vector loop of three registers, and a sum over lanes."""
+    j, lane = LoopVar("j"), LoopVar("lane")
+    x, y = dense("x", (12,), Scope.INPUT), dense("y", (12,), Scope.OUTPUT)
+    total = dense("total", (1,), Scope.OUTPUT)
+    copy = Store((y,), (plus(j),), (BufferLoad(x, (plus(j),)),))
+    zero = Store((total,), (plus(),), (reducer().identity[0],))
+    add = Store((total,), (plus(),), (BufferLoad(x, (plus(lane),)),), reducer())
+    return LoopNest(
+        "wide_copy",
+        (x, y, total),
+        (),
+        (loop(j, 12, VECTORIZED, copy), zero, loop(lane, 12, VECTORIZED, add, reduce=True)),
+    )
+
+
+NESTS: dict[str, Callable[[], LoopNest]] = {
+    "row_sums": row_sums,
+    "wide_copy": wide_copy,
+    "matmul_tails": lambda: matmul(7, 10, 5, rows=3, vectors=2, lanes=4),
+    "conv_edges": lambda: conv(6, 3, 4, tile=(1, 2), lanes=4),
+    "conv_one_tile": lambda: conv(3, 2, 4, tile=(1, 3), lanes=4),
+    "conv_rows": lambda: conv(5, 2, 3, tile=(2, 3), lanes=4),
+    "conv_stride": lambda: conv(7, 2, 4, kernel=3, stride=2, tile=(1, 2), lanes=4),
+}
+PASSES: dict[str, Callable[[LoopNest], LoopNest]] = {
+    "simplify": simplify,
+    "legalize": lambda nest: legalize(nest, TARGET),
+    "promote": lambda nest: promote(nest, TARGET),
+    "clip": clip,
+    "specialize": lambda nest: specialize(clip(simplify(nest)), TARGET),
+    "fuse": lambda nest: fuse(simplify(nest), TARGET),
+    "all": lambda nest: prepare(nest, TARGET),
+}
+
+
+@pytest.mark.parametrize("name", sorted(PASSES))
+@pytest.mark.parametrize("nest_name", sorted(NESTS))
+def test_pass_keeps_results(name: str, nest_name: str, rng: np.random.Generator) -> None:
+    nest = NESTS[nest_name]()
+    arrays = conv_arrays(nest, rng)
+    expected = run_nest(nest, arrays)
+    result = run_nest(PASSES[name](nest), arrays)
+    for output, values in expected.items():
+        np.testing.assert_allclose(result[output], values, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "nest_name"),
+    [
+        ("simplify", "row_sums"),
+        ("legalize", "wide_copy"),
+        ("promote", "row_sums"),
+        ("clip", "conv_edges"),
+        ("specialize", "conv_edges"),
+        ("specialize", "matmul_tails"),
+        ("fuse", "conv_one_tile"),
+        ("all", "conv_edges"),
+        ("all", "conv_rows"),
+    ],
+)
+def test_golden(name: str, nest_name: str, golden: Golden) -> None:
+    nest = NESTS[nest_name]()
+    text = f"before\n{print_nest(nest)}\nafter\n{print_nest(PASSES[name](nest))}"
+    golden(f"{name}_{nest_name}", text)
+
+
+def test_interior_copy_has_no_predicate() -> None:
+    nest = prepare(conv(20, 3, 4, tile=(1, 4), lanes=4), TARGET)
+    branches = [node for node in walk(nest.roots) if isinstance(node, Branch)]
+    assert [(case.low, case.high) for case in branches[0].cases] == [(0, 0), (4, 12), (16, 16)]
+    interior = branches[0].cases[1]
+    assert all(not node.predicates for node in walk(interior.body) if isinstance(node, Store))
+
+
+def test_specialize_respects_the_instruction_budget() -> None:
+    nest = clip(simplify(conv(20, 3, 4, tile=(2, 4), lanes=4)))
+    for budget in (10, 60, 200, 1000):
+        target = Target("cpu", "invented", vector_bytes=16, instruction_budget=budget)
+        after = specialize(nest, target)
+        assert instructions(after.roots) <= max(budget, instructions(nest.roots))
+
+
+def test_legalize_refuses_gpu_loops() -> None:
+    i = LoopVar("i")
+    x = dense("x", (4,), Scope.OUTPUT)
+    nest = LoopNest(
+        "gpu",
+        (x,),
+        (),
+        (loop(i, 4, LoopKind.BLOCK, Store((x,), (plus(i),), (reducer().identity[0],))),),
+    )
+    with pytest.raises(CodegenError, match="kind block"):
+        legalize(nest, TARGET)
+
+
+def test_an_unchanged_nest_is_the_same_object() -> None:
+    nest = simplify(matmul(6, 8, 5, rows=3, vectors=2, lanes=4))
+    assert simplify(nest).roots is nest.roots
+
+
+def test_every_dynamic_loop_of_a_clip_is_defined_outside() -> None:
+    nest = prepare(conv(9, 3, 5, tile=(1, 2), lanes=4), TARGET)
+    known: set[LoopVar] = set()
+    for node in walk(nest.roots):
+        if isinstance(node, Loop):
+            known.add(node.var)
+            assert all(var in known for p in node.clip for var, _ in p.index.terms)

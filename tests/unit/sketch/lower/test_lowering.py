@@ -1,0 +1,118 @@
+"""One lowering for ints and arrays: every number of the batch equals that of the single rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from sketch.errors import LoweringError
+from sketch.lang.expr import children
+from sketch.lower import lower
+from sketch.nest.loopnest import (
+    Allocate,
+    Buffer,
+    BufferLoad,
+    Loop,
+    LoopNest,
+    Num,
+    Scope,
+    Store,
+    walk,
+)
+from sketch.population.population import sample
+from sketch.rules.generate import generate
+from sketch.schedule.sketch import Sketch
+from sketch.target.gpu_targets import cuda_target
+from sketch.target.target import Target
+from tests.support.targets import AVX512, ODD, SMALL
+from tests.support.workloads import WORKLOADS, conv2d_relu, matmul_dag
+
+
+def numbers(nest: LoopNest) -> list[Num]:
+    """Every decision-dependent number of a nest, in a fixed order."""
+    found: list[Num] = []
+
+    def add(buffer: Buffer) -> None:
+        found.extend((*buffer.shape, *buffer.strides, *buffer.steps, buffer.size))
+
+    for buffer in (*nest.arguments, *nest.workspaces):
+        add(buffer)
+    for node in walk(nest.roots):
+        match node:
+            case Loop():
+                found.extend((node.extent, node.stride))
+            case Allocate():
+                add(node.buffer)
+            case Store():
+                for predicate in node.predicates:
+                    found.extend((predicate.low, predicate.high))
+                found.extend(p for index in node.indices for p in _coefficients(index))
+                pending = list(node.values)
+                while pending:
+                    value = pending.pop()
+                    if isinstance(value, BufferLoad):
+                        add(value.buffer)
+                    pending.extend(children(value))
+    return found
+
+
+def _coefficients(index: object) -> tuple[int, ...]:
+    terms = getattr(index, "terms", ())
+    return tuple(c for _, c in terms)
+
+
+def sketches_of(target: Target) -> list[Sketch]:
+    return [s for make in WORKLOADS.values() for s in generate(make(), target)]
+
+
+@pytest.mark.parametrize("target", [SMALL, ODD, AVX512, cuda_target()], ids=["4", "8", "16", "gpu"])
+def test_batch_equals_single(target: Target, rng: np.random.Generator) -> None:
+    for sketch in sketches_of(target):
+        population = sample(sketch, 5, rng)
+        batch = numbers(lower(sketch, population.columns()))
+        for row in range(population.count):
+            single = numbers(lower(sketch, population.row(row)))
+            assert len(single) == len(batch)
+            for one, many in zip(single, batch, strict=True):
+                assert isinstance(one, int)
+                assert one == np.broadcast_to(many, population.count)[row]
+
+
+def test_a_missing_decision_is_named() -> None:
+    sketch = generate(matmul_dag(), AVX512)[0]
+    with pytest.raises(LoweringError, match=r"no value for decision 'C\.i@1'"):
+        lower(sketch, {name.name: 1 for name in sketch.decisions if name.name != "C.i@1"})
+
+
+def test_padding_is_a_predicate_not_a_value() -> None:
+    sketch = generate(conv2d_relu(), AVX512)[0]
+    nest = lower(sketch, {d.name: d.choices[0] for d in sketch.decisions})
+    updates = [n for n in walk(nest.roots) if isinstance(n, Store) and n.reducer is not None]
+    assert len(updates) == 1
+    bounds = {(p.low, p.high) for p in updates[0].predicates}
+    assert (0, 9) in bounds
+
+
+def test_constants_are_packed_and_inputs_are_not() -> None:
+    sketch = generate(matmul_dag(24, 40, 36), AVX512)[0]
+    values = {d.name: d.choices[0] for d in sketch.decisions}
+    arguments = {b.name: b for b in lower(sketch, values).arguments}
+    assert arguments["A"].scope is Scope.INPUT
+    assert arguments["A"].physical_shape() == (24, 36)
+    width = 16
+    assert arguments["B"].scope is Scope.CONSTANT
+    assert arguments["B"].physical_shape() == (-(-40 // width), 36, width)
+
+
+def test_accumulators_live_inside_the_tile(golden: Callable[[str, str], None]) -> None:
+    lines = []
+    for sketch in generate(conv2d_relu(), AVX512):
+        nest = lower(sketch, {d.name: d.choices[0] for d in sketch.decisions})
+        for node in walk(nest.roots):
+            if isinstance(node, Loop):
+                lines.append(f"{node.var.name} {node.extent} {node.stride} {node.kind.value}")
+            elif isinstance(node, Allocate):
+                lines.append(f"allocate {node.buffer.name} {node.buffer.shape}")
+    golden("conv2d_relu_loops", "\n".join(lines))

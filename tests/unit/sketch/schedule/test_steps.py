@@ -1,0 +1,123 @@
+"""Steps and their replay."""
+
+from __future__ import annotations
+
+import pytest
+
+from sketch.dag.dag import ComputeDAG
+from sketch.errors import ScheduleError
+from sketch.lang.tensor import compute, placeholder
+from sketch.rules.generate import generate
+from sketch.schedule.program import initial_program, replay
+from sketch.schedule.sketch import sketch_from_steps
+from sketch.schedule.steps import (
+    Annotate,
+    CacheRead,
+    CacheWrite,
+    Inline,
+    Pack,
+    Reorder,
+    Rfactor,
+    Split,
+    step_from_json,
+    step_to_json,
+)
+from tests.support.targets import AVX512
+from tests.support.workloads import conv2d_relu, matmul_dag, row_sum
+
+
+def test_steps_survive_json_and_rebuild_the_same_sketch() -> None:
+    dag = conv2d_relu()
+    for sketch in generate(dag, AVX512):
+        steps = tuple(step_from_json(step_to_json(s)) for s in sketch.steps)
+        again = sketch_from_steps(dag, steps, sketch.variant, AVX512)
+        assert again.key == sketch.key
+        assert str(again) == str(sketch)
+        assert again.decisions == sketch.decisions
+
+
+def test_json_of_another_version_is_rejected_by_name() -> None:
+    data = {**step_to_json(Inline("relu")), "version": 99}
+    with pytest.raises(ScheduleError, match="'inline' has version 99"):
+        step_from_json(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"kind": "teleport", "version": 1}, "unknown step kind 'teleport'"),
+        ({"kind": "inline", "version": 1, "block": "x"}, "wrong fields"),
+    ],
+)
+def test_malformed_json_is_rejected(data: dict[str, object], message: str) -> None:
+    with pytest.raises(ScheduleError, match=message):
+        step_from_json(data)
+
+
+def test_cache_write_splits_a_stage() -> None:
+    program = replay(matmul_dag(), (CacheWrite("C"),))
+    assert [p.op.name for p in program.stages] == ["C.local", "C"]
+    assert program.stage("C").op.reduce is None
+    assert program.stage("C.local").op.reduce is not None
+
+
+def test_cache_read_redirects_one_consumer() -> None:
+    program = replay(matmul_dag(), (CacheRead("B", "C"),))
+    assert [p.op.name for p in program.stages] == ["B.cache", "C"]
+    assert [p.op.name for p in program.consumers("B.cache")] == ["C"]
+    assert [p.op.name for p in program.consumers("B")] == ["B.cache"]
+
+
+def test_rfactor_adds_the_partial_results() -> None:
+    stage = row_sum().stages[0]
+    axis = stage.reduce_axes[0].name
+    program = replay(row_sum(), (Rfactor(stage.name, axis, 7, interleave=True),))
+    partial = program.stage(f"{stage.name}.rf").op
+    assert partial.shape == (5, 7)
+    assert partial.reduce_axes[0].extent == -(-300 // 7)
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ((Inline("C"),), "is a reduction or an output"),
+        ((Inline("nothing"),), "no stage 'nothing'"),
+        ((Split("C", "z", (4,)),), "has no axis 'z'"),
+        ((Split("C", "i", (4,)), Split("C", "i", (2,))), "split twice"),
+        ((Reorder("C", ("i.0",)),), "must list its loops"),
+        ((Annotate("C", "i.7", "parallel"),), "has no loop 'i.7'"),
+        ((CacheRead("Z", "C"),), "does not read 'Z'"),
+        ((Rfactor("C", "i", 2, interleave=False),), "is no reduce axis"),
+        ((Pack("B", 1, "C", ("j.0",)), Pack("B", 1, "C", ("j.0",))), "packed twice"),
+        ((Split("C", "i", (2**40,)),), "far longer than axis i of C"),
+        ((Split("C", "i", ("a", 2**20, 2**20)),), "far longer than axis i of C"),
+    ],
+)
+def test_a_step_that_does_not_fit_says_why(steps: tuple[object, ...], message: str) -> None:
+    with pytest.raises(ScheduleError, match=message):
+        replay(matmul_dag(), steps)  # type: ignore[arg-type]
+
+
+def test_what_defines_panels_stays_a_stage() -> None:
+    a = placeholder((24, 20), name="A", constant=True)
+    first = compute((24, 20), lambda i, j: a[i, j] + 1.0, name="F")
+    dag = ComputeDAG([compute((24, 20), lambda i, j: first[i, j] * 2.0, name="S")])
+    steps = Split("F", "i", (4,)), Pack("A", 0, "F", ("i.1",)), Inline("F")
+    with pytest.raises(ScheduleError, match=r"F cannot be inlined: its loops are the panels"):
+        replay(dag, steps)
+    assert replay(dag, (Inline("F"), Split("S", "i", (4,)), Pack("A", 0, "S", ("i.1",)))).packs
+
+
+def test_an_output_keeps_its_layout() -> None:
+    a = placeholder((24, 20), name="A")
+    first = compute((24, 20), lambda i, j: a[i, j] + 1.0, name="F")
+    second = compute((24, 20), lambda i, j: first[i, j] * 2.0, name="S")
+    steps = Split("S", "i", (4,)), Pack("F", 0, "S", ("i.1",))
+    assert replay(ComputeDAG([second]), steps).packs
+    with pytest.raises(ScheduleError, match=r"F is an output.*cache_read for S"):
+        replay(ComputeDAG([first, second]), steps)
+
+
+def test_the_initial_program_is_the_dag() -> None:
+    dag = conv2d_relu()
+    assert [p.op for p in initial_program(dag).stages] == list(dag.stages)

@@ -1,0 +1,115 @@
+"""The verifier accepts what lowering makes and names what is wrong in broken nests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sketch.errors import LoweringError
+from sketch.lang.expr import Const
+from sketch.lower import lower
+from sketch.lower.buffers import dense_buffer
+from sketch.nest.loopnest import (
+    Affine,
+    Buffer,
+    Loop,
+    LoopKind,
+    LoopNest,
+    LoopVar,
+    Predicate,
+    Scope,
+    Store,
+)
+from sketch.population.population import sample
+from sketch.rules.generate import generate
+from sketch.target.target import Target
+from sketch.verify import verify
+from tests.support.targets import ODD, SMALL
+from tests.support.workloads import WORKLOADS
+
+
+@pytest.mark.parametrize("target", [SMALL, ODD], ids=["4 lanes", "8 lanes"])
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_every_lowered_row_passes(name: str, target: Target, rng: np.random.Generator) -> None:
+    for sketch in generate(WORKLOADS[name](), target):
+        population = sample(sketch, 12, rng)
+        for row in range(population.count):
+            verify(lower(sketch, population.row(row)))
+
+
+OUT = dense_buffer("out", "float32", (8,), Scope.OUTPUT)
+II, J = LoopVar("i"), LoopVar("j")
+ZERO = Const(0.0, "float32")
+
+
+def nest(
+    *loops: tuple[LoopVar, int, int, LoopKind], index: Affine, out: Buffer = OUT, **options: object
+) -> LoopNest:
+    node: object = Store((out,), (index,), (ZERO,), stage="out", **options)  # type: ignore[arg-type]
+    for var, extent, stride, kind in reversed(loops):
+        node = Loop(var, extent, stride, kind, "spatial", (node,))  # type: ignore[arg-type]
+    return LoopNest("out", (out,), (), (node,))  # type: ignore[arg-type]
+
+
+SERIAL, PARALLEL, VECTOR = LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.VECTORIZED
+
+
+def test_a_tail_needs_its_predicate() -> None:
+    index = Affine(((II, 1), (J, 1)))
+    loops = ((II, 3, 3, SERIAL), (J, 3, 1, SERIAL))
+    with pytest.raises(LoweringError, match=r"writes out at 0\.\.8 of dimension 0, which has 8"):
+        verify(nest(*loops, index=index))
+    verify(nest(*loops, index=index, predicates=(Predicate(index, 0, 8),)))
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (nest((II, 8, 1, SERIAL), index=Affine(((J, 1),))), "variable j is used outside its loop"),
+        (
+            nest((II, 4, 2, PARALLEL), (J, 3, 1, SERIAL), index=Affine(((II, 1), (J, 1)), -1)),
+            "writes out at -1",
+        ),
+        (
+            nest((II, 3, 2, PARALLEL), (J, 4, 1, SERIAL), index=Affine(((II, 1), (J, 1)))),
+            "write the same elements",
+        ),
+        (nest((II, 8, 1, PARALLEL), index=Affine(((II, 0),))), "write the same elements"),
+        (nest((II, 2, 4, SERIAL), (J, 4, 1, PARALLEL), index=Affine(((II, 1), (J, 1)))), "inside"),
+        (nest((II, 2, 4, VECTOR), index=Affine(((II, 1),))), "vectorised loop with stride 4"),
+        (nest((II, 2, 1, VECTOR), (J, 4, 2, SERIAL), index=Affine(((II, 1), (J, 1)))), "inside a"),
+        (nest((II, 0, 1, SERIAL), index=Affine(((II, 1),))), "extent 0"),
+    ],
+)
+def test_broken_nests_are_named(broken: LoopNest, message: str) -> None:
+    with pytest.raises(LoweringError, match=message):
+        verify(broken)
+
+
+def test_a_private_buffer_does_not_escape() -> None:
+    private = dense_buffer("acc", "float32", (8,), Scope.LOCAL)
+    store = Store((private,), (Affine(((II, 1),)),), (ZERO,), stage="acc")
+    body = Loop(II, 8, 1, SERIAL, "spatial", (store,))
+    with pytest.raises(LoweringError, match="buffer acc is used outside its allocation"):
+        verify(LoopNest("out", (OUT,), (), (body,)))
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_digits_of_a_flat_index_keep_iterations_apart(padded: bool) -> None:
+    """Rows of 3 in tiles of 2 overrun into the next row, unless a predicate stops them."""
+    column, inner = LoopVar("column"), LoopVar("inner")
+    place = Affine(((II, 3), (column, 1), (inner, 1)))
+    within = Predicate(Affine(((column, 1), (inner, 1))), 0, 3)
+    made = nest(
+        (II, 2, 1, LoopKind.PARALLEL),
+        (column, 2, 2, LoopKind.PARALLEL),
+        (inner, 2, 1, LoopKind.SERIAL),
+        index=place,
+        out=dense_buffer("out", "float32", (6,), Scope.OUTPUT),
+        predicates=(within,) if padded else (Predicate(place, 0, 6),),
+    )
+    if padded:
+        verify(made)
+    else:
+        with pytest.raises(LoweringError, match="write the same elements"):
+            verify(made)
