@@ -87,7 +87,7 @@ def everything() -> str:
 def test_a_fresh_process_gives_the_same_sequences() -> None:
     script = (
         "import sys; sys.path.insert(0, '.')\n"
-        "from tests.unit.autosched.test_study import everything\n"
+        "from tests.unit.autosched.tuning.test_study import everything\n"
         "print(everything())"
     )
     other = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"

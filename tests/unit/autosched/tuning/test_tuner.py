@@ -94,7 +94,7 @@ def test_equal_seeds_give_equal_sequences() -> None:
 def test_a_fresh_process_gives_the_same_sequence() -> None:
     script = (
         "import sys; sys.path.insert(0, '.')\n"
-        "from tests.unit.autosched.test_tuner import *\n"
+        "from tests.unit.autosched.tuning.test_tuner import *\n"
         "runner = FakeRunner()\n"
         "tune(runner)\n"
         "print(digest(runner))"
@@ -180,7 +180,7 @@ def test_a_killed_run_resumes_from_its_log(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     script = (
         "import os, signal, sys; sys.path.insert(0, '.')\n"
-        "from tests.unit.autosched.test_tuner import *\n"
+        "from tests.unit.autosched.tuning.test_tuner import *\n"
         "def kill(number):\n"
         "    if number == 3: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"tune(FakeRunner(on_batch=kill), Path({str(path)!r}))\n"
