@@ -18,10 +18,10 @@ from codegen.cuda.kernel import Launch
 from codegen.cuda.names import Names
 from codegen.cuda.scalars import C_TYPES
 from codegen.passes.affine import flatten
-from codegen.passes.rewrite import accesses
 from sketch.analysis.access import UNBOUNDED
 from sketch.lang.expr import Var
 from sketch.nest.loopnest import Affine, Buffer, Predicate, Scope, Store
+from sketch.nest.walk import accesses
 
 _PRIVATE = (Scope.LOCAL, Scope.SHARED)
 _INT_LIMIT = 2**31

@@ -15,9 +15,9 @@ from codegen.llvm.region import REGION_SYMBOL
 from codegen.llvm.scope import Scope
 from codegen.llvm.statements import Statements
 from codegen.llvm.writer import Lines, Writer
-from codegen.passes.rewrite import accesses, stores
 from sketch.lang.dtypes import size_of
 from sketch.nest.loopnest import Buffer, LoopNest, Node
+from sketch.nest.walk import accesses, stores
 from sketch.target.target import Target
 
 _ALIGNMENT = 64

@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import product
 
 from codegen.passes.affine import flatten
-from codegen.passes.rewrite import Nodes, accesses, is_dynamic, stores
+from codegen.passes.rewrite import Nodes, is_dynamic
 from sketch.nest.loopnest import Affine, Buffer, Loop, LoopKind, LoopVar
+from sketch.nest.walk import accesses, stores
 
 
 def register_cells(

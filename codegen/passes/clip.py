@@ -13,8 +13,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from codegen.passes.affine import variables
-from codegen.passes.rewrite import Nodes, is_dynamic, map_body, stores
+from codegen.passes.rewrite import Nodes, is_dynamic, map_body
 from sketch.nest.loopnest import Loop, LoopNest, LoopVar, Node, Predicate, Store
+from sketch.nest.walk import stores
 
 
 def clip(nest: LoopNest) -> LoopNest:

@@ -13,17 +13,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from codegen.passes.affine import constant, flatten, variables
-from codegen.passes.rewrite import (
-    Nodes,
-    accesses,
-    free_values,
-    instructions,
-    is_dynamic,
-    map_body,
-    stores,
-    substitute,
-)
+from codegen.passes.rewrite import Nodes, instructions, is_dynamic, map_body, substitute
 from sketch.nest.loopnest import Affine, Loop, LoopKind, LoopNest, LoopVar, Node, Quasi, Store
+from sketch.nest.walk import accesses, free_values, stores
 from sketch.target.target import Target
 
 _UNROLL_TRIPS = 4  # longest reduce loop that is unrolled

@@ -13,19 +13,10 @@ from dataclasses import replace
 
 from codegen.errors import CodegenError
 from codegen.passes.affine import flatten
-from codegen.passes.rewrite import Nodes, map_body, stores, substitute
+from codegen.passes.rewrite import Nodes, map_body, substitute
 from sketch.nest.lanes import store_bytes
-from sketch.nest.loopnest import (
-    Affine,
-    Allocate,
-    Loop,
-    LoopKind,
-    LoopNest,
-    LoopVar,
-    Node,
-    Store,
-    walk,
-)
+from sketch.nest.loopnest import Affine, Allocate, Loop, LoopKind, LoopNest, LoopVar, Node, Store
+from sketch.nest.walk import stores, walk
 from sketch.target.target import Target
 
 _CPU_KINDS = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.UNROLLED)

@@ -23,16 +23,7 @@ from math import prod
 from typing import Final
 
 from codegen.passes.affine import variables
-from codegen.passes.rewrite import (
-    Nodes,
-    index_variables,
-    instructions,
-    is_dynamic,
-    map_body,
-    store_loads,
-    stores,
-    substitute,
-)
+from codegen.passes.rewrite import Nodes, instructions, is_dynamic, map_body, substitute
 from codegen.passes.tiles import (
     Cells,
     allocated,
@@ -56,8 +47,8 @@ from sketch.nest.loopnest import (
     Quasi,
     Scope,
     Store,
-    walk,
 )
+from sketch.nest.walk import index_variables, store_loads, stores, walk
 from sketch.target.target import Target
 
 # Terms of a chain where elements are used once: the error is that of NumPy's sums, twice at most.

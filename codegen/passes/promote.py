@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from codegen.passes.affine import variables
-from codegen.passes.rewrite import Nodes, is_dynamic, map_body, store_loads, stores
+from codegen.passes.rewrite import Nodes, is_dynamic, map_body
 from codegen.passes.tiles import (
     Cells,
     allocated,
@@ -35,6 +35,7 @@ from sketch.nest.loopnest import (
     Quasi,
     Store,
 )
+from sketch.nest.walk import store_loads, stores
 from sketch.target.target import Target
 
 

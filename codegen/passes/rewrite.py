@@ -5,7 +5,7 @@ A part that does not change comes back as the same object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from codegen.passes.affine import substitute_affine
@@ -15,7 +15,6 @@ from sketch.nest.loopnest import (
     AffineValue,
     Allocate,
     Branch,
-    Buffer,
     BufferLoad,
     Case,
     Index,
@@ -28,6 +27,7 @@ from sketch.nest.loopnest import (
     Scope,
     Store,
 )
+from sketch.nest.walk import index_variables, store_loads, stores
 
 Nodes = tuple[Node, ...]
 Values = Mapping[LoopVar, Affine]
@@ -164,81 +164,6 @@ def _substitute_node(node: Node, values: Values) -> Node:
     return map_body(node, lambda body: substitute(body, values))
 
 
-def stores(nodes: Nodes) -> Iterator[tuple[Store, tuple[Loop, ...]]]:
-    """All statements with the loops around them inside ``nodes``, outermost first."""
-    yield from _stores(nodes, ())
-
-
-def _stores(nodes: Nodes, loops: tuple[Loop, ...]) -> Iterator[tuple[Store, tuple[Loop, ...]]]:
-    for node in nodes:
-        match node:
-            case Store():
-                yield node, loops
-            case Loop():
-                yield from _stores(node.body, (*loops, node))
-            case Allocate():
-                yield from _stores(node.body, loops)
-            case Branch():
-                for case in node.cases:
-                    yield from _stores(case.body, loops)
-
-
-def buffer_loads(expr: Expr) -> Iterator[BufferLoad]:
-    """All loads of an expression, those inside indices too."""
-    pending = [expr]
-    seen: set[int] = set()
-    while pending:
-        node = pending.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, BufferLoad):
-            yield node
-        pending.extend(_operands(node))
-
-
-def _operands(node: Expr) -> Sequence[Expr]:
-    """What a node of a nest is computed from; of a load, the indices that are not affine."""
-    if isinstance(node, BufferLoad):
-        return [index.expr for index in node.indices if isinstance(index, Quasi)]
-    return children(node)
-
-
-def store_loads(store: Store) -> Iterator[BufferLoad]:
-    """All loads of a statement: in its values and in quasi-affine target indices."""
-    for value in store.values:
-        yield from buffer_loads(value)
-    for index in store.indices:
-        if isinstance(index, Quasi):
-            yield from buffer_loads(index.expr)
-
-
-def accesses(store: Store) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
-    """(buffer, indices) of every access, targets first."""
-    for target in store.targets:
-        yield target, store.indices
-    for load in store_loads(store):
-        yield load.buffer, load.indices
-
-
-def free_values(expr: Expr) -> Iterator[LoopVar]:
-    """Loop variables that are used as values (not inside affine indices of loads)."""
-    pending = [expr]
-    seen: set[int] = set()
-    while pending:
-        node = pending.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        match node:
-            case LoopVar():
-                yield node
-            case AffineValue(index):
-                yield from (var for var, _ in index.terms)
-            case _:
-                pending.extend(_operands(node))
-
-
 def instructions(nodes: Nodes) -> int:
     """About the vector instructions of the straight-line code of a nest."""
     total = 0
@@ -259,15 +184,6 @@ def _copies(loops: list[Loop]) -> int:
     for loop in loops:
         count *= int(loop.extent)
     return count
-
-
-def index_variables(index: Index) -> set[LoopVar]:
-    """The loop variables that an index depends on."""
-    if isinstance(index, Affine):
-        return {var for var, _ in index.terms}
-    # loads inside the indices of loads are among the loads
-    plain = (i for load in buffer_loads(index.expr) for i in load.indices if isinstance(i, Affine))
-    return {var for form in plain for var, _ in form.terms} | set(free_values(index.expr))
 
 
 def _operations(store: Store) -> int:

@@ -22,14 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from codegen.passes.affine import Ranges, constant, decide, loop_range, variables
-from codegen.passes.rewrite import (
-    Nodes,
-    instructions,
-    is_dynamic,
-    map_body,
-    stores,
-    substitute,
-)
+from codegen.passes.rewrite import Nodes, instructions, is_dynamic, map_body, substitute
 from codegen.passes.simplify import simplify_nodes
 from sketch.nest.loopnest import (
     Allocate,
@@ -42,8 +35,8 @@ from sketch.nest.loopnest import (
     Node,
     Predicate,
     Store,
-    walk,
 )
+from sketch.nest.walk import stores, walk
 from sketch.target.target import Target
 
 _SINGLE_CASES = 6  # most values of one variable that get a copy of their own

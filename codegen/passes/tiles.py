@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from codegen.passes.affine import flatten, variables
-from codegen.passes.rewrite import is_dynamic, map_body, store_loads, stores, substitute
+from codegen.passes.rewrite import is_dynamic, map_body, substitute
 from sketch.lang.expr import Expr, Reducer
 from sketch.nest.loopnest import (
     Affine,
@@ -23,6 +23,7 @@ from sketch.nest.loopnest import (
     Store,
     row_major,
 )
+from sketch.nest.walk import store_loads, stores
 from sketch.target.target import Target
 
 

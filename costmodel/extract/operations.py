@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from costmodel.feature_table import OP_KINDS
 from sketch.lang.dtypes import BOOL, is_float, is_integer
 from sketch.lang.expr import (
@@ -17,7 +15,8 @@ from sketch.lang.expr import (
     Unary,
     children,
 )
-from sketch.nest.loopnest import Affine, AffineValue, BufferLoad, Quasi, Store
+from sketch.nest.loopnest import Affine, AffineValue, BufferLoad, Store
+from sketch.nest.walk import walk_value
 
 _FLOAT_KIND = {
     "add": "float_add", "sub": "float_add", "mul": "float_mul", "div": "float_div",
@@ -30,22 +29,6 @@ FLOPS = {
     kind: {"mac": 2.0, "int": 0.0, "bool": 0.0, "float_other": 0.0}.get(kind, 1.0)
     for kind in OP_KINDS
 }
-
-
-def walk_value(node: Expr) -> Iterator[Expr]:
-    """A value's nodes, parents first; shared nodes once; not inside affine indices."""
-    seen: set[int] = set()
-    pending = [node]
-    while pending:
-        current = pending.pop()
-        if id(current) in seen:
-            continue
-        seen.add(id(current))
-        yield current
-        if isinstance(current, BufferLoad):
-            pending.extend(i.expr for i in reversed(current.indices) if isinstance(i, Quasi))
-        else:
-            pending.extend(reversed(children(current)))
 
 
 def is_index(node: Expr) -> bool:

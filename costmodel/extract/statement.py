@@ -5,21 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from costmodel.errors import CostModelError
-from costmodel.extract.operations import walk_value
 from costmodel.extract.quantity import Quantity, is_one, to_quantity
 from sketch.nest.loopnest import (
     Allocate,
-    Branch,
     Buffer,
     BufferLoad,
     Loop,
     LoopKind,
     LoopNest,
     LoopVar,
-    Node,
     Predicate,
     Store,
 )
+from sketch.nest.walk import buffer_loads, stores_within
 
 PARALLEL_KINDS = (LoopKind.PARALLEL, LoopKind.BLOCK)
 VECTOR_KINDS = (LoopKind.VECTORIZED, LoopKind.THREAD)
@@ -62,8 +60,8 @@ class Site:
 
     def loads(self) -> tuple[BufferLoad, ...]:
         """The distinct loads of the stored values, in order of appearance."""
-        nodes = (node for value in self.store.values for node in walk_value(value))
-        return tuple({id(n): n for n in nodes if isinstance(n, BufferLoad)}.values())
+        found = (load for value in self.store.values for load in buffer_loads(value))
+        return tuple({id(load): load for load in found}.values())
 
     def buffers(self) -> tuple[Buffer, ...]:
         """Buffers written or read."""
@@ -81,9 +79,8 @@ class Statement:
 
 def statements_of(nest: LoopNest) -> tuple[Statement, ...]:
     """The statements of a nest, in order of their first store."""
-    sites: list[Site] = []
-    for node in nest.roots:
-        _visit(node, _Context(), sites)
+    found = stores_within(nest.roots, _Context(), _Context.inside)
+    sites = [context.site(store) for store, context in found]
     if not sites:
         raise CostModelError("the nest has no store", f"nest {nest.name}")
     groups: dict[str, list[Site]] = {}
@@ -100,34 +97,17 @@ class _Context:
     reduces: frozenset[LoopVar] = frozenset()
     clips: tuple[Predicate, ...] = ()
 
-    def inside(self, loop: Loop) -> _Context:
-        var = frozenset((loop.var,))
-        vectors = self.vectors | var if loop.kind in VECTOR_KINDS else self.vectors
-        reduces = self.reduces | var if loop.axis_kind == "reduce" else self.reduces
-        loops, clips = (*self.loops, *_loop_info(loop)), (*self.clips, *loop.clip)
+    def inside(self, node: Loop | Allocate) -> _Context:
+        if isinstance(node, Allocate):
+            return replace(self, allocations=(*self.allocations, (node.buffer, len(self.loops))))
+        var = frozenset((node.var,))
+        vectors = self.vectors | var if node.kind in VECTOR_KINDS else self.vectors
+        reduces = self.reduces | var if node.axis_kind == "reduce" else self.reduces
+        loops, clips = (*self.loops, *_loop_info(node)), (*self.clips, *node.clip)
         return _Context(loops, self.allocations, vectors, reduces, clips)
 
     def site(self, store: Store) -> Site:
         return Site(store, self.loops, self.allocations, self.vectors, self.reduces, self.clips)
-
-    def with_buffer(self, buffer: Buffer) -> _Context:
-        return replace(self, allocations=(*self.allocations, (buffer, len(self.loops))))
-
-
-def _visit(node: Node, context: _Context, sites: list[Site]) -> None:
-    match node:
-        case Store():
-            sites.append(context.site(node))
-            return
-        case Loop():
-            inner, bodies = context.inside(node), [node.body]
-        case Allocate():
-            inner, bodies = context.with_buffer(node.buffer), [node.body]
-        case Branch():
-            inner, bodies = context, [case.body for case in node.cases]
-    for body in bodies:
-        for child in body:
-            _visit(child, inner, sites)
 
 
 def _loop_info(loop: Loop) -> tuple[LoopInfo, ...]:

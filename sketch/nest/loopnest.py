@@ -17,7 +17,6 @@ Where a tile does not divide the extent, statements carry predicates (``0 <= i_0
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
@@ -250,17 +249,3 @@ def row_major(shape: tuple[Num, ...]) -> tuple[Num, ...]:
         strides.append(step)
         step = step * extent
     return tuple(reversed(strides))
-
-
-def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
-    """All nodes, parents first."""
-    for node in nodes:
-        yield node
-        match node:
-            case Loop() | Allocate():
-                yield from walk(node.body)
-            case Branch():
-                for case in node.cases:
-                    yield from walk(case.body)
-            case Store():
-                continue

@@ -6,7 +6,7 @@ vectorised loops inside its innermost serial loop).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from sketch.lang.dtypes import size_of
 from sketch.lower import lower
 from sketch.nest.lanes import store_bytes
-from sketch.nest.loopnest import Allocate, Branch, Loop, LoopKind, LoopNest, Node, Num, Scope, Store
+from sketch.nest.loopnest import Allocate, Loop, LoopKind, LoopNest, Node, Num, Scope
+from sketch.nest.walk import stores, walk
 from sketch.population.feasible_gpu import Flags, feasible_on_gpu
 from sketch.population.tape import Tape, record
 from sketch.schedule.memo import kept_by_sketch
@@ -46,27 +47,6 @@ class RegisterTile:
     points: Num
     width: Num
     height: Num
-
-
-def statements(nodes: tuple[Node, ...]) -> Iterator[tuple[Store, tuple[Loop, ...]]]:
-    """Every store with the loops around it, outermost first."""
-
-    def visit(
-        body: tuple[Node, ...], around: tuple[Loop, ...]
-    ) -> Iterator[tuple[Store, tuple[Loop, ...]]]:
-        for node in body:
-            match node:
-                case Store():
-                    yield node, around
-                case Loop():
-                    yield from visit(node.body, (*around, node))
-                case Allocate():
-                    yield from visit(node.body, around)
-                case Branch():
-                    for case in node.cases:
-                        yield from visit(case.body, around)
-
-    yield from visit(nodes, ())
 
 
 def register_tile(loops: tuple[Loop, ...], target: Target, lane_bytes: int) -> RegisterTile:
@@ -100,7 +80,7 @@ def feasible_nest(nest: LoopNest, target: Target) -> Flags:
     if target.kind == "cuda":
         return feasible_on_gpu(nest, target)
     fits: Flags = True
-    for store, loops in statements(nest.roots):
+    for store, loops in stores(nest.roots):
         tile = register_tile(loops, target, store_bytes(store))
         instructions = tile.rows * tile.vectors * tile.copies
         fits = fits & (instructions <= target.instruction_budget)
@@ -147,16 +127,9 @@ def _largest(tile: RegisterTile, results: int, target: Target) -> Flags:
 
 def _local_bytes(nest: LoopNest) -> Num:
     total: Num = 0
-
-    def visit(nodes: tuple[Node, ...]) -> None:
-        nonlocal total
-        for node in nodes:
-            if isinstance(node, Allocate) and node.buffer.scope is Scope.LOCAL:
-                total = total + node.buffer.size * size_of(node.buffer.dtype)
-            if isinstance(node, Loop | Allocate):
-                visit(node.body)
-
-    visit(nest.roots)
+    for node in walk(nest.roots):
+        if isinstance(node, Allocate) and node.buffer.scope is Scope.LOCAL:
+            total = total + node.buffer.size * size_of(node.buffer.dtype)
     return total
 
 
@@ -194,5 +167,5 @@ def _tapes(sketch: Sketch) -> Mapping[str | None, Tape]:
 
 def _root_of(node: Node, sketch: Sketch) -> str:
     """The root stage that a root node of a nest was made of."""
-    store, _ = next(statements((node,)))
+    store, _ = next(stores((node,)))
     return root_host(sketch.program, sketch.program.stage(store.stage)).op.name

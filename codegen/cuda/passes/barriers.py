@@ -27,8 +27,8 @@ from codegen.cuda.device import (
 )
 from codegen.errors import CodegenError
 from codegen.passes.affine import variables
-from codegen.passes.rewrite import store_loads
 from sketch.nest.loopnest import Buffer, LoopVar, Scope, Store
+from sketch.nest.walk import store_loads
 
 
 def insert_barriers(function: DeviceFunction) -> DeviceFunction:

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from codegen.cuda.device import Binding, Cooperative, Declare, DeviceFunction, DeviceNode, For
 from codegen.errors import CodegenError
-from codegen.passes.rewrite import Nodes, stores
+from codegen.passes.rewrite import Nodes
 from sketch.nest.loopnest import Allocate, Branch, Loop, LoopKind, LoopNest, Node, Scope, Store
+from sketch.nest.walk import stores
 
 _BOUND = (LoopKind.BLOCK, LoopKind.THREAD)
 _OWN = (LoopKind.SERIAL, LoopKind.UNROLLED)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from codegen.errors import CodegenError
 from codegen.passes.affine import variables
-from codegen.passes.rewrite import Nodes, accesses, free_values, map_expr, stores, substitute
+from codegen.passes.rewrite import Nodes, map_expr, substitute
 from sketch.lang.expr import Expr
 from sketch.nest.loopnest import (
     Affine,
@@ -39,8 +39,8 @@ from sketch.nest.loopnest import (
     Quasi,
     Scope,
     Store,
-    walk,
 )
+from sketch.nest.walk import accesses, free_values, stores, walk
 
 
 def inject_vthread(nest: LoopNest) -> LoopNest:

@@ -24,15 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from codegen.passes.affine import substitute_affine, variables
-from codegen.passes.rewrite import (
-    Nodes,
-    buffer_loads,
-    free_values,
-    map_body,
-    map_expr,
-    store_loads,
-    stores,
-)
+from codegen.passes.rewrite import Nodes, map_body, map_expr
 from sketch.analysis.access import UNBOUNDED
 from sketch.lang.expr import Const, Expr, Reducer, Select
 from sketch.nest.intervals import predicates_of
@@ -50,6 +42,7 @@ from sketch.nest.loopnest import (
     Scope,
     Store,
 )
+from sketch.nest.walk import buffer_loads, free_values, store_loads, stores
 from sketch.oracle.evaluate import Evaluator, constant
 
 _PRIVATE = (Scope.LOCAL, Scope.SHARED)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from codegen.passes.rewrite import Nodes, map_body, stores
+from codegen.passes.rewrite import Nodes, map_body
 from sketch.analysis.access import UNBOUNDED
 from sketch.lang.dtypes import BOOL
 from sketch.lang.expr import Binary, Const, Expr, Select
@@ -23,6 +23,7 @@ from sketch.nest.loopnest import (
     Scope,
     Store,
 )
+from sketch.nest.walk import stores
 
 
 def zero_fill(nest: LoopNest) -> LoopNest:

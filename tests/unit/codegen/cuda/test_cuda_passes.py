@@ -17,7 +17,6 @@ from codegen.cuda.passes.narrow_guards import narrow_guards
 from codegen.cuda.passes.relax_guards import relax_guards
 from codegen.cuda.passes.zero_fill import zero_fill
 from codegen.errors import CodegenError
-from codegen.passes.rewrite import stores
 from codegen.passes.simplify import simplify
 from sketch.lang.expr import Const
 from sketch.lower import lower
@@ -32,9 +31,9 @@ from sketch.nest.loopnest import (
     Predicate,
     Scope,
     Store,
-    walk,
 )
 from sketch.nest.printer import print_nest
+from sketch.nest.walk import stores, walk
 from sketch.oracle.interpret import interpret
 from sketch.rules.generate import generate
 from tests.support.cuda_programs import (

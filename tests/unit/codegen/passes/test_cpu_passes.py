@@ -29,9 +29,9 @@ from sketch.nest.loopnest import (
     Predicate,
     Scope,
     Store,
-    walk,
 )
 from sketch.nest.printer import print_nest
+from sketch.nest.walk import walk
 from sketch.target.target import Target
 from tests.support.nests import (
     PARALLEL,

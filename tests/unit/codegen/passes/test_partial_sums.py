@@ -26,9 +26,9 @@ from sketch.nest.loopnest import (
     Node,
     Scope,
     Store,
-    walk,
 )
 from sketch.nest.printer import print_nest
+from sketch.nest.walk import walk
 from sketch.population.population import sample
 from sketch.rules.generate import generate
 from sketch.target.target import Target

@@ -10,17 +10,8 @@ import pytest
 from sketch.errors import LoweringError
 from sketch.lang.expr import children
 from sketch.lower import lower
-from sketch.nest.loopnest import (
-    Allocate,
-    Buffer,
-    BufferLoad,
-    Loop,
-    LoopNest,
-    Num,
-    Scope,
-    Store,
-    walk,
-)
+from sketch.nest.loopnest import Allocate, Buffer, BufferLoad, Loop, LoopNest, Num, Scope, Store
+from sketch.nest.walk import walk
 from sketch.population.population import sample
 from sketch.rules.generate import generate
 from sketch.schedule.sketch import Sketch
