@@ -14,6 +14,8 @@ itself is quick.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from autosched.system.release import __version__ as __version__
+
 COMPANIONS = ("sketch", "costmodel", "codegen")
 
 
@@ -42,10 +44,11 @@ for _name in COMPANIONS:
 
 if TYPE_CHECKING:
     from autosched import onnx_backend, workloads, zoo
-    from autosched.api import Target, compile, from_onnx, from_torch, load, tune
+    from autosched.api import Target, compile, from_onnx, load, tune
     from autosched.records.log import RecordLog
     from autosched.runtime.module import Module
-    from autosched.tasks.task import Task
+    from autosched.task import Task
+    from autosched.torch_frontend import from_torch
     from autosched.workloads import workload
     from sketch.dag.dag import ComputeDAG
     from sketch.errors import AutoschedError
@@ -93,10 +96,11 @@ if TYPE_CHECKING:
     from sketch.lang.tensor import compute, placeholder, reduce_axis
 
 _HOMES = {
-    "autosched.api": ("Target", "compile", "from_onnx", "from_torch", "load", "tune"),
+    "autosched.api": ("Target", "compile", "from_onnx", "load", "tune"),
     "autosched.records.log": ("RecordLog",),
     "autosched.runtime.module": ("Module",),
-    "autosched.tasks.task": ("Task",),
+    "autosched.task": ("Task",),
+    "autosched.torch_frontend": ("from_torch",),
     "autosched.workloads": ("workload",),
     "sketch.dag.dag": ("ComputeDAG",),
     "sketch.errors": ("AutoschedError",),
@@ -114,7 +118,6 @@ _HOMES = {
 _PACKAGES = ("onnx_backend", "workloads", "zoo")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__version__ = "0.1.0"
 __all__ = [
     "AutoschedError", "ComputeDAG", "Module", "RecordLog", "Target", "Task", "abs", "acos", "acosh",
     "all_of", "any_of", "argmax", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not",

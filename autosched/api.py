@@ -1,4 +1,4 @@
-"""What users call: ``from_onnx``, ``from_torch``, ``tune``, ``compile``, ``load`` and ``Target``.
+"""What users call: ``from_onnx``, ``tune``, ``compile``, ``load`` and ``Target``.
 
 Everything heavy is imported inside the functions, so that ``import autosched`` stays quick.
 """
@@ -83,23 +83,6 @@ def from_onnx(source: PathText | Any, shapes: Mapping[str, Sequence[int]] | None
     fixed = None if shapes is None else {name: tuple(shape) for name, shape in shapes.items()}
     with enough_memory("importing an ONNX model"):
         return read(Path(source) if isinstance(source, PathLike) else source, fixed)
-
-
-def from_torch(module: Any, example_inputs: Any, name: str | None = None) -> Network:
-    """Import a ``torch.nn.Module`` (needs ``torch`` and ``onnxscript``), in evaluation mode.
-
-    Args:
-        module: the module; its weights are copied.
-        example_inputs: a tensor, a sequence of arguments, or a mapping of keyword arguments for
-            ``forward``; they fix shapes and dtypes.
-        name: name of the network; default: the module's class, in lower case.
-
-    Raises:
-        ModelImportError: torch cannot export the module, or operators are not supported.
-    """
-    from autosched.torch_frontend import from_torch as read
-
-    return read(module, example_inputs, name)
 
 
 def compile(

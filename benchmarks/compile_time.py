@@ -11,8 +11,8 @@ import time
 
 import numpy as np
 
-from autosched.measure.protocol import Candidate
-from autosched.tasks.task import Task
+from autosched.task import Task
+from autosched.tasks.candidate import Candidate
 from benchmarks.resnet_tasks import convolution_tasks
 from benchmarks.rows import Row, write_json
 from codegen.build import build

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.report.peak import CHAINS, SYMBOL, fma_chains
+from autosched.runtime.probes.peak import CHAINS, SYMBOL, fma_chains
 from benchmarks.contender import Prepared
 from benchmarks.workloads import Workload
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from autosched.tasks.task import Task
+from autosched.task import Task
 from benchmarks.workloads import Conv, Matmul, Operator, OuterProducts, Stencil
 from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG

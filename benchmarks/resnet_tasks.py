@@ -5,7 +5,7 @@ from __future__ import annotations
 from autosched import zoo
 from autosched.compilation.network import network_tasks
 from autosched.graph.extract import extract
-from autosched.tasks.task import Task
+from autosched.task import Task
 from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import Placeholder
@@ -14,7 +14,7 @@ from sketch.lang.tensor import Placeholder
 def convolution_tasks(threads: int) -> list[Task]:
     """Distinct tasks with a convolution's weight, each with its number of uses."""
     tasks = network_tasks(extract(zoo.build("resnet-18")), host_target(threads))
-    return [task for task in tasks if _has_filter(task.dag)]
+    return [Task.of(task) for task in tasks if _has_filter(task.dag)]
 
 
 def _has_filter(dag: ComputeDAG) -> bool:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import autosched as asd
-from autosched.tasks.task import Task
+from autosched.task import Task
 from costmodel.extract import draft_seconds
 from sketch.lower import lower
 from sketch.nest.loopnest import Allocate, Loop, LoopKind, Node, Store

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import Any, Final
 
-import autosched
 from autosched.cli import (
     bench,
     compile,
@@ -30,6 +29,7 @@ from autosched.cli import (
 from autosched.cli.command import Command, add_command, check_output
 from autosched.cli.ending import drop_output, ending_on_signals, say_ending
 from autosched.system.notices import AutoschedWarning
+from autosched.system.release import __version__
 from sketch.errors import AutoschedError
 
 COMMANDS: Final[tuple[Command, ...]] = (
@@ -75,7 +75,7 @@ def make_parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"autosched {autosched.__version__}")
+    parser.add_argument("--version", action="version", version=f"autosched {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
     for command in COMMANDS:
         add_command(commands, command)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from autosched.graph.ir import Network
     from autosched.report.comparison import Comparison
     from autosched.runtime.archive import Contents
-    from autosched.tasks.task import Task
+    from autosched.task import Task
+    from autosched.tasks.spec import TaskSpec
     from autosched.tuning.request import TuneRequest
     from autosched.tuning.result import TuneResult
     from autosched.workloads.definition import Workload
@@ -61,7 +62,7 @@ class Subject(Protocol):
         """Which one it is, for people."""
         ...
 
-    def tasks(self, target: Target) -> tuple[Task, ...]:
+    def tasks(self, target: Target) -> tuple[TaskSpec, ...]:
         """The distinct tasks."""
         ...
 
@@ -90,7 +91,7 @@ class NetworkSubject:
     def label(self) -> str:
         return self.model
 
-    def tasks(self, target: Target) -> tuple[Task, ...]:
+    def tasks(self, target: Target) -> tuple[TaskSpec, ...]:
         """The distinct tasks of the network."""
         from autosched.compilation.network import extract_checked, network_tasks
 
@@ -152,7 +153,7 @@ class WorkloadSubject:
                 f"its function fails: {type(error).__name__}: {error}", f"workload {self.label}"
             ) from error
 
-    def tasks(self, target: Target) -> tuple[Task, ...]:
+    def tasks(self, target: Target) -> tuple[TaskSpec, ...]:
         """The one task."""
         return (self.task(target),)
 

@@ -20,9 +20,10 @@ from autosched.runtime.module import Module
 from autosched.runtime.program import Program
 from autosched.runtime.untuned import untuned_notice
 from autosched.search.recall import usable
+from autosched.search.space import draft_candidate
 from autosched.system.memory_room import enough_memory
 from autosched.system.notices import notify
-from autosched.tasks.task import Task
+from autosched.tasks.spec import TaskSpec
 from sketch.target.target import Target
 
 if TYPE_CHECKING:
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
 _DRIVER: Final = "autosched_driver"
 
 
-def network_tasks(extraction: Extraction, target: Target) -> tuple[Task, ...]:
+def network_tasks(extraction: Extraction, target: Target) -> tuple[TaskSpec, ...]:
     """The distinct tasks of a network, each named after the first place where it occurs."""
     names: dict[int, str] = {}
     for subgraph in extraction.subgraphs:
         names.setdefault(id(subgraph.dag), subgraph.name)
     return tuple(
-        Task(item.dag, target, names[id(item.dag)], item.weight) for item in extraction.tasks
+        TaskSpec(item.dag, target, names[id(item.dag)], item.weight) for item in extraction.tasks
     )
 
 
@@ -54,7 +55,7 @@ def cache_state_of(extraction: Extraction, target: Target) -> CacheState:
 
 
 def schedule(
-    tasks: Sequence[Task], records: Sequence[Record], state: CacheState, quick: bool = False
+    tasks: Sequence[TaskSpec], records: Sequence[Record], state: CacheState, quick: bool = False
 ) -> tuple[Scheduled, ...]:
     """The best recorded candidate of each task, or the draft model's favourite without one.
 
@@ -67,7 +68,7 @@ def schedule(
         if best is not None:
             found.append(Scheduled(task, best.candidate, "record", best))
         else:
-            found.append(Scheduled(task, task.draft_candidate(quick), "model"))
+            found.append(Scheduled(task, draft_candidate(task, quick), "model"))
     return tuple(found)
 
 

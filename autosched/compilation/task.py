@@ -22,8 +22,9 @@ from autosched.search.recall import build_best
 from autosched.system.errors import TaskError
 from autosched.system.memory_room import enough_memory, room_for
 from autosched.system.notices import notify
+from autosched.tasks.candidate import Candidate
 from autosched.tasks.least_traffic import least_bytes
-from autosched.tasks.task import Candidate, Task
+from autosched.tasks.spec import TaskSpec
 from codegen.build import build
 from codegen.driver import build_driver
 from codegen.kernel import Kernel
@@ -35,7 +36,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def task_module(
-    task: Task, constants: Arrays | None = None, log: str | PathLike[str] | None = None
+    task: TaskSpec, constants: Arrays | None = None, log: str | PathLike[str] | None = None
 ) -> Module:
     """Compile a task's best candidate and bind its constants.
 
@@ -51,14 +52,14 @@ def task_module(
 
 
 def task_contents(
-    task: Task, constants: Arrays | None = None, log: str | PathLike[str] | None = None
+    task: TaskSpec, constants: Arrays | None = None, log: str | PathLike[str] | None = None
 ) -> Contents:
     """What ``task_module`` consists of, for any CPU; nothing is loaded."""
     with enough_memory(f"compiling task {task.name}"):
         return _build_contents(task, constants or {}, log)
 
 
-def _build_contents(task: Task, constants: Arrays, log: str | PathLike[str] | None) -> Contents:
+def _build_contents(task: TaskSpec, constants: Arrays, log: str | PathLike[str] | None) -> Contents:
     def built(candidate: Candidate) -> tuple[Candidate, Kernel]:
         return candidate, build(lower(candidate.sketch, dict(candidate.values)), task.target)
 
@@ -98,7 +99,9 @@ def _build_contents(task: Task, constants: Arrays, log: str | PathLike[str] | No
     return program, packed, objects, {}
 
 
-def contents_from_log(task: Task, constants: Arrays, log: str | PathLike[str] | None) -> Contents:
+def contents_from_log(
+    task: TaskSpec, constants: Arrays, log: str | PathLike[str] | None
+) -> Contents:
     """``task_contents``; warns when a log is given that has no record of the task."""
     contents = task_contents(task, constants, log)
     untuned = untuned_notice(contents[0])
@@ -107,7 +110,7 @@ def contents_from_log(task: Task, constants: Arrays, log: str | PathLike[str] | 
     return contents
 
 
-def random_constants(task: Task, seed: int = 0) -> dict[str, NDArray[Any]]:
+def random_constants(task: TaskSpec, seed: int = 0) -> dict[str, NDArray[Any]]:
     """An array for each constant of the task, scaled so that its results stay O(1)."""
     if not constants_of(task):
         return {}
@@ -117,7 +120,7 @@ def random_constants(task: Task, seed: int = 0) -> dict[str, NDArray[Any]]:
     return {tensor.name: arrays[tensor.name] for tensor in constants_of(task)}
 
 
-def _check_constants(task: Task, constants: Arrays) -> dict[str, NDArray[Any]]:
+def _check_constants(task: TaskSpec, constants: Arrays) -> dict[str, NDArray[Any]]:
     wanted = {tensor.name: tensor for tensor in constants_of(task)}
     where = f"task {task.name}"
     if set(wanted) != set(constants):
@@ -138,7 +141,7 @@ def _check_constants(task: Task, constants: Arrays) -> dict[str, NDArray[Any]]:
     return dict(constants)
 
 
-def constants_of(task: Task) -> tuple[Tensor, ...]:
+def constants_of(task: TaskSpec) -> tuple[Tensor, ...]:
     """The placeholders of a task that are marked constant."""
     inputs = task.dag.inputs
     return tuple(t for t in inputs if isinstance(t.op, Placeholder) and t.op.constant)

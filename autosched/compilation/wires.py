@@ -18,8 +18,9 @@ from autosched.graph.subgraph import Subgraph
 from autosched.runtime.program import Loop, StepInfo, TensorSpec
 from autosched.runtime.wiring import Call, HostBinding, Inside, Wiring
 from autosched.search.recall import Recalled, unbuildable
+from autosched.tasks.candidate import Candidate
 from autosched.tasks.least_traffic import least_bytes
-from autosched.tasks.task import Candidate, Task
+from autosched.tasks.spec import TaskSpec
 from sketch.errors import AutoschedError
 from sketch.lang.dtypes import size_of
 from sketch.lower.packing import preparations
@@ -43,7 +44,7 @@ class Scheduled:
         recalled: what the log says of it, None for "model".
     """
 
-    task: Task
+    task: TaskSpec
     candidate: Candidate
     source: Source
     recalled: Recalled | None = None

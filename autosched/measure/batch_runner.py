@@ -7,9 +7,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from autosched.measure.errors import MeasureError
-from autosched.measure.protocol import Candidate, MeasuredTask, Ticket
+from autosched.measure.protocol import MeasuredTask, Ticket
 from autosched.measure.result import MeasureResult
 from autosched.system.closing import Closing
+from autosched.tasks.candidate import Candidate
 
 
 class BatchRunner(Closing):

@@ -11,9 +11,9 @@ from queue import SimpleQueue
 from autosched.measure.child import Child, again_when_killed
 from autosched.measure.errors import ChildDiedError, ChildTimeoutError
 from autosched.measure.options import MeasureOptions
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure
 from autosched.measure.zygote import Zygote
+from autosched.tasks.candidate import Candidate
 from sketch.schedule.sketch import Sketch
 
 Built = bytes | Failure

@@ -7,8 +7,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from autosched.measure.batch_runner import BatchRunner, not_waiting
-from autosched.measure.protocol import Candidate, MeasuredTask, Ticket
+from autosched.measure.protocol import MeasuredTask, Ticket
 from autosched.measure.result import Failure, MeasureResult
+from autosched.tasks.candidate import Candidate
 
 
 class OfflineRunner(BatchRunner):

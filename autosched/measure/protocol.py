@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from autosched.measure.result import Failure, MeasureResult
+from autosched.tasks.candidate import Candidate
 
 if TYPE_CHECKING:
     from sketch.dag.dag import ComputeDAG
-    from sketch.schedule.sketch import Sketch
     from sketch.target.target import Target
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One point of a task's space: a sketch and an integer for each of its decisions."""
-
-    sketch: Sketch
-    values: Mapping[str, int]
-
-    @property
-    def key(self) -> tuple[str, tuple[tuple[str, int], ...]]:
-        """Equal for equal candidates, in any process; ``values`` in order of name."""
-        return self.sketch.key, tuple(sorted((k, int(v)) for k, v in self.values.items()))
 
 
 class MeasuredTask(Protocol):

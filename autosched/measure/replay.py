@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from autosched.measure.offline import OfflineRunner
-from autosched.measure.protocol import Candidate, MeasuredTask
+from autosched.measure.protocol import MeasuredTask
 from autosched.measure.result import Failure, MeasureResult
+from autosched.tasks.candidate import Candidate
 
 CandidateKey = tuple[str, tuple[tuple[str, int], ...]]
 """What ``Candidate.key`` gives."""

@@ -13,10 +13,11 @@ from autosched.measure.build_pool import BuildPool, Built, SketchCache
 from autosched.measure.errors import MeasureError
 from autosched.measure.function_reference import reference_of
 from autosched.measure.options import MeasureOptions
-from autosched.measure.protocol import Candidate, MeasuredTask, Ticket
+from autosched.measure.protocol import MeasuredTask, Ticket
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.measure.timer import TaskState, Timer
 from autosched.measure.zygote import Zygote
+from autosched.tasks.candidate import Candidate
 from codegen.cpu_share import usable_cpus
 from sketch.target.target import Target
 

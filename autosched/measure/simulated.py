@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.measure.offline import OfflineRunner
-from autosched.measure.protocol import Candidate, MeasuredTask
+from autosched.measure.protocol import MeasuredTask
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.system.errors import OptionError
+from autosched.tasks.candidate import Candidate
 from sketch.population.population import Population, from_rows
 
 # log2 of the largest value at which a decision can be best on the simulated machine.

@@ -13,9 +13,9 @@ from autosched.measure.child import Child, again_when_killed
 from autosched.measure.errors import ChildDiedError, ChildTimeoutError, killed_from_outside
 from autosched.measure.messages import TimingRequest, TimingSetup
 from autosched.measure.options import MeasureOptions
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
 from autosched.measure.zygote import Zygote
+from autosched.tasks.candidate import Candidate
 from sketch.target.target import Target
 
 # Interleaved re-measurements begin so often again because their process was killed from outside.

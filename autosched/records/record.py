@@ -16,13 +16,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, MeasureResult
 from autosched.records import fields
 from autosched.records.checksum import FIELD as CHECKSUM
 from autosched.records.checksum import checksum, with_checksum
 from autosched.records.errors import RecordError
 from autosched.records.identity import recorded
+from autosched.tasks.candidate import Candidate
 from sketch.errors import ScheduleError, TargetError, quoted
 from sketch.population.recorded_range import check_steps, check_structure
 from sketch.schedule.rename import Names, names_of, rename

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import MeasureResult
+from autosched.tasks.candidate import Candidate
 
 if TYPE_CHECKING:
-    from autosched.tasks.task import Task
+    from autosched.tasks.spec import TaskSpec
 
 
 class Callback:
@@ -21,14 +21,14 @@ class Callback:
     """
 
     def on_batch(
-        self, task: Task, candidates: Sequence[Candidate], results: Sequence[MeasureResult]
+        self, task: TaskSpec, candidates: Sequence[Candidate], results: Sequence[MeasureResult]
     ) -> None:
         """A batch was measured: one result a candidate, new bests checked against the oracle."""
 
-    def on_new_best(self, task: Task, candidate: Candidate, seconds: float) -> None:
+    def on_new_best(self, task: TaskSpec, candidate: Candidate, seconds: float) -> None:
         """The batch that ``on_batch`` was told of holds a new best of the task."""
 
-    def on_task_finished(self, task: Task, reason: str) -> None:
+    def on_task_finished(self, task: TaskSpec, reason: str) -> None:
         """The task gets no more trials in this run; once for every task.
 
         ``reason``: why it was given up, or else why the run ended ("trials", "time", ...; see

@@ -12,8 +12,9 @@ from autosched.records.best import rank, select
 from autosched.records.identity import compatible
 from autosched.records.log import RecordLog, RecordSet
 from autosched.records.record import Record
-from autosched.report.peak import measured_peak
+from autosched.runtime.probes.peak import measured_peak
 from autosched.search.recall import Recalled, usable
+from autosched.search.space import draft_candidate
 from autosched.system.notices import notify
 from autosched.system.stability import Stability, relative_deviation, share
 from autosched.tasks.least_traffic import least_bytes
@@ -23,12 +24,12 @@ from sketch.nest.printer import print_nest
 from sketch.population.population import from_rows
 
 if TYPE_CHECKING:
-    from autosched.measure.protocol import Candidate
-    from autosched.tasks.task import Task
+    from autosched.tasks.candidate import Candidate
+    from autosched.tasks.spec import TaskSpec
 
 
 def explain(
-    task: Task, log: str | PathLike[str] | None = None, peak_flops: float | None = None
+    task: TaskSpec, log: str | PathLike[str] | None = None, peak_flops: float | None = None
 ) -> str:
     """Program, best schedule and its loops, time and bounds, failures.
 
@@ -38,7 +39,7 @@ def explain(
     notify(read.warnings)
     records = read.records
     found = next(usable(task, records), None)
-    candidate = task.draft_candidate() if found is None else found.candidate
+    candidate = draft_candidate(task) if found is None else found.candidate
     if peak_flops is None and task.target.kind == "cpu":
         peak_flops = measured_peak(task.target)
     seconds = _measured_s(task, found)
@@ -52,19 +53,19 @@ def explain(
     return "\n\n".join(part for part in parts if part)
 
 
-def _measured_s(task: Task, found: Recalled | None) -> float:
+def _measured_s(task: TaskSpec, found: Recalled | None) -> float:
     """Seconds on the task's target; infinite where it was not measured there."""
     own = found is not None and compatible(found.record.target, task.target)
     return found.seconds if found is not None and own else math.inf
 
 
-def _schedule(task: Task, candidate: Candidate) -> str:
+def _schedule(task: TaskSpec, candidate: Candidate) -> str:
     values = ", ".join(f"{name}={value}" for name, value in candidate.values.items())
     nest = lower(candidate.sketch, dict(candidate.values))
     return f"schedule: variant {candidate.sketch.variant}, {values}\n{print_nest(nest)}"
 
 
-def _times(task: Task, candidate: Candidate, seconds: float, peak_flops: float | None) -> str:
+def _times(task: TaskSpec, candidate: Candidate, seconds: float, peak_flops: float | None) -> str:
     draft_s = float(draft_seconds(from_rows(candidate.sketch, [candidate.values]), once=True)[0])
     lines = [f"draft estimate {draft_s * 1e3:.4g} ms (ranks schedules, is no prediction)"]
     if peak_flops is not None:
@@ -94,7 +95,7 @@ def _stability(record: Record) -> str:
     return f"time of the log    {Stability.of(times)}"
 
 
-def _trials(task: Task, records: Sequence[Record]) -> str:
+def _trials(task: TaskSpec, records: Sequence[Record]) -> str:
     mine = select(records, task.key, task.target)
     if not mine:
         return ""

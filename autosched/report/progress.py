@@ -28,7 +28,7 @@ def choose_progress(
 ) -> Progress:
     """A table on a terminal, plain lines elsewhere, nothing when ``quiet``.
 
-    ``peak_flops``: FLOP/s of the machine, see ``report.peak``; None leaves the column out.
+    ``peak_flops``: FLOP/s of the machine, see ``runtime.probes.peak``; None leaves the column out.
     """
     out = stream or sys.stdout
     if quiet:

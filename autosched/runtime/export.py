@@ -19,6 +19,7 @@ from autosched.runtime.c_header import C_TYPES, header_text, identifier
 from autosched.runtime.errors import ExportError
 from autosched.runtime.linker import link_shared
 from autosched.runtime.program import Argument, Place, Program
+from autosched.system.release import __version__
 from autosched.system.replaced_file import replaced_file
 
 if TYPE_CHECKING:
@@ -75,8 +76,6 @@ def export_program(
         ExportError: operators run on the host, the constants are too large for an object file, or
             a file cannot be written.
     """
-    from autosched import __version__
-
     check_exportable(program)
     base = path.with_suffix("") if path.suffix in _SUFFIXES else path
     if base.name in ("", ".."):

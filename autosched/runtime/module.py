@@ -28,7 +28,7 @@ from autosched.system.stability import Watch
 from codegen.cpu_share import usable_cpus
 
 if TYPE_CHECKING:
-    from autosched.report.explain_network import Explanation
+    from autosched.runtime.explanation import Explanation
     from autosched.runtime.export import ExportedLibrary
     from sketch.target.target import Target
 
@@ -154,7 +154,7 @@ class Module:
                 another one counts: it spins.  Where the system offers no counters, ``note`` of the
                 profile says why.
         """
-        from autosched.report.peak import measured_peak
+        from autosched.runtime.probes.peak import measured_peak
 
         arrays = check_inputs(self.inputs, self._default(inputs))
         if repeats < 1:
@@ -181,7 +181,7 @@ class Module:
             inputs: as for ``run``; random values when None.
             repeats: runs that are timed, at least 1.
         """
-        from autosched.report.explain_network import explain_program, measured_machine
+        from autosched.runtime.explanation import explain_program, measured_machine
 
         size = self.program.arena_bytes + self.program.constants_bytes
         machine = measured_machine(self.target, size)

@@ -7,7 +7,6 @@ from typing import assert_never
 
 import numpy as np
 
-from autosched.measure.protocol import Candidate
 from autosched.search.evolutionary import EvolutionaryPolicy
 from autosched.search.genetic import GeneticPolicy
 from autosched.search.grid import GridPolicy
@@ -17,6 +16,7 @@ from autosched.search.policy import SearchPolicy
 from autosched.search.random_search import RandomPolicy
 from autosched.search.scorer import Scorer
 from autosched.search.space import Space
+from autosched.tasks.candidate import Candidate
 
 
 def make_policy(

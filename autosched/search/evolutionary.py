@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import MeasureResult
 from autosched.search.bandit import allocate_rows, sketch_shares
 from autosched.search.evolution import evolve
@@ -18,6 +17,7 @@ from autosched.search.sampling import sample_feasible
 from autosched.search.scorer import Scorer
 from autosched.search.selection import Scored, pick
 from autosched.search.space import Space
+from autosched.tasks.candidate import Candidate
 from sketch.population.population import Population, concat, deduplicate
 
 # Part of the first generation that comes from the samples the draft model likes best.

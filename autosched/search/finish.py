@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import MeasureResult
 from autosched.search.measured import Measured
 from autosched.search.sampling import keep_feasible
 from autosched.search.scorer import Scorer
 from autosched.search.selection import Scored
+from autosched.tasks.candidate import Candidate
 from sketch.population.population import Population, clamp, concat, deduplicate, from_rows
 from sketch.schedule.sketch import Sketch
 

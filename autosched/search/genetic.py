@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import MeasureResult
 from autosched.search.evolution import breed
 from autosched.search.measured import Measured
@@ -16,6 +15,7 @@ from autosched.search.random_search import draw_unseen
 from autosched.search.sampling import keep_feasible
 from autosched.search.selection import Scored
 from autosched.search.space import Space
+from autosched.tasks.candidate import Candidate
 
 # Random rows that have to run before anything is bred from them.
 _FOUNDERS: Final = 16

@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import MeasureResult
 from autosched.search.measured import Measured
 from autosched.search.sampling import keep_feasible
 from autosched.search.space import Space
+from autosched.tasks.candidate import Candidate
 from sketch.population.population import Population, clamp, register_tiles
 from sketch.schedule.sketch import Sketch
 

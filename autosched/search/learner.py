@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, MeasureResult
 from autosched.search.scorer import ModelScorer
+from autosched.tasks.candidate import Candidate
 from costmodel.dataset import Dataset
 from sketch.population.population import from_rows
 

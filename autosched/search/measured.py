@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, MeasureResult
+from autosched.tasks.candidate import Candidate
 from sketch.population.population import Population, from_rows
 from sketch.schedule.sketch import Sketch
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import MeasureResult
+from autosched.tasks.candidate import Candidate
 
 
 @runtime_checkable

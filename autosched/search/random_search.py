@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import MeasureResult
 from autosched.search.measured import Measured
 from autosched.search.sampling import sample_feasible
 from autosched.search.space import Space
+from autosched.tasks.candidate import Candidate
 
 # Rows drawn for each one wanted, so that a few that are known do not leave a batch short.
 _SPARE = 4

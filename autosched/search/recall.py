@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import WRONG_RESULT, CacheState, Failure, MeasureResult
 from autosched.records.best import by_distance, rank, seeds, select, target_warning
 from autosched.records.identity import executable
 from autosched.records.log import RecordLog
 from autosched.records.record import Record
+from autosched.search.space import draft_candidate
 from autosched.system.notices import notify
+from autosched.tasks.candidate import Candidate
 from sketch.errors import AutoschedError
 from sketch.lower import lower
 from sketch.population.population import from_rows
@@ -25,7 +26,7 @@ from sketch.schedule.sketch import Sketch
 from sketch.verify import verify
 
 if TYPE_CHECKING:
-    from autosched.tasks.task import Task
+    from autosched.tasks.spec import TaskSpec
 
 _Built = TypeVar("_Built")
 # Private buffers of a recorded candidate may take so many times what the search lets them have:
@@ -74,7 +75,7 @@ class Replayer:
     record that does not replay.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: TaskSpec) -> None:
         self._task = task
         # By steps and names: the sketch, and what its program calls each decision of the record.
         self._sketches: dict[str, tuple[Sketch, dict[str, str]]] = {}
@@ -129,7 +130,9 @@ def _roomy(sketch: Sketch) -> Sketch:
     return replace(sketch, target=replace(target, l2_bytes=_ROOM * target.l2_bytes))
 
 
-def recall(task: Task, records: Sequence[Record], cache_state: CacheState | None = None) -> Memory:
+def recall(
+    task: TaskSpec, records: Sequence[Record], cache_state: CacheState | None = None
+) -> Memory:
     """Everything that records say of a task on its target."""
     replayer = Replayer(task)
     mine = select(records, task.key, task.target, cache_state)
@@ -156,7 +159,7 @@ def recall(task: Task, records: Sequence[Record], cache_state: CacheState | None
 
 
 def usable(
-    task: Task, records: Iterable[Record], cache_state: CacheState | None = None
+    task: TaskSpec, records: Iterable[Record], cache_state: CacheState | None = None
 ) -> Iterator[Recalled]:
     """Candidates to compile a task with, the best first.
 
@@ -177,7 +180,7 @@ def usable(
 
 
 def _in_order(
-    task: Task, records: Sequence[Record], cache_state: CacheState | None
+    task: TaskSpec, records: Sequence[Record], cache_state: CacheState | None
 ) -> Iterator[tuple[float, Record]]:
     states = (None,) if cache_state is None else (cache_state, None)
     for state in states:
@@ -189,7 +192,7 @@ def _in_order(
 
 
 def build_best(
-    task: Task, log: str | PathLike[str] | None, build: Callable[[Candidate], _Built]
+    task: TaskSpec, log: str | PathLike[str] | None, build: Callable[[Candidate], _Built]
 ) -> tuple[_Built, Recalled | None]:
     """What ``build`` makes of the best candidate of a log that it accepts, and that candidate.
 
@@ -207,11 +210,11 @@ def build_best(
             return build(recalled.candidate), recalled
         except Exception as error:  # the boundary to what a log holds, as in Replayer
             notify([unbuildable(recalled.record, error)])
-    return build(task.draft_candidate()), None
+    return build(draft_candidate(task)), None
 
 
 def best_of(
-    task: Task, records: Iterable[Record], cache_state: CacheState | None = None
+    task: TaskSpec, records: Iterable[Record], cache_state: CacheState | None = None
 ) -> Recalled | None:
     """The fastest candidate that was measured on the task's target and still replays, or None.
 

@@ -10,11 +10,11 @@ from autosched.search.recall import Replayer
 from sketch.target.target import Target
 
 if TYPE_CHECKING:
-    from autosched.tasks.task import Task
+    from autosched.tasks.spec import TaskSpec
 
 
 def replayable(
-    records: Iterable[Record], tasks_for: Callable[[Target], Sequence[Task]]
+    records: Iterable[Record], tasks_for: Callable[[Target], Sequence[TaskSpec]]
 ) -> tuple[tuple[Record, ...], tuple[str, ...]]:
     """Records that replay in the tasks, and one line for each reason why others do not.
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import MeasureResult
 from autosched.search.policy import SearchPolicy
+from autosched.tasks.candidate import Candidate
 from sketch.population.population import Population, from_rows
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.measure.protocol import Candidate
 from autosched.search.scorer import ranking, rounded
+from autosched.tasks.candidate import Candidate
 from sketch.population.population import Population
 
 # Decisions in which two rows of a batch differ at least: one step away measures almost the same.

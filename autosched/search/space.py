@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.measure.protocol import Candidate
 from autosched.search.sampling import sample_feasible
 from autosched.system.errors import TaskError
 from autosched.system.notices import notify
+from autosched.tasks.candidate import Candidate
 from sketch.errors import AutoschedError, LoweringError, ScheduleError
 from sketch.population.population import Population
 from sketch.schedule.sketch import Sketch
 from sketch.target.target import Target
 
 if TYPE_CHECKING:
-    from autosched.tasks.task import Variant
+    from autosched.tasks.spec import TaskSpec, Variant
     from sketch.rules.rule import SketchRule
 
 SAMPLE_ROWS: Final = 512
@@ -52,6 +54,37 @@ class Space:
     def draft_candidate(self) -> Candidate:
         """What to run when nothing was measured."""
         return Candidate(self.sketches[0], self.samples[0].row(0))
+
+
+# By the task object, as long as it lives.
+_spaces: Final[WeakKeyDictionary[TaskSpec, Space]] = WeakKeyDictionary()
+_reference_spaces: Final[WeakKeyDictionary[TaskSpec, Space]] = WeakKeyDictionary()
+
+
+def space_of(task: TaskSpec) -> Space:
+    """The space of a task, built once for each task object; see ``build_space``."""
+    if task not in _spaces:
+        _spaces[task] = build_space(task.variants, task.target, task.rules)
+    return _spaces[task]
+
+
+def draft_candidate(task: TaskSpec, quick: bool = False) -> Candidate:
+    """What the draft model likes best of the reference, or ``quick`` of a few of its rows.
+
+    What was never measured is computed as it is written.
+    """
+    if quick and task not in _reference_spaces:
+        reference = task.variants[:1]
+        with suppress(TaskError):  # few feasible rows: a quick look may find none
+            return build_space(reference, task.target, task.rules, quick).draft_candidate()
+    return _reference_space(task).draft_candidate()
+
+
+def _reference_space(task: TaskSpec) -> Space:
+    if task not in _reference_spaces:
+        only = task if len(task.variants) == 1 else task.reference_only()
+        _reference_spaces[task] = space_of(only)
+    return _reference_spaces[task]
 
 
 def build_space(

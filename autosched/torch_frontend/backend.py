@@ -177,7 +177,7 @@ class CompiledGraph:
     def _compile(self, args: Sequence[Any], versions: tuple[Any, ...]) -> _Specialised:
         import torch
 
-        import autosched
+        from autosched import api
 
         if not self._computed:
             raise ModelImportError("it computes nothing")
@@ -188,13 +188,13 @@ class CompiledGraph:
         ]
         bound = _bind(self._graph, args, variable, self._computed)
         model = _exported(bound, [args[index].detach() for index in variable])
-        network = autosched.from_onnx(model)
+        network = api.from_onnx(model)
         self._check_outputs(network)
         options = dict(self._options)
         target, log = options.get("target", "cpu"), options.get("log")
         if "budget" in options:
-            autosched.tune(network, target=target, budget=options["budget"], log=log, quiet=True)
-        module = autosched.compile(network, target=target, log=log)
+            api.tune(network, target=target, budget=options["budget"], log=log, quiet=True)
+        module = api.compile(network, target=target, log=log)
         self._report(module)
         names = [value.name for value in network.inputs]
         return _Specialised(module, versions, tuple(zip(names, variable, strict=True)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from autosched.measure.options import MeasureOptions
-    from autosched.tasks.task import Task
+    from autosched.tasks.spec import TaskSpec
     from autosched.tuning.objectives import Usage
     from autosched.tuning.request import TuneRequest
     from autosched.tuning.result import TuneResult
@@ -17,7 +17,7 @@ DEFAULT_TRIALS: Final = 256
 
 
 def tune_locally(
-    tasks: Sequence[Task],
+    tasks: Sequence[TaskSpec],
     request: TuneRequest,
     measure: MeasureOptions | None = None,
     usage: Usage | None = None,

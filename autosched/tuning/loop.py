@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autosched.measure.protocol import Candidate, Runner
+from autosched.measure.protocol import Runner
 from autosched.measure.result import CacheState, Failure, MeasureResult, Timing
 from autosched.records.record import Phase, Record, record_of
 from autosched.report.callbacks import Callback
@@ -23,6 +23,7 @@ from autosched.system.errors import OptionError, TuningError
 from autosched.system.stability import Stability, Watch, tree_cpu_s
 from autosched.system.stopwatch import Stopwatch
 from autosched.system.versions import software_versions
+from autosched.tasks.candidate import Candidate
 from autosched.tuning.objectives import Objective, Usage, weighted_sum
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.result import TaskResult, TuneResult
@@ -32,7 +33,7 @@ from autosched.tuning.task_run import TaskRun, verify_new_best
 
 if TYPE_CHECKING:
     from autosched.records.log import RecordLog
-    from autosched.tasks.task import Task
+    from autosched.tasks.spec import TaskSpec
     from costmodel.model import CostModel
 
 Clock = Callable[[], float]
@@ -64,7 +65,7 @@ class Session:
         now: of the records, seconds since 1970.
     """
 
-    tasks: Sequence[Task]
+    tasks: Sequence[TaskSpec]
     runner: Runner
     log: RecordLog | None = None
     options: TuneOptions = field(default_factory=TuneOptions)
@@ -81,7 +82,7 @@ class Session:
 
 
 def tune_tasks(
-    tasks: Sequence[Task],
+    tasks: Sequence[TaskSpec],
     runner: Runner,
     log: RecordLog | None = None,
     options: TuneOptions | None = None,
@@ -109,7 +110,7 @@ def tune_tasks(
     return _Run(Session(tasks, runner, log, options, progress or Quiet(), **more)).tune()
 
 
-def _check(tasks: Sequence[Task], options: TuneOptions) -> None:
+def _check(tasks: Sequence[TaskSpec], options: TuneOptions) -> None:
     if not tasks:
         raise OptionError("there is no task to tune")
     limits = (
@@ -306,7 +307,7 @@ class _Run:
 
     def _write(
         self,
-        task: Task,
+        task: TaskSpec,
         candidates: Sequence[Candidate],
         results: Sequence[MeasureResult],
         phase: Phase,

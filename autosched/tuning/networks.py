@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from autosched.graph.extract import Extraction
     from autosched.records.record import Record
     from autosched.report.events import Progress
-    from autosched.tasks.task import Task
+    from autosched.tasks.spec import TaskSpec
 
 DEFAULT_BUDGET: Final = "10m"
 SKIPPED: Final = "every task has a record"
@@ -136,17 +136,17 @@ def tune_networks(
 
 
 def without_record(
-    tasks: Sequence[Task], log: str | PathLike[str]
-) -> tuple[tuple[Task, ...], TuneResult]:
+    tasks: Sequence[TaskSpec], log: str | PathLike[str]
+) -> tuple[tuple[TaskSpec, ...], TuneResult]:
     """The tasks that a log knows no candidate of, and the result where there is none left."""
     known = RecordLog(log).read()
     left = tuple(task for task in tasks if best_of(task, known.records) is None)
     return left, TuneResult((), known.records, 0, 0.0, SKIPPED, known.warnings)
 
 
-def shared_tasks(extractions: Sequence[Extraction], target: Target) -> tuple[Task, ...]:
+def shared_tasks(extractions: Sequence[Extraction], target: Target) -> tuple[TaskSpec, ...]:
     """The distinct tasks of all networks; equal ones become one, of the sum of their weights."""
-    found: dict[str, Task] = {}
+    found: dict[str, TaskSpec] = {}
     for extraction in extractions:
         for task in network_tasks(extraction, target):
             known = found.get(task.key)
@@ -157,7 +157,7 @@ def shared_tasks(extractions: Sequence[Extraction], target: Target) -> tuple[Tas
 
 
 def usage_of(
-    extractions: Sequence[Extraction], target: Target, tasks: Sequence[Task]
+    extractions: Sequence[Extraction], target: Target, tasks: Sequence[TaskSpec]
 ) -> tuple[tuple[float, ...], ...]:
     """[networks][tasks]: how often each task occurs in each network."""
     rows = []
@@ -172,7 +172,7 @@ def usage_of(
 def _session(
     networks: Sequence[Network],
     target: Target,
-    tasks: Sequence[Task],
+    tasks: Sequence[TaskSpec],
     result: TuneResult,
     usage: Sequence[Sequence[float]],
 ) -> SessionTuning:
@@ -206,8 +206,8 @@ def _check_objective(request: TuneRequest) -> None:
 
 def progress_of(request: TuneRequest, target: Target) -> Progress:
     """Who is shown how far it is: whom the request names, or whoever fits."""
-    from autosched.report.peak import measured_peak
     from autosched.report.progress import choose_progress
+    from autosched.runtime.probes.peak import measured_peak
 
     if request.progress is not None:
         return request.progress

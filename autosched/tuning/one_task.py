@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from autosched.compilation.task import task_module
 from autosched.report.comparison import Comparison, before_and_after
-from autosched.tasks.task import Task
+from autosched.tasks.spec import TaskSpec
 from autosched.tuning.local import tune_locally
 from autosched.tuning.networks import progress_of, without_record
 from autosched.tuning.request import TuneRequest
@@ -28,7 +28,7 @@ class TaskTuning:
         result: trials, and why it ended.
     """
 
-    task: Task
+    task: TaskSpec
     constants: Mapping[str, NDArray[Any]]
     request: TuneRequest
     result: TuneResult
@@ -46,7 +46,7 @@ class TaskTuning:
 
 
 def tune_task(
-    task: Task, constants: Mapping[str, NDArray[Any]], request: TuneRequest
+    task: TaskSpec, constants: Mapping[str, NDArray[Any]], request: TuneRequest
 ) -> TaskTuning:
     """Tune one task; without any limit, ``local_tuning.DEFAULT_TRIALS`` trials.
 

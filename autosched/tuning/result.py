@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure
 from autosched.records.record import Record
 from autosched.system.stability import UNKNOWN, Conditions, Stability, share
+from autosched.tasks.candidate import Candidate
 
 if TYPE_CHECKING:
-    from autosched.tasks.task import Task
+    from autosched.tasks.spec import TaskSpec
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +28,7 @@ class TaskResult:
         stability: how far ``seconds`` can be believed; None where nothing ran.
     """
 
-    task: Task
+    task: TaskSpec
     best: Candidate | None
     seconds: float
     trials: int

@@ -11,7 +11,7 @@ from autosched.records.record import Record
 from autosched.search.learner import training_data
 from autosched.search.recall import Memory, recall
 from autosched.system.notices import notify
-from autosched.tasks.task import Task
+from autosched.tasks.spec import TaskSpec
 from autosched.tuning.loop import tune_tasks
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.result import TuneResult
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def replay_study(
-    tasks: Sequence[Task],
+    tasks: Sequence[TaskSpec],
     records: Sequence[Record],
     options: TuneOptions | None = None,
     *,
@@ -54,7 +54,7 @@ def replay_study(
 
 
 def recorded_dataset(
-    tasks: Sequence[Task], records: Sequence[Record], cache_state: CacheState | None = None
+    tasks: Sequence[TaskSpec], records: Sequence[Record], cache_state: CacheState | None = None
 ) -> Dataset:
     """Features and times of all recorded programs of the tasks, failures included."""
     dataset = Dataset()
@@ -65,7 +65,7 @@ def recorded_dataset(
     return dataset
 
 
-def _recalled(task: Task, records: Sequence[Record], cache_state: CacheState | None) -> Memory:
+def _recalled(task: TaskSpec, records: Sequence[Record], cache_state: CacheState | None) -> Memory:
     """What the records say of a task; warns of those that do not replay."""
     memory = recall(task, records, cache_state)
     notify(memory.warnings)
@@ -73,7 +73,7 @@ def _recalled(task: Task, records: Sequence[Record], cache_state: CacheState | N
 
 
 def evaluate_model(
-    tasks: Sequence[Task],
+    tasks: Sequence[TaskSpec],
     records: Sequence[Record],
     make: Callable[[], CostModel],
     split: Split = "within-task",

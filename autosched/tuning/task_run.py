@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autosched.measure.protocol import Candidate, Runner
+from autosched.measure.protocol import Runner
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
 from autosched.records.paired import winner
 from autosched.search.choice import make_policy, uses_model
@@ -18,12 +18,14 @@ from autosched.search.learner import Learner
 from autosched.search.measured import Measured
 from autosched.search.policy import SearchPolicy
 from autosched.search.restricted import Pool, RestrictedPolicy
+from autosched.search.space import space_of
+from autosched.tasks.candidate import Candidate
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.task_progress import TaskInfo, Turn
 from sketch.dag.dag import ComputeDAG
 
 if TYPE_CHECKING:
-    from autosched.tasks.task import Task
+    from autosched.tasks.spec import TaskSpec
 
 
 class TaskRun:
@@ -41,14 +43,14 @@ class TaskRun:
 
     def __init__(
         self,
-        task: Task,
+        task: TaskSpec,
         learner: Learner,
         options: TuneOptions,
         rng: np.random.Generator,
         pool: Sequence[Candidate] | None = None,
     ) -> None:
         self.task = task
-        self.measured = Measured(task.sketches)
+        self.measured = Measured(space_of(task).sketches)
         self.best_s = math.inf
         self.last_s = math.inf
         self.settled: Timing | None = None
@@ -67,7 +69,7 @@ class TaskRun:
     def info(self) -> TaskInfo:
         """For the scheduler."""
         task = self.task
-        return TaskInfo(task.weight, task.flops, task.space.draft_s, kind_of(task.dag))
+        return TaskInfo(task.weight, task.flops, space_of(task).draft_s, kind_of(task.dag))
 
     def seed(self, seeds: Sequence[Candidate]) -> None:
         """Candidates to try first."""
@@ -105,7 +107,7 @@ class TaskRun:
 
     def _policy(self, seeds: Sequence[Candidate]) -> SearchPolicy:
         policy = make_policy(
-            self.task.space, self._learner.scorer(self.task.key), self._rng,
+            space_of(self.task), self._learner.scorer(self.task.key), self._rng,
             self._options.search, self.measured, seeds,
         )  # fmt: skip
         return policy if self._pool is None else RestrictedPolicy(policy, self._pool)

@@ -13,7 +13,7 @@ from sketch.lang.tensor import Tensor
 
 if TYPE_CHECKING:
     from autosched.api import AnyTarget
-    from autosched.tasks.task import Task
+    from autosched.task import Task
 
 Definition = Callable[..., Tensor | Sequence[Tensor]]
 Sizes = tuple[int, ...]
@@ -90,7 +90,7 @@ class Workload:
     ) -> Task:
         """A task to tune: the program for these sizes, on ``target``."""
         from autosched.api import resolve_target
-        from autosched.tasks.task import Task
+        from autosched.task import Task
 
         label = self.label(*args, **kwargs)
         return Task(self.dag(*args, **kwargs), resolve_target(target, threads), label)

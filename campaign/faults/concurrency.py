@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 import autosched as asd
-from autosched.tasks.task import Task
+from autosched.task import Task
 from campaign.faults.modules import Subject
 from sketch.errors import AutoschedError
 

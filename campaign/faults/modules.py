@@ -9,7 +9,7 @@ import numpy as np
 
 import autosched as asd
 from autosched.runtime.module import Module
-from autosched.tasks.task import Task
+from autosched.task import Task
 
 SIZES: Final = (8, 64, 200)
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import autosched as asd
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import Timing
 from autosched.records.record import record_of, to_json
-from autosched.tasks.task import Task
+from autosched.task import Task
+from autosched.tasks.candidate import Candidate
 from campaign.verdict import Json
 from sketch.population.population import sample
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 import autosched as asd
-from autosched.tasks.task import Task
+from autosched.task import Task
 from campaign.part import Mark
 from campaign.verdict import Json, Verdict
 from codegen.build import build

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import autosched as asd
-from autosched.tasks.task import Task
+from autosched.task import Task
 from campaign.part import Mark
 from campaign.verdict import Json, Verdict
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from autosched.tasks.task import Task
+from autosched.task import Task
 from campaign.part import Mark
 from campaign.tensor.guarded import Guarded, Side
 from campaign.tensor.numbers import Array

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from autosched.measure.errors import MeasureError
-from autosched.measure.protocol import Candidate, Runner
+from autosched.measure.protocol import Runner
 from autosched.measure.replay import NOT_RECORDED, ReplayRunner
 from autosched.measure.result import Failure, Timing
 from autosched.measure.simulated import SimulatedRunner
 from autosched.search.random_search import RandomPolicy
 from autosched.system.errors import OptionError
-from autosched.tasks.task import Task
+from autosched.task import Task
+from autosched.tasks.candidate import Candidate
 from tests.support.targets import SMALL
 from tests.support.workloads import conv2d_relu
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, Timing
 from autosched.search.evolutionary import EvolutionaryPolicy
 from autosched.search.finish import FinishPolicy
@@ -18,7 +17,8 @@ from autosched.search.options import SearchOptions
 from autosched.search.policy import SearchPolicy
 from autosched.search.random_search import RandomPolicy
 from autosched.search.space import Space
-from autosched.tasks.task import Task
+from autosched.task import Task
+from autosched.tasks.candidate import Candidate
 from costmodel.extract import features_of
 from sketch.population.feasible import feasible
 from sketch.population.population import Population

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from autosched.measure.options import MeasureOptions
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, Timing
 from autosched.measure.runner import LocalRunner
 from autosched.records.best import best
 from autosched.records.log import RecordLog
 from autosched.records.record import record_of
-from autosched.tasks.task import Task
+from autosched.task import Task
+from autosched.tasks.candidate import Candidate
 from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.reducers import sum as sum_

@@ -8,8 +8,9 @@ import zlib
 from collections.abc import Callable, Sequence
 
 from autosched.measure.batch_runner import BatchRunner
-from autosched.measure.protocol import Candidate, MeasuredTask, Ticket
+from autosched.measure.protocol import MeasuredTask, Ticket
 from autosched.measure.result import Failure, MeasureResult, Timing
+from autosched.tasks.candidate import Candidate
 from costmodel.extract import draft_seconds
 from sketch.population.population import from_rows
 

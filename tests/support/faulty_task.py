@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autosched.measure.function_reference import resolve
-from autosched.measure.protocol import Candidate
+from autosched.tasks.candidate import Candidate
 from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import compute, placeholder

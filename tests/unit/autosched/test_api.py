@@ -22,7 +22,6 @@ from autosched.graph.ops.elementwise import Unary
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.pooling import GlobalPool
 from autosched.graph.ops.shape import Reshape
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import Timing
 from autosched.records.log import RecordLog
 from autosched.records.record import record_of
@@ -31,6 +30,7 @@ from autosched.runtime.errors import AssemblyError
 from autosched.system import optional_packages
 from autosched.system.errors import MissingPackageError, OptionError
 from autosched.system.notices import AutoschedWarning
+from autosched.tasks.candidate import Candidate
 from autosched.tuning.networks import SKIPPED
 from sketch.errors import TargetError
 from sketch.oracle.reference import relative_error
@@ -68,14 +68,17 @@ def worst(network: Network, outputs: dict[str, Any], inputs: dict[str, Any]) -> 
     return max(relative_error(outputs[name], value) for name, value in expected.items())
 
 
-def test_a_quick_compilation_looks_at_fewer_schedules(network: Network) -> None:
+def test_a_quick_compilation_looks_at_fewer_schedules(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = asd.compile(network, threads=1, quick=True)
     inputs = module.random_inputs()
     assert worst(network, module.run(inputs), inputs) < 1e-5
     extraction = extract(network)
-    task = network_tasks(extraction, module.target)[0]
-    quick = task.draft_candidate(quick=True)
-    assert "space" not in task.__dict__
+    task = asd.Task.of(network_tasks(extraction, module.target)[0])
+    with monkeypatch.context() as patch:
+        patch.setattr("autosched.search.space.space_of", None)  # which is not asked for
+        quick = task.draft_candidate(quick=True)
     sketch = quick.sketch.key
     assert sketch in {s.key for s in generate(task.dag, task.target)}
     assert task.draft_candidate() == task.space.draft_candidate() == task.draft_candidate(True)
@@ -130,7 +133,7 @@ def test_summary_says_that_nothing_is_tuned(module: Any) -> None:
 
 def test_the_best_record_is_used(network: Network, module: Any, tmp_path: Path) -> None:
     target = asd.Target("cpu", threads=1)
-    task = network_tasks(extract(network), target)[0]
+    task = asd.Task.of(network_tasks(extract(network), target)[0])
     sketch, rows = task.space.sketches[-1], task.space.samples[-1]
     slow, fast = (Candidate(sketch, rows.row(n)) for n in (0, rows.count - 1))
     log = tmp_path / "log.jsonl"
@@ -152,7 +155,7 @@ def test_the_best_record_is_used(network: Network, module: Any, tmp_path: Path) 
 
 def test_tuned_tasks_can_be_skipped(network: Network, tmp_path: Path) -> None:
     target = asd.Target("cpu", threads=1)
-    tasks = network_tasks(extract(network), target)
+    tasks = [asd.Task.of(spec) for spec in network_tasks(extract(network), target)]
     log = RecordLog(tmp_path / "log.jsonl")
     records = [
         record_of(task.key, task.space.draft_candidate(), target, Timing((1e-3,))) for task in tasks

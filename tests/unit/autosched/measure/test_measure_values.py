@@ -12,10 +12,10 @@ from autosched.measure.builder import build_candidate
 from autosched.measure.errors import ChildDiedError, MeasureError
 from autosched.measure.function_reference import reference_of, resolve
 from autosched.measure.pinning import cores_first, parse_cpu_list
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, Timing
 from autosched.measure.runner import DEFAULT_BUILD
 from autosched.measure.zygote import describe_status
+from autosched.tasks.candidate import Candidate
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import compute, placeholder
 from sketch.schedule.sketch import Sketch

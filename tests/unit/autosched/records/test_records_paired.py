@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, Timing
 from autosched.records.best import rank
 from autosched.records.paired import clearly_faster, winner
 from autosched.records.record import Record, record_of
+from autosched.tasks.candidate import Candidate
 from sketch.population.population import sample
 from sketch.rules.generate import generate
 from tests.support.targets import SMALL

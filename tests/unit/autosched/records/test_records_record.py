@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, Timing
 from autosched.records.checksum import checksum, with_checksum
 from autosched.records.errors import RecordError
@@ -15,6 +14,7 @@ from autosched.records.record import (
     record_of,
     to_json,
 )
+from autosched.tasks.candidate import Candidate
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.reducers import sum as sum_
 from sketch.lang.tensor import compute, placeholder, reduce_axis

@@ -9,9 +9,9 @@ import pytest
 
 import autosched as asd
 from autosched.cli import main
-from autosched.report.bandwidth import measured_bandwidth, read_stream, rounded_size
-from autosched.report.explain_network import Explanation, Machine, explain_program
-from autosched.report.pinned_threads import best_seconds
+from autosched.runtime.explanation import Explanation, Machine, explain_program
+from autosched.runtime.probes.bandwidth import measured_bandwidth, read_stream, rounded_size
+from autosched.runtime.probes.pinned_threads import best_seconds
 from autosched.runtime.profiler import make_profile
 from autosched.runtime.program import HostStep, Program, Step, StepInfo
 from autosched.tasks.least_traffic import least_bytes

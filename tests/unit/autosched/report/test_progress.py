@@ -13,7 +13,6 @@ from autosched.records.log import RecordLog
 from autosched.records.record import record_of
 from autosched.report.events import Progress, Quiet, TaskRow, View
 from autosched.report.explain import explain
-from autosched.report.peak import fma_chains, measured_peak
 from autosched.report.progress import (
     PlainProgress,
     TableProgress,
@@ -24,9 +23,10 @@ from autosched.report.progress import (
     duration,
     visible,
 )
+from autosched.runtime.probes.peak import fma_chains, measured_peak
 from autosched.system.stability import Conditions
+from autosched.task import Task
 from autosched.tasks.least_traffic import least_bytes
-from autosched.tasks.task import Task
 from codegen.host import host_target
 from sketch.errors import TargetError
 from tests.support.targets import SMALL

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, Timing
 from autosched.search.bandit import allocate_rows, sketch_shares
 from autosched.search.evolution import evolve
@@ -17,7 +16,8 @@ from autosched.search.scorer import ranking
 from autosched.search.selection import Scored, pick
 from autosched.search.space import KEEP_WITHIN, prune
 from autosched.system.errors import OptionError
-from autosched.tasks.task import Task
+from autosched.task import Task
+from autosched.tasks.candidate import Candidate
 from autosched.tuning.options import DEFAULT, TuneOptions, parse_budget
 from costmodel.extract import features_of
 from sketch.population.population import Population

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from autosched.tasks.task import Task
+from autosched.task import Task
 from codegen.host import INSTRUCTION_SETS, cpu_target
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import placeholder

@@ -9,7 +9,7 @@ import pytest
 
 from autosched.report.events import Quiet
 from autosched.search.options import SearchOptions
-from autosched.tasks.task import Task
+from autosched.task import Task
 from autosched.tuning.loop import tune_tasks
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.result import TuneResult

@@ -19,7 +19,6 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Network, Value
 from autosched.graph.ops.elementwise import Unary
 from autosched.graph.ops.matmul import Dense
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import MeasureResult
 from autosched.measure.simulated import SimulatedRunner
 from autosched.records.log import RecordLog
@@ -27,6 +26,7 @@ from autosched.report.callbacks import Callback
 from autosched.search.models import MODELS, make_model
 from autosched.search.options import SearchOptions
 from autosched.system.errors import OptionError
+from autosched.tasks.candidate import Candidate
 from autosched.tuning.networks import SessionTuning
 from autosched.tuning.objectives import Latencies, LatencyTargets
 from autosched.tuning.options import TuneOptions
@@ -225,7 +225,7 @@ def test_records_of_a_rule_replay_and_run_without_it(tmp_path: Path) -> None:
 def test_rules_reach_the_tasks_of_a_network() -> None:
     session = tune(two_networks(), options=TuneOptions(trials=9, search=SEARCH, rules=(Rows(),)))
     for item in session.result.tasks:
-        assert all(ruled(sketch) for sketch in item.task.sketches)
+        assert all(ruled(sketch) for sketch in asd.Task.of(item.task).sketches)
 
 
 def test_models_are_evaluated_on_a_log(

@@ -16,7 +16,6 @@ import pytest
 
 from autosched.cli.app import make_parser
 from autosched.cli.tune import tune_options
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, MeasureResult
 from autosched.measure.simulated import SimulatedRunner
 from autosched.records.record import Record
@@ -28,7 +27,8 @@ from autosched.search.restricted import Pool, RestrictedPolicy
 from autosched.search.scorer import Scorer
 from autosched.search.space import Space
 from autosched.system.stopwatch import Stopwatch
-from autosched.tasks.task import Task
+from autosched.task import Task
+from autosched.tasks.candidate import Candidate
 from autosched.tuning.loop import tune_tasks
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.result import TuneResult

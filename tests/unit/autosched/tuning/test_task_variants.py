@@ -8,7 +8,7 @@ import pytest
 from autosched.measure.result import Timing
 from autosched.records.log import RecordLog
 from autosched.search.options import SearchOptions
-from autosched.tasks.task import Task
+from autosched.task import Task
 from autosched.tuning.loop import tune_tasks
 from autosched.tuning.options import TuneOptions
 from codegen.host import host_target

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autosched.measure.protocol import Candidate
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.records.log import RecordLog
 from autosched.report.events import View
 from autosched.search.options import SearchOptions
 from autosched.search.recall import best_of, recall
 from autosched.system.errors import OptionError, TaskError, TuningError
-from autosched.tasks.task import Task
+from autosched.task import Task
+from autosched.tasks.candidate import Candidate
 from autosched.tuning.loop import tune_tasks
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.result import TuneResult

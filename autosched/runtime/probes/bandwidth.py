@@ -6,8 +6,8 @@ import ctypes
 from functools import cache
 from typing import Final
 
-from autosched.report.pinned_threads import best_seconds
 from autosched.runtime.memory import allocate
+from autosched.runtime.probes.pinned_threads import best_seconds
 from codegen.kernel import Kernel
 from codegen.llvm.jit import load
 from codegen.llvm.machine import emit_object

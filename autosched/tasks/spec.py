@@ -1,39 +1,24 @@
-"""A task: what is tuned as a unit - one computation, in all the ways it can be computed."""
+"""What a task is: one computation for one target, in all the ways it can be computed.
+
+What can be done with it (tuning, compiling, explaining, ...) are the methods of ``autosched.Task``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from os import PathLike
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Self
 
-from numpy.typing import NDArray
-
-from autosched.measure.protocol import Candidate
 from autosched.system.errors import TaskError
 from sketch.dag.dag import ComputeDAG
 from sketch.target.target import Target
 from sketch.variants import variants_of
 
 if TYPE_CHECKING:
-    from autosched.measure.protocol import Runner
-    from autosched.report.callbacks import Callback
-    from autosched.report.events import Progress
-    from autosched.runtime.module import Module
-    from autosched.search.space import Space
-    from autosched.tuning.options import TuneOptions
-    from autosched.tuning.result import TuneResult
-    from codegen.kernel import Kernel
-    from costmodel.model import CostModel
     from sketch.rules.rule import SketchRule
-    from sketch.schedule.sketch import Sketch
-
-__all__ = ["Candidate", "Task", "Variant"]
 
 DIRECT: Final = "direct"
-Path = str | PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +33,7 @@ Programs = ComputeDAG | Mapping[str, ComputeDAG] | Sequence[Variant]
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class Task:
+class TaskSpec:
     """A computation to tune for a target.
 
     Attributes:
@@ -85,7 +70,7 @@ class Task:
         object.__setattr__(self, "rules", rules)
 
     def __repr__(self) -> str:
-        return f"Task({self.key}: {self.name}, weight={self.weight:g})"
+        return f"{type(self).__name__}({self.key}: {self.name}, weight={self.weight:g})"
 
     def __str__(self) -> str:
         return f"{self.describe()}\n{self.dag}"
@@ -109,35 +94,6 @@ class Task:
         """Floating-point operations of the first variant, the base of all GFLOPS figures."""
         return self.dag.flops
 
-    @cached_property
-    def space(self) -> Space:
-        """The sketches worth searching, with what the draft model says of them."""
-        from autosched.search.space import build_space
-
-        return build_space(self.variants, self.target, self.rules)
-
-    @cached_property
-    def _reference_space(self) -> Space:
-        return self.space if len(self.variants) == 1 else self.reference_only().space
-
-    def draft_candidate(self, quick: bool = False) -> Candidate:
-        """What the draft model likes best of the reference, or ``quick`` of a few of its rows.
-
-        What was never measured is computed as it is written.
-        """
-        from autosched.search.space import build_space
-
-        if quick and "_reference_space" not in self.__dict__:
-            reference = self.variants[:1]
-            with suppress(TaskError):  # few feasible rows: a quick look may find none
-                return build_space(reference, self.target, self.rules, quick).draft_candidate()
-        return self._reference_space.draft_candidate()
-
-    @property
-    def sketches(self) -> tuple[Sketch, ...]:
-        """Sketches of all variants that are worth searching, most promising first."""
-        return self.space.sketches
-
     def variant(self, name: str) -> Variant:
         """The variant of that name; raises TaskError when there is none."""
         for variant in self.variants:
@@ -146,78 +102,23 @@ class Task:
         known = ", ".join(variant.name for variant in self.variants)
         raise TaskError(f"there is no variant {name!r}", f"task {self.name}", f"known: {known}")
 
-    def with_weight(self, weight: float) -> Task:
+    def with_weight(self, weight: float) -> Self:
         """The same task, occurring ``weight`` times."""
-        return Task(self.variants, self.target, self.name, weight, self.rules)
+        return type(self)(self.variants, self.target, self.name, weight, self.rules)
 
-    def with_rules(self, rules: tuple[SketchRule, ...]) -> Task:
+    def with_rules(self, rules: tuple[SketchRule, ...]) -> Self:
         """The same task, its sketches derived by ``rules``."""
-        return Task(self.variants, self.target, self.name, self.weight, rules)
+        return type(self)(self.variants, self.target, self.name, self.weight, rules)
 
-    def reference_only(self) -> Task:
+    def reference_only(self) -> Self:
         """The same task without its other variants."""
-        return Task(self.variants[:1], self.target, self.name, self.weight, self.rules)
+        return type(self)(self.variants[:1], self.target, self.name, self.weight, self.rules)
 
     def describe(self) -> str:
         """One line: name, output shapes, FLOPs, variants."""
         shapes = ", ".join("x".join(map(str, array.shape)) for array in self.dag.output_arrays)
         names = "/".join(variant.name for variant in self.variants)
         return f"{self.name} [{shapes}] {self.flops / 1e6:.4g} MFLOP ({names})"
-
-    def candidate(self, log: Path | None = None) -> Candidate:
-        """The best measured candidate in a log, or what the draft model likes best without one."""
-        from autosched.search.recall import build_best
-
-        return build_best(self, log, lambda candidate: candidate)[0]
-
-    def tune(
-        self,
-        trials: int | None = None,
-        log: Path | None = None,
-        budget: str | float | None = None,
-        options: TuneOptions | None = None,
-        progress: Progress | None = None,
-        cost_model: CostModel | None = None,
-        callbacks: Sequence[Callback] = (),
-        runner: Runner | None = None,
-    ) -> TuneResult:
-        """Search and measure on this machine; every trial goes to ``log``, which may exist.
-
-        Without any limit, 256 trials.  All arguments are explained at ``autosched.tune``.
-        """
-        from autosched.tuning.local import tune_locally
-        from autosched.tuning.options import TuneOptions
-        from autosched.tuning.request import TuneRequest
-
-        request = TuneRequest(
-            log, trials, budget, None, options or TuneOptions(), progress,
-            cost_model=cost_model, callbacks=callbacks, runner=runner,
-        )  # fmt: skip
-        return tune_locally([self], request)
-
-    def compile(self, log: Path | None = None) -> Kernel:
-        """Machine code of ``candidate(log)``."""
-        from autosched.search.recall import build_best
-        from codegen.build import build
-        from sketch.lower import lower
-
-        return build_best(
-            self, log, lambda best: build(lower(best.sketch, dict(best.values)), self.target)
-        )[0]
-
-    def module(
-        self, constants: Mapping[str, NDArray[Any]] | None = None, log: Path | None = None
-    ) -> Module:
-        """``candidate(log)`` as a module that runs on arrays; packs the given constants."""
-        from autosched.compilation.task import task_module
-
-        return task_module(self, constants, log)
-
-    def explain(self, log: Path | None = None) -> str:
-        """Text: the schedule as loops, its time against what the machine could do, and the rest."""
-        from autosched.report.explain import explain
-
-        return explain(self, log)
 
 
 def _variants(program: Programs, target: Target) -> tuple[Variant, ...]:

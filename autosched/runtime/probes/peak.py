@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from autosched.report.pinned_threads import best_seconds
+from autosched.runtime.probes.pinned_threads import best_seconds
 from codegen.kernel import Kernel
 from codegen.llvm.jit import load
 from codegen.llvm.machine import emit_object

@@ -147,8 +147,8 @@ def measured_machine(target: Target, working_bytes: int) -> Machine:
     Raises:
         TargetError: ``target`` is not this machine.
     """
-    from autosched.report.bandwidth import measured_bandwidth, rounded_size
-    from autosched.report.peak import measured_peak
+    from autosched.runtime.probes.bandwidth import measured_bandwidth, rounded_size
+    from autosched.runtime.probes.peak import measured_peak
 
     return Machine(
         measured_peak(target),

@@ -1,0 +1,114 @@
+"""``Task``: what users do with one computation: search, tune, compile, run and explain it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self
+
+from numpy.typing import NDArray
+
+from autosched.tasks.spec import TaskSpec
+
+if TYPE_CHECKING:
+    from autosched.measure.protocol import Runner
+    from autosched.report.callbacks import Callback
+    from autosched.report.events import Progress
+    from autosched.runtime.module import Module
+    from autosched.search.space import Space
+    from autosched.tasks.candidate import Candidate
+    from autosched.tuning.options import TuneOptions
+    from autosched.tuning.result import TuneResult
+    from codegen.kernel import Kernel
+    from costmodel.model import CostModel
+    from sketch.schedule.sketch import Sketch
+
+PathText = str | PathLike[str]
+
+
+class Task(TaskSpec):
+    """A computation to tune for a target: ``Task(dag, target)``.
+
+    The data are those of ``tasks.spec.TaskSpec``; this class adds what can be done with them.
+    """
+
+    @classmethod
+    def of(cls, spec: TaskSpec) -> Self:
+        """The task of a specification, such as one that a callback is given."""
+        return cls(spec.variants, spec.target, spec.name, spec.weight, spec.rules)
+
+    @property
+    def space(self) -> Space:
+        """The sketches worth searching, with what the draft model says of them."""
+        from autosched.search.space import space_of
+
+        return space_of(self)
+
+    @property
+    def sketches(self) -> tuple[Sketch, ...]:
+        """Sketches of all variants that are worth searching, most promising first."""
+        return self.space.sketches
+
+    def draft_candidate(self, quick: bool = False) -> Candidate:
+        """What the draft model likes best of the reference, or ``quick`` of a few of its rows.
+
+        What was never measured is computed as it is written.
+        """
+        from autosched.search.space import draft_candidate
+
+        return draft_candidate(self, quick)
+
+    def candidate(self, log: PathText | None = None) -> Candidate:
+        """The best measured candidate in a log, or what the draft model likes best without one."""
+        from autosched.search.recall import build_best
+
+        return build_best(self, log, lambda candidate: candidate)[0]
+
+    def tune(
+        self,
+        trials: int | None = None,
+        log: PathText | None = None,
+        budget: str | float | None = None,
+        options: TuneOptions | None = None,
+        progress: Progress | None = None,
+        cost_model: CostModel | None = None,
+        callbacks: Sequence[Callback] = (),
+        runner: Runner | None = None,
+    ) -> TuneResult:
+        """Search and measure on this machine; every trial goes to ``log``, which may exist.
+
+        Without any limit, 256 trials.  All arguments are explained at ``autosched.tune``.
+        """
+        from autosched.tuning.local import tune_locally
+        from autosched.tuning.options import TuneOptions
+        from autosched.tuning.request import TuneRequest
+
+        request = TuneRequest(
+            log, trials, budget, None, options or TuneOptions(), progress,
+            cost_model=cost_model, callbacks=callbacks, runner=runner,
+        )  # fmt: skip
+        return tune_locally([self], request)
+
+    def compile(self, log: PathText | None = None) -> Kernel:
+        """Machine code of ``candidate(log)``."""
+        from autosched.search.recall import build_best
+        from codegen.build import build
+        from sketch.lower import lower
+
+        return build_best(
+            self, log, lambda best: build(lower(best.sketch, dict(best.values)), self.target)
+        )[0]
+
+    def module(
+        self, constants: Mapping[str, NDArray[Any]] | None = None, log: PathText | None = None
+    ) -> Module:
+        """``candidate(log)`` as a module that runs on arrays; packs the given constants."""
+        from autosched.compilation.task import task_module
+
+        return task_module(self, constants, log)
+
+    def explain(self, log: PathText | None = None) -> str:
+        """Text: the schedule as loops, its time against what the machine could do, and the rest."""
+        from autosched.report.explain import explain
+
+        return explain(self, log)
