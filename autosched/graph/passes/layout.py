@@ -16,8 +16,7 @@ from math import prod
 
 import numpy as np
 
-from autosched.graph.builder import GraphBuilder
-from autosched.graph.ir import Graph, Node, Result
+from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.base import Op, Shape
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import Elementwise
@@ -32,6 +31,7 @@ from autosched.graph.passes.channels_wanted import feeds_channels_last
 from autosched.graph.passes.clean_up import keeps_memory_order
 from autosched.graph.passes.permuted import on_permuted
 from autosched.graph.passes.regroup import regroup
+from autosched.graph.passes.rewriter import GraphRewriter
 
 Permutation = tuple[int, ...]
 
@@ -50,41 +50,33 @@ class Stored:
 
 def to_channels_last(graph: Graph) -> Graph:
     """``graph`` with convolutions, pools and batch-norms channels last."""
-    sweep = _Sweep(graph)
-    for node in graph.nodes:
-        sweep.convert(node)
-    return sweep.finish()
+    return _ChannelsLast(graph).run()
 
 
-class _Sweep:
+class _ChannelsLast(GraphRewriter):
     """State of the sweep: the new graph, and where the values of the old one are stored."""
 
     def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._builder = GraphBuilder.from_graph(graph)
+        super().__init__(graph)
         self._feeds_channels_last = feeds_channels_last(graph)
         self._stored: dict[str, Stored] = {}
         self._transposed: dict[tuple[str, Permutation], str] = {}
         self._flattened: dict[str, Shape] = {}  # [n, h*w*c] values, by their (c, *spatial)
 
-    def finish(self) -> Graph:
-        results = [Result(r.name, self._plain(r.value)) for r in self._graph.results]
-        return self._builder.finish(results)
-
     def convert(self, node: Node) -> None:
         """Emit ``node``, on stored values where its operator allows."""
         match node.op:
             case HostOp() | Scan():
-                self._emit(node, [self._plain(name) for name in node.inputs])
+                self._emit(node, [self.value(name) for name in node.inputs])
             case Conv(layout="NCHW"):
-                bias = [self._plain(name) for name in node.inputs[2:]]
+                bias = [self.value(name) for name in node.inputs[2:]]
                 self._channels_last(node, [self._conv_weight(node.op, node.inputs[1]), *bias])
             case Pool(layout="NCHW") | GlobalPool(layout="NCHW"):
                 self._channels_last(node, [])
             case BatchNorm(layout="NCHW") if self._rank(node.inputs[0]) >= 3:
-                self._channels_last(node, [self._plain(name) for name in node.inputs[1:]])
+                self._channels_last(node, [self.value(name) for name in node.inputs[1:]])
             case BatchNorm():
-                self._emit(node, [self._plain(name) for name in node.inputs])
+                self._emit(node, [self.value(name) for name in node.inputs])
             case Concat():
                 self._several(node)
             case Transpose(permutation):
@@ -104,14 +96,14 @@ class _Sweep:
             case Reduce() | ArgReduce():
                 self._reduce(node, node.op, stored)
             case op if self._keeps_rank(node) and (moved := on_permuted(op, due)) is not None:
-                others = [self._plain(name) for name in node.inputs[1:]]
+                others = [self.value(name) for name in node.inputs[1:]]
                 self._emit(node, [stored.value, *others], due, moved)
             case Reshape(shape):
                 self._reshape(node, shape, stored)
             case Dense() if node.inputs[0] in self._flattened:
                 self._dense(node)
             case _:
-                self._emit(node, [self._plain(name) for name in node.inputs])
+                self._emit(node, [self.value(name) for name in node.inputs])
 
     def _channels_last(self, node: Node, others: Sequence[str]) -> None:
         op = node.op
@@ -122,13 +114,13 @@ class _Sweep:
 
     def _conv_weight(self, op: Conv, name: str) -> str:
         """A weight in our form: a view of the model's, transposed."""
-        shape = self._graph.types[name].shape
+        shape = self.shape(name)
         form = op.weight(shape)
         permutation = form.permutation(op.transposed)
         split = form.split_shape(op.transposed)
         if split == shape:
             return self._with_due(name, tuple(np.argsort(permutation).tolist()))
-        view = self._reshaped_value(self._plain(name), split)
+        view = self._reshaped_value(self.value(name), split)
         return self._transposed_value(view, permutation)
 
     def _several(self, node: Node) -> None:
@@ -147,8 +139,8 @@ class _Sweep:
     def _cost(self, name: str, due: Permutation) -> int:
         """Elements to move so that ``name`` is kept with ``due``; none if that was done already."""
         stored = self._of(name)
-        kind = self._builder.types[stored.value]
-        if name in self._graph.constants or len(kind.shape) != len(due):
+        kind = self.builder.types[stored.value]
+        if name in self.graph.constants or len(kind.shape) != len(due):
             return 0
         permutation = _change(stored.permutation, due)
         done = (stored.value, permutation) in self._transposed
@@ -156,10 +148,10 @@ class _Sweep:
 
     def _aligned(self, name: str, rank: int, due: Permutation) -> str:
         """The operand ``name``, with leading ones up to ``rank`` dimensions, kept with ``due``."""
-        shape = self._graph.types[name].shape
+        shape = self.shape(name)
         if len(shape) == rank:
             return self._with_due(name, due)
-        plain = self._plain(name)
+        plain = self.value(name)
         if due == tuple(range(rank)) or prod(shape) == 1:
             return plain
         full = (1,) * (rank - len(shape)) + shape
@@ -177,14 +169,14 @@ class _Sweep:
         self._emit(node, [stored.value], left, moved)
 
     def _reshape(self, node: Node, shape: Shape, stored: Stored) -> None:
-        source = self._builder.types[stored.value].shape
+        source = self.builder.types[stored.value].shape
         if keeps_memory_order(stored.permutation, source):
             self._emit(node, [stored.value])
         elif self._is_flatten_before_dense(node, stored):
-            self._flattened[node.output] = self._graph.types[node.inputs[0]].shape[1:]
+            self._flattened[node.output] = self.shape(node.inputs[0])[1:]
             self._emit(node, [stored.value])
         else:
-            before = self._graph.types[node.inputs[0]].shape
+            before = self.shape(node.inputs[0])
             plan = regroup(stored.permutation, before, shape)
             if keeps_memory_order(plan.order, source):
                 self._emit(node, [stored.value], plan.due, Reshape(plan.shape))
@@ -192,21 +184,21 @@ class _Sweep:
                 value = self._transposed_value(stored.value, plan.order)
                 self._emit(node, [value], plan.due, Reshape(plan.shape))
             else:  # one transpose, and nothing due that might take another
-                self._emit(node, [self._plain(node.inputs[0])])
+                self._emit(node, [self.value(node.inputs[0])])
 
     def _is_flatten_before_dense(self, node: Node, stored: Stored) -> bool:
         """Whether only dense layers of constant weight see the order of the flattened elements."""
-        before, after = (self._graph.types[name].shape for name in (node.inputs[0], node.output))
-        readers = self._graph.consumers.get(node.output, ())
+        before, after = (self.shape(name) for name in (node.inputs[0], node.output))
+        readers = self.graph.consumers.get(node.output, ())
         return (
             stored.permutation == channels_first(len(before))
             and len(before) > 2
             and after == (before[0], prod(before[1:]))
-            and node.output not in self._graph.result_values
+            and node.output not in self.graph.result_values
             and all(
                 isinstance(reader.op, Dense)
                 and node.output not in reader.inputs[1:]
-                and reader.inputs[1] in self._graph.constants
+                and reader.inputs[1] in self.graph.constants
                 for reader in readers
             )
         )
@@ -214,11 +206,11 @@ class _Sweep:
     def _dense(self, node: Node) -> None:
         """A dense layer on elements flattened channels last: permute the rows of its weight."""
         shape = self._flattened[node.inputs[0]]
-        weight = self._graph.constants[node.inputs[1]]
+        weight = self.graph.constants[node.inputs[1]]
         order = (*range(1, len(shape)), 0, len(shape))
         rows = weight.reshape(*shape, -1).transpose(order).reshape(weight.shape)
-        name = self._builder.constant(self._builder.unique(node.inputs[1]), rows)
-        bias = [self._plain(value) for value in node.inputs[2:]]
+        name = self.builder.constant(self.builder.unique(node.inputs[1]), rows)
+        bias = [self.value(value) for value in node.inputs[2:]]
         self._emit(node, [self._of(node.inputs[0]).value, name, *bias])
 
     def _emit(
@@ -228,7 +220,7 @@ class _Sweep:
         due: Permutation | None = None,
         op: Op | None = None,
     ) -> None:
-        value = self._builder.copy(node, inputs, op)
+        value = self.builder.copy(node, inputs, op)
         rank = self._rank(node.output)
         self._stored[node.output] = Stored(value, tuple(range(rank)) if due is None else due)
 
@@ -236,13 +228,14 @@ class _Sweep:
         return self._rank(node.inputs[0]) == self._rank(node.output)
 
     def _rank(self, name: str) -> int:
-        return len(self._graph.types[name].shape)
+        return len(self.shape(name))
 
     def _of(self, name: str) -> Stored:
         plain = Stored(name, tuple(range(self._rank(name))))
         return self._stored.get(name, plain)
 
-    def _plain(self, name: str) -> str:
+    def value(self, name: str) -> str:
+        """The value ``name`` itself, transposed where a permutation is due."""
         return self._with_due(name, tuple(range(self._rank(name))))
 
     def _with_due(self, name: str, due: Permutation) -> str:
@@ -261,21 +254,17 @@ class _Sweep:
     def _transpose(self, value: str, permutation: Permutation) -> str:
         if permutation == tuple(range(len(permutation))):
             return value
-        label = self._builder.unique(f"{value}.transposed")
-        constant = self._builder.constants.get(value)
+        label = self.builder.unique(f"{value}.transposed")
+        constant = self.builder.constants.get(value)
         if constant is not None:
-            return self._builder.constant(label, constant.transpose(permutation))
-        shape = self._builder.types[value].shape
+            return self.builder.constant(label, constant.transpose(permutation))
+        shape = self.builder.types[value].shape
         if keeps_memory_order(permutation, shape):
             return self._reshaped_value(value, tuple(shape[axis] for axis in permutation))
-        return self._builder.add(Transpose(permutation), (value,), label, origins=())
+        return self.builder.add(Transpose(permutation), (value,), label, origins=())
 
     def _reshaped_value(self, value: str, shape: Shape) -> str:
-        label = self._builder.unique(f"{value}.reshaped")
-        constant = self._builder.constants.get(value)
-        if constant is not None:
-            return self._builder.constant(label, constant.reshape(shape))
-        return self._builder.add(Reshape(shape), (value,), label, origins=())
+        return self.reshaped(value, shape, f"{value}.reshaped")
 
 
 def _change(current: Permutation, due: Permutation) -> Permutation:

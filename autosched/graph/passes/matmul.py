@@ -10,56 +10,47 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from autosched.graph.builder import GraphBuilder
-from autosched.graph.ir import Graph, Node, Result
+from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.base import Op, Pattern, Shape
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.norm import BatchNorm, Normalize
 from autosched.graph.ops.shape import Reshape
 from autosched.graph.ops.softmax import Softmax
+from autosched.graph.passes.rewriter import GraphRewriter
 
 
 def matmul_to_dense(graph: Graph) -> Graph:
     """``data [..., m, k] @ constant [k, n]`` as a dense layer on rows."""
-    sweep = _Sweep(graph)
-    for node in graph.nodes:
-        sweep.convert(node)
-    return sweep.finish()
+    return _DenseRows(graph).run()
 
 
-class _Sweep:
+class _DenseRows(GraphRewriter):
     """The new graph while it grows, and the values of the old one that are kept as rows."""
 
     def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._builder = GraphBuilder.from_graph(graph)
+        super().__init__(graph)
         self._rows: dict[str, str] = {}
-
-    def finish(self) -> Graph:
-        return self._builder.finish(
-            [Result(r.name, self._whole(r.value)) for r in self._graph.results]
-        )
 
     def convert(self, node: Node) -> None:
         """Emit ``node``, on rows where its operator and its operands allow."""
-        shape = self._shape(node.output)
+        shape = self.shape(node.output)
         if isinstance(node.op, MatMul) and self._has_constant_matrix(node):
             data, weight = node.inputs
             if len(shape) == 2:
-                self._builder.copy(node, node.inputs, Dense())
+                self.builder.copy(node, node.inputs, Dense())
             else:
                 self._emit_rows(node, Dense(), [self._as_rows(data), weight])
             return
         op = self._on_rows(node)
         if op is None:
-            self._builder.copy(node, [self._whole(name) for name in node.inputs])
+            self.builder.copy(node, [self.value(name) for name in node.inputs])
         else:
             self._emit_rows(node, op, [self._operand(name, shape) for name in node.inputs])
 
     def _on_rows(self, node: Node) -> Op | None:
         """What computes the rows of ``node``; None where nothing does, or nobody has begun to."""
-        shape = self._shape(node.output)
-        if not any(name in self._rows and self._shape(name) == shape for name in node.inputs):
+        shape = self.shape(node.output)
+        if not any(name in self._rows and self.shape(name) == shape for name in node.inputs):
             return None
         match node.op:
             case Normalize(axes) if axes == (len(shape) - 1,):
@@ -69,7 +60,7 @@ class _Sweep:
             case BatchNorm():
                 return None
             case op if op.pattern <= Pattern.BROADCAST:
-                fits = all(self._repeats_in_rows(self._shape(name), shape) for name in node.inputs)
+                fits = all(self._repeats_in_rows(self.shape(name), shape) for name in node.inputs)
                 return op if fits else None
             case _:
                 return None
@@ -79,38 +70,31 @@ class _Sweep:
         return shape == whole or prod(shape) == 1 or prod(shape) == shape[-1] == whole[-1]
 
     def _operand(self, name: str, whole: Shape) -> str:
-        shape = self._shape(name)
+        shape = self.shape(name)
         if shape == whole:
             return self._as_rows(name)
-        return self._whole(name) if len(shape) < 2 else self._view(name, (shape[-1],))
+        return self.value(name) if len(shape) < 2 else self._view(name, (shape[-1],))
 
     def _has_constant_matrix(self, node: Node) -> bool:
         weight = node.inputs[1]
-        return weight in self._graph.constants and len(self._shape(weight)) == 2
+        return weight in self.graph.constants and len(self.shape(weight)) == 2
 
     def _emit_rows(self, node: Node, op: Op, inputs: list[str]) -> None:
-        output = self._builder.unique(f"{node.output}.rows")
-        self._rows[node.output] = self._builder.add(op, inputs, output, node.name, node.origins)
+        output = self.builder.unique(f"{node.output}.rows")
+        self._rows[node.output] = self.builder.add(op, inputs, output, node.name, node.origins)
 
     def _as_rows(self, name: str) -> str:
         if name not in self._rows:
-            shape = self._shape(name)
+            shape = self.shape(name)
             self._rows[name] = self._view(name, (prod(shape[:-1]), shape[-1]))
         return self._rows[name]
 
-    def _whole(self, name: str) -> str:
+    def value(self, name: str) -> str:
         """The value ``name`` itself."""
-        if name not in self._builder.types:
-            label = self._builder.unique(f"{name}.view")
-            self._builder.add(Reshape(self._shape(name)), (self._rows[name],), name, label, ())
+        if name not in self.builder.types:
+            label = self.builder.unique(f"{name}.view")
+            self.builder.add(Reshape(self.shape(name)), (self._rows[name],), name, label, ())
         return name
 
     def _view(self, name: str, shape: Shape) -> str:
-        label = self._builder.unique(f"{name}.rows")
-        constant = self._builder.constants.get(name)
-        if constant is not None:
-            return self._builder.constant(label, constant.reshape(shape))
-        return self._builder.add(Reshape(shape), (self._whole(name),), label, origins=())
-
-    def _shape(self, name: str) -> Shape:
-        return self._graph.types[name].shape
+        return self.reshaped(self.value(name), shape, f"{name}.rows")

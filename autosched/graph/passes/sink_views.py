@@ -7,28 +7,24 @@ and what follows it would keep them apart.
 
 from __future__ import annotations
 
-from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.base import Pattern, Shape
 from autosched.graph.ops.elementwise import Elementwise
 from autosched.graph.ops.shape import Reshape
 from autosched.graph.passes.regroup import matching_groups
+from autosched.graph.passes.rewriter import GraphRewriter
 
 
 def sink_views(graph: Graph) -> Graph:
     """``graph`` with views after element-wise operators where they were before them."""
-    sweep = _Sweep(graph)
-    for node in graph.nodes:
-        sweep.convert(node)
-    return sweep.builder.finish(graph.results)
+    return _Sinking(graph).run()
 
 
-class _Sweep:
+class _Sinking(GraphRewriter):
     """The new graph, and for each reshaped value of the old one the value that it is a view of."""
 
     def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self.builder = GraphBuilder.from_graph(graph)
+        super().__init__(graph)
         self._source: dict[str, str] = {}
         self._weight: dict[str, int] = {}  # what a kernel before each value gains from a reader
 
@@ -53,8 +49,8 @@ class _Sweep:
 
     def _chosen(self, node: Node) -> str | None:
         """The reshaped operand's source whose kernel gains most from computing ``node``."""
-        shape = self._graph.types[node.output].shape
-        full = [name for name in node.inputs if self._graph.types[name].shape == shape]
+        shape = self.shape(node.output)
+        full = [name for name in node.inputs if self.shape(name) == shape]
         views = [name for name in full if name in self._source]
         if not views:
             return None
@@ -62,7 +58,7 @@ class _Sweep:
         others = [
             self._weight.get(name, 0)
             for name in full
-            if name not in self._source and len(self._graph.consumers[name]) == 1
+            if name not in self._source and len(self.graph.consumers[name]) == 1
         ]
         gains = self._weight[best] > max(others, default=0)
         return self._source[best] if gains else None
@@ -71,9 +67,9 @@ class _Sweep:
         """All operands in the shape before the reshape; None if one has no such form."""
         after, before = (
             types[name].shape
-            for types, name in ((self._graph.types, node.output), (self.builder.types, source))
+            for types, name in ((self.graph.types, node.output), (self.builder.types, source))
         )
-        shapes = [_moved(self._graph.types[name].shape, after, before) for name in node.inputs]
+        shapes = [_moved(self.shape(name), after, before) for name in node.inputs]
         if any(shape is None for shape in shapes):
             return None
         return [
@@ -86,16 +82,12 @@ class _Sweep:
         origin = self._source.get(name, name)
         if self.builder.types[origin].shape == shape:
             return origin
-        label = self.builder.unique(f"{name}.view")
-        constant = self.builder.constants.get(name)
-        if constant is not None:
-            return self.builder.constant(label, constant.reshape(shape))
-        return self.builder.add(Reshape(shape), (name,), label, origins=())
+        return self.reshaped(name, shape, f"{name}.view")
 
     def _emit(self, node: Node, operands: list[str]) -> None:
         inner = self.builder.unique(f"{node.output}.before")
         self.builder.add(node.op, operands, inner, node.name, node.origins)
-        shape = self._graph.types[node.output].shape
+        shape = self.shape(node.output)
         label = self.builder.unique(f"{node.name}.view")
         self.builder.add(Reshape(shape), (inner,), node.output, label, ())
         self._source[node.output] = inner

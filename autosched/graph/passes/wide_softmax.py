@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.elementwise import Binary, Cast, Clip, Unary, Where
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.softmax import Softmax
+from autosched.graph.passes.rewriter import GraphRewriter
 
 _HALVES: Final = ("float16", "bfloat16")
 _WIDE: Final = "float32"
@@ -22,23 +22,19 @@ _WIDE: Final = "float32"
 
 def widen_softmax(graph: Graph) -> Graph:
     """``graph`` with the rewrite above; every value keeps its dtype."""
-    sweep = _Sweep(graph)
-    for node in graph.nodes:
-        sweep.convert(node)
-    return sweep.builder.finish(graph.results)
+    return _Widening(graph).run()
 
 
-class _Sweep:
+class _Widening(GraphRewriter):
     """The new graph, and the float32 form of the 16-bit values that have one."""
 
     def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self.builder = GraphBuilder.from_graph(graph)
+        super().__init__(graph)
         self._wide: dict[str, str] = {}
 
     def convert(self, node: Node) -> None:
         """Emit ``node``, in float32 and rounded where that is called for."""
-        dtype = self._graph.types[node.output].dtype
+        dtype = self.graph.types[node.output].dtype
         follows = any(name in self._wide for name in node.inputs)
         element_wise = isinstance(node.op, Binary | Unary | Where | Clip) and follows
         product = isinstance(node.op, MatMul | Einsum) and follows
@@ -55,6 +51,6 @@ class _Sweep:
     def _widened(self, name: str) -> str:
         if name in self._wide:
             return self._wide[name]
-        if self._graph.types[name].dtype not in _HALVES:
+        if self.graph.types[name].dtype not in _HALVES:
             return name
         return self.builder.add(Cast(_WIDE), (name,))
