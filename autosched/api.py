@@ -91,6 +91,7 @@ def compile(
     log: PathText | None = None,
     threads: int | None = None,
     quick: bool = False,
+    check: bool = True,
 ) -> Module:
     """Compile a network.
 
@@ -103,14 +104,18 @@ def compile(
         threads: worker threads, instead of the target's.
         quick: choose the schedules of tasks without a record from few candidates: compiles in a
             fraction of the time, to code that may be slower.
+        check: run each kernel that has no record once on random inputs and compare a sample of its
+            results with the program's definition.  Not done for a target whose code cannot run on
+            this machine.
 
     Raises:
+        WrongResultError: a kernel without a record computes something else than its task says.
         AutoschedError: no network, NaN weights, an unreadable log, an unknown target.
     """
     from autosched.compilation.network import contents_from_log, link
 
     check_network(net)
-    return link(*contents_from_log(net, resolve_target(target, threads), log, quick))
+    return link(*contents_from_log(net, resolve_target(target, threads), log, quick, check))
 
 
 def load(path: PathText, trusted: bool = False) -> Module:

@@ -100,12 +100,25 @@ class Task(TaskSpec):
         )[0]
 
     def module(
-        self, constants: Mapping[str, NDArray[Any]] | None = None, log: PathText | None = None
+        self,
+        constants: Mapping[str, NDArray[Any]] | None = None,
+        log: PathText | None = None,
+        check: bool = True,
     ) -> Module:
-        """``candidate(log)`` as a module that runs on arrays; packs the given constants."""
+        """``candidate(log)`` as a module that runs on arrays; packs the given constants.
+
+        Args:
+            constants: an array for each placeholder that is marked constant.
+            log: records of tuning.
+            check: compare a candidate that was never measured with the oracle, once.
+
+        Raises:
+            TaskError: a constant is missing, unknown, or of another shape or dtype.
+            WrongResultError: the kernel computes something else than the task says.
+        """
         from autosched.compilation.task import task_module
 
-        return task_module(self, constants, log)
+        return task_module(self, constants, log, check)
 
     def explain(self, log: PathText | None = None) -> str:
         """Text: the schedule as loops, its time against what the machine could do, and the rest."""

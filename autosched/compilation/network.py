@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.compilation.check import check_kernel
 from autosched.compilation.wires import Scheduled, UnbuildableRecordError, wire
 from autosched.graph.extract import Extraction, extract
 from autosched.measure.result import CacheState
@@ -86,18 +87,22 @@ def compile_network(network: Network, target: Target, records: Sequence[Record] 
 
 
 def contents_from_log(
-    network: Network, target: Target, log: str | PathLike[str] | None, quick: bool = False
+    network: Network,
+    target: Target,
+    log: str | PathLike[str] | None,
+    quick: bool = False,
+    check: bool = True,
 ) -> Contents:
-    """``network_contents`` with the records of a log, if one is given.
+    """``network_contents`` with the records of a log, if one is given (all arguments: there).
 
     Warns of lines that cannot be read, of a log without a record of the target, of records that do
     not replay, and of tasks that are left without a record.
     """
     if log is None:
-        return network_contents(network, target, quick=quick)
+        return network_contents(network, target, quick=quick, check=check)
     found = RecordLog(log).read()
     notify(found.warnings)
-    contents = network_contents(network, target, found.records, quick)
+    contents = network_contents(network, target, found.records, quick, check)
     tasks = {step.info.task for step in contents[0].kernel_steps}
     mine = [record for record in found.records if record.task in tasks]
     notices = target_warning(mine, target), untuned_notice(contents[0])
@@ -106,9 +111,26 @@ def contents_from_log(
 
 
 def network_contents(
-    network: Network, target: Target, records: Sequence[Record] = (), quick: bool = False
+    network: Network,
+    target: Target,
+    records: Sequence[Record] = (),
+    quick: bool = False,
+    check: bool = True,
 ) -> Contents:
-    """All that a compiled network consists of, for any CPU; nothing is loaded."""
+    """All that a compiled network consists of, for any CPU.
+
+    Args:
+        network: what to compile.
+        target: for which machine.
+        records: of tuning.
+        quick: choose the schedules of tasks without a record from few candidates.
+        check: run each kernel without a record once and compare a sample of its results with the
+            oracle's; not for targets whose code cannot run here.
+
+    Raises:
+        AssemblyError: weights are NaN.
+        WrongResultError: a kernel computes something else than its task says.
+    """
     with enough_memory(f"compiling network {network.name}"):
         extraction = extract_checked(network)
         state = cache_state_of(extraction, target)
@@ -116,7 +138,7 @@ def network_contents(
         while True:
             try:
                 scheduled = schedule(tasks, left, state, quick)
-                return build_contents(network.name, extraction, scheduled, target)
+                return build_contents(network.name, extraction, scheduled, target, check)
             except UnbuildableRecordError as error:
                 notify([str(error)])
                 key = error.record.candidate_key
@@ -124,13 +146,21 @@ def network_contents(
 
 
 def build_contents(
-    name: str, extraction: Extraction, scheduled: Sequence[Scheduled], target: Target
+    name: str,
+    extraction: Extraction,
+    scheduled: Sequence[Scheduled],
+    target: Target,
+    check: bool = True,
 ) -> Contents:
-    """Machine code for every task, wired as ``extraction`` says."""
+    """Machine code for every task, wired as ``extraction`` says; ``check``: the unmeasured ones."""
     wires = wire(name, extraction, scheduled, target)
+    if check:
+        for built in wires.built:
+            if built.item.source == "model":
+                check_kernel(built.item.task, built.item.candidate, built.kernel, built.strides)
     program, packed = assemble(wires.wiring)
     payloads = {call.name: call.function.payload for call in extraction.host_calls}
-    return program, packed, dict(wires.objects) | {_DRIVER: _driver(target)}, payloads
+    return program, packed, wires.objects | {_DRIVER: _driver(target)}, payloads
 
 
 def link(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.compilation.check import check_kernel
 from autosched.compilation.network import link
 from autosched.measure.inputs import random_inputs
 from autosched.runtime.archive import Contents
@@ -36,7 +37,10 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def task_module(
-    task: TaskSpec, constants: Arrays | None = None, log: str | PathLike[str] | None = None
+    task: TaskSpec,
+    constants: Arrays | None = None,
+    log: str | PathLike[str] | None = None,
+    check: bool = True,
 ) -> Module:
     """Compile a task's best candidate and bind its constants.
 
@@ -44,26 +48,36 @@ def task_module(
         task: a program with one kernel.
         constants: an array for each placeholder that is marked constant; packed once, here.
         log: records of tuning; None: the schedule that the draft model predicts to be fastest.
+        check: run a kernel without a record once and compare a sample of its results with the
+            oracle's; not for targets whose code cannot run here.
 
     Raises:
         TaskError: a constant is missing, unknown, or of another shape or dtype.
+        WrongResultError: the kernel computes something else than the task says.
     """
-    return link(*task_contents(task, constants, log))
+    return link(*task_contents(task, constants, log, check))
 
 
 def task_contents(
-    task: TaskSpec, constants: Arrays | None = None, log: str | PathLike[str] | None = None
+    task: TaskSpec,
+    constants: Arrays | None = None,
+    log: str | PathLike[str] | None = None,
+    check: bool = True,
 ) -> Contents:
-    """What ``task_module`` consists of, for any CPU; nothing is loaded."""
+    """What ``task_module`` consists of, for any CPU (all arguments: there)."""
     with enough_memory(f"compiling task {task.name}"):
-        return _build_contents(task, constants or {}, log)
+        return _build_contents(task, constants or {}, log, check)
 
 
-def _build_contents(task: TaskSpec, constants: Arrays, log: str | PathLike[str] | None) -> Contents:
+def _build_contents(
+    task: TaskSpec, constants: Arrays, log: str | PathLike[str] | None, check: bool
+) -> Contents:
     def built(candidate: Candidate) -> tuple[Candidate, Kernel]:
         return candidate, build(lower(candidate.sketch, dict(candidate.values)), task.target)
 
     (best, kernel), found = build_best(task, log, built)
+    if check and found is None:
+        check_kernel(task, best, kernel)
     values = dict(best.values)
     dag = best.sketch.dag
     given = _check_constants(task, constants)

@@ -63,11 +63,25 @@ class UnbuildableRecordError(AutoschedError):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Built:
+    """The kernel of a scheduled task; ``strides``: of its output in elements, None if dense."""
+
+    item: Scheduled
+    kernel: Kernel
+    strides: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Wires:
-    """What a network is assembled from; ``objects``: machine code by symbol."""
+    """What a network is assembled from."""
 
     wiring: Wiring
-    objects: Mapping[str, bytes]
+    built: tuple[Built, ...]
+
+    @property
+    def objects(self) -> dict[str, bytes]:
+        """Machine code by symbol."""
+        return {built.kernel.symbol: built.kernel.object_code for built in self.built}
 
 
 def wire(
@@ -87,7 +101,7 @@ def wire(
         parts=wires.parts,
         loops=tuple(wires.loops),
     )
-    return Wires(wiring, {k.symbol: k.object_code for k in wires.kernels.values()})
+    return Wires(wiring, tuple(wires.built.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +133,7 @@ class _Wires:
     def __init__(self, extraction: Extraction, scheduled: Sequence[Scheduled]) -> None:
         self._by_dag = {id(item.task.dag): item for item in scheduled}
         self._labels = {id(array): label for label, array in extraction.constants.items()}
-        self.kernels: dict[_KernelKey, Kernel] = {}
+        self.built: dict[_KernelKey, Built] = {}
         self.constants: dict[str, NDArray[Any]] = {}
         self.calls: list[Call | HostBinding] = []
         self.sizes: dict[str, int] = {}
@@ -188,9 +202,10 @@ class _Wires:
         """The task's kernel, one for each way in which its output lies in memory."""
         part = extraction.parts.get(subgraph.output)
         key = (id(item), None if part is None else part.strides)
-        if key not in self.kernels:
-            self.kernels[key] = _build(len(self.kernels), item, subgraph.output_name, key[1])
-        return self.kernels[key]
+        if key not in self.built:
+            kernel = _build(len(self.built), item, subgraph.output_name, key[1])
+            self.built[key] = Built(item, kernel, key[1])
+        return self.built[key].kernel
 
 
 def _build(number: int, item: Scheduled, output: str, strides: tuple[int, ...] | None) -> Kernel:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
+from autosched.measure.bind import bind, result_error
 from autosched.measure.builder import failure
 from autosched.measure.channel import Channel
 from autosched.measure.child import serve
@@ -19,7 +20,6 @@ from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timin
 from autosched.measure.sampling import burst, inner_runs
 from autosched.measure.task_memory import TaskMemory, copies_beyond_l2
 from codegen.kernel import Kernel
-from sketch.lower.packing import preparations
 from sketch.schedule.sketch import Sketch
 
 # Samples per candidate and round of an interleaved re-measurement; their median is kept.
@@ -110,25 +110,10 @@ class TimingWorker:
         try:
             self._harness_here()
             kernel: Kernel = pickle.loads(request.kernel)
-            return self._with_arguments(kernel, self._tasks[request.task], request)
+            sketch, scratch = self._sketches[request.sketch], self._scratch(kernel.workspace_bytes)
+            return bind(kernel, self._tasks[request.task], sketch, request.values, scratch)
         except Exception as error:  # the boundary: whatever goes wrong is a result
             return failure("load", error)
-
-    def _with_arguments(
-        self, kernel: Kernel, task: TaskMemory, request: TimingRequest
-    ) -> LoadedKernel:
-        layouts = preparations(self._sketches[request.sketch], request.values)
-        arrays: list[Array] = []
-        constants: dict[int, tuple[Array, ...]] = {}
-        for position, argument in enumerate(kernel.arguments):
-            if argument.scope == "output":
-                arrays.append(task.output(argument))
-                continue
-            copies = task.input(argument, layouts.get(argument.name))
-            arrays.append(copies[0])
-            if argument.scope == "constant":
-                constants[position] = copies
-        return LoadedKernel(kernel, [*arrays, self._scratch(kernel.workspace_bytes)], constants)
 
     def _scratch(self, size: int) -> Array:
         if self._workspace.nbytes < size:
@@ -139,10 +124,7 @@ class TimingWorker:
         if isinstance(task.reference, Failure):
             return task.reference
         try:
-            outputs = loaded.arrays[len(loaded.arrays) - 1 - loaded.outputs : -1]
-            named = dict(zip(task.dag.output_names, outputs, strict=True))
-            shaped = {name: array.reshape(task.shapes[name]) for name, array in named.items()}
-            return float(task.reference.check(shaped))
+            return result_error(task, loaded)
         except Exception as error:  # the boundary
             return failure("verify", error)
 

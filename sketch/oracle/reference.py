@@ -33,17 +33,29 @@ from sketch.oracle.stage_errors import box_errors, point_errors
 from sketch.oracle.stage_values import empty_outputs, evaluate_box, evaluate_points, point_grid
 
 SAMPLE_ABOVE_FLOPS: Final = 1e9
-RANDOM_POINTS: Final = 4096
-POINTS_PER_FACE: Final = 32
 TILE_SIZES: Final = (4, 8, 16, 32, 64)
-POINTS_PER_TILE_SIZE: Final = 16
 # A stage read at sampled points only: enumerate the points it needs up to this many, ...
 ENUMERATE_UP_TO: Final = 1 << 24
-# ... and compute all of it when that costs less than this.
-CHEAP_STAGE_FLOPS: Final = 2e8
 # A value within twice its bound is right: code may round in another order than the program says.
 _SLACK: Final = 2.0
 _ROUNDING: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How many points of an output are looked at.
+
+    Attributes:
+        random: anywhere.
+        per_face: on either face of each dimension.
+        per_tile: on both sides of the tiles' boundaries, for each dimension and size of tile.
+        whole_below_flops: a stage that costs less is computed whole for the sampled points.
+    """
+
+    random: int = 4096
+    per_face: int = 32
+    per_tile: int = 16
+    whole_below_flops: float = 2e8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,49 +196,65 @@ def _output_dtypes(dag: ComputeDAG) -> dict[str, str]:
 
 
 def sample_reference(
-    dag: ComputeDAG, inputs: Mapping[str, Array], rng: np.random.Generator
+    dag: ComputeDAG,
+    inputs: Mapping[str, Array],
+    rng: np.random.Generator,
+    sampling: Sampling = Sampling(),
 ) -> Reference:
-    """Outputs at corners, faces, tile boundaries and random points only."""
+    """Outputs at corners, faces, tile boundaries and random points only.
+
+    Args:
+        dag: the program.
+        inputs: an array for each placeholder, by name.
+        rng: draws the points.
+        sampling: how many points.
+    """
     values = load_inputs(dag, inputs)
     points: dict[int, Array] = {}
     for tensor in dag.outputs:
         if id(tensor.op) not in points:
-            points[id(tensor.op)] = sample_points(tensor.shape, rng)
+            points[id(tensor.op)] = sample_points(tensor.shape, rng, sampling)
     wanted = dict(points)
-    errors = _compute_at(dag, values, wanted)
+    errors = _compute_at(dag, values, wanted, sampling.whole_below_flops)
     return _collect_samples(dag, values, errors.values, points)
 
 
-def sample_points(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+def sample_points(
+    shape: tuple[int, ...], rng: np.random.Generator, sampling: Sampling = Sampling()
+) -> Array:
     """Distinct points of ``shape`` where mistakes show: int64 [P, rank]."""
     last = np.asarray(shape, dtype=np.int64) - 1
     rank = len(shape)
     if rank == 0:
         return np.zeros((1, 0), dtype=np.int64)
     corners = np.asarray(list(itertools.product(*({0, int(n)} for n in last))), dtype=np.int64)
-    parts = [corners, rng.integers(0, last + 1, size=(RANDOM_POINTS, rank))]
+    parts = [corners, rng.integers(0, last + 1, size=(sampling.random, rank))]
     for dimension in range(rank):
         for edge in (0, last[dimension]):
-            face = rng.integers(0, last + 1, size=(POINTS_PER_FACE, rank))
+            face = rng.integers(0, last + 1, size=(sampling.per_face, rank))
             face[:, dimension] = edge
             parts.append(face)
         for tile in TILE_SIZES:
-            parts.append(_tile_boundary(last, dimension, tile, rng))
+            within = rng.integers(0, last + 1, size=(sampling.per_tile, rank))
+            parts.append(_tile_boundary(within, last, dimension, tile, rng))
     flat = np.unique(np.ravel_multi_index(tuple(np.concatenate(parts).T), shape))
     return np.stack(np.unravel_index(flat, shape), axis=1).astype(np.int64)
 
 
-def _tile_boundary(last: Array, dimension: int, tile: int, rng: np.random.Generator) -> Array:
-    """Points on both sides of multiples of ``tile``, and of the last whole tile's end."""
-    points = rng.integers(0, last + 1, size=(POINTS_PER_TILE_SIZE, len(last)))
-    tiles = rng.integers(0, last[dimension] // tile + 1, size=POINTS_PER_TILE_SIZE) + 1
+def _tile_boundary(
+    points: Array, last: Array, dimension: int, tile: int, rng: np.random.Generator
+) -> Array:
+    """``points`` moved to both sides of multiples of ``tile``, and of the last whole tile's end."""
+    tiles = rng.integers(0, last[dimension] // tile + 1, size=len(points)) + 1
     tiles[:2] = max(1, (last[dimension] + 1) // tile)
-    sides = np.arange(POINTS_PER_TILE_SIZE) % 2
+    sides = np.arange(len(points)) % 2
     points[:, dimension] = np.clip(tiles * tile - sides, 0, last[dimension])
     return points
 
 
-def _compute_at(dag: ComputeDAG, values: Values, wanted: dict[int, Array]) -> Errors:
+def _compute_at(
+    dag: ComputeDAG, values: Values, wanted: dict[int, Array], whole_below_flops: float
+) -> Errors:
     """Compute every stage at the points it is needed at, cheap or densely needed ones whole; and
     the error bounds of the same points.
     """
@@ -236,7 +264,7 @@ def _compute_at(dag: ComputeDAG, values: Values, wanted: dict[int, Array]) -> Er
         if id(op) in whole:
             whole.update(id(producer) for producer in dag.producers(op))
         elif id(op) in wanted:
-            _add_needs(op, wanted, whole)
+            _add_needs(op, wanted, whole, whole_below_flops)
     for op in dag.stages:
         if id(op) in whole:
             out = values.setdefault(id(op), empty_outputs(op))
@@ -254,7 +282,9 @@ def _compute_at(dag: ComputeDAG, values: Values, wanted: dict[int, Array]) -> Er
     return errors
 
 
-def _add_needs(op: Compute, wanted: dict[int, Array], whole: set[int]) -> None:
+def _add_needs(
+    op: Compute, wanted: dict[int, Array], whole: set[int], whole_below_flops: float
+) -> None:
     """Add what ``op`` at its wanted points reads of earlier stages."""
     points = wanted[id(op)]
     trips = math.prod(axis.extent for axis in op.reduce_axes)
@@ -262,7 +292,7 @@ def _add_needs(op: Compute, wanted: dict[int, Array], whole: set[int]) -> None:
         producer = tensor.op
         if isinstance(producer, Placeholder) or id(producer) in whole:
             continue
-        cheap = stage_flops(producer) <= CHEAP_STAGE_FLOPS
+        cheap = stage_flops(producer) <= whole_below_flops
         loads = any(isinstance(n, Load) for access in accesses for i in access for n in walk(i))
         if (
             not tensor.shape

@@ -16,7 +16,14 @@ from sketch.operators.conv import conv2d
 from sketch.operators.matmul import matmul
 from sketch.oracle import stage_values
 from sketch.oracle.interpret import interpret
-from sketch.oracle.reference import Reference, Samples, reference, sample_points, sample_reference
+from sketch.oracle.reference import (
+    Reference,
+    Samples,
+    Sampling,
+    reference,
+    sample_points,
+    sample_reference,
+)
 from tests.support.workloads import WORKLOADS, argmax_dag, conv2d_relu, matmul_dag, random_inputs
 
 
@@ -262,11 +269,11 @@ def test_sampled_reference_agrees_with_the_whole(name, rng):
     assert sampled.check(interpret(dag, inputs)) < 1e-12
 
 
-def test_sampled_points_through_a_producer_that_is_not_computed_whole(rng, monkeypatch):
-    monkeypatch.setattr("sketch.oracle.reference.CHEAP_STAGE_FLOPS", 0.0)
+def test_sampled_points_through_a_producer_that_is_not_computed_whole(rng):
+    points = Sampling(whole_below_flops=0.0)
     for dag in (conv2d_relu(), WORKLOADS["average_pool"](), WORKLOADS["softmax"]()):
         inputs = random_inputs(dag, rng)
-        assert sample_reference(dag, inputs, rng).check(interpret(dag, inputs)) < 1e-12
+        assert sample_reference(dag, inputs, rng, points).check(interpret(dag, inputs)) < 1e-12
 
 
 def test_reference_samples_only_above_a_gigaflop(rng):

@@ -1,0 +1,85 @@
+"""Whether a kernel that nobody measured computes what its program says.
+
+A measured candidate was compared with the oracle when it was measured.  What the draft model chose
+never ran before: it runs here once, on random inputs, and a few hundred of its results are compared
+with the oracle's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Final
+
+import numpy as np
+
+from autosched.measure.bind import bind, result_error
+from autosched.measure.execution import LoadedKernel, aligned_copy
+from autosched.measure.inputs import random_inputs
+from autosched.measure.options import MeasureOptions
+from autosched.measure.task_memory import TaskMemory
+from autosched.runtime.team_pool import shared_teams
+from autosched.tasks.candidate import Candidate
+from autosched.tasks.spec import TaskSpec
+from codegen.kernel import Kernel
+from codegen.llvm.jit import check_host
+from sketch.errors import AutoschedError, TargetError
+from sketch.oracle.reference import Sampling, sample_reference
+from sketch.target.target import Target
+
+# A tenth of what compiling takes: corners, and a few points of each face and tile boundary.  A
+# stage that is computed whole needs all of what it reads: none is.
+_SAMPLING: Final = Sampling(random=16, per_face=2, per_tile=2, whole_below_flops=-1.0)
+_SEED: Final = 0
+
+
+class WrongResultError(AutoschedError):
+    """A compiled kernel computes something else than its program says."""
+
+
+def runs_here(target: Target) -> bool:
+    """Whether this machine can run code for ``target``."""
+    try:
+        check_host(target)
+    except TargetError:
+        return False
+    return True
+
+
+def check_kernel(
+    task: TaskSpec, candidate: Candidate, kernel: Kernel, strides: tuple[int, ...] | None = None
+) -> None:
+    """Run ``kernel`` once on random inputs, and compare a sample of its results with the oracle.
+
+    Does nothing for a target whose code cannot run on this machine.
+
+    Args:
+        task: whose reference program says what is right.
+        candidate: what the kernel was made from.
+        kernel: of ``task.target``.
+        strides: of the task's one output, in elements; None: dense.
+
+    Raises:
+        WrongResultError: a result is off by more than measuring allows.
+    """
+    if not runs_here(task.target):
+        return
+    dag = task.dag
+    inputs = {name: aligned_copy(array) for name, array in random_inputs(dag, _SEED).items()}
+    oracle = sample_reference(dag, inputs, np.random.default_rng(_SEED), _SAMPLING)
+    memory = TaskMemory(dag, inputs, oracle)
+    loaded = bind(kernel, memory, candidate.sketch, candidate.values)
+    _run(loaded, task.target.threads)
+    error = result_error(memory, loaded, strides)
+    if not error <= MeasureOptions().tolerance:
+        schedule = f"sketch {candidate.sketch.key}, {dict(candidate.values)}"
+        raise WrongResultError(
+            f"the code of an unmeasured schedule is wrong: relative error {error:.3g}",
+            f"task {task.name} ({task.key}), {schedule}",
+            "please report it; tuning takes only right schedules, check=False does not look",
+        )
+
+
+def _run(loaded: LoadedKernel, threads: int) -> None:
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(loaded.address)
+    with shared_teams(threads).team() as team:
+        call(ctypes.addressof(loaded.blocks[0]), None if team is None else team.address)

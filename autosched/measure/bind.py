@@ -1,0 +1,79 @@
+"""A kernel with the arrays of its task, and how far its results are off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from numpy.lib.stride_tricks import as_strided
+
+from autosched.measure.errors import MeasureError
+from autosched.measure.execution import Array, LoadedKernel, aligned_empty
+from autosched.measure.result import Failure
+from autosched.measure.task_memory import TaskMemory
+from codegen.kernel import Kernel
+from sketch.lower.packing import preparations
+from sketch.schedule.sketch import Sketch
+
+
+def bind(
+    kernel: Kernel,
+    memory: TaskMemory,
+    sketch: Sketch,
+    values: Mapping[str, int],
+    workspace: Array | None = None,
+) -> LoadedKernel:
+    """Load a kernel with the arrays of its task; constants are packed as the candidate wants them.
+
+    Args:
+        kernel: machine code of the candidate.
+        memory: the task's arrays.
+        sketch: of the candidate.
+        values: of the candidate.
+        workspace: uint8, at least the kernel's ``workspace_bytes``; None: memory of its own.
+
+    Raises:
+        MeasureError: the kernel wants an array that the task does not have.
+        TargetError: this machine cannot run it.
+    """
+    layouts = preparations(sketch, dict(values))
+    arrays: list[Array] = []
+    constants: dict[int, tuple[Array, ...]] = {}
+    for position, argument in enumerate(kernel.arguments):
+        if argument.scope == "output":
+            arrays.append(memory.output(argument))
+            continue
+        copies = memory.input(argument, layouts.get(argument.name))
+        arrays.append(copies[0])
+        if argument.scope == "constant":
+            constants[position] = copies
+    if workspace is None:
+        workspace = aligned_empty((kernel.workspace_bytes,), "uint8")
+    return LoadedKernel(kernel, [*arrays, workspace], constants)
+
+
+def result_error(
+    memory: TaskMemory, loaded: LoadedKernel, strides: tuple[int, ...] | None = None
+) -> float:
+    """The relative error of the results in ``loaded``; see ``Reference.check``.
+
+    Args:
+        memory: the task's arrays, with the oracle's results.
+        loaded: a kernel that has run.
+        strides: of the one output, in elements; None: outputs are dense.
+
+    Raises:
+        MeasureError: there is no result of the oracle.
+        ExpressionError: the outputs do not fit the oracle's.
+    """
+    if isinstance(memory.reference, Failure):
+        raise MeasureError(f"nothing to compare with: {memory.reference.message}")
+    outputs = loaded.arrays[len(loaded.arrays) - 1 - loaded.outputs : -1]
+    named = dict(zip(memory.dag.output_names, outputs, strict=True))
+    shaped = {n: _shaped(array, memory.shapes[n], strides) for n, array in named.items()}
+    return float(memory.reference.check(shaped))
+
+
+def _shaped(array: Array, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> Array:
+    if strides is None:
+        return array.reshape(shape)
+    return as_strided(array, shape, [step * array.itemsize for step in strides])

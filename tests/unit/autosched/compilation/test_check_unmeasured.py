@@ -1,0 +1,98 @@
+"""A kernel that nobody measured is compared with the oracle when it is compiled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import autosched as asd
+from autosched.compilation import check
+from autosched.compilation import task as task_compilation
+from autosched.compilation.check import WrongResultError, check_kernel
+from autosched.task import Task
+from autosched.zoo import build as build_network
+from codegen.build import build
+from codegen.host import cpu_target
+from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
+from sketch.lang.tensor import compute, placeholder, reduce_axis
+from sketch.lower import lower
+
+
+def product(sign: float = 1.0, rows: int = 24) -> ComputeDAG:
+    a, b = placeholder((rows, 16), name="A"), placeholder((16, 40), name="B", constant=True)
+    k = reduce_axis(16, "k")
+    total = compute((rows, 40), lambda i, j: reducers.sum(a[i, k] * b[k, j], axis=k), name="S")
+    return ComputeDAG([compute((rows, 40), lambda i, j: total[i, j] * sign, name="C")])
+
+
+@pytest.fixture(params=[1, 2])
+def target(request):
+    return cpu_target(threads=request.param)
+
+
+def test_a_right_kernel_passes(target):
+    task = Task(product(), target)
+    best = task.draft_candidate()
+    check_kernel(task, best, build(lower(best.sketch, dict(best.values)), target))
+
+
+def test_a_wrong_kernel_is_named_with_its_task_and_schedule(target):
+    task, other = Task(product(), target, name="gemm"), Task(product(-1.0), target)
+    best = other.draft_candidate()
+    wrong = build(lower(best.sketch, dict(best.values)), target)
+    with pytest.raises(WrongResultError) as error:
+        check_kernel(task, best, wrong)
+    assert "gemm" in str(error.value) and task.key in str(error.value)
+    assert best.sketch.key in str(error.value) and str(dict(best.values)) in str(error.value)
+
+
+def test_results_that_are_never_written_are_seen(target):
+    task, half = Task(product(), target), Task(product(rows=20), target)
+    best, fewer = task.draft_candidate(), half.draft_candidate()
+    whole = build(lower(best.sketch, dict(best.values)), target)
+    kernel = build(lower(fewer.sketch, dict(fewer.values)), target)
+    with pytest.raises(WrongResultError, match="relative error inf"):
+        check_kernel(task, best, replace(kernel, arguments=whole.arguments))
+
+
+def test_a_kernel_inside_a_wider_array(target):
+    task = Task(product(), target)
+    best = task.draft_candidate()
+    nest = lower(best.sketch, dict(best.values))
+    strides = (100, 1)
+    check_kernel(task, best, build(nest, target, strides={"C": strides}), strides)
+
+
+def test_code_for_another_machine_is_not_run(monkeypatch):
+    target = asd.Target("cpu-neon", threads=1)
+    task = Task(product(), target)
+    best = task.draft_candidate()
+    monkeypatch.setattr(check, "bind", None)
+    check_kernel(task, best, build(lower(best.sketch, dict(best.values)), target))
+
+
+def test_a_task_module_without_a_record_is_checked(monkeypatch, target):
+    task, best = Task(product(), target), Task(product(-1.0), target).draft_candidate()
+    weights = {"B": np.ones((16, 40), "float32")}
+    nest = lower(best.sketch, dict(best.values))
+    monkeypatch.setattr(task_compilation, "build", lambda _, target: build(nest, target))
+    with pytest.raises(WrongResultError):
+        task.module(weights)
+    found = task.module(weights, check=False).run({"A": np.ones((24, 16), "float32")})
+    assert found["C"][0, 0] == -16
+
+
+def test_a_network_without_a_log_is_checked(monkeypatch):
+    checked = []
+    monkeypatch.setattr(
+        "autosched.compilation.network.check_kernel", lambda task, *_: checked.append(task.key)
+    )
+    network = build_network("mlp")
+    module = asd.compile(network, threads=1)
+    assert set(checked) == {step.info.task for step in module.program.kernel_steps}
+    checked.clear()
+    asd.compile(network, threads=1, check=False)
+    assert checked == []
