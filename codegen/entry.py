@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from codegen.kernel import BUFFER_ALIGNMENT
 from codegen.llvm.machine import emit_object, triple_of
 from sketch.target.target import Target
 
@@ -99,17 +100,18 @@ def build_entry(entry: Entry, target: Target) -> bytes:
 
 def entry_text(entry: Entry) -> str:
     """The entry's LLVM IR."""
-    constants = f"@{CONSTANTS_SYMBOL} = external hidden constant i8, align 64"
+    constants = f"@{CONSTANTS_SYMBOL} = external hidden constant i8, align {BUFFER_ALIGNMENT}"
     kernels = dict.fromkeys(symbol for symbol, _ in entry.calls)
     return "\n".join([
         constants,
         *(f"declare hidden void @{symbol}(ptr, ptr)" for symbol in kernels),
-        _memory_functions(entry.prefix, max(entry.arena_bytes, 64)),
+        _memory_functions(entry.prefix, max(entry.arena_bytes, BUFFER_ALIGNMENT)),
         *_run(entry),
     ])  # fmt: skip
 
 
 def _memory_functions(prefix: str, arena_bytes: int) -> str:
+    aligned = f"ptr align {BUFFER_ALIGNMENT}"
     return f"""\
 @arena = internal global ptr null, align 8
 @running = internal global i32 0, align 4
@@ -132,7 +134,7 @@ allocate:
 fill:
   %memory = load ptr, ptr %slot, align 8
   %advised = call i32 @madvise(ptr %memory, i64 {arena_bytes}, i32 {_ADVISE_HUGE_PAGES})
-  call void @llvm.memset.p0.i64(ptr align 64 %memory, i8 0, i64 {arena_bytes}, i1 false)
+  call void @llvm.memset.p0.i64({aligned} %memory, i8 0, i64 {arena_bytes}, i1 false)
   store ptr %memory, ptr @arena, align 8
   br label %ready
 ready:

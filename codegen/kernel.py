@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from sketch.nest.loopnest import Buffer, Scope
 from sketch.target.target import Target
@@ -30,8 +30,8 @@ class Kernel:
     """Machine code of one loop nest.
 
     The C ABI is ``void symbol(void **args, void *team)``: the arguments in order, then a workspace
-    of ``workspace_bytes`` that is 64-byte aligned; a team of at most ``target.threads`` threads, or
-    null, and the caller computes everything.
+    of ``workspace_bytes`` that starts at a multiple of ``BUFFER_ALIGNMENT``; a team of at most
+    ``target.threads`` threads, or null, and the caller computes everything.
     ``instructions`` counts the arithmetic and memory instructions that were emitted.
     """
 
@@ -44,7 +44,9 @@ class Kernel:
     instructions: int
 
 
-_CACHE_LINE = 64
+BUFFER_ALIGNMENT: Final = 64
+"""Bytes.  A part of the C ABI on every target: workspaces, arenas and constants start at a multiple
+of it.  The widest SIMD registers take as many."""
 _SCOPES: dict[Scope, Literal["input", "constant", "output"]] = {
     Scope.INPUT: "input",
     Scope.CONSTANT: "constant",
@@ -64,12 +66,12 @@ def stored_shape(buffer: Buffer) -> tuple[int, ...]:
     return shape if count == int(buffer.size) else (int(buffer.size),)
 
 
-def argument_of(buffer: Buffer) -> Argument:
-    """The argument that holds a buffer."""
+def argument_of(buffer: Buffer, target: Target) -> Argument:
+    """The argument that holds a buffer on ``target``."""
     return Argument(
         buffer.name,
         buffer.dtype,
         stored_shape(buffer),
         _SCOPES[buffer.scope],
-        alignment=_CACHE_LINE,
+        alignment=target.cache_line_bytes,
     )

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosched.measure.result import CacheState
 from codegen.driver import build_driver
-from codegen.kernel import Kernel
+from codegen.kernel import BUFFER_ALIGNMENT, Kernel
 from codegen.llvm.jit import Library, load
 from codegen.team import Team
 from sketch.target.target import Target
 
 Array = NDArray[Any]
-ALIGNMENT: Final = 64
 
 
-def aligned_empty(shape: Sequence[int], dtype: str, alignment: int = ALIGNMENT) -> Array:
+def aligned_empty(shape: Sequence[int], dtype: str, alignment: int = BUFFER_ALIGNMENT) -> Array:
     """An uninitialised C-contiguous array whose data starts at a multiple of ``alignment``."""
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     block = np.empty(size + alignment, dtype=np.uint8)

@@ -25,7 +25,7 @@ _USED: Final = frozenset(
 # Sizes say how good a schedule is, not whether it runs, nor what it computes.
 _SIZES: Final = ("l1_bytes", "l2_bytes", "l3_bytes", "cache_line_bytes")
 # Fields that only steer the search.
-_SEARCH: Final = ("instruction_budget", "fma_accumulators")
+_SEARCH: Final = ("instruction_budget", "fma_accumulators", "rates")
 _PLAIN: Final = Target("cpu", "")
 
 

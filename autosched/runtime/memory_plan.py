@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from autosched.runtime.errors import AssemblyError
-
-ALIGNMENT: Final = 64
-"""Bytes: a cache line, and the widest SIMD register."""
+from codegen.kernel import BUFFER_ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,7 @@ class MemoryPlan:
     size_bytes: int
 
 
-def align(size_bytes: int, alignment: int = ALIGNMENT) -> int:
+def align(size_bytes: int, alignment: int = BUFFER_ALIGNMENT) -> int:
     """``size_bytes`` rounded up to a multiple of ``alignment``."""
     return -(-size_bytes // alignment) * alignment
 

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from autosched.runtime.errors import ModuleFileError
-from autosched.runtime.memory_plan import ALIGNMENT
 from autosched.runtime.program import (
     Argument,
     HostStep,
@@ -22,6 +21,7 @@ from autosched.runtime.program import (
     TensorSpec,
 )
 from autosched.system.element_types import element_type
+from codegen.kernel import BUFFER_ALIGNMENT
 
 _MOST_DIMENSIONS: Final = 32
 _MOST_BYTES: Final = 1 << 48
@@ -105,8 +105,8 @@ class _Check:
         workspace = step.arguments[-1]
         if not isinstance(workspace, Place) or workspace.segment != "arena":
             raise _damaged("its workspace is not in the arena", where)
-        if workspace.offset % ALIGNMENT:
-            raise _damaged(f"its workspace is not aligned to {ALIGNMENT} bytes", where)
+        if workspace.offset % BUFFER_ALIGNMENT:
+            raise _damaged(f"its workspace is not aligned to {BUFFER_ALIGNMENT} bytes", where)
 
     def _check_bytes(self, place: Place, low: int, high: int, where: str) -> None:
         """That ``low`` to ``high`` bytes after a place are the program's own."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import cache
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from campaign.tensor.guarded import Guarded, Side
 from campaign.tensor.numbers import Array
 from campaign.verdict import Json
 from codegen.build import build
+from codegen.kernel import BUFFER_ALIGNMENT
 from codegen.llvm.jit import load
 from codegen.team import Team
 from sketch.dag.dag import ComputeDAG
@@ -28,7 +29,6 @@ from sketch.rules.generate import generate
 from sketch.schedule.sketch import Sketch
 from sketch.target.target import Target
 
-_WORKSPACE_ALIGNMENT: Final = 64
 Candidate = tuple[Sketch, Mapping[str, int]]
 
 
@@ -84,7 +84,7 @@ def execute(
                 stored = given if packing is None else packing.apply(given)
                 block.array(dtype, argument.shape)[...] = stored.reshape(argument.shape)
                 block.read_only()
-        size = -(-kernel.workspace_bytes // _WORKSPACE_ALIGNMENT) * _WORKSPACE_ALIGNMENT
+        size = -(-kernel.workspace_bytes // BUFFER_ALIGNMENT) * BUFFER_ALIGNMENT
         workspace = _guarded(stack, size, side)
         addresses = [memory[a.name].address for a in kernel.arguments]
         table = (ctypes.c_void_p * (len(addresses) + 1))(*addresses, workspace.address)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codegen.elf.read import read_object
-from codegen.kernel import Kernel
+from codegen.kernel import BUFFER_ALIGNMENT, Kernel
 from codegen.llvm.machine import create_machine, initialize, triple_of
 from codegen.llvm.region import team_text
 from sketch.errors import TargetError
@@ -125,9 +125,9 @@ def _engine(objects: Sequence[bytes]) -> llvm.ExecutionEngine:
 
 
 def aligned_workspace(size: int) -> NDArray[np.uint8]:
-    """``size`` bytes that start at a 64-byte boundary (at least one byte)."""
-    raw = np.empty(max(size, 1) + 64, np.uint8)
-    start = -raw.ctypes.data % 64
+    """``size`` bytes that start where a workspace may (at least one byte)."""
+    raw = np.empty(max(size, 1) + BUFFER_ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % BUFFER_ALIGNMENT
     return raw[start : start + max(size, 1)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from codegen.kernel import BUFFER_ALIGNMENT
 from codegen.llvm.arithmetic import Arithmetic
 from codegen.llvm.evaluator import Evaluator
 from codegen.llvm.features import features_of
@@ -20,10 +21,6 @@ from sketch.nest.loopnest import Buffer, LoopNest, Node
 from sketch.nest.walk import accesses, stores
 from sketch.target.target import Target
 
-_ALIGNMENT = 64
-_STACK_BYTES = 32 * 1024  # larger private buffers live in the workspace
-_ATTRIBUTES = 'nounwind "prefer-vector-width"="512"'
-
 
 @dataclass(frozen=True, slots=True)
 class ModuleText:
@@ -35,9 +32,14 @@ class ModuleText:
 
 
 def buffer_bytes(buffer: Buffer) -> int:
-    """Bytes of a buffer, rounded up to a cache line."""
+    """Bytes of a buffer, rounded up to the alignment of buffers."""
     size = int(buffer.size) * size_of(buffer.dtype)
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
+    return -(-size // BUFFER_ALIGNMENT) * BUFFER_ALIGNMENT
+
+
+def _attributes(target: Target) -> str:
+    """Of a function: as wide vectors as the target says, whatever LLVM thinks of its clock."""
+    return f'nounwind "prefer-vector-width"="{8 * target.vector_bytes}"'
 
 
 def emit_module(nest: LoopNest, target: Target, symbol: str, triple: str) -> ModuleText:
@@ -57,11 +59,12 @@ def emit_module(nest: LoopNest, target: Target, symbol: str, triple: str) -> Mod
         zeros = max(zeros, emitter.memory.zeros_bytes)
         calls.append(_call(writer, root, name, target.threads))
     if zeros:
+        kind = f"[{max(zeros, BUFFER_ALIGNMENT)} x i8]"
         writer.define(
-            "zeros", f"internal constant [{max(zeros, 64)} x i8] zeroinitializer, align 64"
+            "zeros", f"internal constant {kind} zeroinitializer, align {BUFFER_ALIGNMENT}"
         )
     writer.lines = [*calls, "  ret void"]
-    writer.finish_function(f"void @{symbol}(ptr %args, ptr %team)", _ATTRIBUTES)
+    writer.finish_function(f"void @{symbol}(ptr %args, ptr %team)", _attributes(target))
     return ModuleText(writer.text(triple), shared + private * target.threads, writer.instructions)
 
 
@@ -116,7 +119,7 @@ class _RootEmitter:
         writer.lines.append("  ret void")
         private = self._place_private(head, workspace, chunks > 1)
         more = ", i64 %chunk, i64 %thread" if chunks > 1 else ""
-        writer.finish_function(f"internal void @{name}(ptr %args{more})", _ATTRIBUTES)
+        writer.finish_function(f"internal void @{name}(ptr %args{more})", _attributes(self.target))
         return private
 
     def _load_arguments(self, used: set[Buffer], workspace: str) -> None:
@@ -143,8 +146,8 @@ class _RootEmitter:
         total = 0
         for buffer in self.loops.private:
             name, size = self.loops.private_bases[buffer], buffer_bytes(buffer)
-            if size <= _STACK_BYTES:
-                head.append(f"  {name} = alloca [{size} x i8], align {_ALIGNMENT}")
+            if size <= self.target.code.private_stack_bytes:
+                head.append(f"  {name} = alloca [{size} x i8], align {BUFFER_ALIGNMENT}")
             else:
                 large.append((name, total))
                 total += size

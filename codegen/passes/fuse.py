@@ -18,13 +18,13 @@ from sketch.nest.loopnest import Affine, Loop, LoopKind, LoopNest, LoopVar, Node
 from sketch.nest.walk import accesses, free_values, stores
 from sketch.target.target import Target
 
-_UNROLL_TRIPS = 4  # longest reduce loop that is unrolled
-
 
 def fuse(nest: LoopNest, target: Target) -> LoopNest:
     """The nest with contiguous reduce loops fused and short ones unrolled."""
     roots = _fuse(nest.roots)
-    unroller = _Unroller(target.instruction_budget - instructions(roots))
+    unroller = _Unroller(
+        target.instruction_budget - instructions(roots), target.code.reduce_unroll_trips
+    )
     return replace(nest, roots=unroller.nodes(roots))
 
 
@@ -84,10 +84,10 @@ def _uses(index: Quasi, pair: set[LoopVar]) -> bool:
 
 
 class _Unroller:
-    """Unrolls short innermost reduce loops while ``room`` instructions last."""
+    """Unrolls innermost reduce loops of ``longest`` trips while ``room`` instructions last."""
 
-    def __init__(self, room: int) -> None:
-        self.room = room
+    def __init__(self, room: int, longest: int) -> None:
+        self.room, self.longest = room, longest
 
     def nodes(self, nodes: Nodes) -> Nodes:
         new = tuple(self.node(node) for node in nodes)
@@ -101,7 +101,7 @@ class _Unroller:
             return node
         trips = int(node.extent)
         growth = (trips - 1) * instructions(node.body)
-        if trips > _UNROLL_TRIPS or growth > self.room:
+        if trips > self.longest or growth > self.room:
             return node
         self.room -= growth
         return replace(node, kind=LoopKind.UNROLLED)

@@ -20,7 +20,6 @@ from sketch.nest.walk import stores, walk
 from sketch.target.target import Target
 
 _CPU_KINDS = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.UNROLLED)
-_UNROLL_LIMIT = 16  # trips of a vector loop that is unrolled instead
 
 
 def legalize(nest: LoopNest, target: Target) -> LoopNest:
@@ -49,7 +48,7 @@ def _legalize_node(node: Node, target: Target) -> Node:
     if node.kind is not LoopKind.VECTORIZED:
         return node
     if not _is_vectorizable(node):
-        small = int(node.extent) <= _UNROLL_LIMIT
+        small = int(node.extent) <= target.code.lane_unroll_trips
         return replace(node, kind=LoopKind.UNROLLED if small else LoopKind.SERIAL)
     return _split(node, target)
 

@@ -37,10 +37,9 @@ from sketch.nest.loopnest import (
     Store,
 )
 from sketch.nest.walk import stores, walk
+from sketch.target.code_limits import CodeLimits
 from sketch.target.target import Target
 
-_SINGLE_CASES = 6  # most values of one variable that get a copy of their own
-_UNROLL_TRIPS = 12  # longest reduce loop that is unrolled to decide predicates
 _ENUMERATED = 4096  # most values of a variable that are looked at one by one
 
 
@@ -58,15 +57,15 @@ Outer = dict[LoopVar, _Outer]
 
 def specialize(nest: LoopNest, target: Target) -> LoopNest:
     """The nest with specialised copies of its tiles."""
-    pass_ = _Specializer(target.instruction_budget - instructions(nest.roots))
+    pass_ = _Specializer(target.instruction_budget - instructions(nest.roots), target.code)
     return replace(nest, roots=pass_.nodes(nest.roots, {}))
 
 
 class _Specializer:
     """Walks down to the units and copies them while the budget lasts."""
 
-    def __init__(self, budget: int) -> None:
-        self.budget = budget
+    def __init__(self, budget: int, limits: CodeLimits) -> None:
+        self.budget, self.limits = budget, limits
 
     def nodes(self, nodes: Nodes, outer: Outer) -> Nodes:
         new: list[Node] = []
@@ -93,7 +92,7 @@ class _Specializer:
         body: Nodes = (node,)
         for group in _groups(_undecided(node, outer), outer):
             for coarse in (False, True):
-                trial = _split(body, _Choice(group, coarse), outer)
+                trial = _split(body, _Choice(group, coarse, self.limits), outer)
                 grown = instructions(trial) - size
                 if grown <= self.budget:
                     self.budget -= grown
@@ -113,9 +112,10 @@ class _Choice:
 
     variables: tuple[LoopVar, ...]
     coarse: bool
+    limits: CodeLimits
 
     def after(self, position: int) -> _Choice:
-        return _Choice(self.variables[position + 1 :], self.coarse)
+        return replace(self, variables=self.variables[position + 1 :])
 
 
 def _split(nodes: Nodes, choice: _Choice, outer: Outer) -> Nodes:
@@ -146,14 +146,16 @@ def _split_node(node: Node, choice: _Choice, outer: Outer) -> Nodes:
         relevant = [p for p in predicates if var in variables(p.index)]
         rest = choice.after(position)
         inner = any(variables(p.index) & set(rest.variables) for p in relevant)
-        single = inner or not choice.coarse
-        cases = _cases(var, outer[var], relevant, _ranges(node, outer), single)
+        singles = choice.limits.edge_copies if inner or not choice.coarse else 0
+        cases = _cases(var, outer[var], relevant, _ranges(node, outer), singles)
         if len(cases) < 2:
             continue
         return (
             Branch(var, tuple(_case(node, var, low, high, rest, outer) for low, high in cases)),
         )
-    return (node,) if choice.coarse else _unroll_reductions(node, predicates, outer)
+    if choice.coarse:
+        return (node,)
+    return _unroll_reductions(node, predicates, outer, choice.limits.edge_unroll_trips)
 
 
 def _concerns(predicate: Predicate, choice: _Choice, outer: Outer) -> bool:
@@ -224,17 +226,17 @@ def _groups(predicates: Iterable[Predicate], outer: Outer) -> list[tuple[LoopVar
 
 
 def _cases(
-    var: LoopVar, known: _Outer, predicates: list[Predicate], ranges: Ranges, single: bool
+    var: LoopVar, known: _Outer, predicates: list[Predicate], ranges: Ranges, most_singles: int
 ) -> list[tuple[int, int]]:
     """Ranges of ``var``: one for each run of values where all predicates hold; elsewhere single
-    values if so asked and there are few, else runs.
+    values where there are at most ``most_singles``, else runs.
     """
     count = (known.high - known.low) // known.stride + 1
     if count > _ENUMERATED or not predicates:
         return []
     values = range(known.low, known.high + 1, known.stride)
     inside = [all(decide(p, {**ranges, var: (v, v)}) is True for p in predicates) for v in values]
-    singles = single and inside.count(False) <= _SINGLE_CASES
+    singles = inside.count(False) <= most_singles
     cases: list[tuple[int, int]] = []
     previous: bool | None = None
     for value, holds in zip(values, inside, strict=True):
@@ -246,12 +248,18 @@ def _cases(
     return cases
 
 
-def _unroll_reductions(node: Node, predicates: list[Predicate], outer: Outer) -> Nodes:
-    """Unroll the reduce loops that undecided predicates depend on, and roll up the others."""
+def _unroll_reductions(
+    node: Node, predicates: list[Predicate], outer: Outer, longest: int
+) -> Nodes:
+    """Unroll the reduce loops of at most ``longest`` trips that undecided predicates depend on,
+    and roll up the others.
+    """
     wanted: set[LoopVar] = set()
     for predicate in predicates:
         wanted |= variables(predicate.index) - outer.keys()
-    return simplify_nodes((_reroll(node, wanted),), {v: (o.low, o.high) for v, o in outer.items()})
+    return simplify_nodes(
+        (_reroll(node, wanted, longest),), {v: (o.low, o.high) for v, o in outer.items()}
+    )
 
 
 def _roll_undecided(nodes: Nodes, outer: Outer) -> Nodes:
@@ -274,7 +282,7 @@ def _roll_undecided(nodes: Nodes, outer: Outer) -> Nodes:
             continue
         dynamic = [p for p in _undecided(node, outer) if variables(p.index) & _moving(node, outer)]
         rolled = {var for p in dynamic for var in variables(p.index)}
-        new.append(_reroll(node, rolled, unroll=False) if dynamic else node)
+        new.append(_reroll(node, rolled, longest=0) if dynamic else node)
     return tuple(new)
 
 
@@ -284,11 +292,12 @@ def _moving(node: Node, outer: Outer) -> set[LoopVar]:
     return inside | {var for var, known in outer.items() if known.low < known.high}
 
 
-def _reroll(node: Node, wanted: set[LoopVar], unroll: bool = True) -> Node:
+def _reroll(node: Node, wanted: set[LoopVar], longest: int) -> Node:
+    """Unroll the wanted reduce loops of at most ``longest`` trips, roll up all others."""
     if isinstance(node, Loop) and node.axis_kind == "reduce" and not node.clip:
-        small = int(node.extent) <= _UNROLL_TRIPS
-        if unroll and node.var in wanted and is_dynamic(node) and small:
+        small = int(node.extent) <= longest
+        if node.var in wanted and is_dynamic(node) and small:
             node = replace(node, kind=LoopKind.UNROLLED)
         elif node.var not in wanted and node.kind is LoopKind.UNROLLED:
             node = replace(node, kind=LoopKind.SERIAL)
-    return map_body(node, lambda body: tuple(_reroll(child, wanted, unroll) for child in body))
+    return map_body(node, lambda body: tuple(_reroll(child, wanted, longest) for child in body))

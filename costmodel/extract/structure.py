@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
 
 from costmodel.extract.analysis import Analysis, product
 from costmodel.extract.operations import operation_counts
@@ -33,9 +32,6 @@ from sketch.nest.loopnest import Buffer, Scope
 from sketch.target.target import Target
 
 Columns = dict[str, Quantity]
-
-# Code generation takes about this long per vector instruction (see Target.instruction_budget).
-SECONDS_PER_INSTRUCTION = 6e-5
 
 
 def computation_columns(analysis: Analysis) -> Columns:
@@ -179,10 +175,6 @@ def specialized_fill(analysis: Analysis, tile: RegisterTile, checks: Validity) -
     return instances * checks.growth / analysis.target.instruction_budget
 
 
-# Share of the instruction budget that specialised copies fill where more were wanted.
-_BUDGET_USED: Final = 0.6
-
-
 def instructions(analysis: Analysis, tile: RegisterTile, checks: Validity) -> Quantity:
     """Vector instructions of straight-line code: all sites, and the copies that fit the budget."""
     step = tile.operations + tile.loads
@@ -192,13 +184,13 @@ def instructions(analysis: Analysis, tile: RegisterTile, checks: Validity) -> Qu
         * tile.reduce_unroll
         / ceil(tile.width / float(analysis.target.lanes(analysis.lane_bytes)))
     )
-    budget = float(analysis.target.instruction_budget)
+    used = float(analysis.target.instruction_budget) * analysis.target.code.budget_used
     copied = step * (unrolled / tile_unrolled)
     # Inside, the reduction is unrolled; at edges the taps of the padding are, and nothing else.
     tails = tile.reduce_unroll * checks.reduce_growth
     total = copied * (tails + larger(checks.growth - 1.0, 0.0))
     # Copies are made while they fit the budget; it is rarely used up to the last instruction.
-    total = smaller(total, larger(copied * tile.reduce_unroll, budget * _BUDGET_USED))
+    total = smaller(total, larger(copied * tile.reduce_unroll, used))
     for site in analysis.statement.sites:
         if site is not analysis.main:
             total = total + _straight_line(site, analysis)
@@ -226,7 +218,7 @@ def validity_columns(analysis: Analysis, tile: RegisterTile, checks: Validity) -
         "specialized_fill": specialized_fill(analysis, tile, checks),
         "instructions": total,
         "instruction_fill": total / analysis.target.instruction_budget,
-        "compile_seconds": total * SECONDS_PER_INSTRUCTION,
+        "compile_seconds": total * analysis.target.code.instruction_seconds,
     }
 
 

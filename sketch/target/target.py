@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, get_args
 
 from sketch.errors import TargetError, quoted
+from sketch.target.code_limits import USUAL_LIMITS, CodeLimits
+from sketch.target.rates import USUAL_RATES, Rates
 
 TargetKind = Literal["cpu", "cuda"]
 _TEXTS: Final = ("kind", "arch", "features")
@@ -37,6 +40,8 @@ class Target:
             compile time (about 0.06 ms each) and the instruction cache.
         shared_memory_bytes, threads_per_block, warp_size, registers_per_block: GPU limits.
         max_vthreads: most virtual threads a GPU thread interleaves (warp size / 4, as Ansor).
+        rates: throughputs and latencies, by which the draft model ranks schedules.
+        code: how much code the code generator makes.
 
     Raises:
         TargetError: a field that no machine has; says which.
@@ -59,12 +64,17 @@ class Target:
     warp_size: int = 0
     registers_per_block: int = 0
     max_vthreads: int = 0
+    rates: Rates = USUAL_RATES
+    code: CodeLimits = USUAL_LIMITS
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(TargetKind):
             raise TargetError(f"a target of kind {self.kind!r}", hint='kinds are "cpu" and "cuda"')
         for name in self.__dataclass_fields__:
-            _check(name, getattr(self, name))
+            if name not in _NESTED:
+                _check(name, getattr(self, name))
+        for name, kind in _NESTED.items():
+            _check_nested(name, getattr(self, name), kind)
         for feature in filter(None, self.features.split(",")):
             if feature[0] not in "+-":  # LLVM would end the process
                 raise TargetError(f"feature {feature!r} has no sign", hint="write +avx2 or -avx2")
@@ -90,16 +100,48 @@ class Target:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """All fields by name, for records."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """All fields by name, for records; of rates and code limits those that are not usual."""
+        data = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        for name in _NESTED:
+            unusual = _unusual(data.pop(name))
+            if unusual:
+                data[name] = unusual
+        return data
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Target:
         """The inverse of ``to_json``; raises TargetError on unknown or missing fields."""
         try:
-            return Target(**data)
+            nested = {name: _NESTED[name](**data[name]) for name in _NESTED if name in data}
+            return Target(**{**data, **nested})
         except TypeError as error:
             raise TargetError(f"not a target: {quoted(dict(data))} ({error})") from error
+
+
+_NESTED: Final = {"rates": Rates, "code": CodeLimits}
+
+
+def _unusual(nested: Rates | CodeLimits) -> dict[str, float]:
+    """The fields that differ from their defaults."""
+    values = ((part.name, getattr(nested, part.name), part.default) for part in fields(nested))
+    return {name: value for name, value, default in values if value != default}
+
+
+def _check_nested(name: str, value: object, kind: type[Rates | CodeLimits]) -> None:
+    if not isinstance(value, kind):
+        raise TargetError(
+            f"a target's {name} is {quoted(value)}", hint=f"give {kind.__name__}(...)"
+        )
+    for part in fields(value):
+        number = getattr(value, part.name)
+        whole = isinstance(part.default, int)
+        if type(number) is not int and (whole or type(number) is not float):
+            raise TargetError(f"a target's {name}.{part.name} is {quoted(number)}")
+        if not (math.isfinite(number) and 0 < number <= _MOST):
+            raise TargetError(
+                f"a target's {name}.{part.name} is {quoted(number)}",
+                hint="give a positive number",
+            )
 
 
 def _check(name: str, value: object) -> None:

@@ -13,6 +13,7 @@ from sketch.operators.matmul import matmul
 from sketch.population.population import from_rows
 from sketch.rules.generate import generate
 from sketch.schedule.sketch import Sketch
+from sketch.target.rates import Rates
 from sketch.target.target import Target
 
 
@@ -56,6 +57,14 @@ def test_threads_help_where_there_are_tasks(sketch: Sketch, target: Target) -> N
 def test_wider_vectors_are_faster(sketch: Sketch, target: Target) -> None:
     scalar = Target("cpu", "scalar", threads=2, vector_bytes=4, registers=16)
     assert estimate(sketch, target, 4, 2) < 0.5 * estimate(sketch, scalar, 4, 2)
+
+
+def test_rates_are_those_of_the_target(sketch: Sketch, target: Target) -> None:
+    usual = estimate(sketch, target, 4, 2)
+    half = replace(target, rates=Rates(hertz=2e9))
+    assert estimate(sketch, half, 4, 2) == pytest.approx(2 * usual, rel=1e-12)
+    slow = replace(target, rates=Rates(l2=0.01, l3=0.01, memory=0.001))
+    assert estimate(sketch, slow, 4, 2) > usual
 
 
 def test_smaller_caches_are_not_faster(sketch: Sketch, target: Target) -> None:

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from autosched.runtime.errors import AssemblyError
 from autosched.runtime.memory import HUGE_PAGE_BYTES, allocate, view
-from autosched.runtime.memory_plan import ALIGNMENT, Block, align, plan_memory
+from autosched.runtime.memory_plan import Block, align, plan_memory
+from codegen.kernel import BUFFER_ALIGNMENT
 
 LIVES = st.lists(
     st.tuples(st.integers(1, 5000), st.integers(-1, 12), st.integers(0, 6)), max_size=25
@@ -46,7 +47,7 @@ def test_live_blocks_are_aligned_and_disjoint(lives: list[tuple[int, int, int]])
     plan = plan_memory(blocks)
     for block in blocks:
         offset = plan.offsets[block.name]
-        assert offset % ALIGNMENT == 0
+        assert offset % BUFFER_ALIGNMENT == 0
         assert offset + block.size_bytes <= plan.size_bytes
         for other in blocks:
             if other is not block and other.overlaps(block):

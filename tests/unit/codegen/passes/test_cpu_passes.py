@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from sketch.nest.loopnest import (
 )
 from sketch.nest.printer import print_nest
 from sketch.nest.walk import walk
+from sketch.target.code_limits import CodeLimits
 from sketch.target.target import Target
 from tests.support.nests import (
     PARALLEL,
@@ -149,6 +151,17 @@ def test_specialize_respects_the_instruction_budget() -> None:
         target = Target("cpu", "invented", vector_bytes=16, instruction_budget=budget)
         after = specialize(nest, target)
         assert instructions(after.roots) <= max(budget, instructions(nest.roots))
+
+
+def test_edges_unroll_as_far_as_the_target_says() -> None:
+    nest = clip(simplify(conv(20, 3, 4, tile=(2, 4), lanes=4)))
+
+    def unrolled(limits: CodeLimits) -> int:
+        after = specialize(nest, replace(TARGET, instruction_budget=100000, code=limits))
+        loops = [node for node in walk(after.roots) if isinstance(node, Loop)]
+        return sum(p.kind is LoopKind.UNROLLED and p.axis_kind == "reduce" for p in loops)
+
+    assert unrolled(CodeLimits(edge_unroll_trips=2)) < unrolled(CodeLimits())
 
 
 def test_legalize_refuses_gpu_loops() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from sketch.errors import TargetError
+from sketch.target.code_limits import CodeLimits
+from sketch.target.rates import Rates
 from sketch.target.target import Target
 
 
@@ -22,6 +24,8 @@ from sketch.target.target import Target
         ({"registers": -1}, "registers is -1"),
         ({"l3_bytes": -1}, "l3_bytes is -1 .* 0 or more"),
         ({"l2_bytes": float("nan")}, "l2_bytes is nan"),
+        ({"rates": 3.0}, r"rates is 3\.0 .*Rates"),
+        ({"code": Rates()}, "code is .*CodeLimits"),
         ({"vector_bytes": 24}, "vector_bytes is 24 .* power of two"),
     ],
 )
@@ -29,8 +33,33 @@ def test_numbers_of_no_machine_are_refused(changes: dict[str, Any], message: str
     values: dict[str, Any] = {"kind": "cpu", "arch": "generic"} | changes
     with pytest.raises(TargetError, match=message):
         Target(**values)
+    if not {"rates", "code"} & changes.keys():
+        with pytest.raises(TargetError, match=message):
+            Target.from_json(values)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"rates": {"l2": 0.0}}, r"rates\.l2 is 0\.0 .*positive"),
+        ({"rates": {"l2": float("inf")}}, r"rates\.l2 is inf"),
+        ({"code": {"edge_copies": 1.5}}, r"code\.edge_copies is 1\.5"),
+        ({"rates": {"l4": 1.0}}, "not a target"),
+        ({"rates": [1.0]}, "not a target"),
+    ],
+)
+def test_rates_of_no_machine_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(TargetError, match=message):
-        Target.from_json(values)
+        Target.from_json({"kind": "cpu", "arch": "generic"} | changes)
+
+
+def test_only_unusual_rates_are_written() -> None:
+    usual = Target("cpu", "generic")
+    assert not {"rates", "code"} & (usual.to_json().keys() | usual.compact_json().keys())
+    own = Target("cpu", "generic", rates=Rates(l3=0.5), code=CodeLimits(edge_unroll_trips=20))
+    for written in (own.to_json(), own.compact_json()):
+        assert written["rates"] == {"l3": 0.5} and written["code"] == {"edge_unroll_trips": 20}
+        assert Target.from_json(written) == own
 
 
 def test_unknown_and_missing_fields_are_refused() -> None:

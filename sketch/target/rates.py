@@ -1,0 +1,59 @@
+"""How fast a machine is: what the draft model counts time with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Throughputs and latencies; the defaults hold for out-of-order cores in general.
+
+    Units are cycles and SIMD registers.  Only ratios matter: the draft ranks programs.
+
+    Attributes:
+        hertz: nominal clock, only a scale.
+        fma_slack: accumulators of the target per (latency * units): see Target.fma_accumulators.
+        fma_latency: cycles of a multiply-add.
+        float_math, float_div, integer: cycles of a transcendental function, of a division and of
+            an integer or boolean operation, relative to a multiply-add.
+        loads: SIMD loads (or broadcasts) a cycle from L1.
+        load_overlap: share of the smaller of arithmetic and loads of a step that is not hidden.
+        l2, l3, memory: SIMD registers a cycle that arrive from L2, from L3 and from memory.
+        overlap: share of the smaller of compute and memory time that is not hidden.
+        branch: cycles of a loop iteration that nothing hides.
+        region: cycles to start and join a parallel region.
+        chain_slack: how much of the scheduling slack in ``fma_slack`` a chain of updates of one
+            accumulator does without.
+        tile_accumulator: cycles to initialise, drain and store one accumulator of a tile.
+        tile_latencies: latencies of a multiply-add that starting and finishing a tile exposes.
+        spill: how much slower a step gets for each accumulator that does not fit, relative to one
+            accumulator's share of it: a load and a store beside one operation.
+        spill_start: how much slower a step gets as soon as anything does not fit.
+        guarded: how much slower code is whose predicates could not be specialised away.
+    """
+
+    hertz: float = 4e9
+    fma_slack: float = 1.5
+    fma_latency: float = 4.0
+    float_math: float = 16.0
+    float_div: float = 5.0
+    integer: float = 0.5
+    loads: float = 2.0
+    load_overlap: float = 0.15
+    l2: float = 1.0
+    l3: float = 0.25
+    memory: float = 0.08
+    overlap: float = 0.3
+    branch: float = 1.0
+    region: float = 2000.0
+    chain_slack: float = 1.25
+    tile_accumulator: float = 1.5
+    tile_latencies: float = 3.0
+    spill: float = 2.0
+    spill_start: float = 0.25
+    guarded: float = 2.0
+
+
+USUAL_RATES: Final = Rates()

@@ -1,0 +1,196 @@
+"""All numbers of a machine are in ``Target``; every other module constant says what it is instead.
+
+Below ``sketch``, ``costmodel`` and ``codegen`` a number at the top of a module is either listed
+here with a reason, or belongs into ``Target`` (``rates``, ``code``).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+# Whole files and folders whose numbers are of one sort.
+PLACES: Final[Mapping[str, str]] = {
+    "codegen/elf/": "the ELF format",
+    "codegen/host.py": "makes targets: these are the numbers that go into them",
+    "codegen/llvm/math_calls.py": "coefficients of polynomials, to the precision of a float type",
+    "sketch/operators/activations.py": "constants of the definition of an operator",
+    "sketch/oracle/": "sample sizes and error bounds of the oracle, of arithmetic, not of machines",
+    "sketch/target/": "makes targets: these are the numbers that go into them",
+    "sketch/variants/winograd.py": "the transforms of one algorithm, and where it pays",
+    "costmodel/sklearn_model.py": "settings of a learner, tuned on recorded times",
+    "costmodel/gbdt.py": "settings of a learner, tuned on recorded times",
+}
+# Others by name.
+REASONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "codegen/cuda/build.py": {"_GRID_LIMIT": "CUDA: blocks in a row of a grid"},
+    "codegen/cuda/emit.py": {"_INT_LIMIT": "the int of CUDA C++"},
+    "codegen/cuda/launch.py": {"_WARM_UP_RUNS": "how times are taken"},
+    "codegen/entry.py": {
+        "OK": "C ABI",
+        "NOT_INITIALIZED": "C ABI",
+        "OUT_OF_MEMORY": "C ABI",
+        "BUSY": "C ABI",
+        "NULL_POINTER": "C ABI",
+        "_HUGE_PAGE_BYTES": "Linux",
+        "_ADVISE_HUGE_PAGES": "Linux",
+    },
+    "codegen/kernel.py": {"BUFFER_ALIGNMENT": "C ABI: what callers promise on every target"},
+    "codegen/llvm/conversions.py": {"_LOW_BITS": "bits of a double"},
+    "codegen/llvm/memory.py": {"_REGISTER_BITS": "LLVM: widths of vector types"},
+    "codegen/llvm/region.py": {
+        "CHUNKS_A_THREAD": "how a parallel loop is shared out; part of the code of every kernel",
+        "LINE_BYTES": "layout of a team in memory, twice a cache line: two are fetched together",
+        "RECORDS": "layout of a team in memory",
+        "STARTED_OFFSET": "layout of a team in memory",
+        "THREAD_ID_OFFSET": "layout of a team in memory",
+        "SLEEPS_OFFSET": "layout of a team in memory",
+        "_LEFT": "layout of a team in memory",
+        "_SPIN_NANOSECONDS": "what sleeping and waking costs in Linux",
+        "_LOOKS_A_CLOCK": "how often a waiting thread reads the clock",
+    },
+    "codegen/passes/partial_sums.py": {
+        "_TERMS": "accuracy of sums",
+        "_SHARED_TERMS": "accuracy of sums",
+        "_BLOCKS": "accuracy of sums",
+        "_UNROLLED": "accuracy of sums: how blocks divide",
+        "_SMALL_BODY": "accuracy of sums: how blocks divide",
+        "_WORTH_SPLITTING": "accuracy of sums",
+    },
+    "codegen/passes/specialize.py": {"_ENUMERATED": "compile time"},
+    "codegen/team.py": {"_NAP_S": "how a stopping team is waited for"},
+    "costmodel/checked.py": {"_MOST_TEXT": "length of a message"},
+    "costmodel/dataset.py": {
+        "FAILURE_OVER_WORST": "the label of a failure",
+        "FAILURE_OVER_BEST": "the label of a failure",
+    },
+    "costmodel/evaluation.py": {"_LEAST_SUCCESSES": "statistics", "_FOLDS": "statistics"},
+    "costmodel/extract/access.py": {
+        "READ": "code of a feature",
+        "WRITE": "code of a feature",
+        "READ_WRITE": "code of a feature",
+        "SCOPE_CODE": "code of a feature",
+    },
+    "costmodel/extract/recorded.py": {"_PART": "rows that are worked on at a time"},
+    "costmodel/extract/registers.py": {"INSTRUCTIONS": "length of our polynomials"},
+    "costmodel/feature_table.py": {
+        "BUFFER_SLOTS": "format of features",
+        "CURVE_POINTS": "format of features",
+        "_REVISION": "format of features",
+    },
+    "costmodel/metrics.py": {"_LEAST_LABEL": "statistics"},
+    "sketch/analysis/access.py": {"UNBOUNDED": "stands for no bound"},
+    "sketch/analysis/expr_size.py": {
+        "MOST_OPERATIONS": "size of a program that we accept",
+        "MOST_LEVELS": "size of a program that we accept: Python's stack",
+    },
+    "sketch/dag/dag.py": {"MOST_STAGES": "size of a program that we accept"},
+    "sketch/dag/printer.py": {"_SYMBOLS": "precedence of operators"},
+    "sketch/errors.py": {"_QUOTED": "length of a message"},
+    "sketch/lang/dtypes.py": {"_BYTES": "element types"},
+    "sketch/lang/storage_floats.py": {
+        "_DOUBLE_DIGITS": "bits of a double",
+        "_LOW_BITS": "bits of a double",
+    },
+    "sketch/population/feasible.py": {"_LOCAL_SHARE_OF_L2": "a share of a number of Target"},
+    "sketch/population/feasible_gpu.py": {"_OVERHEAD_REGISTERS": "what our GPU code needs"},
+    "sketch/population/population.py": {
+        "_MOVE_SHARE": "search",
+        "_MAX_TILES": "size of a table",
+    },
+    "sketch/population/recorded_range.py": {
+        "_STEPS_FOR_EACH": "time of set-up",
+        "_MOST_GROWTH": "time of set-up",
+    },
+    "sketch/population/tape.py": {"_NEUTRAL": "arithmetic"},
+    "sketch/rules/foreign.py": {"_MOST_GROWTH": "what a user's rule may do"},
+    "sketch/rules/generate.py": {
+        "MAX_SKETCHES": "search",
+        "_LONG_PROGRAM": "search",
+        "_MAX_OF_LONG": "search",
+        "MAX_PENDING": "search",
+        "_MAX_IDLE": "what a user's rule may do",
+    },
+    "sketch/rules/gpu_tiling.py": {"_INNER": "positions in a list of tile levels"},
+    "sketch/rules/inline.py": {
+        "_MOST_COPIES": "growth of a program",
+        "_MOST_OPERATIONS": "growth of a program",
+        "_MOST_LEVELS": "growth of a program",
+    },
+    "sketch/rules/patterns.py": {
+        "MOST_READS": "what counts as reuse of data",
+        "_LEAST_TILED": "search: smaller stages have nothing to tile",
+    },
+    "sketch/rules/rfactor.py": {"_CHUNKS_PER_THREAD": "search: how far parallel sums are split"},
+    "sketch/rules/simple.py": {
+        "_MIN_LANES": "a vector has two lanes",
+        "_MANY_ROWS": "search",
+    },
+    "sketch/schedule/factors.py": {"_DENSE": "search: factors that are all listed"},
+    "sketch/schedule/program.py": {"_MOST_PADDING": "size of a program that we accept"},
+    "sketch/schedule/sketch.py": {"_REDUCE_UNROLL": "search"},
+    "sketch/schedule/step_fields.py": {"_MOST": "range of a field in a file"},
+}
+
+
+CALCULATION = (
+    *(ast.Constant, ast.UnaryOp, ast.BinOp, ast.Name, ast.Attribute, ast.Tuple, ast.List),
+    *(ast.Dict, ast.Starred, ast.operator, ast.unaryop, ast.expr_context),
+)
+
+
+def is_number(value: ast.expr) -> bool:
+    """Whether an expression is a number or a table of numbers, calculated or not."""
+    parts = list(ast.walk(value))
+    return all(isinstance(part, CALCULATION) for part in parts) and any(
+        isinstance(part, ast.Constant) and type(part.value) in (int, float) for part in parts
+    )
+
+
+def numeric_constants(tree: ast.Module) -> Iterator[str]:
+    """Names at the top of a module that are bound to numbers."""
+    for node in tree.body:
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.AnnAssign) and node.value is not None and is_number(node.value):
+            targets = [node.target]
+        elif isinstance(node, ast.Assign) and is_number(node.value):
+            targets = node.targets
+        for target in targets:
+            yield from (name.id for name in ast.walk(target) if isinstance(name, ast.Name))
+
+
+def constants_of(sources) -> dict[str, set[str]]:
+    """By path, of the packages in which nothing but ``Target`` knows the machine."""
+    found = {
+        source.path: set(numeric_constants(source.tree))
+        for source in sources
+        if source.package in ("sketch", "costmodel", "codegen")
+        and not source.path.startswith(tuple(PLACES))
+    }
+    return {path: names for path, names in found.items() if names}
+
+
+def test_every_number_says_what_it_is_if_not_of_the_machine(package_sources):
+    found = constants_of(package_sources)
+    missing = {path: names - REASONS.get(path, {}).keys() for path, names in found.items()}
+    assert {path: names for path, names in missing.items() if names} == {}
+
+
+def test_no_reason_is_left_of_a_number_that_is_gone(package_sources):
+    found = constants_of(package_sources)
+    gone = {path: reasons.keys() - found.get(path, set()) for path, reasons in REASONS.items()}
+    assert {path: names for path, names in gone.items() if names} == {}
+
+
+def test_the_check_finds_numbers_and_nothing_else():
+    text = """
+ONE: Final = 64
+TWO = 32 * 1024
+THREE, FOUR = 1, 2.5
+FIVE = {"a": -1.0}
+NOT: Final = "64"
+NEITHER = np.frompyfunc(f, 1, 1)
+NOR = {"a": "b"}
+"""
+    assert set(numeric_constants(ast.parse(text))) == {"ONE", "TWO", "THREE", "FOUR", "FIVE"}
