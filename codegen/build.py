@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from codegen.kernel import Kernel, argument_of
+from codegen.kernel import SYMBOL, Kernel, argument_of
 from codegen.llvm.machine import emit_object, triple_of
 from codegen.llvm.module import ModuleText, emit_module
 from codegen.passes.clip import clip
@@ -40,31 +39,27 @@ def emit(nest: LoopNest, target: Target, symbol: str) -> ModuleText:
     return emit_module(prepare(nest, target), target, symbol, triple_of(target))
 
 
-def symbol_of(name: str) -> str:
-    """A C identifier made from a nest's name."""
-    return "k_" + re.sub(r"\W", "_", name, flags=re.ASCII)
-
-
 def build(
     nest: LoopNest,
     target: Target,
-    symbol: str | None = None,
+    symbol: str = SYMBOL,
     strides: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Kernel:
     """Compile an int nest for a CPU; ``strides`` (in elements) of arguments that are not dense.
+
+    No name of the program shows in the code: programs that differ in names alone share theirs.
 
     Raises:
         LoweringError: the nest is unsound.
         CodegenError: the nest has no machine code on this target.
         TargetError: LLVM does not know the target.
     """
-    label = symbol or symbol_of(nest.name)
     for argument, steps in (strides or {}).items():
         nest = restride(nest, argument, steps)
-    module = emit(nest, target, label)
+    module = emit(nest, target, symbol)
     return Kernel(
         name=nest.name,
-        symbol=label,
+        symbol=symbol,
         object_code=emit_object(module.text, target),
         arguments=tuple(argument_of(buffer, target) for buffer in nest.arguments),
         workspace_bytes=module.workspace_bytes,

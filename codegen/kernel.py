@@ -8,6 +8,9 @@ from typing import Final, Literal
 from sketch.nest.loopnest import Buffer, Scope
 from sketch.target.target import Target
 
+# What the function is called where no other is linked with it: names of programs stay out of code.
+SYMBOL: Final = "kernel"
+
 
 @dataclass(frozen=True, slots=True)
 class Argument:

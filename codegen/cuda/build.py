@@ -5,7 +5,6 @@ from __future__ import annotations
 from codegen.cuda.device import Declare, DeviceFunction, walk_device
 from codegen.cuda.emit import emit_function
 from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
-from codegen.cuda.names import identifier
 from codegen.cuda.nvrtc import compile_source
 from codegen.cuda.passes.barriers import insert_barriers
 from codegen.cuda.passes.bind_threads import bind_threads
@@ -15,7 +14,7 @@ from codegen.cuda.passes.relax_guards import relax_guards
 from codegen.cuda.passes.zero_fill import zero_fill
 from codegen.cuda.prelude import prelude_of
 from codegen.errors import CodegenError
-from codegen.kernel import argument_of
+from codegen.kernel import SYMBOL, argument_of
 from codegen.passes.simplify import simplify
 from sketch.lang.dtypes import size_of
 from sketch.nest.loopnest import LoopNest, Scope
@@ -39,18 +38,17 @@ def device_functions(nest: LoopNest) -> tuple[DeviceFunction, ...]:
     return tuple(insert_barriers(function) for function in bind_threads(prepare(nest)))
 
 
-def emit(nest: LoopNest, target: Target, symbol: str | None = None) -> CudaSource:
+def emit(nest: LoopNest, target: Target, symbol: str = SYMBOL) -> CudaSource:
     """The CUDA C++ of an int nest; kernels are called ``<symbol>_0``, ``<symbol>_1``, ...
 
     Raises:
         CodegenError: the nest has no CUDA code, or exceeds a limit of the target.
     """
-    label = symbol or f"k_{identifier(nest.name)}"
     texts: list[str] = []
     launches: list[Launch] = []
     for number, function in enumerate(device_functions(nest)):
-        _check_limits(function, target, f"{label}_{number}")
-        text, launch = emit_function(function, f"{label}_{number}")
+        _check_limits(function, target, f"{symbol}_{number}")
+        text, launch = emit_function(function, f"{symbol}_{number}")
         texts.append(text)
         launches.append(launch)
     body = "\n".join(texts)
@@ -84,7 +82,7 @@ def _check_limits(function: DeviceFunction, target: Target, where: str) -> None:
             )
 
 
-def build(nest: LoopNest, target: Target, symbol: str | None = None) -> CudaKernel:
+def build(nest: LoopNest, target: Target, symbol: str = SYMBOL) -> CudaKernel:
     """Compile an int nest for the GPU architecture ``target.arch``; needs no GPU.
 
     Raises:

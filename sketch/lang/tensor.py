@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sketch.errors import ExpressionError
 from sketch.lang.dtypes import check_dtype, is_integer
 from sketch.lang.expr import Axis, Expr, Load, Reduce, as_expr, children
+from sketch.lang.fresh_names import distinct_names
 from sketch.lang.prepared import LinearMap
+from sketch.lang.rewrite import substitute_axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +211,7 @@ def compute(
 
     ``fn`` returns an expression, a tuple of expressions (several outputs), or a reduction.
     Returns a Tensor, or a tuple of Tensors when there are several outputs.  Axes are called as
-    the arguments of ``fn``, or as ``axis_names``.
+    the arguments of ``fn``, or as ``axis_names``; where two have one name, the second is numbered.
 
     Raises:
         ExpressionError: wrong arity, nested reduction, unknown or repeated axes, bad store map.
@@ -226,7 +228,7 @@ def compute(
     op = Compute(name, axes, bodies, store)
     _check_bodies(op, where)
     _check_store(op, where)
-    outputs = tensors_of(op)
+    outputs = tensors_of(_with_distinct_axes(op))
     return outputs[0] if len(outputs) == 1 else outputs
 
 
@@ -254,14 +256,32 @@ def _check_bodies(op: Compute, where: str) -> None:
                 "list it in the reduction's axes",
             )
         pending.extend(children(node))
-    names = [axis.name for axis in (*op.axes, *op.reduce_axes)]
-    repeated = {label for label in names if names.count(label) > 1}
-    if repeated:
+    axes = (*op.axes, *op.reduce_axes)
+    if len(known) < len(axes):
+        repeated = next(axis for axis in axes if axes.count(axis) > 1)
         raise ExpressionError(
-            f"axis name {sorted(repeated)[0]!r} is used twice",
+            f"axis {repeated.name!r} is used twice",
             where,
-            "name each axis differently: reduce_axis(n, name=...)",
+            "make one axis for each loop: reduce_axis(n)",
         )
+
+
+def _with_distinct_axes(op: Compute) -> Compute:
+    """The stage with a name for each axis that no other of its axes has: steps tell them apart."""
+    axes = (*op.axes, *op.reduce_axes)
+    labels = distinct_names([axis.name for axis in axes])
+    made = {
+        axis: Axis(label, axis.extent, axis.kind)
+        for axis, label in zip(axes, labels, strict=True)
+        if label != axis.name
+    }
+    if not made:
+        return op
+    bodies = tuple(substitute_axes(body, dict(made)) for body in op.bodies)
+    if isinstance(bodies[0], Reduce):
+        reduced = tuple(made.get(axis, axis) for axis in op.reduce_axes)
+        bodies = (replace(bodies[0], axes=reduced),)
+    return replace(op, axes=tuple(made.get(axis, axis) for axis in op.axes), bodies=bodies)
 
 
 def _check_store(op: Compute, where: str) -> None:

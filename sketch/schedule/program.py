@@ -21,9 +21,11 @@ from sketch.analysis.expr_size import inlined_size, is_allowed
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError, quoted
 from sketch.lang.expr import Axis, Expr, Load, Reduce, select
+from sketch.lang.fresh_names import fresh_name
 from sketch.lang.rewrite import rewrite, substitute_axes
 from sketch.lang.tensor import Compute, Tensor
 from sketch.nest.loopnest import LoopKind, Scope
+from sketch.schedule.loop import LoopId, loop_ids
 from sketch.schedule.step_fields import is_count
 from sketch.schedule.steps import (
     Annotate,
@@ -87,11 +89,12 @@ class StagePlan:
 
     def loops(self) -> tuple[str, ...]:
         """Loop names in execution order (the order of the axes where none was given)."""
-        if self.order:
-            return self.order
+        return self.order or tuple(self.loop_ids())
+
+    def loop_ids(self) -> dict[str, LoopId]:
+        """Its loops by name, axis by axis."""
         axes = (*self.op.axes, *self.op.reduce_axes)
-        levels = {a.name: len(self.splits.get(a.name, ())) + 1 for a in axes}
-        return tuple(f"{name}.{n}" for name, count in levels.items() for n in range(count))
+        return loop_ids(self.op, tuple(len(self.splits.get(a.name, ())) + 1 for a in axes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -272,15 +275,6 @@ def fresh_axes(op: Compute) -> tuple[Axis, ...]:
     return tuple(Axis(a.name, a.extent, "spatial") for a in op.axes)
 
 
-def _fresh(wanted: str, taken: Collection[str]) -> str:
-    """``wanted``, numbered where something has that name already."""
-    name, number = wanted, 1
-    while name in taken:
-        number += 1
-        name = f"{wanted}#{number}"
-    return name
-
-
 def _taken_stages(program: Program) -> frozenset[str]:
     """Names that a new stage must not have."""
     return program.dag.names.union(p.op.name for p in program.stages)
@@ -289,7 +283,7 @@ def _taken_stages(program: Program) -> frozenset[str]:
 def _cache_write(program: Program, step: CacheWrite) -> Program:
     origin = program.stage(step.stage)
     op = origin.op
-    name = _fresh(f"{op.name}.local", _taken_stages(program))
+    name = fresh_name(f"{op.name}.local", _taken_stages(program))
     local = StagePlan(Compute(name, op.axes, op.bodies), roles=(*origin.roles, Role.ACCUMULATE))
     axes = fresh_axes(op)
     loads = tuple(Load(Tensor(local.op, n), axes) for n in range(len(op.output_dtypes)))
@@ -304,7 +298,7 @@ def cache_name(program: Program, tensor: str, consumer: str) -> str:
     """Name of the stage that a ``CacheRead`` adds: ``<tensor>.cache`` for the first consumer."""
     taken = _taken_stages(program)
     first = f"{tensor}.cache"
-    return first if first not in taken else _fresh(f"{tensor}.{consumer}.cache", taken)
+    return first if first not in taken else fresh_name(f"{tensor}.{consumer}.cache", taken)
 
 
 def _cache_read(program: Program, step: CacheRead) -> Program:
@@ -340,8 +334,8 @@ def _rfactor(program: Program, step: Rfactor) -> Program:
         raise ScheduleError(f"{step.axis} of {step.stage} has no {step.parts} parts")
     chunk = -(-axis.extent // step.parts)
     taken = {a.name for a in (*op.axes, *op.reduce_axes)}
-    part = Axis(_fresh(f"{axis.name}_part", taken), step.parts, "spatial")
-    inner = Axis(_fresh(f"{axis.name}_chunk", taken), chunk, "reduce")
+    part = Axis(fresh_name(f"{axis.name}_part", taken), step.parts, "spatial")
+    inner = Axis(fresh_name(f"{axis.name}_chunk", taken), chunk, "reduce")
     index = inner * step.parts + part if step.interleave else part * chunk + inner
     axes = fresh_axes(op)
     mapping: dict[Axis, Expr] = {**dict(zip(op.axes, axes, strict=True)), axis: index}
@@ -350,7 +344,7 @@ def _rfactor(program: Program, step: Rfactor) -> Program:
         pairs = zip(sources, reduce.reducer.identity, strict=True)
         sources = tuple(select(index < axis.extent, s, i) for s, i in pairs)
     rest = tuple(inner if a is axis else a for a in reduce.axes)
-    name = _fresh(f"{op.name}.rf", _taken_stages(program))
+    name = fresh_name(f"{op.name}.rf", _taken_stages(program))
     partial = Compute(name, (*axes, part), (Reduce(reduce.reducer, sources, rest),))
     final = Axis(part.name, step.parts, "reduce")
     loads = tuple(Load(Tensor(partial, n), (*op.axes, final)) for n in range(len(sources)))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
 from sketch.lang.expr import Axis, Expr, Load, Reduce
+from sketch.lang.fresh_names import distinct_names
 from sketch.lang.rewrite import rewrite
 from sketch.lang.tensor import Compute, Operation, Placeholder, Tensor, tensors_of
 from sketch.schedule.decision import decision_name, decision_parts
@@ -47,7 +48,7 @@ def names_of(dag: ComputeDAG) -> Names:
 
 
 def with_names(dag: ComputeDAG, names: Names) -> ComputeDAG:
-    """The same program under other names.
+    """The same program under other names; equal ones of axes of one stage are numbered.
 
     Raises ScheduleError when it has another number of inputs, stages or axes than ``names``.
     """
@@ -97,7 +98,7 @@ def _renamed(
 ) -> Compute:
     axes = {
         axis: Axis(label, axis.extent, axis.kind)
-        for axis, label in zip(_axes(op), labels, strict=True)
+        for axis, label in zip(_axes(op), distinct_names(labels), strict=True)
     }
 
     def leaf(node: Expr) -> Expr | None:

@@ -10,10 +10,11 @@ from typing import Final
 
 from sketch.dag.dag import ComputeDAG
 from sketch.nest.loopnest import LoopKind
+from sketch.schedule.canonical import canonical_steps
 from sketch.schedule.decision import Decision, TileChain
 from sketch.schedule.factors import power_choices, tile_choices
 from sketch.schedule.program import Program, StagePlan, replay
-from sketch.schedule.steps import Factor, Step, step_to_json
+from sketch.schedule.steps import Factor, Step
 from sketch.target.target import Target
 
 # Copies of the body of the innermost reduce loop; more gains nothing measurable and costs
@@ -119,8 +120,12 @@ class Sketch:
 
     @cached_property
     def key(self) -> str:
-        """Hash of DAG, steps and variant: 16 hex digits, the same in every process."""
-        text = json.dumps([self.dag.key, self.variant, [step_to_json(s) for s in self.steps]])
+        """Hash of DAG, steps and variant: 16 hex digits, the same in every process.
+
+        Free of names: programs that differ in names alone have sketches of equal keys.
+        """
+        steps = list(canonical_steps(self.dag, self.steps))
+        text = json.dumps([self.dag.key, self.variant, steps])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def __str__(self) -> str:

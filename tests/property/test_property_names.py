@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autosched.measure.protocol import Candidate
+from autosched.search.space import build_space
+from autosched.tasks.spec import Variant
+from codegen.build import build
 from codegen.host import host_target
+from codegen.kernel import Kernel
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ExpressionError
 from sketch.lang import reducers
@@ -22,11 +27,13 @@ from sketch.population.population import sample
 from sketch.rules.generate import generate
 from sketch.schedule.rename import Names, names_of, rename, with_names
 from sketch.schedule.sketch import sketch_from_steps
+from sketch.schedule.steps import Split
 from sketch.target.gpu_targets import cuda_target
 from sketch.target.target import Target
 from sketch.verify import verify
 from tests.support.compiled import run_compiled
 from tests.support.odd_names import renamed
+from tests.support.random_programs import programs
 from tests.support.workloads import WORKLOADS, random_inputs
 
 TARGETS = {
@@ -39,7 +46,7 @@ def check(plain: ComputeDAG, odd: ComputeDAG, target: Target, choice: int, seed:
     """The odd program has the plain one's sketches and, in one of them, its results."""
     assert odd.key == plain.key
     ours, theirs = generate(plain, target), generate(odd, target)
-    assert [len(s.decisions) for s in theirs] == [len(s.decisions) for s in ours]
+    assert [s.key for s in theirs] == [s.key for s in ours]
     rng = np.random.default_rng(seed)
     number = choice % len(ours)
     row = sample(ours[number], 1, rng).row(0)
@@ -68,6 +75,62 @@ def test_odd_names(data: st.DataObject, name: str, target: str, choice: int, see
     check(plain, data.draw(renamed(plain)), TARGETS[target], choice, seed)
 
 
+@settings(max_examples=25)
+@given(
+    data=st.data(),
+    plain=st.sampled_from(sorted(WORKLOADS)).map(lambda name: WORKLOADS[name]()) | programs(),
+    target=st.sampled_from(sorted(TARGETS)),
+)
+def test_names_change_nothing(data: st.DataObject, plain: ComputeDAG, target: str) -> None:
+    """Neither keys, nor the order of sketches, nor the rows that are drawn, nor machine code."""
+    odd = data.draw(renamed(plain))
+    ours, theirs = (build_space([Variant("direct", d)], TARGETS[target]) for d in (plain, odd))
+    assert [s.key for s in theirs.sketches] == [s.key for s in ours.sketches]
+    for mine, its in zip(ours.samples, theirs.samples, strict=True):
+        np.testing.assert_array_equal(mine.values, its.values)
+    for mine, its in zip(ours.drafts, theirs.drafts, strict=True):
+        np.testing.assert_array_equal(mine, its)
+    first, second = (build_candidate(s.draft_candidate()) for s in (ours, theirs))
+    assert first.object_code == second.object_code
+    assert [a.shape for a in first.arguments] == [a.shape for a in second.arguments]
+
+
+def build_candidate(candidate: Candidate) -> Kernel:
+    return build(lower(candidate.sketch, dict(candidate.values)), candidate.sketch.target)
+
+
+def test_keys_tell_steps_apart() -> None:
+    """Names are left out of keys, and nothing else."""
+    sketches = generate(WORKLOADS["conv2d_residual"](), TARGETS["host, two threads"])
+    assert len({s.key for s in sketches}) == len(sketches)
+    sketch = next(s for s in sketches if any(step.kind == "split" for step in s.steps))
+    shorter = replace(sketch, steps=sketch.steps[:-1])
+    assert shorter.key != sketch.key
+    for number, step in enumerate(sketch.steps):
+        if isinstance(step, Split) and isinstance(step.factors[-1], int):
+            other = replace(step, factors=(*step.factors[:-1], step.factors[-1] * 2))
+            steps = (*sketch.steps[:number], other, *sketch.steps[number + 1 :])
+            assert replace(sketch, steps=steps).key != sketch.key
+
+
+def test_two_axes_of_one_name() -> None:
+    data, weight = placeholder((9, 20), name="data"), placeholder((20, 33), name="weight")
+
+    def product(over: str) -> ComputeDAG:
+        i = reduce_axis(20, over)
+        body = lambda i_, j: reducers.sum(data[i_, i] * weight[i, j], axis=i)  # noqa: E731
+        return ComputeDAG([compute((9, 33), body, name="out", axis_names=("i", "i"))])
+
+    odd = product("i")
+    assert [a.name for a in (*odd.stages[0].axes, *odd.stages[0].reduce_axes)] == [
+        "i",
+        "i#2",
+        "i#3",
+    ]
+    for choice in range(3):
+        check(product("k"), odd, TARGETS["host, two threads"], choice, 0)
+
+
 @pytest.mark.parametrize("name", ["matmul", "conv2d_relu", "total_sum", "softmax"])
 @settings(max_examples=4)
 @given(data=st.data())
@@ -75,7 +138,7 @@ def test_on_a_gpu(name: str, data: st.DataObject) -> None:
     target, plain = cuda_target("sm_90"), WORKLOADS[name]()
     odd = data.draw(renamed(plain))
     ours, theirs = generate(plain, target), generate(odd, target)
-    assert [len(s.decisions) for s in theirs] == [len(s.decisions) for s in ours]
+    assert [s.key for s in theirs] == [s.key for s in ours]
     for sketch in theirs:
         verify(lower(sketch, sample(sketch, 1, np.random.default_rng(0)).row(0)))
 

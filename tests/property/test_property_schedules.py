@@ -22,6 +22,7 @@ from sketch.population.population import mutate, sample
 from sketch.rules.generate import generate
 from sketch.target.target import Target
 from tests.support.compiled import packed_inputs, run_compiled
+from tests.support.odd_names import renamed
 from tests.support.workloads import WORKLOADS, random_inputs
 
 HOST = host_target(1)
@@ -48,13 +49,13 @@ def check(dag: ComputeDAG, target: Target, choice: int, seed: int) -> None:
 
 @settings(max_examples=60)
 @given(
-    name=st.sampled_from(sorted(WORKLOADS)),
+    dag=st.sampled_from(sorted(WORKLOADS)).flatmap(lambda name: renamed(WORKLOADS[name]())),
     target=st.sampled_from(sorted(TARGETS)),
     choice=st.integers(0, 47),
     seed=st.integers(0, 2**32),
 )
-def test_workloads(name: str, target: str, choice: int, seed: int) -> None:
-    check(WORKLOADS[name](), TARGETS[target], choice, seed)
+def test_workloads(dag: ComputeDAG, target: str, choice: int, seed: int) -> None:
+    check(dag, TARGETS[target], choice, seed)
 
 
 @settings(max_examples=40)

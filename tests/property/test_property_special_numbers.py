@@ -20,6 +20,7 @@ from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators.softmax import log_softmax, softmax
 from tests.support.compiled import check_run
 from tests.support.cpu_targets import runnable
+from tests.support.odd_names import renamed
 
 TARGETS = runnable()
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0]
@@ -160,7 +161,7 @@ def arrays_of(dag: ComputeDAG, share: float, seed: int) -> dict[str, np.ndarray]
 
 @COMMON
 @given(
-    programs(),
+    programs().flatmap(renamed),
     st.sampled_from([0.02, 0.2, 0.9]),
     st.integers(0, len(TARGETS) - 1),
     st.integers(0, 7),

@@ -17,7 +17,7 @@ STAGES = [stem + ending for stem in _STEMS for ending in _ENDINGS]
 
 @st.composite
 def renamed(draw: st.DrawFn, dag: ComputeDAG) -> ComputeDAG:
-    """``dag`` under odd names: those of axes repeat from stage to stage, as users' do."""
+    """``dag`` under odd names: those of axes repeat, from stage to stage and within one."""
     plain = names_of(dag)
     count = len(plain.inputs) + len(plain.stages)
     several = any(len(op.output_dtypes) > 1 for op in dag.stages)
@@ -29,6 +29,6 @@ def renamed(draw: st.DrawFn, dag: ComputeDAG) -> ComputeDAG:
     for name, (_, labels) in zip(stages, plain.stages, strict=True):
         near = [f"{name}.i", f"{name}_part", *STAGES[:80]]
         size = len(labels)
-        drawn = draw(st.lists(st.sampled_from(near), min_size=size, max_size=size, unique=True))
+        drawn = draw(st.lists(st.sampled_from(near), min_size=size, max_size=size))
         axes.append(tuple(drawn))
     return with_names(dag, Names(tuple(inputs), tuple(zip(stages, axes, strict=True))))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codegen.build import build, symbol_of
+from codegen.build import build
 from codegen.driver import build_driver
 from codegen.host import INSTRUCTION_SETS, cache_sizes, cpu_target, host_target
 from codegen.kernel import stored_shape
@@ -85,8 +85,10 @@ def test_stored_shape_of_a_buffer_with_gaps_is_flat() -> None:
     assert stored_shape(buffer) == (20,)
 
 
-def test_symbols_are_identifiers() -> None:
-    assert symbol_of("conv 3x3/relu.0") == "k_conv_3x3_relu_0"
+def test_the_name_of_a_nest_is_not_in_its_code() -> None:
+    target = host_target(1)
+    other = build(replace(NEST, name="conv 3x3/relu.0"), target)
+    assert other.object_code == build(NEST, target).object_code
 
 
 def test_building_twice_gives_the_same_object() -> None:

@@ -110,7 +110,7 @@ def test_compute_checks_arity_axes_and_nesting(data):
     with pytest.raises(ExpressionError, match="nested"):
         compute((4,), lambda i: reducers.sum(data[i, k], k) * 2)
     with pytest.raises(ExpressionError, match="'k' is used twice"):
-        compute((4,), lambda k: reducers.sum(data[k, axis], axis=axis))
+        compute((4,), lambda i: reducers.sum(data[i, axis], axis=(axis, axis)))
 
 
 @pytest.mark.parametrize("shape", [(0,), (-1, 2), (1.5,), (True,)])

@@ -1,0 +1,36 @@
+"""Loops as values: which level of which axis of a stage.  Names are made of them for printing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sketch.lang.tensor import Compute
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LoopId:
+    """One loop of a stage.
+
+    Attributes:
+        axis: position of its axis among the stage's, spatial axes first.
+        level: 0 for the outermost loop of the axis.
+    """
+
+    axis: int
+    level: int
+
+
+def loop_name(axis: str, level: int) -> str:
+    """``k.1``: how steps and printed nests call the loop at ``level`` of the axis ``k``."""
+    return f"{axis}.{level}"
+
+
+def loop_ids(op: Compute, levels: tuple[int, ...]) -> dict[str, LoopId]:
+    """The loops of ``op`` by name, axis by axis; ``levels``: how many loops each axis has."""
+    return {
+        loop_name(axis.name, level): LoopId(position, level)
+        for position, (axis, count) in enumerate(
+            zip((*op.axes, *op.reduce_axes), levels, strict=True)
+        )
+        for level in range(count)
+    }
