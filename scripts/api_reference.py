@@ -44,6 +44,7 @@ PUBLIC: Final = (
     "autosched.records.identity",
     "autosched.records.log",
     "autosched.records.merge",
+    "autosched.records.reading",
     "autosched.records.record",
     "autosched.records.stats",
     "autosched.report.callbacks",

@@ -22,7 +22,7 @@ from autosched.cli.model import open_network
 from autosched.system.notices import notify
 
 if TYPE_CHECKING:
-    from autosched.records.log import RecordSet
+    from autosched.records.reading import RecordSet
     from autosched.records.record import Record
 
 _EXAMPLES = """\
@@ -113,8 +113,8 @@ def _prune_arguments(parser: Parser) -> None:
 
 
 def _prune(args: argparse.Namespace) -> None:
-    from autosched.records.log import RecordSet
     from autosched.records.merge import prune, replace_log, unique
+    from autosched.records.reading import RecordSet
 
     output = args.log if args.output is None else args.output
     found = _read([args.log])

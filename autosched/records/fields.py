@@ -77,6 +77,22 @@ def decisions(value: Any) -> dict[str, int]:
     return dict(value)
 
 
+def name_list(value: Any) -> tuple[str, ...]:
+    """Names, each of them once."""
+    found = tuple(map(name, _list(value)))
+    if len(set(found)) < len(found):
+        raise ValueError("a name is given twice")
+    return found
+
+
+def counts(value: Any) -> tuple[int, ...]:
+    """Whole numbers from 0."""
+    for entry in _list(value):
+        if not is_count(entry, 0):
+            raise ValueError(f"{quoted(entry)} is no count")
+    return tuple(value)
+
+
 def versions(value: Any) -> dict[str, str]:
     """Texts by name."""
     return {name(key): text(entry) for key, entry in _object(value).items()}

@@ -1,4 +1,4 @@
-"""One line of a log: from bytes to a record."""
+"""One line of a log: from bytes to a JSON value."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import json
 from typing import Any, Final
 
 from autosched.records.errors import RecordError
-from autosched.records.record import Record, from_json
 from sketch.errors import quoted
 
 # Far more than a record of a large program takes: not worth parsing.
 LONGEST_BYTES: Final = 1 << 22
 # How lines that we wrote begin, the torn ones among them.
 _BEGINNING: Final = b'{"v":'
+# Next to "v", one of these tells a whole record, a header or a trial.
+_MARKS: Final = ("task", "header", "sketch")
 
 
-def parse_line(line: bytes, place: str) -> Record:
-    """The record that a line holds; ``place`` is its file and number.
+def decode_line(line: bytes, place: str) -> Any:
+    """The JSON value that a line holds; ``place`` is its file and number.
 
     Raises:
         RecordError: it holds none, says why not.
-        NewerSchemaError: it was written by a newer release.
     """
     try:
-        return from_json(_decoded(line), place)
+        return _decoded(line)
     except RecursionError as error:
         raise RecordError("no JSON (nested too deeply)", place) from error
     except ValueError as error:  # also a UnicodeDecodeError
@@ -38,7 +38,7 @@ def looks_recorded(line: bytes) -> bool:
         data = _decoded(line)
     except (ValueError, RecursionError):
         return False
-    return isinstance(data, dict) and {"v", "task"} <= data.keys()
+    return isinstance(data, dict) and any({"v", key} <= data.keys() for key in _MARKS)
 
 
 def _decoded(line: bytes) -> Any:

@@ -7,51 +7,22 @@ the middle of a line leaves a torn one: readers ignore it, and the next append e
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from autosched.records.errors import RecordError
-from autosched.records.line import LONGEST_BYTES, looks_recorded, parse_line
-from autosched.records.record import NewerSchemaError, Record, to_json
-from autosched.system.optional_packages import data_frame
+from autosched.records.line import LONGEST_BYTES, looks_recorded
+from autosched.records.reading import NO_LOG, NO_LOG_HINT, RecordSet, parse_lines
+from autosched.records.record import Record
+from autosched.records.shared import header_keys, lines_of
 
 # Blank space written and taken back by `check_writable`: a few records' worth.
 _PROBE: Final = b" " * 8191 + b"\n"
-
-
-@dataclass(frozen=True, slots=True)
-class RecordSet:
-    """What a log holds.
-
-    Attributes:
-        records: in the order they were appended.
-        warnings: one line of text per line that was skipped, with file and line number.
-    """
-
-    records: tuple[Record, ...]
-    warnings: tuple[str, ...] = ()
-
-    def to_pandas(self) -> Any:
-        """A pandas DataFrame: one row a record, the columns of ``rows.row_of``.
-
-        Raises:
-            MissingPackageError: pandas is not installed.
-        """
-        from autosched.records.rows import COLUMNS, row_of
-
-        return data_frame([row_of(record) for record in self.records], COLUMNS)
-
-    def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write the same table as CSV; raises RecordError when the file cannot be written."""
-        from autosched.records.rows import write_csv
-
-        write_csv(self.records, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +53,21 @@ class RecordLog:
                 os.ftruncate(fd, size)
 
     def append(self, records: Iterable[Record]) -> None:
-        """Write a batch, one line each, and hand it to the operating system.
+        """Write a batch, and hand it to the operating system.
+
+        One line each, after a line for what they share and the log does not have yet.
 
         Raises:
             RecordError: the file cannot be written (full disk, no permission).  Lines that were
                 written whole stay.
         """
-        lines = [json.dumps(to_json(r), separators=(",", ":"), allow_nan=False) for r in records]
-        if not lines:
+        batch = list(records)
+        if not batch:
             return
-        with self._locked(f"cannot take {len(lines)} records") as fd:
-            data = ("\n".join(lines) + "\n").encode()
-            _write_all(fd, data if _ends_with_newline(fd) else b"\n" + data)
+        with self._locked(f"cannot take {len(batch)} records") as fd:
+            text = os.pread(fd, os.fstat(fd).st_size, 0)
+            data = b"".join(line + b"\n" for line in lines_of(batch, header_keys(text)))
+            _write_all(fd, data if text.endswith(b"\n") or not text else b"\n" + data)
 
     def read(self) -> RecordSet:
         """All records; corrupt lines become warnings.  A log that does not exist yet is empty.
@@ -171,11 +145,9 @@ def check_log(path: Path) -> None:
         return
     except OSError as error:
         raise RecordError(f"the log cannot be read: {error.strerror}", str(path)) from error
-    raise RecordError(_NO_LOG, str(path), _NO_LOG_HINT)
+    raise RecordError(NO_LOG, str(path), NO_LOG_HINT)
 
 
-_NO_LOG: Final = "this is no log: none of its lines is a record"
-_NO_LOG_HINT: Final = "name a log that tuning wrote, or a new file"
 _OTHER_KINDS: Final = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a pipe"),
@@ -189,35 +161,3 @@ def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
-
-
-def _ends_with_newline(fd: int) -> bool:
-    size = os.fstat(fd).st_size
-    return size == 0 or os.pread(fd, 1, size - 1) == b"\n"
-
-
-def parse_lines(text: bytes, where: str) -> RecordSet:
-    """Records from the bytes of a log; ``where`` names it in warnings.
-
-    Raises:
-        RecordError: there are lines, and we wrote none of them.
-        NewerSchemaError: a line was written by a newer release.
-    """
-    records: list[Record] = []
-    warnings: list[str] = []
-    lines = text.split(b"\n")
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        place = f"{where}:{number}"
-        try:
-            records.append(parse_line(line, place))
-        except NewerSchemaError:
-            raise
-        except RecordError as error:
-            torn = number == len(lines)
-            reason = "the last line is torn (its writer died)" if torn else error.what
-            warnings.append(f"{place}: skipped: {reason}")
-    if warnings and not records and not any(map(looks_recorded, lines)):
-        raise RecordError(f"{_NO_LOG}; {warnings[0]}", where, _NO_LOG_HINT)
-    return RecordSet(tuple(records), tuple(warnings))

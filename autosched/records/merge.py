@@ -9,7 +9,8 @@ from pathlib import Path
 
 from autosched.records.best import comparable, rank
 from autosched.records.errors import RecordError
-from autosched.records.log import RecordLog, RecordSet, check_log
+from autosched.records.log import RecordLog, check_log
+from autosched.records.reading import RecordSet
 from autosched.records.record import Record, to_json
 from autosched.system.replaced_file import replaced_file
 

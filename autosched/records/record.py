@@ -1,4 +1,4 @@
-"""One trial as one JSON object, schema version 2.
+"""One trial as one JSON object that stands alone, as logs of schema 1 and 2 hold them.
 
     {"v": 2, "task": "9f...", "target": {...}, "variant": "direct", "steps": [...],
      "decisions": {"i_0": 4}, "phase": "trial", "result": {"seconds": [...], "cache_state": "warm",
@@ -6,7 +6,8 @@
      "names": {...}, "crc32": "0a1b2c3d"}
 
 A failed trial has ``"result": {"stage": "compile", "kind": "...", "message": "..."}``.  Version 1
-had no checksum, and LLVM's whole list of features in the target.
+had no checksum, and LLVM's whole list of features in the target.  Version 3 writes only once what
+many records share, see ``records.shared``.
 """
 
 from __future__ import annotations
@@ -33,10 +34,13 @@ from sketch.target.target import Target
 if TYPE_CHECKING:
     from sketch.dag.dag import ComputeDAG
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
+# The newest schema whose lines are whole records.
+_ALONE: Final = 2
 # Lines of this schema have no checksum.
 _WITHOUT_CHECKSUM: Final = 1
 Phase = Literal["trial", "final"]
+Reader = Callable[[Any], Any]
 PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
 
 
@@ -127,9 +131,9 @@ def record_of(
 
 
 def to_json(record: Record) -> dict[str, Any]:
-    """The JSON object of a record, with its checksum."""
+    """The JSON object of a record that stands alone, with its checksum."""
     data: dict[str, Any] = {
-        "v": SCHEMA_VERSION,
+        "v": _ALONE,
         "task": record.task,
         "target": recorded(record.target).compact_json(),
         "variant": record.variant,
@@ -164,14 +168,24 @@ def from_json(data: Any, where: str = "") -> Record:
     if not isinstance(data, dict):
         raise RecordError(f"a record must be a JSON object, got {type(data).__name__}", where)
     check_schema(data, where)
-    unknown = sorted(data.keys() - _READERS.keys() - {"v", CHECKSUM})
+    return Record(**read_fields(data, _READERS, where), where=where)
+
+
+def read_fields(
+    data: Mapping[str, Any], readers: Mapping[str, Reader], where: str
+) -> dict[str, Any]:
+    """The value of each field of a line, by name, besides its schema and checksum.
+
+    Raises:
+        RecordError: a field is missing or unknown, or has a wrong value.
+    """
+    unknown = sorted(data.keys() - readers.keys() - {"v", CHECKSUM})
     if unknown:
         raise RecordError(f"field {quoted(unknown[0])} is unknown", where)
-    read = {name: _field(name, reader, data, where) for name, reader in _READERS.items()}
-    return Record(**read, where=where)
+    return {name: _field(name, reader, data, where) for name, reader in readers.items()}
 
 
-def _field(name: str, read: Callable[[Any], Any], data: Mapping[str, Any], where: str) -> Any:
+def _field(name: str, read: Reader, data: Mapping[str, Any], where: str) -> Any:
     if name not in data and name not in _OPTIONAL:
         raise RecordError(f"field {name!r} is missing", where)
     try:
@@ -206,7 +220,7 @@ def _phase(value: Any) -> Phase:
     return cast(Phase, fields.one_of(value, PHASES, "phase"))
 
 
-_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+_READERS: Final[Mapping[str, Reader]] = {
     "task": fields.name,
     "target": fields.target,
     "variant": fields.name,
@@ -219,4 +233,8 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "time": fields.moment,
     "names": fields.names,
 }
+# What all records of one session say, all of one sketch, and each trial for itself.
+SESSION_READERS: Final = {name: _READERS[name] for name in ("target", "versions")}
+SKETCH_READERS: Final = {name: _READERS[name] for name in ("task", "variant", "steps", "names")}
+TRIAL_READERS: Final = {name: _READERS[name] for name in ("result", "phase", "seed", "time")}
 _OPTIONAL: Final = ("names",)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from autosched.measure.result import Failure, Timing
 from autosched.records.best import rank, select
 from autosched.records.identity import compatible
-from autosched.records.log import RecordLog, RecordSet
+from autosched.records.log import RecordLog
+from autosched.records.reading import RecordSet
 from autosched.records.record import Record
 from autosched.runtime.probes.peak import measured_peak
 from autosched.search.recall import Recalled, usable

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from autosched.records.errors import RecordError
-from autosched.records.log import RecordLog, parse_lines
+from autosched.records.log import RecordLog
+from autosched.records.reading import parse_lines
 from autosched.records.record import SCHEMA_VERSION
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError

@@ -18,7 +18,7 @@ import json
 import math
 import random
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,9 @@ from autosched.measure.simulated import SimulatedRunner
 from autosched.records.checksum import with_checksum
 from autosched.records.identity import compatible
 from autosched.records.log import RecordLog
+from autosched.records.record import to_json
 from autosched.records.rows import row_of
+from autosched.records.shared import split
 from autosched.records.stats import stats
 from autosched.search.options import SearchOptions
 from autosched.search.recall import Replayer
@@ -41,6 +43,10 @@ from sketch.errors import AutoschedError
 
 Data = dict[str, Any]
 _FASTER_THAN_ALL_S = 1e-9
+_FIELDS = {
+    "v", "task", "target", "variant", "steps", "decisions", "phase", "result", "seed", "versions",
+    "time", "names", "crc32",
+}  # fmt: skip
 _NUMBERS: tuple[Any, ...] = (
     0, 1, -1, 2, 3, 7, 16, 64, 255, 1 << 20, 1 << 31, 1 << 63, 10**30, -(10**30), 0.5, 1e308,
     1e-320, float("nan"), float("inf"), -float("inf"),
@@ -97,7 +103,7 @@ class SampleLog:
 
     Attributes:
         folder: where altered logs are written.
-        lines: its records as JSON objects.
+        lines: its records as JSON objects that stand alone.
         sample: the program.
     """
 
@@ -111,8 +117,17 @@ class SampleLog:
         path = folder / "sample.jsonl"
         options = TuneOptions(trials=trials, search=SearchOptions(population=64, batch_trials=8))
         sample.task().tune(options=options, runner=SimulatedRunner(), log=path)
-        lines = path.read_text().splitlines()
-        return SampleLog(folder, tuple(json.loads(line) for line in lines), sample)
+        return SampleLog(folder, tuple(map(to_json, RecordLog(path).read().records)), sample)
+
+    def with_line(self, number: int, altered: Sequence[str]) -> tuple[str, int]:
+        """The log with the lines ``altered`` for its record ``number``, and where they end."""
+        lines: list[str] = []
+        end = 0
+        for position, data in enumerate(self.lines):
+            own = altered if position == number else shared_lines(data)
+            lines += [line for line in own if line not in lines or own is altered]
+            end = len(lines) if position == number else end
+        return "\n".join(lines) + "\n", end
 
 
 @dataclass(frozen=True)
@@ -137,24 +152,50 @@ def mutate(log: SampleLog, rng: random.Random) -> Mutation:
     if "seconds" in data["result"]:
         data["result"]["seconds"] = [_FASTER_THAN_ALL_S]
     done = [rng.choice(_MUTATIONS)(data, log, rng) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
-    text = _encoded(data, rng)
-    lines = [json.dumps(line) for line in log.lines]
-    lines[number] = text
-    return Mutation("; ".join(done), number + 1, "\n".join(lines) + "\n")
+    if rng.random() < 0.2:
+        return _altered_in_place(log, number, rng)
+    text, line = log.with_line(number, _encoded(data, rng))
+    return Mutation("; ".join(done), line, text)
 
 
-def _encoded(data: Data, rng: random.Random) -> str:
-    """As a line of this schema, of the first one, or with the checksum that it had."""
+def shared_lines(data: Data) -> list[str]:
+    """The lines of a record: headers and trial, or one line if it cannot be split."""
+    try:
+        headers, trial = split(data)
+        if set(data) <= _FIELDS:
+            return [json.dumps(line, separators=(",", ":")) for line in (*headers, trial)]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        pass
+    return [json.dumps(with_checksum(data))]
+
+
+def _encoded(data: Data, rng: random.Random) -> list[str]:
+    """As lines of a schema that is read, with checksums that fit or with the one that it had."""
     kind = rng.random()
     if kind < 0.2:
         data = {key: value for key, value in data.items() if key != "crc32"}
         data["v"] = 1 if data.get("v") == 2 else data.get("v")
-    elif kind < 0.95:
-        data = with_checksum(data)
-    text = json.dumps(data)
+        lines = [json.dumps(data)]
+    elif kind < 0.6:
+        lines = shared_lines(data)
+    else:
+        lines = [json.dumps(with_checksum(data) if kind < 0.95 else data)]
     if rng.random() < 0.03:
-        text = text.replace("1", "1e400", 1)
-    return text
+        lines[-1] = lines[-1].replace("1", "1e400", 1)
+    return lines
+
+
+def _altered_in_place(log: SampleLog, number: int, rng: random.Random) -> Mutation:
+    """A header or a trial altered as it stands in the log, signed again more often than not."""
+    text, end = log.with_line(number, shared_lines(log.lines[number]))
+    lines = text.splitlines()
+    at = rng.choice([end - 1, *(n for n, line in enumerate(lines) if '"header"' in line)])
+    before, data = lines[at], json.loads(lines[at])
+    done = rng.choice(_MUTATIONS)(data, log, rng)
+    if json.loads(before) == data:
+        done, data["v"] = "v: 0", 0
+    lines[at] = json.dumps(with_checksum(data) if rng.random() < 0.8 else data)
+    return Mutation(done, at + 1, "\n".join(lines) + "\n")
 
 
 def _places(data: Any) -> list[tuple[Any, Any]]:

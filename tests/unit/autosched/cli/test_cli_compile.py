@@ -123,7 +123,7 @@ def test_records_that_do_not_replay_are_reported(
     assert main(line.split()) == 0
     warnings = capsys.readouterr().err.splitlines()
     assert all(text.startswith("autosched: warning: ") for text in warnings)
-    assert "log.jsonl:5: skipped" in warnings[0]
+    assert "log.jsonl:11: skipped" in warnings[0]
     assert "a record of dense_bias_relu.1 does not replay" in warnings[1]
     assert "1 record is of another machine, it is used" in warnings[2]
     assert len(warnings) == 3  # the third task runs with the other machine's schedule

@@ -14,7 +14,9 @@ import autosched as asd
 import codegen.build
 from autosched.measure.simulated import SimulatedRunner
 from autosched.records.checksum import with_checksum
+from autosched.records.log import RecordLog
 from autosched.records.merge import merge
+from autosched.records.record import to_json
 from autosched.system.notices import AutoschedWarning
 from autosched.tuning.options import QUICK
 from tests.support.log_mutations import sample_task
@@ -34,8 +36,8 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def rewritten(log: Path, folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     """The log with ``change`` applied to the target of every record."""
     lines = []
-    for line in log.read_text().splitlines():
-        data = json.loads(line)
+    for record in RecordLog(log).read().records:
+        data = to_json(record)
         change(data["target"])
         lines.append(json.dumps(with_checksum(data)))
     path = folder / "other.jsonl"

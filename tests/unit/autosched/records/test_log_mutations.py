@@ -13,7 +13,6 @@ import pytest
 
 from autosched.measure.result import Timing
 from autosched.measure.simulated import SimulatedRunner
-from autosched.records.checksum import with_checksum
 from autosched.search.options import SearchOptions
 from autosched.tuning.options import TuneOptions
 from tests.support.log_mutations import (
@@ -24,6 +23,7 @@ from tests.support.log_mutations import (
     Sample,
     SampleLog,
     mutate,
+    shared_lines,
 )
 
 QUICK_CASES, MANY_CASES = 20, 1500
@@ -46,9 +46,8 @@ def altered(log: SampleLog, change: dict[str, Any] | Any) -> Mutation:
     data = json.loads(json.dumps(log.lines[number]))
     data["result"]["seconds"] = [1e-9]
     change(data)
-    lines = [json.dumps(line) for line in log.lines]
-    lines[number] = json.dumps(with_checksum(data))
-    return Mutation("by hand", number + 1, "\n".join(lines) + "\n")
+    text, line = log.with_line(number, shared_lines(data))
+    return Mutation("by hand", line, text)
 
 
 def first(data: dict[str, Any], part: str) -> str:

@@ -51,10 +51,10 @@ def test_a_torn_last_line_is_tolerated_and_ended_by_the_next_append(tmp_path):
     log.path.write_bytes(whole[:-20])
     found = log.read()
     assert [r.seed for r in found.records] == [0]
-    assert found.warnings == (f"{log.path}:2: skipped: the last line is torn (its writer died)",)
+    assert found.warnings == (f"{log.path}:4: skipped: the last line is torn (its writer died)",)
     log.append(numbered(2, start=2))
     assert seeds_in(log) == [0, 2, 3]
-    assert f"{log.path}:2: skipped: no JSON" in log.read().warnings[0]
+    assert f"{log.path}:4: skipped: no JSON" in log.read().warnings[0]
 
 
 def test_a_whole_last_line_without_newline_counts(tmp_path):
@@ -90,7 +90,7 @@ def test_a_corrupt_line_is_skipped_with_file_and_number(tmp_path, line, reason):
     log.append(numbered(1, start=1))
     assert seeds_in(log) == [0, 1]
     (warning,) = log.read().warnings
-    assert warning.startswith(f"{log.path}:2: skipped: ")
+    assert warning.startswith(f"{log.path}:4: skipped: ")
     assert any(part in warning for part in reason.split("|"))
 
 
@@ -98,8 +98,8 @@ def test_a_newer_schema_stops_reading_by_name(tmp_path):
     log = RecordLog(tmp_path / "log.jsonl")
     log.append(numbered(1))
     with log.path.open("a") as file:
-        file.write(json.dumps(with_checksum(to_json(RECORD) | {"v": 3})) + "\n")
-    with pytest.raises(NewerSchemaError, match=r"schema 3 is newer .*log\.jsonl:2"):
+        file.write(json.dumps(with_checksum(to_json(RECORD) | {"v": 4})) + "\n")
+    with pytest.raises(NewerSchemaError, match=r"schema 4 is newer .*log\.jsonl:4"):
         log.read()
 
 

@@ -7,8 +7,9 @@ from autosched.cli.app import main
 from autosched.measure.result import WRONG_RESULT, Failure, Timing
 from autosched.records.best import comparable
 from autosched.records.errors import RecordError
-from autosched.records.log import RecordLog, RecordSet
+from autosched.records.log import RecordLog
 from autosched.records.merge import merge, prune, read_all, replace_log
+from autosched.records.reading import RecordSet
 from autosched.records.record import Record
 from autosched.records.rows import COLUMNS, row_of, write_csv
 from autosched.records.stats import stats
@@ -78,7 +79,7 @@ def test_merging_drops_repetitions_and_may_overwrite_an_input(tmp_path):
         file.write("{torn")
     written = merge([first.path, second.path], second.path)
     assert second.read().records == LOG == written.records
-    assert written.warnings[0].startswith(f"{second.path}:4: skipped")
+    assert written.warnings[0].startswith(f"{second.path}:7: skipped")
     merge([second.path], first.path, keep=1)
     assert first.read().records == (LOG[1], LOG[3])
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.jsonl", "b.jsonl"]

@@ -1,0 +1,191 @@
+"""Lines of schema 3: what many records share is a header, and trials refer to it.
+
+    {"v": 3, "header": "5d0c...", "target": {...}, "versions": {...}, "crc32": "..."}
+    {"v": 3, "header": "91ab...", "task": "9f...", "variant": "direct", "steps": [...],
+     "names": {...}, "decisions": ["i_0", "j_0"], "crc32": "..."}
+    {"v": 3, "session": "5d0c...", "sketch": "91ab...", "values": [4, 16], "result": {...},
+     "phase": "trial", "seed": 0, "time": 1.7e9, "crc32": "..."}
+
+A header is named by a hash of what it says.  So two processes that share a log, and logs that are
+joined, agree on names; a header may be there twice; and one that was altered is nobody's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, Final
+
+from autosched.records import fields
+from autosched.records.checksum import FIELD as CHECKSUM
+from autosched.records.checksum import with_checksum
+from autosched.records.errors import RecordError
+from autosched.records.line import decode_line
+from autosched.records.record import (
+    SCHEMA_VERSION,
+    SESSION_READERS,
+    SKETCH_READERS,
+    TRIAL_READERS,
+    Reader,
+    Record,
+    check_schema,
+    read_fields,
+    to_json,
+)
+from sketch.errors import quoted
+
+# How a header begins that this release wrote.
+_BEGINNING: Final = f'{{"v":{SCHEMA_VERSION},"header":'.encode()
+_KEY_DIGITS: Final = 16
+_DECISIONS: Final[Mapping[str, Reader]] = {"decisions": fields.name_list}
+_REFERENCES: Final[Mapping[str, Reader]] = {"session": fields.name, "sketch": fields.name}
+_VALUES: Final[Mapping[str, Reader]] = {"values": fields.counts}
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What several records share.
+
+    Attributes:
+        key: hash of what it says, 16 hex digits.
+        values: fields of a record by name; of a sketch also "decisions", their names in order.
+    """
+
+    key: str
+    values: Mapping[str, Any]
+
+
+class MissingHeaderError(RecordError):
+    """A trial refers to a header that the log does not have, or not whole.
+
+    Attributes:
+        key: of the header.
+    """
+
+    def __init__(self, key: str, where: str) -> None:
+        super().__init__(f"its header {quoted(key)} is missing", where)
+        self.key = key
+
+
+def split(data: Mapping[str, Any]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
+    """The headers and the trial of a record's JSON object (see ``record.to_json``), as lines."""
+    session = _header(_part(data, SESSION_READERS))
+    decisions = data["decisions"]
+    sketch = _header({**_part(data, SKETCH_READERS), "decisions": list(decisions)})
+    trial = {
+        "v": SCHEMA_VERSION,
+        "session": session["header"],
+        "sketch": sketch["header"],
+        "values": list(decisions.values()),
+        **_part(data, TRIAL_READERS),
+    }
+    return (session, sketch), with_checksum(trial)
+
+
+def lines_of(records: Iterable[Record], known: Iterable[str]) -> Iterator[bytes]:
+    """The lines of records for a log that has the headers ``known`` already, by their keys."""
+    written = set(known)
+    for record in records:
+        headers, trial = split(to_json(record))
+        for header in headers:
+            if header["header"] not in written:
+                written.add(header["header"])
+                yield _encoded(header)
+        yield _encoded(trial)
+
+
+def header_keys(text: bytes) -> frozenset[str]:
+    """Keys of the headers in the bytes of a log, without those that are damaged."""
+    lines = text.split(b"\n")
+    keys = (_header_key(line) for line in lines if line.startswith(_BEGINNING))
+    return frozenset(key for key in keys if key is not None)
+
+
+# A log is looked through before each append; its headers stay the same.
+@lru_cache(maxsize=4096)
+def _header_key(line: bytes) -> str | None:
+    try:
+        return read_header(decode_line(line, ""), "").key
+    except RecordError:
+        return None
+
+
+def is_header(value: Any) -> bool:
+    """Whether the JSON value of a line is a header of this schema."""
+    return _is_of_this_schema(value) and "header" in value
+
+
+def is_trial(value: Any) -> bool:
+    """Whether the JSON value of a line is a trial that refers to headers."""
+    return _is_of_this_schema(value) and "header" not in value
+
+
+def read_header(data: Mapping[str, Any], where: str) -> Header:
+    """The header that a line holds.
+
+    Raises:
+        RecordError: its checksum or its key is of something else, or a field has a wrong value.
+    """
+    check_schema(data, where)
+    rest = {name: value for name, value in data.items() if name != "header"}
+    if data["header"] != _key(rest):
+        raise RecordError("damaged: the key of the header is of something else", where)
+    readers = SESSION_READERS if "target" in rest else {**SKETCH_READERS, **_DECISIONS}
+    return Header(data["header"], read_fields(rest, readers, where))
+
+
+def read_trial(data: Mapping[str, Any], headers: Mapping[str, Header], where: str) -> Record:
+    """The record of a trial, with what its headers say.
+
+    Raises:
+        MissingHeaderError: a header is not among ``headers``.
+        RecordError: the checksum is of something else, or a field has a wrong value.
+    """
+    check_schema(data, where)
+    own = read_fields(data, {**_REFERENCES, **_VALUES, **TRIAL_READERS}, where)
+    find = partial(_referred, headers=headers, where=where)
+    session = find(own.pop("session"), SESSION_READERS)
+    sketch = find(own.pop("sketch"), {**SKETCH_READERS, **_DECISIONS})
+    names, values = sketch.pop("decisions"), own.pop("values")
+    if len(names) != len(values):
+        raise RecordError(f"{len(values)} values are not those of {len(names)} decisions", where)
+    decisions = dict(zip(names, values, strict=True))
+    return Record(**session, **sketch, **own, decisions=decisions, where=where)
+
+
+def _referred(
+    key: str, wanted: Iterable[str], headers: Mapping[str, Header], where: str
+) -> dict[str, Any]:
+    header = headers.get(key)
+    if header is None:
+        raise MissingHeaderError(key, where)
+    if set(header.values) != set(wanted):
+        raise RecordError(f"header {key} is of another kind", where)
+    return dict(header.values)
+
+
+def _part(data: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: data[name] for name in names if name in data}
+
+
+def _header(content: dict[str, Any]) -> dict[str, Any]:
+    line = {"v": SCHEMA_VERSION, "header": _key({"v": SCHEMA_VERSION, **content}), **content}
+    return with_checksum(line)
+
+
+def _key(content: Mapping[str, Any]) -> str:
+    """The name of a header: a hash of all its fields but the name itself and the checksum."""
+    rest = {name: value for name, value in content.items() if name not in ("header", CHECKSUM)}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:_KEY_DIGITS]
+
+
+def _is_of_this_schema(value: Any) -> bool:
+    return isinstance(value, dict) and value.get("v") == SCHEMA_VERSION
+
+
+def _encoded(line: Mapping[str, Any]) -> bytes:
+    return json.dumps(line, separators=(",", ":"), allow_nan=False).encode()

@@ -1,0 +1,154 @@
+"""Headers of a log: written once, named by what they say, never believed when damaged."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autosched.measure.result import Timing
+from autosched.records.checksum import with_checksum
+from autosched.records.identity import recorded
+from autosched.records.log import RecordLog
+from autosched.records.merge import merge
+from autosched.records.record import Record, to_json
+from autosched.records.shared import header_keys, split
+from sketch.target.target import Target
+
+ROOT = Path(__file__).parents[4]
+ONE = Record(
+    "task", Target("cpu", "generic"), "direct", (), {"a": 1, "b": 2}, Timing((1.0,)), time=3.0
+)
+OTHER = replace(ONE, task="other")
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()
+
+
+def test_the_schema_is_what_version_3_says() -> None:
+    (session, sketch), trial = split(to_json(ONE))
+    assert trial == {
+        "v": 3,
+        "session": session["header"],
+        "sketch": sketch["header"],
+        "values": [1, 2],
+        "result": {"seconds": [1.0], "cache_state": "warm"},
+        "phase": "trial",
+        "seed": 0,
+        "time": 3.0,
+        "crc32": trial["crc32"],
+    }
+    assert session.keys() == {"v", "header", "target", "versions", "crc32"}
+    assert sketch.keys() == {"v", "header", "task", "variant", "steps", "decisions", "crc32"}
+    assert sketch["decisions"] == ["a", "b"]
+
+
+def test_headers_are_written_once(tmp_path: Path) -> None:
+    log = RecordLog(tmp_path / "log.jsonl")
+    log.append([ONE, OTHER, ONE])
+    RecordLog(log.path).append([OTHER, replace(OTHER, decisions={"a": 9, "b": 9})])
+    assert ['"header"' in line for line in lines(log.path)] == [
+        True, True, False, True, False, False, False, False,
+    ]  # fmt: skip
+    log.append([replace(ONE, target=Target("cpu", "generic", threads=7))])
+    assert len(lines(log.path)) == 10
+    assert log.read().warnings == ()
+    assert [r.task for r in log.read().records] == [
+        "task",
+        "other",
+        "task",
+        "other",
+        "other",
+        "task",
+    ]
+    assert log.read().records[4].decisions == {"a": 9, "b": 9}
+
+
+def test_files_that_were_joined_in_any_order_are_one_log(tmp_path: Path) -> None:
+    first, second = RecordLog(tmp_path / "a.jsonl"), RecordLog(tmp_path / "b.jsonl")
+    first.append([ONE, OTHER])
+    second.append([OTHER, ONE])
+    joined = tmp_path / "joined.jsonl"
+    joined.write_text("\n".join(sorted(lines(first.path)[::-1] + lines(second.path))) + "\n")
+    found = RecordLog(joined).read()
+    assert found.warnings == ()
+    assert sorted(r.task for r in found.records) == ["other", "other", "task", "task"]
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_trials_of_a_damaged_header_are_skipped_by_line(tmp_path: Path, signed: bool) -> None:
+    log = RecordLog(tmp_path / "log.jsonl")
+    log.append([ONE, ONE, OTHER])
+    text = lines(log.path)
+    data = json.loads(text[1])
+    data["decisions"] = ["b", "a"]
+    text[1] = json.dumps(with_checksum(data) if signed else data)
+    log.path.write_text("\n".join(text) + "\n")
+    found = log.read()
+    assert [r.task for r in found.records] == ["other"]
+    header, trial = found.warnings
+    assert header.startswith(f"{log.path}:2: skipped: damaged: the ")
+    assert trial.startswith(f"{log.path}:3: skipped: its header ")
+    assert trial.endswith("of line 2 is damaged, and 1 more of it")
+    log.append([ONE])  # writes the header again, and its earlier trials are whole, too
+    assert [r.task for r in log.read().records] == ["task", "task", "other", "task"]
+    assert len(log.read().warnings) == 1
+
+
+def test_trials_without_their_header_are_skipped_by_line(tmp_path: Path) -> None:
+    log = RecordLog(tmp_path / "log.jsonl")
+    log.append([ONE, OTHER])
+    log.path.write_text("\n".join(lines(log.path)[1:]) + "\n")
+    found = log.read()
+    assert found.records == ()
+    (warning,) = found.warnings
+    assert warning.startswith(f"{log.path}:2: skipped: its header ")
+    assert warning.endswith("is missing or torn, and 1 more of it")
+
+
+def test_a_reference_to_a_header_of_another_kind_is_refused(tmp_path: Path) -> None:
+    log = RecordLog(tmp_path / "log.jsonl")
+    log.append([ONE])
+    *headers, last = lines(log.path)
+    trial = json.loads(last)
+    swapped = with_checksum(trial | {"session": trial["sketch"]})
+    fewer = with_checksum(trial | {"values": [1]})
+    log.path.write_text("\n".join([*headers, json.dumps(swapped), json.dumps(fewer)]) + "\n")
+    kind, values = log.read().warnings
+    assert ":3: skipped: header" in kind and "is of another kind" in kind
+    assert values.endswith(":4: skipped: 1 values are not those of 2 decisions")
+
+
+def test_a_torn_header_is_written_again(tmp_path: Path) -> None:
+    log = RecordLog(tmp_path / "log.jsonl")
+    log.append([ONE])
+    log.path.write_bytes(log.path.read_bytes().split(b"\n")[0][:-10])
+    assert header_keys(log.path.read_bytes()) == frozenset()
+    log.append([ONE])
+    assert log.read().records == (ONE,)
+
+
+def test_a_log_of_a_network_takes_a_kilobyte_a_trial(tmp_path: Path) -> None:
+    kept = RecordLog(ROOT / "benchmarks" / "logs" / "resnet-18.2t.jsonl").read().records
+    log = RecordLog(tmp_path / "log.jsonl")
+    # 19 tasks with 12 sketches each and 3,700 trials, as a session of a network makes them.
+    sketches = [
+        replace(record, steps=record.steps + record.steps[:extra], target=recorded(record.target))
+        for record in kept
+        for extra in range(12)
+    ]
+    trials = [sketches[n % len(sketches)] for n in range(3700)]
+    for start in range(0, len(trials), 370):
+        log.append(trials[start : start + 370])
+    assert log.path.stat().st_size < 4_000_000
+    assert log.read().records == tuple(trials)
+
+
+def test_merging_turns_old_lines_into_new_ones(tmp_path: Path) -> None:
+    old = ROOT / "tests" / "records" / "schema_v2.jsonl"
+    merge([old], tmp_path / "new.jsonl")
+    assert RecordLog(tmp_path / "new.jsonl").read().records == RecordLog(old).read().records
+    assert all(line.startswith('{"v":3,') for line in lines(tmp_path / "new.jsonl"))
