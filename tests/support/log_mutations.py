@@ -192,9 +192,10 @@ def _altered_in_place(log: SampleLog, number: int, rng: random.Random) -> Mutati
     at = rng.choice([end - 1, *(n for n, line in enumerate(lines) if '"header"' in line)])
     before, data = lines[at], json.loads(lines[at])
     done = rng.choice(_MUTATIONS)(data, log, rng)
-    if json.loads(before) == data:
-        done, data["v"] = "v: 0", 0
-    lines[at] = json.dumps(with_checksum(data) if rng.random() < 0.8 else data)
+    signed = with_checksum(data) if rng.random() < 0.8 else data
+    if json.loads(before) == signed:
+        done, signed = "v: 0", {**signed, "v": 0}
+    lines[at] = json.dumps(signed)
     return Mutation(done, at + 1, "\n".join(lines) + "\n")
 
 
