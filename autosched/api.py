@@ -15,6 +15,7 @@ from sketch.target.target import Target as CodeTarget
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network
+    from autosched.measure.options import MeasureOptions
     from autosched.measure.protocol import Runner
     from autosched.report.callbacks import Callback
     from autosched.report.events import Progress
@@ -145,11 +146,45 @@ def load(path: PathText, trusted: bool = False) -> Module:
 
 
 @overload
-def tune(net: Network, *args: Any, **options: Any) -> NetworkTuning: ...
+def tune(
+    net: Network,
+    target: AnyTarget = ...,
+    budget: str | float | None = ...,
+    trials: int | None = ...,
+    log: PathText | None = ...,
+    seed: int | None = ...,
+    threads: int | None = ...,
+    options: TuneOptions | None = ...,
+    progress: Progress | None = ...,
+    quiet: bool = ...,
+    skip_tuned: bool = ...,
+    objective: Objective | None = ...,
+    cost_model: CostModel | None = ...,
+    callbacks: Sequence[Callback] = ...,
+    runner: Runner | None = ...,
+    measure: MeasureOptions | None = ...,
+) -> NetworkTuning: ...
 
 
 @overload
-def tune(net: Sequence[Network], *args: Any, **options: Any) -> SessionTuning: ...
+def tune(
+    net: Sequence[Network],
+    target: AnyTarget = ...,
+    budget: str | float | None = ...,
+    trials: int | None = ...,
+    log: PathText | None = ...,
+    seed: int | None = ...,
+    threads: int | None = ...,
+    options: TuneOptions | None = ...,
+    progress: Progress | None = ...,
+    quiet: bool = ...,
+    skip_tuned: bool = ...,
+    objective: Objective | None = ...,
+    cost_model: CostModel | None = ...,
+    callbacks: Sequence[Callback] = ...,
+    runner: Runner | None = ...,
+    measure: MeasureOptions | None = ...,
+) -> SessionTuning: ...
 
 
 def tune(
@@ -168,6 +203,7 @@ def tune(
     cost_model: CostModel | None = None,
     callbacks: Sequence[Callback] = (),
     runner: Runner | None = None,
+    measure: MeasureOptions | None = None,
 ) -> NetworkTuning | SessionTuning:
     """Search for fast schedules of all tasks of a network, measuring on this machine.
 
@@ -193,22 +229,33 @@ def tune(
             gradient-boosted trees.
         callbacks: told of every batch, see ``autosched.report.callbacks``.
         runner: measures instead of this machine, see ``autosched.measure.protocol``.
+        measure: how to measure on this machine (samples, time limits, what the caches hold ...);
+            None: the defaults.
 
     Raises:
         AutoschedError: no network, a malformed option, an unwritable log, or a machine on which
             nothing runs.
     """
-    from autosched.tuning.networks import tune_networks
+    from autosched.records.log import RecordLog
+    from autosched.tuning.job import TuneJob
+    from autosched.tuning.networks import progress_or_table, tune_networks
     from autosched.tuning.objectives import weighted_sum
     from autosched.tuning.options import TuneOptions
-    from autosched.tuning.request import TuneRequest
 
-    request = TuneRequest(
-        log, trials, budget, seed, options or TuneOptions(), progress, quiet, skip_tuned,
-        objective or weighted_sum, cost_model, callbacks, runner,
-    )  # fmt: skip
     networks = list(net) if isinstance(net, Sequence) and not isinstance(net, str) else [net]
     for network in networks:
         check_network(network)
-    session = tune_networks(networks, resolve_target(target, threads), request)
+    machine = resolve_target(target, threads)
+    job = TuneJob(
+        options=(options or TuneOptions()).overridden(trials, budget, seed),
+        measure=measure,
+        runner=runner,
+        log=None if log is None else RecordLog(log),
+        skip_tuned=skip_tuned,
+        progress=progress_or_table(progress, quiet, machine),
+        callbacks=callbacks,
+        cost_model=cost_model,
+        objective=objective or weighted_sum,
+    )
+    session = tune_networks(networks, machine, job)
     return session if isinstance(net, Sequence) else session.networks[0]

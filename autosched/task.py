@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from autosched.tasks.spec import TaskSpec
 
 if TYPE_CHECKING:
+    from autosched.measure.options import MeasureOptions
     from autosched.measure.protocol import Runner
     from autosched.report.callbacks import Callback
     from autosched.report.events import Progress
@@ -74,20 +75,32 @@ class Task(TaskSpec):
         cost_model: CostModel | None = None,
         callbacks: Sequence[Callback] = (),
         runner: Runner | None = None,
+        measure: MeasureOptions | None = None,
+        seed: int | None = None,
     ) -> TuneResult:
         """Search and measure on this machine; every trial goes to ``log``, which may exist.
 
         Without any limit, 256 trials.  All arguments are explained at ``autosched.tune``.
         """
-        from autosched.tuning.local import tune_locally
-        from autosched.tuning.options import TuneOptions
-        from autosched.tuning.request import TuneRequest
+        from autosched.records.log import RecordLog
+        from autosched.report.events import Quiet
+        from autosched.tuning.job import TuneJob
+        from autosched.tuning.options import DEFAULT_TRIALS, TuneOptions
+        from autosched.tuning.run import run_job
 
-        request = TuneRequest(
-            log, trials, budget, None, options or TuneOptions(), progress,
-            cost_model=cost_model, callbacks=callbacks, runner=runner,
-        )  # fmt: skip
-        return tune_locally([self], request)
+        chosen = (options or TuneOptions()).overridden(trials, budget, seed)
+        return run_job(
+            TuneJob(
+                (self,),
+                options=chosen.unless_limited(trials=DEFAULT_TRIALS),
+                measure=measure,
+                runner=runner,
+                log=None if log is None else RecordLog(log),
+                progress=progress or Quiet(),
+                callbacks=callbacks,
+                cost_model=cost_model,
+            )
+        )
 
     def compile(self, log: PathText | None = None) -> Kernel:
         """Machine code of ``candidate(log)``."""

@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 
 from autosched.records.log import RecordLog
-from autosched.tuning.local import tune_locally
-from autosched.tuning.request import TuneRequest
+from autosched.tuning.job import TuneJob
+from autosched.tuning.options import TuneOptions
+from autosched.tuning.run import run_job
 from benchmarks.resnet_tasks import convolution_tasks
 from benchmarks.rows import Row, write_json
 
@@ -27,7 +28,7 @@ def measure(threads: int, trials: int) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.jsonl"
         start = time.perf_counter()
-        result = tune_locally(tasks, TuneRequest(log, trials))
+        result = run_job(TuneJob(tasks, options=TuneOptions(trials=trials), log=RecordLog(log)))
         seconds = time.perf_counter() - start
         records = RecordLog(log).read().records
     done = sum(record.phase == "trial" for record in records)

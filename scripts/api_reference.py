@@ -24,6 +24,7 @@ PUBLIC: Final = (
     "autosched.task",
     "autosched.torch_frontend",
     "autosched.tuning.result",
+    "autosched.tuning.job",
     "autosched.tuning.networks",
     "autosched.workloads",
     "autosched.zoo",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from autosched.runtime.archive import Contents
     from autosched.task import Task
     from autosched.tasks.spec import TaskSpec
-    from autosched.tuning.request import TuneRequest
+    from autosched.tuning.job import TuneJob
     from autosched.tuning.result import TuneResult
     from autosched.workloads.definition import Workload
     from sketch.target.target import Target
@@ -66,7 +66,7 @@ class Subject(Protocol):
         """The distinct tasks."""
         ...
 
-    def tune(self, target: Target, request: TuneRequest) -> Tuning:
+    def tune(self, target: Target, job: TuneJob) -> Tuning:
         """Tune all tasks."""
         ...
 
@@ -97,11 +97,11 @@ class NetworkSubject:
 
         return network_tasks(extract_checked(self.network), target)
 
-    def tune(self, target: Target, request: TuneRequest) -> Tuning:
+    def tune(self, target: Target, job: TuneJob) -> Tuning:
         """Tune the network."""
         from autosched.tuning.networks import tune_networks
 
-        tuning = tune_networks([self.network], target, request).networks[0]
+        tuning = tune_networks([self.network], target, job).networks[0]
         source = Path(self.model)
         return replace(tuning, source=source if source.is_file() else None)
 
@@ -157,12 +157,12 @@ class WorkloadSubject:
         """The one task."""
         return (self.task(target),)
 
-    def tune(self, target: Target, request: TuneRequest) -> Tuning:
+    def tune(self, target: Target, job: TuneJob) -> Tuning:
         """Tune the task."""
         from autosched.tuning.one_task import tune_task
 
         task = self.task(target)
-        return tune_task(task, self._constants(task), request)
+        return tune_task(task, self._constants(task), job)
 
     def contents(self, target: Target, log: str | None) -> Contents:
         """The compiled task, with the constants in it."""

@@ -69,15 +69,16 @@ def _arguments(parser: Parser) -> None:
 def tune_options(args: argparse.Namespace) -> TuneOptions:
     """The options that the arguments ask for."""
     chosen = replace(PRESETS[args.preset], variants=not args.no_variants)
+    chosen = chosen.overridden(args.trials, args.budget, args.seed)
     if args.policy is None:
         return chosen
     return replace(chosen, search=replace(chosen.search, policy=args.policy))
 
 
 def _run(args: argparse.Namespace) -> None:
-    from autosched.records.log import check_log
-    from autosched.tuning.networks import progress_of
-    from autosched.tuning.request import TuneRequest
+    from autosched.records.log import RecordLog, check_log
+    from autosched.tuning.job import TuneJob
+    from autosched.tuning.networks import progress_or_table
 
     if args.log is not None:
         check_log(Path(args.log))  # before the model is read, and before it is taken for the log
@@ -85,19 +86,15 @@ def _run(args: argparse.Namespace) -> None:
     log = f"{subject.name}.jsonl" if args.log is None else args.log
     target, quiet = target_of(args), args.quiet or args.json == "-"
     check_threads(target)
-    request = TuneRequest(
-        log=log,
-        trials=args.trials,
-        budget=args.budget,
-        seed=args.seed,
+    job = TuneJob(
         options=tune_options(args),
-        quiet=quiet,
+        log=RecordLog(log),
         skip_tuned=args.skip_tuned,
         cost_model=make_model(args.cost_model, args.seed or 0),
     )
     with Waiting(f"preparing {subject.label}", quiet) as wait:
-        shown = ProgressAfter(wait, progress_of(request, target))
-        tuning = subject.tune(target, replace(request, progress=shown))
+        shown = ProgressAfter(wait, progress_or_table(None, quiet, target))
+        tuning = subject.tune(target, replace(job, progress=shown))
     if tuning.result.interrupted:
         print(f"everything measured is in {log}; the same command goes on", file=sys.stderr)
         raise KeyboardInterrupt

@@ -55,7 +55,7 @@ class TimingWorker:
         inputs = random_inputs(task_dag, self._options.seed)
         copies = {name: aligned_copy(array) for name, array in inputs.items()}
         oracle = reference if isinstance(reference, Failure) else pickle.loads(reference)
-        constants = copies_beyond_l2(task_dag, self._target, self._options.cache_state)
+        constants = copies_beyond_l2(task_dag, self._target, self._options.state)
         self._tasks[key] = TaskMemory(task_dag, copies, oracle, constants)
 
     def measure(self, request: TimingRequest, best_s: float) -> MeasureResult:
@@ -63,7 +63,7 @@ class TimingWorker:
         loaded = self._load(request)
         if isinstance(loaded, Failure):
             return loaded
-        state = self._options.cache_state
+        state = self._options.state
         harness = self._harness_here()
         seconds = burst(lambda runs: harness.run(loaded, runs, state), best_s, self._options)
         wanted = self._options.check
@@ -96,7 +96,7 @@ class TimingWorker:
 
     def sample(self, slot: int) -> float:
         """Seconds of a kernel that was loaded: the median of a few samples."""
-        loaded, harness, state = self._slots[slot], self._harness_here(), self._options.cache_state
+        loaded, harness, state = self._slots[slot], self._harness_here(), self._options.state
         first = harness.run(loaded, 1, state)  # brings code and data back after the other kernels
         runs = inner_runs(first, self._options)
         return median(harness.run(loaded, runs, state) for _ in range(_ROUND_SAMPLES))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
-from autosched.measure.result import CacheState
+from autosched.measure.result import CACHE_STATES, CacheState
+from autosched.system.errors import OptionError
+from autosched.system.limits import check_number
 
 CheckPolicy = Literal["best", "all", "none"]
+
+CHECKS: Final = ("best", "all", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +20,8 @@ class MeasureOptions:
     """Options of the local runner.
 
     Attributes:
-        cache_state: what the caches hold before each run; see ``result.CacheState``.
+        cache_state: what the caches hold before each run; see ``result.CacheState``.  None: for
+            a network what its constants leave in them, else "warm".
         check: whose results are compared with the oracle: those that beat the best so far, all, or
             none.
         tolerance: largest relative error, ``max|y - ref| / max|ref|``, of a right result.
@@ -39,7 +45,7 @@ class MeasureOptions:
         seed: of the inputs.
     """
 
-    cache_state: CacheState = "warm"
+    cache_state: CacheState | None = None
     check: CheckPolicy = "best"
     tolerance: float = 1e-4
     samples: int = 10
@@ -56,3 +62,26 @@ class MeasureOptions:
     reference_timeout_s: float = 120.0
     recycle_after: int = 2000
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.cache_state not in (None, *CACHE_STATES):
+            raise OptionError(
+                f"cache state {self.cache_state!r} is unknown", hint=f"one of {CACHE_STATES}"
+            )
+        if self.check not in CHECKS:
+            raise OptionError(f"check {self.check!r} is unknown", hint=f"one of {CHECKS}")
+        for name in ("samples", "recycle_after"):
+            check_number(name, getattr(self, name), 1, math.inf)
+        if self.builders is not None:
+            check_number("builders", self.builders, 1, math.inf)
+        for name in (
+            "tolerance", "min_sample_s", "burst_s", "drop_first", "drop_second", "wake_s",
+            "interruption_s", "settle_s", "build_timeout_s", "run_timeout_s",
+            "reference_timeout_s", "seed",
+        ):  # fmt: skip
+            check_number(name, getattr(self, name), 0, math.inf)
+
+    @property
+    def state(self) -> CacheState:
+        """``cache_state``, "warm" where it is not said."""
+        return "warm" if self.cache_state is None else self.cache_state

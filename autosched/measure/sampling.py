@@ -13,7 +13,7 @@ def inner_runs(seconds: float, options: MeasureOptions) -> int:
 
     One on cold caches: the second run of a sample would find them warm.
     """
-    if options.cache_state != "warm":
+    if options.state != "warm":
         return 1
     return max(1, math.ceil(options.min_sample_s / seconds))
 

@@ -159,7 +159,7 @@ class Timer:
                     taken.append(self._request("sample", number))
         except (ChildDiedError, ChildTimeoutError) as error:
             return {**failures, number: _lost(error)}
-        state = self._options.cache_state
+        state = self._options.state
         return failures | {n: Timing(tuple(s), state, errors[n]) for n, s in samples.items()}
 
     def _call(

@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autosched.measure.protocol import Runner
-from autosched.measure.result import CacheState, Failure, MeasureResult, Timing
+from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.records.record import Phase, Record, record_of
-from autosched.report.callbacks import Callback
-from autosched.report.events import Progress, Quiet, TaskRow, View
+from autosched.report.events import TaskRow, View
 from autosched.search.learner import Learner
 from autosched.search.models import make_model
 from autosched.search.recall import best_of, recall
-from autosched.system.errors import OptionError, TuningError
+from autosched.system.errors import TuningError
 from autosched.system.stability import Stability, Watch, tree_cpu_s
 from autosched.system.stopwatch import Stopwatch
 from autosched.system.versions import software_versions
 from autosched.tasks.candidate import Candidate
-from autosched.tuning.objectives import Objective, Usage, weighted_sum
-from autosched.tuning.options import TuneOptions
+from autosched.tuning.job import TuneJob
 from autosched.tuning.result import TaskResult, TuneResult
 from autosched.tuning.scheduler import TaskScheduler
 from autosched.tuning.task_progress import Turn
 from autosched.tuning.task_run import TaskRun, verify_new_best
 
 if TYPE_CHECKING:
-    from autosched.records.log import RecordLog
     from autosched.tasks.spec import TaskSpec
-    from costmodel.model import CostModel
-
-Clock = Callable[[], float]
 
 # Seconds a task that its final re-measurement may take, as far as the budget is planned, and the
 # share of the budget that all of them may take.
@@ -44,108 +36,28 @@ _FINAL_S = 0.5
 _FINAL_SHARE = 0.1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Session:
-    """What a tuning run works on and with; only tasks and runner are needed.
-
-    Attributes:
-        tasks: distinct ones, with the rules of ``options`` where it has any.
-        runner: measures; must have been started before, see ``measure.zygote``.
-        log: every trial goes there, and what it has already counts; None: nothing is kept.
-        options: budgets (one of trials and time is needed) and all the rest.
-        progress: who is shown how far it is.
-        callbacks: who is told of every batch.
-        model: learns over all tasks; None: gradient-boosted trees.
-        objective: of the best times, see ``objectives``.
-        usage: [networks][tasks], occurrences; None: one network, by the tasks' weights.
-        pools: by task key, the only candidates that may be proposed; None: all there are.
-        cache_state: of the runner; records taken in another state do not count.
-        rng: everything random; None: from ``options.seed``.
-        clock: of the budget, in seconds.
-        now: of the records, seconds since 1970.
-    """
-
-    tasks: Sequence[TaskSpec]
-    runner: Runner
-    log: RecordLog | None = None
-    options: TuneOptions = field(default_factory=TuneOptions)
-    progress: Progress = field(default_factory=Quiet)
-    callbacks: Sequence[Callback] = ()
-    model: CostModel | None = None
-    objective: Objective = weighted_sum
-    usage: Usage | None = None
-    pools: Mapping[str, Sequence[Candidate]] | None = None
-    cache_state: CacheState | None = None
-    rng: np.random.Generator | None = None
-    clock: Clock = time.monotonic
-    now: Clock = time.time
-
-
-def tune_tasks(
-    tasks: Sequence[TaskSpec],
-    runner: Runner,
-    log: RecordLog | None = None,
-    options: TuneOptions | None = None,
-    progress: Progress | None = None,
-    **more: Any,
-) -> TuneResult:
-    """Tune tasks together under one budget; arguments, ``more`` among them, as in ``Session``.
-
-    Ctrl-C ends the run as the budget does: everything measured is in the log and in the result,
-    whose ``interrupted`` is true.
-
-    Raises:
-        TuningError: nothing runs; names the first cause.
-        OptionError: no limit, no tasks, or one task twice.
-        RecordError: the log cannot be read or written.
-    """
-    options = options or TuneOptions()
-    _check(tasks, options)
-    if options.rules is not None:
-        tasks = [task.with_rules(options.rules) for task in tasks]
-    if not options.variants:
-        tasks = [task.reference_only() for task in tasks]
-    if log is not None:
-        log.check_writable()
-    return _Run(Session(tasks, runner, log, options, progress or Quiet(), **more)).tune()
-
-
-def _check(tasks: Sequence[TaskSpec], options: TuneOptions) -> None:
-    if not tasks:
-        raise OptionError("there is no task to tune")
-    limits = (
-        options.trials, options.budget_s, options.early_stop_trials, options.task_early_stop_trials
-    )  # fmt: skip
-    if all(limit is None for limit in limits):
-        raise OptionError("tuning would never end", hint="set trials or budget_s")
-    keys = [task.key for task in tasks]
-    if len(set(keys)) < len(keys):
-        raise OptionError("one task is given twice", hint="give it once, with a larger weight")
-    if len({task.target for task in tasks}) > 1:
-        raise OptionError("the tasks have different targets", hint="tune one target at a time")
-
-
 @dataclass(frozen=True, slots=True)
-class Job:
+class _Batch:
     """A batch that was chosen and is still to be measured."""
 
     turn: Turn
     candidates: tuple[Candidate, ...]
 
 
-class _Run:
-    """One call of ``tune_tasks``."""
+class TuningLoop:
+    """One run of a job that has a runner, see ``run.run_job``."""
 
-    def __init__(self, session: Session) -> None:
-        options, tasks = session.options, session.tasks
-        self._clock, self._now, self._began = session.clock, session.now, session.clock()
-        self._runner, self._log, self._options = session.runner, session.log, options
-        self._progress, self._cache_state = session.progress, session.cache_state
-        self._callbacks = session.callbacks
-        model = session.model or make_model("gbdt", options.seed)
+    def __init__(self, job: TuneJob) -> None:
+        assert job.runner is not None, "run_job starts one"
+        options, tasks = job.options, job.tasks
+        self._clock, self._now, self._began = job.clock, job.now, job.clock()
+        self._runner, self._log, self._options = job.runner, job.log, options
+        self._progress, self._cache_state = job.progress, job.cache_state
+        self._callbacks = job.callbacks
+        model = job.cost_model or make_model("gbdt", options.seed)
         self._learner = Learner(model, options.search.model_trials)
-        rng = session.rng or np.random.default_rng(options.seed)
-        pools = session.pools
+        rng = job.rng or np.random.default_rng(options.seed)
+        pools = job.pools
         self._thinking = Stopwatch()
         with self._thinking:
             self._runs = [
@@ -159,7 +71,7 @@ class _Run:
             reserve_s = min(reserve_s, _FINAL_SHARE * options.budget_s)
         infos = [run.info() for run in self._runs]
         self._scheduler = TaskScheduler(
-            infos, options, session.objective, self._elapsed, reserve_s, session.usage
+            infos, options, job.objective, self._elapsed, reserve_s, job.usage
         )
         self._records: list[Record] = []
         self._warnings: list[str] = []
@@ -210,21 +122,21 @@ class _Run:
             self._progress.message(f"warning: {warning}")
 
     def _search(self) -> str:
-        job = self._propose()
-        while job is not None:
-            ahead = self._measure(job)
+        batch = self._propose()
+        while batch is not None:
+            ahead = self._measure(batch)
             if self._trials and not self._successes() and self._given_up():
                 self._check_success()
             in_time = self._scheduler.time_left_s() > 0
-            job = ahead if ahead is not None and in_time else self._propose()
+            batch = ahead if ahead is not None and in_time else self._propose()
         return self._scheduler.stopped
 
-    def _propose(self, busy: Turn | None = None) -> Job | None:
+    def _propose(self, busy: Turn | None = None) -> _Batch | None:
         """The next batch; with ``busy``, of another task than the one that is being compiled."""
         with self._thinking:
             return self._choose(busy)
 
-    def _choose(self, busy: Turn | None) -> Job | None:
+    def _choose(self, busy: Turn | None) -> _Batch | None:
         while True:
             turn = self._scheduler.next_turn(busy)
             if turn is None:
@@ -233,16 +145,16 @@ class _Run:
                 self._learner.learn()
             candidates = self._runs[turn.task].ask(turn)
             if candidates:
-                return Job(turn, tuple(candidates))
+                return _Batch(turn, tuple(candidates))
             self._scheduler.stop_task(turn.task, "every candidate was measured")
 
-    def _measure(self, job: Job) -> Job | None:
+    def _measure(self, batch: _Batch) -> _Batch | None:
         """Measure a batch; while it is compiled, learn and choose a batch of another task."""
-        run, candidates, began = self._runs[job.turn.task], job.candidates, self._clock()
+        run, candidates, began = self._runs[batch.turn.task], batch.candidates, self._clock()
         ticket = self._runner.submit(run.task, candidates)
         with self._thinking:
             self._learner.learn()
-        ahead = self._propose(job.turn)
+        ahead = self._propose(batch.turn)
         results = self._runner.collect(ticket, run.best_s)
         checked = verify_new_best(run, self._runner, candidates, results, self._options.tolerance)
         self._write(run.task, candidates, checked, "trial")
@@ -252,8 +164,8 @@ class _Run:
         self._trials += len(checked)
         failed = sum(isinstance(result, Failure) for result in checked)
         took = self._clock() - began
-        self._scheduler.record(job.turn.task, len(checked), failed, run.best_s, took)
-        self._progress.update(self._view(job.turn.task))
+        self._scheduler.record(batch.turn.task, len(checked), failed, run.best_s, took)
+        self._progress.update(self._view(batch.turn.task))
         self._tell_faults()
         self._tell_batch(run, candidates, checked, before)
         return ahead

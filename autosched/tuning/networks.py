@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,15 +16,12 @@ from autosched.compilation.network import (
 from autosched.graph.ir import Network
 from autosched.measure.options import MeasureOptions
 from autosched.measure.result import CACHE_STATES
-from autosched.records.log import RecordLog
 from autosched.report.comparison import Comparison, compare
 from autosched.runtime.module import Module
-from autosched.search.recall import best_of
 from autosched.system.errors import OptionError
-from autosched.tuning.local import tune_locally
-from autosched.tuning.objectives import weighted_sum
-from autosched.tuning.request import TuneRequest
+from autosched.tuning.job import TuneJob
 from autosched.tuning.result import TuneResult
+from autosched.tuning.run import run_job
 from sketch.target.target import Target
 
 if TYPE_CHECKING:
@@ -35,7 +31,6 @@ if TYPE_CHECKING:
     from autosched.tasks.spec import TaskSpec
 
 DEFAULT_BUDGET: Final = "10m"
-SKIPPED: Final = "every task has a record"
 UNTUNABLE: Final = "no operator is tuned: all are constant or run on the host"
 
 
@@ -103,45 +98,34 @@ class SessionTuning:
         return "\n".join(str(item) for item in self.networks)
 
 
-def tune_networks(
-    networks: Sequence[Network], target: Target, request: TuneRequest
-) -> SessionTuning:
+def tune_networks(networks: Sequence[Network], target: Target, job: TuneJob) -> SessionTuning:
     """Tune the tasks of all networks together; see ``autosched.tune``.
 
+    ``job``: all but the tasks; without any limit, ``DEFAULT_BUDGET``.
+
     Raises:
-        OptionError: no network, or an objective of its own in a run that leaves out tasks.
+        OptionError: no network, or what ``run_job`` does not take.
     """
     if not networks:
         raise OptionError("there is no network to tune", hint="give at least one")
     extractions = [extract_checked(network) for network in networks]
     tasks = shared_tasks(extractions, target)
     if not tasks:
-        return _session(networks, target, (), TuneResult((), (), 0, 0.0, UNTUNABLE, ()), ())
-    if request.skip_tuned and request.log is not None:
-        _check_objective(request)
-        tasks, nothing = without_record(tasks, request.log)
-        if not tasks:
-            return _session(networks, target, (), nothing, ())
+        return _session(networks, target, TuneResult((), (), 0, 0.0, UNTUNABLE, ()), ())
     usage = usage_of(extractions, target, tasks)
     # Weights that more than one network needs stay cold for the coldest of them.
     states = [cache_state_of(extraction, target) for extraction in extractions]
-    measure = MeasureOptions(cache_state=max(states, key=CACHE_STATES.index))
-    request = replace(
-        request,
-        options=request.limited(budget=DEFAULT_BUDGET),
-        trials=None, budget=None, progress=progress_of(request, target),
-    )  # fmt: skip
-    result = tune_locally(tasks, request, measure, usage)
-    return _session(networks, target, tasks, result, usage)
-
-
-def without_record(
-    tasks: Sequence[TaskSpec], log: str | PathLike[str]
-) -> tuple[tuple[TaskSpec, ...], TuneResult]:
-    """The tasks that a log knows no candidate of, and the result where there is none left."""
-    known = RecordLog(log).read()
-    left = tuple(task for task in tasks if best_of(task, known.records) is None)
-    return left, TuneResult((), known.records, 0, 0.0, SKIPPED, known.warnings)
+    state = max(states, key=CACHE_STATES.index)
+    measure = job.measure or MeasureOptions()
+    job = replace(
+        job,
+        tasks=tasks,
+        usage=usage,
+        options=job.options.unless_limited(budget=DEFAULT_BUDGET),
+        measure=replace(measure, cache_state=measure.cache_state or state),
+    )
+    rows = [{t.key: n for t, n in zip(tasks, row, strict=True)} for row in usage]
+    return _session(networks, target, run_job(job), rows)
 
 
 def shared_tasks(extractions: Sequence[Extraction], target: Target) -> tuple[TaskSpec, ...]:
@@ -172,11 +156,11 @@ def usage_of(
 def _session(
     networks: Sequence[Network],
     target: Target,
-    tasks: Sequence[TaskSpec],
     result: TuneResult,
-    usage: Sequence[Sequence[float]],
+    usage: Sequence[Mapping[str, float]],
 ) -> SessionTuning:
-    rows = usage or [()] * len(networks)
+    """``usage``: of each network, how often each task occurs in it, by key."""
+    rows = usage or [{}] * len(networks)
     return SessionTuning(
         tuple(
             NetworkTuning(network, target, _part(result, row))
@@ -186,29 +170,21 @@ def _session(
     )
 
 
-def _part(result: TuneResult, row: Sequence[float]) -> TuneResult:
-    """The result of one network; ``row``: how often each task occurs in it."""
+def _part(result: TuneResult, weights: Mapping[str, float]) -> TuneResult:
+    """The result of one network; ``weights``: how often each task occurs in it, by key."""
     items = tuple(
-        replace(item, task=item.task.with_weight(weight))
-        for item, weight in zip(result.tasks, row, strict=True)
-        if weight
+        replace(item, task=item.task.with_weight(weights[item.task.key]))
+        for item in result.tasks
+        if weights[item.task.key]
     )
     return replace(result, tasks=items)
 
 
-def _check_objective(request: TuneRequest) -> None:
-    if request.objective is not weighted_sum:
-        raise OptionError(
-            "an objective needs the times of all tasks, those with a record are to be skipped",
-            hint="leave out either skip_tuned or objective",
-        )
-
-
-def progress_of(request: TuneRequest, target: Target) -> Progress:
-    """Who is shown how far it is: whom the request names, or whoever fits."""
+def progress_or_table(progress: Progress | None, quiet: bool, target: Target) -> Progress:
+    """Who is shown how far it is: ``progress``, or else whoever fits."""
     from autosched.report.progress import choose_progress
     from autosched.runtime.probes.peak import measured_peak
 
-    if request.progress is not None:
-        return request.progress
-    return choose_progress(request.quiet, None if request.quiet else measured_peak(target))
+    if progress is not None:
+        return progress
+    return choose_progress(quiet, None if quiet else measured_peak(target))

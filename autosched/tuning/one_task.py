@@ -9,12 +9,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from autosched.compilation.task import task_module
+from autosched.records.log import RecordLog
 from autosched.report.comparison import Comparison, before_and_after
 from autosched.tasks.spec import TaskSpec
-from autosched.tuning.local import tune_locally
-from autosched.tuning.networks import progress_of, without_record
-from autosched.tuning.request import TuneRequest
+from autosched.tuning.job import TuneJob
+from autosched.tuning.options import DEFAULT_TRIALS
 from autosched.tuning.result import TuneResult
+from autosched.tuning.run import run_job
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,19 +25,20 @@ class TaskTuning:
     Attributes:
         task: what was tuned.
         constants: an array for each of its constants.
-        request: how; its log, where it has one, holds the records.
+        log: holds the records; None: they were not kept.
         result: trials, and why it ended.
     """
 
     task: TaskSpec
     constants: Mapping[str, NDArray[Any]]
-    request: TuneRequest
+    log: RecordLog | None
     result: TuneResult
 
     def compare(self, repeats: int = 50) -> Comparison:
         """Latency with the draft model's favourite, and with the fastest candidate of the log."""
         untuned = task_module(self.task, self.constants)
-        tuned = task_module(self.task, self.constants, self.request.log)
+        log = None if self.log is None else self.log.path
+        tuned = task_module(self.task, self.constants, log)
         return Comparison(before_and_after(untuned, tuned, tuned.random_inputs(), repeats), None)
 
     def to_json(self) -> dict[str, Any]:
@@ -45,19 +47,14 @@ class TaskTuning:
         return own | self.result.to_json()
 
 
-def tune_task(
-    task: TaskSpec, constants: Mapping[str, NDArray[Any]], request: TuneRequest
-) -> TaskTuning:
-    """Tune one task; without any limit, ``local_tuning.DEFAULT_TRIALS`` trials.
+def tune_task(task: TaskSpec, constants: Mapping[str, NDArray[Any]], job: TuneJob) -> TaskTuning:
+    """Tune one task; without any limit, ``DEFAULT_TRIALS`` trials.
 
     Args:
-        task: for this machine, where the request does not bring a runner of its own.
+        task: for this machine, where the job does not bring a runner of its own.
         constants: an array for each of its constants, for the comparison.
-        request: as for a network.
+        job: all but the tasks.
     """
-    if request.skip_tuned and request.log is not None:
-        left, nothing = without_record([task], request.log)
-        if not left:
-            return TaskTuning(task, constants, request, nothing)
-    shown = replace(request, progress=progress_of(request, task.target))
-    return TaskTuning(task, constants, request, tune_locally([task], shown))
+    options = job.options.unless_limited(trials=DEFAULT_TRIALS)
+    result = run_job(replace(job, tasks=(task,), options=options))
+    return TaskTuning(task, constants, job.log, result)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 Strategy = Literal["gradient", "round-robin"]
 
+DEFAULT_TRIALS: Final = 256
+"""Of one task where nobody sets a limit."""
+
 STRATEGIES: Final = ("gradient", "round-robin")
 
 _UNIT_SECONDS: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -101,12 +104,33 @@ class TuneOptions:
         for name in ("finish_share", "improvement", "tolerance"):
             check_number(name, getattr(self, name), 0, 1)
 
-    def with_budget(
-        self, trials: int | None = None, budget: str | float | None = None
+    @property
+    def limited(self) -> bool:
+        """Whether a run with these options ends by itself."""
+        limits = (
+            self.trials, self.budget_s, self.early_stop_trials, self.task_early_stop_trials
+        )  # fmt: skip
+        return any(limit is not None for limit in limits)
+
+    def unless_limited(self, trials: int | None = None, budget: str | None = None) -> TuneOptions:
+        """These options, with other limits where they have neither trials nor a time."""
+        free = self.trials is None and self.budget_s is None
+        return self.overridden(trials, budget) if free else self
+
+    def overridden(
+        self,
+        trials: int | None = None,
+        budget: str | float | None = None,
+        seed: int | None = None,
     ) -> TuneOptions:
-        """These options with other limits; what is None stays."""
+        """These options with other values of what callers name most; what is None stays."""
         budget_s = self.budget_s if budget is None else parse_budget(budget)
-        return replace(self, trials=self.trials if trials is None else trials, budget_s=budget_s)
+        return replace(
+            self,
+            trials=self.trials if trials is None else trials,
+            budget_s=budget_s,
+            seed=self.seed if seed is None else seed,
+        )
 
 
 QUICK: Final = TuneOptions(

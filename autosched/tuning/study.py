@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from autosched.measure.replay import ReplayRunner
 from autosched.measure.result import CacheState
 from autosched.records.record import Record
+from autosched.report.callbacks import Callback
 from autosched.search.learner import training_data
 from autosched.search.recall import Memory, recall
 from autosched.system.notices import notify
 from autosched.tasks.spec import TaskSpec
-from autosched.tuning.loop import tune_tasks
+from autosched.tuning.job import TuneJob
+from autosched.tuning.objectives import Objective, weighted_sum
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.result import TuneResult
+from autosched.tuning.run import run_job
 from costmodel.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -28,7 +31,9 @@ def replay_study(
     options: TuneOptions | None = None,
     *,
     cache_state: CacheState | None = None,
-    **more: Any,
+    cost_model: CostModel | None = None,
+    objective: Objective = weighted_sum,
+    callbacks: Sequence[Callback] = (),
 ) -> TuneResult:
     """A tuning run in which only recorded candidates are proposed, and answered from the records.
 
@@ -41,7 +46,9 @@ def replay_study(
         records: of a log, of these tasks and their target.
         options: budget, policy and the rest.
         cache_state: only timings taken in that state; None: all.
-        more: further fields of ``tuner.Session``: ``model``, ``objective``, ``callbacks``, ...
+        cost_model: as for ``autosched.tune``, as are the next two.
+        objective: what to minimise.
+        callbacks: told of every batch.
     """
     memories = {task.key: _recalled(task, records, cache_state) for task in tasks}
     table = {
@@ -50,7 +57,18 @@ def replay_study(
     }
     pools = {key: memory.candidates for key, memory in memories.items()}
     runner = ReplayRunner(table)
-    return tune_tasks(tasks, runner, None, options, pools=pools, cache_state=cache_state, **more)
+    return run_job(
+        TuneJob(
+            tasks,
+            options=options or TuneOptions(),
+            runner=runner,
+            cost_model=cost_model,
+            objective=objective,
+            callbacks=callbacks,
+            pools=pools,
+            cache_state=cache_state,
+        )
+    )
 
 
 def recorded_dataset(

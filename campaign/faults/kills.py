@@ -31,7 +31,7 @@ _APPEARS_S: Final = 20.0
 
 # Imported before the tuners are forked, so that none of them spends its life on that.
 for _name in (
-    "lightgbm", "autosched.tuning.local", "autosched.tuning.loop", "autosched.search.space",
+    "lightgbm", "autosched.tuning.run", "autosched.tuning.loop", "autosched.search.space",
     "autosched.search.evolutionary", "autosched.measure.runner", "costmodel.gbdt",
     "costmodel.extract.recorded", "autosched.search.models",
 ):  # fmt: skip

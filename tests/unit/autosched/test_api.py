@@ -31,7 +31,7 @@ from autosched.system import optional_packages
 from autosched.system.errors import MissingPackageError, OptionError
 from autosched.system.notices import AutoschedWarning
 from autosched.tasks.candidate import Candidate
-from autosched.tuning.networks import SKIPPED
+from autosched.tuning.run import SKIPPED
 from sketch.errors import TargetError
 from sketch.oracle.reference import relative_error
 from sketch.rules.generate import generate

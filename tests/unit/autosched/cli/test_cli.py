@@ -19,7 +19,7 @@ from autosched.records.log import RecordLog
 from autosched.records.record import Record
 from autosched.report.comparison import Comparison
 from autosched.runtime.benchmark import Benchmark
-from autosched.tuning.request import TuneRequest
+from autosched.tuning.job import TuneJob
 from sketch.target.target import Target
 
 TARGET = Target("cpu", "znver5", threads=2)
@@ -112,17 +112,17 @@ def test_tune_passes_its_arguments_on_and_compares(
 ) -> None:
     seen: dict[str, Any] = {}
 
-    def tune(networks: list[Any], target: Target, request: TuneRequest) -> FakeSession:
-        seen.update(network=networks[0].name, threads=target.threads, request=request)
+    def tune(networks: list[Any], target: Target, job: TuneJob) -> FakeSession:
+        seen.update(network=networks[0].name, threads=target.threads, job=job)
         return FakeSession(False)
 
     monkeypatch.setattr("autosched.tuning.networks.tune_networks", tune)
     line = f"tune mlp --trials 9 --seed 3 --threads 1 --json {tmp_path}/r.json --preset quick"
     assert main([*line.split(), "--skip-tuned"]) == 0
-    request = seen["request"]
-    assert request.skip_tuned is True and request.quiet is False
-    assert seen["network"] == "mlp" and request.trials == 9 and request.budget is None
-    assert request.log == "mlp.jsonl" and request.seed == 3 and seen["threads"] == 1
+    job = seen["job"]
+    assert job.skip_tuned is True and seen["network"] == "mlp" and seen["threads"] == 1
+    assert job.options.trials == 9 and job.options.budget_s is None and job.options.seed == 3
+    assert str(job.log.path) == "mlp.jsonl"
     out = capsys.readouterr().out
     assert "2.00x" in out and "autosched bench mlp --threads 1 --log mlp.jsonl" in out
     assert json.loads((tmp_path / "r.json").read_text())["rows"][1]["median_ms"] == 1.0

@@ -65,7 +65,7 @@ def test_search_options_are_checked() -> None:
         SearchOptions(mutation_probability=2.0)
     with pytest.raises(OptionError, match="policy"):
         SearchOptions(policy="clever")  # type: ignore[arg-type]
-    assert DEFAULT.with_budget(budget="2m").budget_s == 120
+    assert DEFAULT.overridden(budget="2m").budget_s == 120
 
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))

@@ -10,9 +10,10 @@ import pytest
 from autosched.report.events import Quiet
 from autosched.search.options import SearchOptions
 from autosched.task import Task
-from autosched.tuning.loop import tune_tasks
+from autosched.tuning.job import TuneJob
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.result import TuneResult
+from autosched.tuning.run import run_job
 from costmodel.dataset import Dataset
 from costmodel.features import Features
 from costmodel.gbdt import GbdtOptions, GradientBoostedModel
@@ -96,9 +97,11 @@ class Messages(Quiet):
 def tune(model: DraftModel, options: TuneOptions = OPTIONS) -> tuple[TuneResult, list[str]]:
     tasks = [Task(conv2d_relu(), SMALL, "conv"), Task(matmul_dag(), SMALL, "matmul")]
     progress = Messages()
-    result = tune_tasks(
-        tasks, FakeRunner(), None, options, progress, model=model, clock=ticking(0),
-        now=lambda: 0.0,
+    result = run_job(
+        TuneJob(
+            tasks, runner=FakeRunner(), options=options, progress=progress, cost_model=model,
+            clock=ticking(0), now=lambda: 0.0,
+        )
     )  # fmt: skip
     return result, progress.said
 

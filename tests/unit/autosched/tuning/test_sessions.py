@@ -27,10 +27,10 @@ from autosched.search.models import MODELS, make_model
 from autosched.search.options import SearchOptions
 from autosched.system.errors import OptionError
 from autosched.tasks.candidate import Candidate
+from autosched.tuning.job import TuneJob
 from autosched.tuning.networks import SessionTuning
 from autosched.tuning.objectives import Latencies, LatencyTargets
 from autosched.tuning.options import TuneOptions
-from autosched.tuning.request import TuneRequest
 from costmodel.model import CostModel
 from costmodel.sklearn_model import SklearnModel
 from sketch.rules.generate import default_rules, generate
@@ -149,10 +149,10 @@ def test_cost_models_by_name(name: str) -> None:
 def test_the_command_line_takes_policy_and_model(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    seen: list[TuneRequest] = []
+    seen: list[TuneJob] = []
 
-    def stop(networks: list[Network], target: Target, request: TuneRequest) -> None:
-        seen.append(request)
+    def stop(networks: list[Network], target: Target, job: TuneJob) -> None:
+        seen.append(job)
         raise OptionError("stopped here")
 
     monkeypatch.setattr("autosched.tuning.networks.tune_networks", stop)

@@ -29,11 +29,13 @@ from autosched.search.space import Space
 from autosched.system.stopwatch import Stopwatch
 from autosched.task import Task
 from autosched.tasks.candidate import Candidate
-from autosched.tuning.loop import tune_tasks
+from autosched.tuning.job import TuneJob
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.result import TuneResult
+from autosched.tuning.run import run_job
 from autosched.tuning.study import replay_study
 from costmodel.gbdt import GbdtOptions, GradientBoostedModel
+from costmodel.model import CostModel
 from tests.support.targets import SMALL
 from tests.support.workloads import conv2d_relu, matmul_dag
 
@@ -59,18 +61,31 @@ def small_model() -> GradientBoostedModel:
 def recorded() -> tuple[Record, ...]:
     """A table of random candidates."""
     runner = SimulatedRunner(seed=5)
-    found = tune_tasks(some_tasks(), runner, None, options("random", 96), now=lambda: 0.0)
+    found = run_job(
+        TuneJob(some_tasks(), runner=runner, options=options("random", 96), now=lambda: 0.0)
+    )
     return tuple(record for record in found.records if record.phase == "trial")
+
+
+def tune(
+    chosen: TuneOptions, callbacks: Sequence[Callback] = (), cost_model: CostModel | None = None
+) -> TuneResult:
+    return run_job(
+        TuneJob(
+            some_tasks(), runner=SimulatedRunner(), options=chosen, callbacks=callbacks,
+            cost_model=cost_model,
+        )
+    )  # fmt: skip
 
 
 def simulate(policy: str, seed: int = 1) -> TuneResult:
     chosen = options(policy, 32, seed)
-    return tune_tasks(some_tasks(), SimulatedRunner(), None, chosen, model=small_model())
+    return tune(chosen, cost_model=small_model())
 
 
 def replay(policy: str, seed: int = 1, trials: int = 32) -> TuneResult:
     return replay_study(
-        some_tasks(), recorded(), options(policy, trials, seed), model=small_model()
+        some_tasks(), recorded(), options(policy, trials, seed), cost_model=small_model()
     )
 
 
@@ -181,7 +196,7 @@ def test_a_policy_of_the_user() -> None:
         return RandomPolicy(space, rng, measured)
 
     chosen = TuneOptions(trials=24, finish_share=0.0, search=SearchOptions(policy=factory))
-    found = tune_tasks(some_tasks(), SimulatedRunner(), None, chosen, model=small_model())
+    found = tune(chosen, cost_model=small_model())
     assert len(made) == 2 and found.trials == 24
 
 
@@ -218,9 +233,7 @@ class Recorder(Callback):
 def test_callbacks_hear_of_batches_bests_and_ends() -> None:
     recorder = Recorder()
     chosen = replace(options("evolutionary", 64), leaders=0)
-    found = tune_tasks(
-        some_tasks(), SimulatedRunner(), None, chosen, model=small_model(), callbacks=[recorder]
-    )
+    found = tune(chosen, [recorder], small_model())
     assert sum(count for _, count in recorder.batches) == 64
     for item in found.tasks:
         mine = [seconds for name, seconds in recorder.bests if name == item.task.name]
@@ -231,7 +244,7 @@ def test_callbacks_hear_of_batches_bests_and_ends() -> None:
 def test_a_task_without_improvement_is_finished_before_the_others() -> None:
     recorder = Recorder()
     chosen = replace(options("random", 400), task_early_stop_trials=12, leaders=0)
-    tune_tasks(some_tasks(), SimulatedRunner(), None, chosen, callbacks=[recorder])
+    tune(chosen, [recorder])
     assert {reason for _, reason in recorder.finished} == {"no improvement"}
     assert sorted(name for name, _ in recorder.finished) == ["conv", "matmul"]
     assert sum(count for _, count in recorder.batches) < 400
@@ -243,9 +256,7 @@ def test_an_error_of_a_callback_reaches_the_caller() -> None:
             raise RuntimeError("mine")
 
     with pytest.raises(RuntimeError, match="mine"):
-        tune_tasks(
-            some_tasks(), SimulatedRunner(), None, options("random", 9), callbacks=[Broken()]
-        )
+        tune(options("random", 9), [Broken()])
 
 
 def test_the_time_of_searching_is_a_part_of_the_run() -> None:

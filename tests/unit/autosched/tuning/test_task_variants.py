@@ -9,8 +9,9 @@ from autosched.measure.result import Timing
 from autosched.records.log import RecordLog
 from autosched.search.options import SearchOptions
 from autosched.task import Task
-from autosched.tuning.loop import tune_tasks
+from autosched.tuning.job import TuneJob
 from autosched.tuning.options import TuneOptions
+from autosched.tuning.run import run_job
 from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import placeholder
@@ -41,7 +42,7 @@ def test_a_program_gets_its_variants_and_is_computed_as_written_until_one_was_me
 @pytest.mark.parametrize("variants", [True, False])
 def test_variants_can_be_left_out_of_a_search(variants: bool) -> None:
     options = TuneOptions(trials=64, search=RANDOM, variants=variants)
-    found = tune_tasks([Task(program(), SMALL)], FakeRunner(), options=options)
+    found = run_job(TuneJob([Task(program(), SMALL)], runner=FakeRunner(), options=options))
     tried = {record.variant for record in found.records}
     assert tried == ({"direct", "winograd"} if variants else {"direct"})
 
@@ -55,7 +56,7 @@ def test_the_best_variant_of_a_log_runs_with_its_constants_prepared(tmp_path) ->
         return Timing((seconds * (1e-3 if candidate.sketch.variant == "winograd" else 1.0),))
 
     options = TuneOptions(trials=64, search=RANDOM)
-    tune_tasks([task], FakeRunner(rule=winograd_wins), log, options)
+    run_job(TuneJob([task], runner=FakeRunner(rule=winograd_wins), log=log, options=options))
     assert task.candidate(log.path).sketch.variant == "winograd"
     rng = np.random.default_rng(0)
     arrays = {t.name: rng.standard_normal(t.shape, dtype=np.float32) for t in task.dag.inputs}

@@ -20,9 +20,10 @@ from autosched.search.recall import best_of, recall
 from autosched.system.errors import OptionError, TaskError, TuningError
 from autosched.task import Task
 from autosched.tasks.candidate import Candidate
-from autosched.tuning.loop import tune_tasks
+from autosched.tuning.job import TuneJob
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.result import TuneResult
+from autosched.tuning.run import run_job
 from costmodel.gbdt import GbdtOptions, GradientBoostedModel
 from tests.support.fake_runner import FakeRunner, digest, landscape, ticking
 from tests.support.targets import AVX512, SMALL
@@ -47,9 +48,11 @@ def tune(
 ) -> TuneResult:  # fmt: skip
     record_log = None if log is None else RecordLog(log)
     chosen = some_tasks() if tasks is None else tasks
-    return tune_tasks(
-        chosen, runner, record_log, options, model=small_model(), clock=ticking(0),
-        now=lambda: 0.0,
+    return run_job(
+        TuneJob(
+            chosen, runner=runner, log=record_log, options=options, cost_model=small_model(),
+            clock=ticking(0), now=lambda: 0.0,
+        )
     )  # fmt: skip
 
 
@@ -243,7 +246,9 @@ def test_time_budgets_end() -> None:
     options = replace(OPTIONS, trials=None, budget_s=5.0)
     tasks = some_tasks()
     clock = ticking(0.05)
-    result = tune_tasks(tasks, FakeRunner(), None, options, model=small_model(), clock=clock)
+    result = run_job(
+        TuneJob(tasks, runner=FakeRunner(), options=options, cost_model=small_model(), clock=clock)
+    )
     assert result.stopped == "time" and result.trials > 10
     assert all(item.best is not None for item in result.tasks)
 
@@ -259,7 +264,7 @@ def test_time_budgets_end() -> None:
 )
 def test_calls_that_make_no_sense(tasks: list[Task], options: TuneOptions, message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        tune_tasks(tasks, FakeRunner(), None, options)
+        run_job(TuneJob(tasks, runner=FakeRunner(), options=options))
 
 
 def test_tasks_that_make_no_sense() -> None:
@@ -291,9 +296,13 @@ class Recorder:
 
 def test_progress_is_told_after_every_batch() -> None:
     recorder, runner = Recorder(), FakeRunner()
-    tune_tasks(
-        some_tasks(), runner, None, replace(OPTIONS, leaders=0), recorder, model=small_model()
-    )
+    options = replace(OPTIONS, leaders=0)
+    run_job(
+        TuneJob(
+            some_tasks(), runner=runner, options=options, progress=recorder,
+            cost_model=small_model(),
+        )
+    )  # fmt: skip
     assert len(recorder.views) == 1 + len(runner.batches)
     assert recorder.ended == ["trials"]
     assert [view.trials for view in recorder.views][-1] == 40

@@ -1,0 +1,70 @@
+"""``TuneJob``: one tuning run as a value, from the API to the loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING
+
+from autosched.report.events import Progress, Quiet
+from autosched.tuning.objectives import Objective, Usage, weighted_sum
+from autosched.tuning.options import TuneOptions
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from autosched.measure.options import MeasureOptions
+    from autosched.measure.protocol import Runner
+    from autosched.measure.result import CacheState
+    from autosched.records.log import RecordLog
+    from autosched.report.callbacks import Callback
+    from autosched.tasks.candidate import Candidate
+    from autosched.tasks.spec import TaskSpec
+    from costmodel.model import CostModel
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TuneJob:
+    """What a tuning run works on, how, and who hears of it.
+
+    Attributes:
+        tasks: distinct ones of one target; ``tune_networks`` and ``tune_task`` fill them in.
+        options: limits (one is needed) and how to search.
+        measure: how to measure on this machine; None: the defaults.  The tolerance is that of
+            ``options``.
+        runner: measures instead of this machine; None: this machine does.  It must have been
+            started before anything loads an OpenMP runtime, see ``measure.zygote``.
+        log: every trial is appended to it, and what it has already counts; None: nothing is kept.
+        skip_tuned: only tune tasks without a record in the log.
+        progress: who is shown how far it is.
+        callbacks: who is told of every batch.
+        cost_model: learns over all tasks; None: gradient-boosted trees.
+        objective: of the best times, see ``objectives``.
+        usage: [networks][tasks], occurrences; None: one network, by the tasks' weights.
+        pools: by task key, the only candidates that may be proposed; None: all there are.
+        cache_state: of ``runner``; records taken in another state do not count.  None: all count.
+        rng: everything random; None: from ``options.seed``.
+        clock: of the time limit, in seconds.
+        now: of the records, seconds since 1970.
+    """
+
+    tasks: Sequence[TaskSpec] = ()
+    _: KW_ONLY
+    options: TuneOptions = field(default_factory=TuneOptions)
+    measure: MeasureOptions | None = None
+    runner: Runner | None = None
+    log: RecordLog | None = None
+    skip_tuned: bool = False
+    progress: Progress = field(default_factory=Quiet)
+    callbacks: Sequence[Callback] = ()
+    cost_model: CostModel | None = None
+    objective: Objective = weighted_sum
+    usage: Usage | None = None
+    pools: Mapping[str, Sequence[Candidate]] | None = None
+    cache_state: CacheState | None = None
+    rng: np.random.Generator | None = None
+    clock: Clock = time.monotonic
+    now: Clock = time.time

@@ -1,0 +1,98 @@
+"""``run_job``: start the runner of this machine where none is given, then the tuning loop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from autosched.system.errors import OptionError
+from autosched.tuning.objectives import weighted_sum
+
+if TYPE_CHECKING:
+    from autosched.tasks.spec import TaskSpec
+    from autosched.tuning.job import TuneJob
+    from autosched.tuning.result import TuneResult
+
+SKIPPED: Final = "every task has a record"
+
+
+def run_job(job: TuneJob) -> TuneResult:
+    """Tune tasks together under one budget.
+
+    Ctrl-C ends the run as the budget does: everything measured is in the log and in the result,
+    whose ``interrupted`` is true.
+
+    Raises:
+        TuningError: nothing runs; names the first cause.
+        OptionError: no limit, no tasks, one task twice, or an objective of its own in a run that
+            leaves out tasks.
+        RecordError: the log cannot be read or written.
+        OutOfMemoryError: the arrays of a task do not fit the memory of this machine.
+    """
+    _check(job)
+    if job.skip_tuned and job.log is not None:
+        job, nothing = _without_tuned(job)
+        if not job.tasks:
+            return nothing
+    if job.log is not None:
+        job.log.check_writable()
+    job = replace(job, tasks=_as_asked(job))
+    return _measured_here(job) if job.runner is None else _loop(job)
+
+
+def _loop(job: TuneJob) -> TuneResult:
+    from autosched.tuning.loop import TuningLoop
+
+    return TuningLoop(job).tune()
+
+
+def _measured_here(job: TuneJob) -> TuneResult:
+    from autosched.measure.options import MeasureOptions
+    from autosched.measure.runner import LocalRunner
+    from autosched.system.memory_room import check_room
+    from autosched.tasks.least_traffic import least_bytes
+
+    for task in job.tasks:
+        check_room(f"the arrays of task {task.name}", int(least_bytes(task.dag)))
+    measure = replace(job.measure or MeasureOptions(), tolerance=job.options.tolerance)
+    # The runner's clean process must start before anything loads an OpenMP runtime (LightGBM).
+    with LocalRunner(job.tasks[0].target, measure) as runner:
+        return _loop(replace(job, runner=runner, cache_state=measure.state))
+
+
+def _as_asked(job: TuneJob) -> tuple[TaskSpec, ...]:
+    """The tasks with the rules and the variants of the options."""
+    tasks, options = job.tasks, job.options
+    if options.rules is not None:
+        tasks = [task.with_rules(options.rules) for task in tasks]
+    return tuple(tasks if options.variants else [task.reference_only() for task in tasks])
+
+
+def _without_tuned(job: TuneJob) -> tuple[TuneJob, TuneResult]:
+    """The tasks that the log knows no candidate of, and the result where there is none left."""
+    from autosched.search.recall import best_of
+    from autosched.tuning.result import TuneResult
+
+    if job.objective is not weighted_sum:
+        raise OptionError(
+            "an objective needs the times of all tasks, those with a record are to be skipped",
+            hint="leave out either skip_tuned or objective",
+        )
+    assert job.log is not None
+    known = job.log.read()
+    left = [n for n, task in enumerate(job.tasks) if best_of(task, known.records) is None]
+    usage = None if job.usage is None else [[row[n] for n in left] for row in job.usage]
+    fewer = replace(job, tasks=[job.tasks[n] for n in left], usage=usage)
+    return fewer, TuneResult((), known.records, 0, 0.0, SKIPPED, known.warnings)
+
+
+def _check(job: TuneJob) -> None:
+    if not job.tasks:
+        raise OptionError("there is no task to tune")
+    if not job.options.limited:
+        raise OptionError("tuning would never end", hint="set trials or budget_s")
+    keys = [task.key for task in job.tasks]
+    if len(set(keys)) < len(keys):
+        raise OptionError("one task is given twice", hint="give it once, with a larger weight")
+    if len({task.target for task in job.tasks}) > 1:
+        raise OptionError("the tasks have different targets", hint="tune one target at a time")

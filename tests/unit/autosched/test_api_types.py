@@ -1,0 +1,63 @@
+"""Signatures of the public functions: what a type checker says of calls of users."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import get_overloads
+
+import pytest
+
+import autosched as asd
+from autosched.search.options import SearchOptions
+from autosched.tuning import study
+
+ROOT = Path(__file__).parents[3]
+CALLS = """\
+import autosched as asd
+
+net = asd.zoo.build("mlp")
+reveal_type(asd.tune(net, trials=3))
+reveal_type(asd.tune([net], trials=3))
+asd.tune(net, trails=3)
+asd.tune([net], trails=3)
+asd.tune(net, trials="3")
+asd.compile(net, quik=True)
+"""
+
+
+def parameters(function: object) -> dict[str, tuple[object, object]]:
+    """Kind and type of each parameter but the first, which the overloads tell apart."""
+    found = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
+    return {p.name: (p.kind, p.annotation) for p in list(found)[1:]}
+
+
+def test_overloads_have_the_parameters_of_the_function() -> None:
+    overloads = get_overloads(asd.tune)
+    assert len(overloads) == 2
+    assert all(parameters(item) == parameters(asd.tune) for item in overloads)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [asd.tune, asd.compile, asd.load, asd.from_onnx, asd.from_torch, asd.Task, asd.Task.tune,
+     asd.Task.module, study.replay_study, study.evaluate_model, SearchOptions],
+)  # fmt: skip
+def test_no_parameter_takes_whatever_it_is_given(function: object) -> None:
+    kinds = {p.kind for p in inspect.signature(function).parameters.values()}  # type: ignore[arg-type]
+    assert not kinds & {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL}
+
+
+def test_a_type_checker_finds_misspelled_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = pytest.importorskip("mypy.api")
+    snippet = tmp_path / "calls.py"
+    snippet.write_text(CALLS)
+    monkeypatch.chdir(ROOT)
+    text, _, status = api.run([str(snippet), "--follow-imports=silent", "--no-error-summary"])
+    lines = [line.partition("calls.py:")[2] for line in text.splitlines()]
+    errors = [line for line in lines if " error: " in line]
+    assert status == 1 and {int(line.partition(":")[0]) for line in errors} == {6, 7, 8, 9}, text
+    notes = [line for line in lines if "Revealed type" in line]
+    assert "NetworkTuning" in notes[0] and "SessionTuning" in notes[1]
