@@ -16,6 +16,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
 
+# Failures in the suites that users derive from show values, too.
+pytest.register_assert_rewrite("autosched.testing")
+
 # The same cases every time, however slow the machine is; `make campaign` draws new ones.
 settings.register_profile(
     "suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

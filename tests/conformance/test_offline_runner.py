@@ -1,65 +1,33 @@
-"""What every runner must do that compiles nothing; the local runner has tests of its own."""
+"""The runners that compile nothing keep what every runner promises; the local runner has tests of
+its own.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from autosched.measure.errors import MeasureError
 from autosched.measure.protocol import Runner
 from autosched.measure.replay import NOT_RECORDED, ReplayRunner
 from autosched.measure.result import Failure, Timing
 from autosched.measure.simulated import SimulatedRunner
 from autosched.search.random_search import RandomPolicy
 from autosched.system.errors import OptionError
-from autosched.task import Task
 from autosched.tasks.candidate import Candidate
-from tests.support.targets import SMALL
-from tests.support.workloads import conv2d_relu
+from autosched.testing import RunnerConformance
+from autosched.testing.programs import large_task
 
-TASK = Task(conv2d_relu(), SMALL)
+TASK = large_task()
 BATCH = RandomPolicy(TASK.space, np.random.default_rng(0)).ask(12)
-
-
-class RunnerConformance:
-    """Subclasses make a fresh runner that can answer for ``BATCH``."""
-
-    def make(self) -> Runner:
-        raise AssertionError("a subclass makes the runner")
-
-    def test_one_result_a_candidate_in_order(self) -> None:
-        runner = self.make()
-        results = runner.measure(TASK, BATCH)
-        assert len(results) == len(BATCH)
-        assert [runner.measure(TASK, [c])[0] for c in reversed(BATCH)] == results[::-1]
-
-    def test_answers_do_not_depend_on_the_runner_or_the_best(self) -> None:
-        one, other = self.make(), self.make()
-        assert one.measure(TASK, BATCH) == other.measure(TASK, BATCH, best_s=1e-12)
-        assert one.remeasure(TASK, BATCH, rounds=3) == one.measure(TASK, BATCH)
-
-    def test_batches_may_be_collected_in_any_order_but_once(self) -> None:
-        runner = self.make()
-        first, second = runner.submit(TASK, BATCH[:4]), runner.submit(TASK, BATCH[4:])
-        late, early = runner.collect(second), runner.collect(first)
-        assert early + late == runner.measure(TASK, BATCH)
-        with pytest.raises(MeasureError, match="once"):
-            runner.collect(first)
-
-    def test_checks_are_errors_or_failures(self) -> None:
-        runner = self.make()
-        for candidate, result in zip(BATCH, runner.measure(TASK, BATCH), strict=True):
-            error = runner.verify(TASK, candidate)
-            assert isinstance(error, Failure) if isinstance(result, Failure) else error < 1e-4
-
-    def test_closing_twice_does_nothing(self) -> None:
-        with self.make() as runner:
-            runner.close()
 
 
 class TestSimulated(RunnerConformance):
     def make(self) -> Runner:
         return SimulatedRunner(seed=3)
+
+    def test_times_do_not_depend_on_the_best(self) -> None:
+        runner = self.make()
+        assert runner.measure(TASK, BATCH) == runner.measure(TASK, BATCH, best_s=1e-12)
 
     def test_seeds_and_noise_change_times(self) -> None:
         times = [
@@ -89,6 +57,9 @@ class TestReplay(RunnerConformance):
         table[BATCH[2].key] = Failure("run", "SIGSEGV", "crash")
         table[BATCH[3].key] = Timing((1.0,))
         return ReplayRunner({TASK.key: table})
+
+    def test_answers_do_not_depend_on_the_best(self) -> None:
+        assert self.make().measure(TASK, BATCH) == self.make().measure(TASK, BATCH, best_s=1e-12)
 
     def test_answers_with_the_record(self) -> None:
         results = self.make().measure(TASK, BATCH)

@@ -1,4 +1,4 @@
-"""What every search policy must do, whatever it proposes."""
+"""The policies that are built in keep what every policy promises."""
 
 from __future__ import annotations
 
@@ -17,18 +17,14 @@ from autosched.search.options import SearchOptions
 from autosched.search.policy import SearchPolicy
 from autosched.search.random_search import RandomPolicy
 from autosched.search.space import Space
-from autosched.task import Task
-from autosched.tasks.candidate import Candidate
+from autosched.testing import SearchPolicyConformance
+from autosched.testing.programs import large_task, small_task
 from costmodel.extract import features_of
-from sketch.population.feasible import feasible
 from sketch.population.population import Population
 from tests.support.fake_runner import landscape
-from tests.support.targets import SMALL
-from tests.support.workloads import conv2d_relu, matmul_dag
 
 OPTIONS = SearchOptions(population=256, generations=2, sketch_rows=64)
-TASK = Task(conv2d_relu(), SMALL)
-TINY = Task(matmul_dag(2, 3, 2), SMALL)
+TASK, TINY = large_task(), small_task()
 
 
 class DraftScorer:
@@ -36,65 +32,7 @@ class DraftScorer:
         return features_of(population).draft_seconds()
 
 
-class PolicyConformance:
-    """Subclasses make a fresh policy."""
-
-    def make(self, space: Space, seed: int) -> SearchPolicy:
-        raise AssertionError("a subclass makes the policy")
-
-    def run(self, seed: int, rounds: int = 3, space: Space = TASK.space) -> list[Candidate]:
-        policy, asked = self.make(space, seed), []
-        for _ in range(rounds):
-            batch = policy.ask(7)
-            policy.tell(batch, [Timing((landscape(c),)) for c in batch])
-            asked += batch
-        return asked
-
-    def test_is_a_policy(self) -> None:
-        assert isinstance(self.make(TASK.space, 0), SearchPolicy)
-
-    def test_proposes_as_many_as_asked(self) -> None:
-        assert len(self.make(TASK.space, 0).ask(5)) == 5
-
-    def test_everything_is_feasible_and_new(self) -> None:
-        asked = self.run(0)
-        assert len({candidate.key for candidate in asked}) == len(asked) == 21
-        assert all(feasible(c.sketch, dict(c.values)).all() for c in asked)
-        assert all(type(value) is int for c in asked for value in c.values.values())
-
-    def test_new_even_when_nothing_is_told(self) -> None:
-        policy = self.make(TASK.space, 0)
-        asked = [c.key for _ in range(3) for c in policy.ask(6)]
-        assert len(set(asked)) == len(asked)
-
-    def test_equal_seeds_give_equal_sequences(self) -> None:
-        assert [c.key for c in self.run(3)] == [c.key for c in self.run(3)]
-
-    def test_what_a_log_knows_is_not_proposed(self) -> None:
-        first = self.run(0, rounds=1)
-        policy = self.make(TASK.space, 0)
-        policy.tell(first, [Timing((1.0,))] * len(first))
-        assert not {c.key for c in first} & {c.key for c in policy.ask(7)}
-
-    def test_failures_do_not_stop_it(self) -> None:
-        policy = self.make(TASK.space, 0)
-        for _ in range(3):
-            batch = policy.ask(4)
-            assert batch
-            policy.tell(batch, [Failure("compile", "Error", "no")] * len(batch))
-
-    def test_a_space_that_is_used_up_gives_an_empty_list(self) -> None:
-        policy, seen = self.make(TINY.space, 0), set()
-        for _ in range(400):
-            batch = policy.ask(64)
-            policy.tell(batch, [Timing((landscape(c),)) for c in batch])
-            seen |= {c.key for c in batch}
-            if not batch:
-                break
-        assert policy.ask(8) == []
-
-
-class TestRandom(PolicyConformance):
+class TestRandom(SearchPolicyConformance):
     def make(self, space: Space, seed: int) -> SearchPolicy:
         return RandomPolicy(space, np.random.default_rng(seed))
 
@@ -104,7 +42,7 @@ class TestRandom(PolicyConformance):
         assert min(counts) > 0.5 * 200 / len(counts)
 
 
-class TestEvolutionary(PolicyConformance):
+class TestEvolutionary(SearchPolicyConformance):
     def make(self, space: Space, seed: int) -> SearchPolicy:
         return EvolutionaryPolicy(space, DraftScorer(), np.random.default_rng(seed), OPTIONS)
 
@@ -123,7 +61,7 @@ class TestEvolutionary(PolicyConformance):
         assert [c.key for c in batch].count(seed.key) == 1
 
 
-class TestGenetic(PolicyConformance):
+class TestGenetic(SearchPolicyConformance):
     def make(self, space: Space, seed: int) -> SearchPolicy:
         return GeneticPolicy(space, np.random.default_rng(seed), OPTIONS)
 
@@ -144,7 +82,7 @@ class TestGenetic(PolicyConformance):
         assert len(policy.ask(5)) == 5
 
 
-class TestGrid(PolicyConformance):
+class TestGrid(SearchPolicyConformance):
     def make(self, space: Space, seed: int) -> SearchPolicy:
         return GridPolicy(space)
 
@@ -170,7 +108,7 @@ class TestGrid(PolicyConformance):
         assert all(len(np.unique(rows[:, n])) > 1 for n in free)
 
 
-class TestFinish(PolicyConformance):
+class TestFinish(SearchPolicyConformance):
     def make(self, space: Space, seed: int) -> SearchPolicy:
         measured = Measured(space.sketches)
         start = RandomPolicy(space, np.random.default_rng(seed), measured)

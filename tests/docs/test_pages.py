@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +58,8 @@ def rewrite(page: Page, outputs: list[tuple[Block, str]]) -> None:
 
 @every_page
 def test_snippets_run_and_print_what_the_page_says(page, folder, request):
-    outputs = list(run(page, SHORTER, torch=False))
+    names: dict = {}
+    outputs = list(run(page, SHORTER, torch=False, namespace=names))
     wrong = [(block, printed) for block, printed in outputs if not same(block.text, printed)]
     if wrong and request.config.getoption("--update-golden"):
         rewrite(page, wrong)
@@ -66,6 +68,15 @@ def test_snippets_run_and_print_what_the_page_says(page, folder, request):
         assert tidy(block.text) == tidy(printed), (
             "if that is right, run pytest with --update-golden"
         )
+    for test in tests_of_suites(names):
+        test(**{"tmp_path": folder} if "tmp_path" in signature(test).parameters else {})
+
+
+def tests_of_suites(names):
+    """The methods that pytest would run of the classes that a page derives from suites."""
+    suites = [value() for name, value in names.items() if name.startswith("Test")]
+    assert all(type(suite).mro()[1].__module__.startswith("autosched.testing") for suite in suites)
+    return [getattr(suite, name) for suite in suites for name in dir(suite) if "test_" in name]
 
 
 def test_the_page_on_import_lists_all_operators_with_kernels():
