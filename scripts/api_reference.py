@@ -22,6 +22,7 @@ PUBLIC: Final = (
     "autosched.tuning.options",
     "autosched.tuning.study",
     "autosched.task",
+    "autosched.tasks.candidate",
     "autosched.testing",
     "autosched.testing.cost_model",
     "autosched.testing.policy",
