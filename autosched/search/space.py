@@ -19,6 +19,7 @@ from sketch.errors import AutoschedError, LoweringError, ScheduleError
 from sketch.population.population import Population
 from sketch.schedule.sketch import Sketch
 from sketch.target.target import Target
+from sketch.variants.interpolation import prove_all
 
 if TYPE_CHECKING:
     from autosched.tasks.spec import TaskSpec, Variant
@@ -98,6 +99,8 @@ def build_space(
     ``rules``: see ``sketch.rules.generate``; None: the target's default rules.  ``quick``: score
     few rows, where some schedule is wanted soon; nothing should be tuned from such a space.
 
+    What variants are made with is proven first, once in a process.
+
     Sketches of a user's rules that cannot become loops are left out, with a notice.
 
     Raises:
@@ -106,6 +109,8 @@ def build_space(
     """
     from sketch.rules.generate import explore
 
+    if len(variants) > 1:
+        prove_all()
     usable: list[Drafted] = []
     tried = 0
     for choice in _rule_sets(rules, target):

@@ -5,6 +5,9 @@ Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (CVPR 2016),
 transformed, the products of all tiles, channels and filters are 16 matrix products, and each result
 is a sum of nine of them.  The filters are constants, so they are transformed when they are packed.
 
+The matrices come from interpolation points (``sketch.variants.interpolation``).  ``A^T`` and
+``B^T``, which the program computes, stand here as indices and signs.
+
 The errors of F(2x2, 3x3) are about twice those of the direct sum; larger tiles save more products,
 but their errors grow fast.
 """
@@ -24,13 +27,12 @@ from sketch.lang.prepared import LinearMap
 from sketch.lang.tensor import Compute, Placeholder, Tensor, compute, reduce_axis
 from sketch.operators.window import inside
 from sketch.variants.correlation import Correlation, correlation
+from sketch.variants.interpolation import F2_3, transforms
 from sketch.variants.rebuild import rebuild
 
-_RESULTS: Final = 2  # of a tile, in each dimension
-_TILE: Final = 4
-# The third row of G and of B^T have the opposite sign of the paper's, so that the elements that B^T
-# combines have simple indices.
-_FILTER: Final = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.5], [-0.5, 0.5, -0.5], [0.0, 0.0, 1.0]])
+_TAPS: Final = 3
+_TILE: Final = len(F2_3)
+_RESULTS: Final = _TILE + 1 - _TAPS  # of a tile, in each dimension
 # The transforms cost additions for each channel and filter: few of the others do not pay for them.
 _LEAST_CHANNELS: Final = 16
 # Transformed data and products take four times the memory of data and results.
@@ -57,7 +59,7 @@ def _pays(match: Correlation) -> bool:
     tiles = batch * -(-height // _RESULTS) * -(-width // _RESULTS)
     size = _TILE**2 * tiles * (channels + filters) * size_of("float32")
     pays = min(channels, filters) >= _LEAST_CHANNELS and size <= _MOST_BYTES
-    return single and pays and match.weight.shape[:2] == (3, 3)
+    return single and pays and match.weight.shape[:2] == (_TAPS, _TAPS)
 
 
 def _filtered(match: Correlation, data: Tensor) -> Tensor:
@@ -132,7 +134,8 @@ def _transformed_filters(weight: Tensor) -> Tensor:
     """``G g G^T`` of every channel and filter, [16, C, O]."""
     op = weight.op
     assert isinstance(op, Placeholder)
-    matrix = np.kron(_FILTER, _FILTER)
+    single = np.array(transforms(F2_3, _TAPS).filters, dtype=np.float64)
+    matrix = np.kron(single, single)
     shape = (len(matrix), *op.shape[2:])
     prepared = LinearMap(op.shape, tuple(map(tuple, matrix.tolist())))
     return Tensor(Placeholder(op.name, shape, op.dtype, constant=True, prepared=prepared))

@@ -1,0 +1,121 @@
+"""Fast correlation from interpolation points (Toom and Cook), in exact rational numbers.
+
+``m`` results of a correlation with ``r`` taps need ``n = m + r - 1`` products:
+``y = A^T [(G g) * (B^T d)]``.  The product of two polynomials of degrees m - 1 and r - 1 is found
+from its values at n points, and correlation is the transpose of that:
+
+* row i of ``G`` and column i of ``A^T`` evaluate polynomials of r and m coefficients at point i;
+* row i of ``B^T`` has the coefficients of the polynomial that is 1 at point i and 0 at the others.
+
+Whatever comes out is proven before it is searched (``prove``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from math import lcm
+from typing import Final
+
+Matrix = tuple[tuple[Fraction, ...], ...]
+# (p, q) is the point p / q, and (p, 0) infinity: a polynomial's value there is its last coefficient
+# times a power of p.
+Point = tuple[int, int]
+
+F2_3: Final[tuple[Point, ...]] = ((0, 1), (1, 1), (-1, 1), (-1, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Transforms:
+    """The matrices of ``y = A^T [(G g) * (B^T d)]``.
+
+    Attributes:
+        data: ``B^T``, n x n, integers; the first of each row is positive.
+        filters: ``G``, n x r.
+        results: ``A^T``, m x n.
+    """
+
+    data: Matrix
+    filters: Matrix
+    results: Matrix
+
+
+@cache
+def transforms(points: tuple[Point, ...], taps: int) -> Transforms:
+    """The transforms of a correlation with ``taps`` taps, which has n + 1 - taps results.
+
+    Args:
+        points: n distinct points (p, q).
+        taps: how many elements of the data each result is a sum over.
+
+    Raises:
+        ValueError: two points are equal, or there are fewer points than taps.
+    """
+    count = len(points)
+    places = {Fraction(p, q) if q else None for p, q in points}
+    if len(places) < count or count < taps:
+        raise ValueError(f"{points} are no {max(count, taps)} distinct points")
+    rows = [_basis(points, number) for number in range(count)]
+    # The filters are transformed once, so they take the denominators.
+    scales = [_scale(row) for row in rows]
+    return Transforms(
+        tuple(tuple(x * scale for x in row) for row, scale in zip(rows, scales, strict=True)),
+        tuple(
+            tuple(x / scale for x in _powers(point, taps))
+            for point, scale in zip(points, scales, strict=True)
+        ),
+        tuple(zip(*(_powers(point, count + 1 - taps) for point in points), strict=True)),
+    )
+
+
+def _powers(point: Point, count: int) -> tuple[Fraction, ...]:
+    """What ``count`` coefficients are multiplied with for the value at a point."""
+    p, q = point
+    return tuple(Fraction(p**k * q ** (count - 1 - k)) for k in range(count))
+
+
+def _basis(points: Sequence[Point], number: int) -> tuple[Fraction, ...]:
+    """Coefficients of the polynomial that is 1 at one point and 0 at the others."""
+    poly = [Fraction(1)]
+    for k, (p, q) in enumerate(points):
+        if k != number:  # times q x - p
+            raised, same = [Fraction(0), *poly], [*poly, Fraction(0)]
+            poly = [q * x - p * c for x, c in zip(raised, same, strict=True)]
+    value = sum(c * x for c, x in zip(poly, _powers(points[number], len(points)), strict=True))
+    return tuple(c / value for c in poly)
+
+
+def _scale(row: tuple[Fraction, ...]) -> int:
+    """What makes a row integers, the first of them positive."""
+    size = lcm(*(x.denominator for x in row))
+    return size if next(x for x in row if x) > 0 else -size
+
+
+def prove(found: Transforms) -> None:
+    """Show that the transforms are a correlation, for all data and filters.
+
+    Raises:
+        ValueError: they are not.
+    """
+    import sympy  # takes longer than all else here
+
+    def matrix(rows: Matrix) -> sympy.Matrix:
+        numbers = [[sympy.Rational(x.numerator, x.denominator) for x in row] for row in rows]
+        return sympy.Matrix(numbers)
+
+    data = sympy.Matrix(sympy.symbols(f"d:{len(found.data)}"))
+    taps = sympy.Matrix(sympy.symbols(f"g:{len(found.filters[0])}"))
+    products = (matrix(found.filters) * taps).multiply_elementwise(matrix(found.data) * data)
+    results = matrix(found.results) * products
+    for i, result in enumerate(results):
+        direct = sum(data[i + k] * tap for k, tap in enumerate(taps))
+        if sympy.expand(result - direct) != 0:
+            raise ValueError(f"result {i} is {sympy.expand(result)}, not {direct}")
+
+
+@cache
+def prove_all() -> None:
+    """Prove the transforms that variants are made with, once in a process."""
+    prove(transforms(F2_3, 3))

@@ -1,0 +1,69 @@
+"""What is declared is used, and what is used is declared."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+
+# Distributions whose modules are called otherwise.
+MODULES = {
+    "cuda-python": "cuda",
+    "cuda-core": "cuda",
+    "cuda-bindings": "cuda",
+    "ml-dtypes": "ml_dtypes",
+    "protobuf": "google",
+    "scikit-learn": "sklearn",
+}
+# Comes with another distribution.
+WITH = {
+    "google": "onnx",
+    "functorch": "torch",
+    "threadpoolctl": "scikit-learn",
+}
+OWN = {"autosched", "sketch", "costmodel", "codegen"}
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[^\w-]", requirement, maxsplit=1)[0]
+
+
+def _imported(package_sources) -> dict[str, str]:
+    """Top-level modules that the packages import, each with a place."""
+    found: dict[str, str] = {}
+    for source in package_sources:
+        for node in ast.walk(source.tree):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                names = [node.module]
+            found |= {name.split(".")[0]: source.at(node) for name in names}
+    return found
+
+
+def test_nothing_in_dependencies_is_unused(root, package_sources):
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    imported = _imported(package_sources)
+    wanted = {_name(item) for item in project["dependencies"]}
+    assert {name for name in wanted if MODULES.get(name, name) not in imported} == set()
+
+
+def test_nothing_is_imported_that_is_not_declared(root, package_sources):
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    groups = [project["dependencies"], *extras.values()]
+    declared = {_name(item) for group in groups for item in group}
+    known = {MODULES.get(name, name) for name in declared} | OWN | set(sys.stdlib_module_names)
+    known |= {name for name, owner in WITH.items() if owner in declared}
+    wrong = {name: at for name, at in _imported(package_sources).items() if name not in known}
+    assert wrong == {}
+
+
+def test_one_version_of_cuda_with_and_without_the_extra(root):
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    (python,) = (item for item in project["dependencies"] if _name(item) == "cuda-python")
+    extra = project["optional-dependencies"]["cuda"]
+    (bindings,) = (item for item in extra if _name(item) == "cuda-bindings")
+    assert python.split("==")[1] == bindings.split("==")[1]
