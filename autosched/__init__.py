@@ -52,11 +52,13 @@ if TYPE_CHECKING:
     from autosched.workloads import workload
     from sketch.dag.dag import ComputeDAG
     from sketch.errors import AutoschedError
-    from sketch.lang.expr import all_of, any_of, cast, equal, maximum, minimum, select
+    from sketch.lang.expr import cast, select
     from sketch.lang.functions import (
         abs,
         acos,
         acosh,
+        all_of,
+        any_of,
         asin,
         asinh,
         atan,
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
         ceil,
         cos,
         cosh,
+        equal,
         erf,
         exp,
         expm1,
@@ -78,6 +81,8 @@ if TYPE_CHECKING:
         left_shift,
         log,
         log1p,
+        maximum,
+        minimum,
         pow,
         right_shift,
         round,
@@ -104,13 +109,13 @@ _HOMES = {
     "autosched.workloads": ("workload",),
     "sketch.dag.dag": ("ComputeDAG",),
     "sketch.errors": ("AutoschedError",),
-    "sketch.lang.expr": ("all_of", "any_of", "cast", "equal", "maximum", "minimum", "select"),
+    "sketch.lang.expr": ("cast", "select"),
     "sketch.lang.functions": (
-        "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_and",
-        "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "cos", "cosh", "erf", "exp",
-        "expm1", "floor", "fmod", "isinf", "isnan", "left_shift", "log", "log1p", "pow",
-        "right_shift", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan",
-        "tanh", "trunc", "trunc_div",
+        "abs", "acos", "acosh", "all_of", "any_of", "asin", "asinh", "atan", "atanh",
+        "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "cos", "cosh",
+        "equal", "erf", "exp", "expm1", "floor", "fmod", "isinf", "isnan", "left_shift",
+        "log", "log1p", "maximum", "minimum", "pow", "right_shift", "round", "rsqrt",
+        "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "trunc_div",
     ),
     "sketch.lang.reducers": ("argmax", "max", "min", "prod", "sum"),
     "sketch.lang.tensor": ("compute", "placeholder", "reduce_axis"),

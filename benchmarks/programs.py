@@ -9,7 +9,8 @@ from benchmarks.workloads import Conv, Matmul, Operator, OuterProducts, Stencil
 from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
-from sketch.lang.expr import all_of, select
+from sketch.lang.expr import select
+from sketch.lang.functions import all_of
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators.conv import conv2d
 from sketch.operators.matmul import matmul

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sketch.analysis.access import reads
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.dtypes import BOOL, integer_limits, is_float, is_unsigned
-from sketch.lang.expr import Axis, Expr, Load, children
-from sketch.lang.rewrite import walk
+from sketch.lang.expr import Axis, Expr, Load
+from sketch.lang.rewrite import children, walk
 from sketch.lang.tensor import Compute, Placeholder, Tensor
 
 Array = NDArray[Any]

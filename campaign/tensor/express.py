@@ -8,8 +8,8 @@ from typing import Any, Final
 from campaign.verdict import Json
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
-from sketch.lang.expr import Axis, Const, Expr, Reducer, Var, binary, cast, maximum, select, unary
-from sketch.lang.functions import exp
+from sketch.lang.expr import Axis, Const, Expr, Reducer, Var, binary, cast, select, unary
+from sketch.lang.functions import exp, maximum
 from sketch.lang.tensor import StoreMap, Tensor, compute, placeholder, reduce_axis
 
 # The identity of a running maximum whose shifted exponential must stay a number.

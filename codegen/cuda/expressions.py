@@ -11,7 +11,8 @@ from codegen.errors import CodegenError
 from codegen.passes.affine import flatten
 from sketch.analysis.access import UNBOUNDED
 from sketch.lang.dtypes import is_integer
-from sketch.lang.expr import BITWISE, COMPARISON, Binary, Cast, Const, Expr, Select, Unary, Var
+from sketch.lang.expr import Binary, Cast, Const, Expr, Select, Unary, Var
+from sketch.lang.operator_names import BITWISE, COMPARISON
 from sketch.nest.intervals import affine_of
 from sketch.nest.loopnest import Affine, AffineValue, Buffer, BufferLoad, Index, LoopVar, Predicate
 

@@ -21,7 +21,7 @@ from sketch.lang.dtypes import (
     is_storage_float,
     is_unsigned,
 )
-from sketch.lang.expr import FLOAT_CALLS
+from sketch.lang.operator_names import FLOAT_CALLS
 from sketch.lang.storage_floats import storage_floats
 
 C_TYPES: Final[Mapping[str, str]] = {

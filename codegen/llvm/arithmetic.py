@@ -12,7 +12,7 @@ from codegen.llvm.integers import Integers
 from codegen.llvm.values import literal, type_text
 from codegen.llvm.writer import Writer
 from sketch.lang.dtypes import is_float, is_unsigned
-from sketch.lang.expr import FLOAT_CALLS
+from sketch.lang.operator_names import FLOAT_CALLS
 
 _FLOAT_OPS: Final = {
     "add": "fadd contract",

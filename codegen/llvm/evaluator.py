@@ -22,7 +22,8 @@ from codegen.llvm.values import (
 from codegen.llvm.writer import Writer
 from codegen.passes.affine import flatten
 from sketch.lang.dtypes import INDEX_DTYPES, is_float, size_of
-from sketch.lang.expr import COMPARISON, LOGICAL, Binary, Cast, Const, Expr, Select, Unary, Var
+from sketch.lang.expr import Binary, Cast, Const, Expr, Select, Unary, Var
+from sketch.lang.operator_names import COMPARISON, LOGICAL
 from sketch.nest.loopnest import Affine, AffineValue, Buffer, BufferLoad, Index, LoopVar, Quasi
 from sketch.nest.walk import buffer_loads
 

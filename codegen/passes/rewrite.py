@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from codegen.passes.affine import substitute_affine
-from sketch.lang.expr import Binary, Cast, Expr, Select, Unary, children
+from sketch.lang.expr import Binary, Cast, Expr, Select, Unary
+from sketch.lang.rewrite import children
 from sketch.nest.loopnest import (
     Affine,
     AffineValue,

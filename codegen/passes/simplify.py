@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from codegen.passes.affine import Ranges, constant, decide, interval, loop_range
 from codegen.passes.rewrite import Nodes, map_body, map_expr, substitute
-from sketch.lang.expr import COMPARISON, Binary, Const, Expr, Reducer, Select
+from sketch.lang.expr import Binary, Const, Expr, Reducer, Select
+from sketch.lang.operator_names import COMPARISON
 from sketch.nest.intervals import affine_of, predicates_of
 from sketch.nest.loopnest import Allocate, Branch, Case, Loop, LoopNest, Node, Predicate, Store
 

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from costmodel.feature_table import OP_KINDS
 from sketch.lang.dtypes import BOOL, is_float, is_integer
-from sketch.lang.expr import (
-    ARITHMETIC,
-    COMPARISON,
-    Binary,
-    Cast,
-    Const,
-    Expr,
-    Select,
-    Unary,
-    children,
-)
+from sketch.lang.expr import Binary, Cast, Const, Expr, Select, Unary
+from sketch.lang.operator_names import ARITHMETIC, COMPARISON
+from sketch.lang.rewrite import children
 from sketch.nest.loopnest import Affine, AffineValue, BufferLoad, Store
 from sketch.nest.walk import walk_value
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sketch.lang.expr import Binary, Const, Expr, Select, children
+from sketch.lang.expr import Binary, Const, Expr, Select
+from sketch.lang.rewrite import children
 from sketch.nest.loopnest import Affine, AffineValue, BufferLoad, Index, LoopVar
 
 

@@ -11,17 +11,8 @@ from functools import lru_cache
 from typing import Final
 
 from sketch.lang.dtypes import INDEX_DTYPES, is_integer
-from sketch.lang.expr import (
-    FLOAT_CALLS,
-    Axis,
-    Binary,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Select,
-    Unary,
-)
+from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Unary
+from sketch.lang.operator_names import FLOAT_CALLS
 from sketch.lang.rewrite import walk
 from sketch.lang.tensor import Compute, Operation, Placeholder, Tensor
 

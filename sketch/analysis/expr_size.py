@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import Final
 
 from sketch.errors import ExpressionError
-from sketch.lang.expr import Axis, Expr, Load, children
+from sketch.lang.expr import Axis, Expr, Load
+from sketch.lang.rewrite import children
 from sketch.lang.tensor import Compute, Operation
 
 # A statement may have so many operations, so deeply nested.

@@ -5,17 +5,8 @@ from __future__ import annotations
 import math
 
 from sketch.lang.dtypes import is_float, is_integer
-from sketch.lang.expr import (
-    ARITHMETIC,
-    BITWISE,
-    COMPARISON,
-    Binary,
-    Cast,
-    Expr,
-    Reducer,
-    Select,
-    Unary,
-)
+from sketch.lang.expr import Binary, Cast, Expr, Reducer, Select, Unary
+from sketch.lang.operator_names import ARITHMETIC, BITWISE, COMPARISON
 from sketch.lang.tensor import Compute
 
 

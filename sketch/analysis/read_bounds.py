@@ -20,8 +20,8 @@ from sketch.analysis.access import (
     interval_of,
 )
 from sketch.errors import ExpressionError
-from sketch.lang.expr import Binary, Expr, Load, Select, Unary, children
-from sketch.lang.rewrite import walk
+from sketch.lang.expr import Binary, Expr, Load, Select, Unary
+from sketch.lang.rewrite import children, walk
 from sketch.lang.tensor import Compute
 
 _NEGATED: Final = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sketch.lang.expr import (
-    Axis,
-    Binary,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Reduce,
-    Select,
-    Unary,
-    Var,
-    children,
-)
+from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Reduce, Select, Unary, Var
+from sketch.lang.rewrite import children
 from sketch.lang.tensor import Compute, Placeholder
 
 if TYPE_CHECKING:

@@ -65,6 +65,16 @@ def integer_limits(dtype: str) -> tuple[int, int]:
     return (0, 2**bits - 1) if is_unsigned(dtype) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
+def check_integer(value: int, dtype: str) -> int:
+    """Return ``value`` itself, or raise ExpressionError when the integer type cannot hold it."""
+    low, high = integer_limits(dtype)
+    if not low <= value <= high:
+        raise ExpressionError(
+            f"{value} does not fit {dtype} ({low}..{high})", hint="cast the other operand first"
+        )
+    return value
+
+
 def wrap_integer(value: int, dtype: str) -> int:
     """``value`` modulo two to the number of bits: what a register of type ``dtype`` holds."""
     low, high = integer_limits(dtype)

@@ -14,43 +14,34 @@ Arithmetic on 16-bit floats is float32 arithmetic, rounded once, when the value 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sketch.errors import ExpressionError
 from sketch.lang.dtypes import (
     BOOL,
     arithmetic_dtype,
     check_dtype,
-    integer_limits,
+    check_integer,
     is_float,
     is_integer,
     is_storage_float,
     promote,
     wrap_integer,
 )
+from sketch.lang.operator_names import (
+    COMPARISON,
+    FLOAT_TESTS,
+    LOGICAL,
+    check_binary,
+    check_operands,
+    check_unary,
+)
 
 if TYPE_CHECKING:
     from sketch.lang.tensor import Tensor
 
-ARITHMETIC: Final = (
-    "add", "sub", "mul", "div", "floordiv", "mod", "trunc_div", "trunc_mod", "min", "max", "pow",
-)  # fmt: skip
-BITWISE: Final = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")
-COMPARISON: Final = ("lt", "le", "gt", "ge", "eq", "ne")
-LOGICAL: Final = ("and", "or")
-FLOAT_CALLS: Final = (
-    "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "erf", "sigmoid",
-    "sin", "cos", "tan", "asin", "acos", "atan",
-    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
-    "floor", "ceil", "round", "trunc",
-)  # fmt: skip
-FLOAT_TESTS: Final = ("is_nan", "is_inf")
-UNARY: Final = ("neg", "abs", "sign", "not", "bit_not", *FLOAT_CALLS, *FLOAT_TESTS)
-
 AxisKind = Literal["spatial", "reduce"]
-ExprLike = "Expr | int | float | bool"
 
 
 class Expr:
@@ -274,20 +265,12 @@ def as_expr(value: Any, like: str | None = None) -> Expr:
 
 def _integer(value: int, like: str | None) -> Const:
     if like is not None and is_integer(like):
-        low, high = integer_limits(like)
-        if not low <= value <= high:
-            raise ExpressionError(
-                f"{value} does not fit {like} ({low}..{high})", hint="cast the other operand first"
-            )
+        check_integer(value, like)
     return Const(value, like or "int64")
 
 
-def _is_literal(value: Any) -> bool:
-    return not isinstance(value, Expr)
-
-
 def _operands(lhs: Any, rhs: Any) -> tuple[Expr, Expr]:
-    if _is_literal(lhs):
+    if not isinstance(lhs, Expr):
         right = as_expr(rhs)
         return as_expr(lhs, right.dtype), right
     left = as_expr(lhs)
@@ -335,15 +318,9 @@ def binary(op: str, lhs: Any, rhs: Any) -> Expr:
     Raises ExpressionError on operands of a wrong type (logic on numbers, arithmetic on bool).
     """
     left, right = _operands(lhs, rhs)
+    check_operands(op, left.dtype, right.dtype)
     if op in LOGICAL:
-        if left.dtype != BOOL or right.dtype != BOOL:
-            raise ExpressionError(f"{op!r} needs bool operands, got {left.dtype}, {right.dtype}")
         return Binary(op, left, right, BOOL)
-    if BOOL in (left.dtype, right.dtype) and (op in ARITHMETIC or op in BITWISE):
-        raise ExpressionError(
-            f"{op!r} needs numbers, got {left.dtype} and {right.dtype}",
-            hint="use cast(...) or select(...)",
-        )
     dtype = left.dtype if left.dtype == right.dtype else promote(left.dtype, right.dtype)
     if is_storage_float(left.dtype) or is_storage_float(right.dtype):
         wide = binary(op, widen(left), widen(right))
@@ -351,20 +328,9 @@ def binary(op: str, lhs: Any, rhs: Any) -> Expr:
     left, right = cast(left, dtype), cast(right, dtype)
     if op in COMPARISON:
         return Binary(op, left, right, BOOL)
-    _check_operator(op, dtype)
+    check_binary(op, dtype)
     folded = _fold(op, left, right)
     return Binary(op, left, right, dtype) if folded is None else folded
-
-
-def _check_operator(op: str, dtype: str) -> None:
-    if op not in ARITHMETIC and op not in BITWISE:
-        raise ExpressionError(f"unknown operator {op!r}")
-    if op == "div" and not is_float(dtype):
-        raise ExpressionError(f"'/' needs floats, got {dtype}", hint="use // for integers")
-    if op in BITWISE and not is_integer(dtype):
-        raise ExpressionError(f"{op!r} needs integers, got {dtype}")
-    if op == "trunc_div" and not is_integer(dtype):
-        raise ExpressionError(f"{op!r} needs integers, got {dtype}", hint="use trunc(a / b)")
 
 
 def _bits(op: str, lhs: Expr, rhs: Any) -> Expr:
@@ -401,14 +367,7 @@ def _fold(op: str, left: Expr, right: Expr) -> Expr | None:
 def unary(op: str, operand: Any) -> Expr:
     """Build ``op(operand)``.  Raises ExpressionError on an unknown op or a wrong operand type."""
     value = as_expr(operand)
-    if op not in UNARY:
-        raise ExpressionError(f"unknown function {op!r}", hint=f"known: {', '.join(UNARY)}")
-    if (op == "not") != (value.dtype == BOOL):
-        raise ExpressionError(f"{op!r} cannot take a {value.dtype}")
-    if op == "bit_not" and not is_integer(value.dtype):
-        raise ExpressionError(f"{op!r} needs an integer, got {value.dtype}")
-    if (op in FLOAT_CALLS or op in FLOAT_TESTS) and not is_float(value.dtype):
-        raise ExpressionError(f"{op!r} needs a float, got {value.dtype}", hint="use cast(...)")
+    check_unary(op, value.dtype)
     wide = widen(value)
     if op in FLOAT_TESTS:
         return Unary(op, wide, BOOL)
@@ -436,51 +395,3 @@ def select(condition: Any, then: Any, otherwise: Any) -> Expr:
     yes, no = _operands(then, otherwise)
     dtype = yes.dtype if yes.dtype == no.dtype else promote(yes.dtype, no.dtype)
     return Select(test, cast(yes, dtype), cast(no, dtype))
-
-
-def all_of(*conditions: Any) -> Expr:
-    """Logical and of one or more conditions."""
-    result = as_expr(conditions[0])
-    for condition in conditions[1:]:
-        result = binary("and", result, condition)
-    return result
-
-
-def any_of(*conditions: Any) -> Expr:
-    """Logical or of one or more conditions."""
-    result = as_expr(conditions[0])
-    for condition in conditions[1:]:
-        result = binary("or", result, condition)
-    return result
-
-
-def equal(lhs: Any, rhs: Any) -> Expr:
-    """``lhs == rhs`` as an expression."""
-    return binary("eq", lhs, rhs)
-
-
-def minimum(lhs: Any, rhs: Any) -> Expr:
-    """The smaller operand; NaN if either is NaN."""
-    return binary("min", lhs, rhs)
-
-
-def maximum(lhs: Any, rhs: Any) -> Expr:
-    """The larger operand; NaN if either is NaN."""
-    return binary("max", lhs, rhs)
-
-
-def children(node: Expr) -> Sequence[Expr]:
-    """The direct operands of a node, in order."""
-    match node:
-        case Binary(_, lhs, rhs, _):
-            return (lhs, rhs)
-        case Unary(_, operand, _) | Cast(operand, _):
-            return (operand,)
-        case Select(condition, then, otherwise):
-            return (condition, then, otherwise)
-        case Load(_, indices):
-            return indices
-        case Reduce(_, sources, _):
-            return sources
-        case _:
-            return ()

@@ -8,7 +8,7 @@ what the C library gives.
 
 from typing import Any
 
-from sketch.lang.expr import Expr, binary, unary
+from sketch.lang.expr import Expr, as_expr, binary, unary
 
 
 def exp(value: Any) -> Expr:
@@ -200,3 +200,34 @@ def right_shift(value: Any, amount: Any) -> Expr:
     of bits leave 0 (-1 of negative numbers).
     """
     return binary("shift_right", value, amount)
+
+
+def all_of(*conditions: Any) -> Expr:
+    """Logical and of one or more conditions."""
+    result = as_expr(conditions[0])
+    for condition in conditions[1:]:
+        result = binary("and", result, condition)
+    return result
+
+
+def any_of(*conditions: Any) -> Expr:
+    """Logical or of one or more conditions."""
+    result = as_expr(conditions[0])
+    for condition in conditions[1:]:
+        result = binary("or", result, condition)
+    return result
+
+
+def equal(lhs: Any, rhs: Any) -> Expr:
+    """``lhs == rhs`` as an expression."""
+    return binary("eq", lhs, rhs)
+
+
+def minimum(lhs: Any, rhs: Any) -> Expr:
+    """The smaller operand; NaN if either is NaN."""
+    return binary("min", lhs, rhs)
+
+
+def maximum(lhs: Any, rhs: Any) -> Expr:
+    """The larger operand; NaN if either is NaN."""
+    return binary("max", lhs, rhs)

@@ -16,14 +16,13 @@ from sketch.lang.expr import (
     Reduce,
     Reducer,
     Var,
-    all_of,
-    any_of,
     as_expr,
     binary,
     select,
     unary,
     widen,
 )
+from sketch.lang.functions import all_of, any_of
 from sketch.lang.rewrite import walk
 
 

@@ -1,8 +1,8 @@
-"""The traversals of expressions: ``rewrite`` with a function on leaves, and ``walk``."""
+"""The traversals of expressions: ``rewrite`` with a function on leaves, ``walk``, ``children``."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from sketch.lang.expr import Axis, Binary, Cast, Expr, Load, Reduce, Select, Unary, binary, children
+from sketch.lang.expr import Axis, Binary, Cast, Expr, Load, Reduce, Select, Unary, binary
 
 
 def rewrite(node: Expr, leaf: Callable[[Expr], Expr | None]) -> Expr:
@@ -67,3 +67,20 @@ def walk(node: Expr) -> Iterator[Expr]:
         seen.add(id(current))
         yield current
         pending.extend(reversed(children(current)))
+
+
+def children(node: Expr) -> Sequence[Expr]:
+    """The direct operands of a node, in order."""
+    match node:
+        case Binary(_, lhs, rhs, _):
+            return (lhs, rhs)
+        case Unary(_, operand, _) | Cast(operand, _):
+            return (operand,)
+        case Select(condition, then, otherwise):
+            return (condition, then, otherwise)
+        case Load(_, indices):
+            return indices
+        case Reduce(_, sources, _):
+            return sources
+        case _:
+            return ()

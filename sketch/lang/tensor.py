@@ -17,10 +17,10 @@ from typing import Any
 
 from sketch.errors import ExpressionError
 from sketch.lang.dtypes import check_dtype, is_integer
-from sketch.lang.expr import Axis, Expr, Load, Reduce, as_expr, children
+from sketch.lang.expr import Axis, Expr, Load, Reduce, as_expr
 from sketch.lang.fresh_names import distinct_names
 from sketch.lang.prepared import LinearMap
-from sketch.lang.rewrite import substitute_axes
+from sketch.lang.rewrite import children, substitute_axes
 
 
 @dataclass(frozen=True, slots=True)

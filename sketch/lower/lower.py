@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sketch.analysis.access import UNBOUNDED
-from sketch.lang.expr import Axis, Expr, Load, children
+from sketch.lang.expr import Axis, Expr, Load
+from sketch.lang.rewrite import children
 from sketch.lang.tensor import Tensor
 from sketch.lower.body import lower_body, merge_predicates
 from sketch.lower.buffers import Buffers, make_buffers

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from sketch.analysis.access import UNBOUNDED, Interval, combine_intervals, hull
 from sketch.lang.dtypes import INDEX_DTYPES, is_float, is_integer
-from sketch.lang.expr import COMPARISON, Binary, Cast, Const, Expr, Select, Unary
+from sketch.lang.expr import Binary, Cast, Const, Expr, Select, Unary
+from sketch.lang.operator_names import COMPARISON
 from sketch.nest.loopnest import Affine, AffineValue, BufferLoad, LoopVar, Predicate
 
 

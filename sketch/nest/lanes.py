@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from sketch.lang.dtypes import size_of
-from sketch.lang.expr import Expr, Load, Var, children
+from sketch.lang.expr import Expr, Load, Var
+from sketch.lang.rewrite import children
 from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import AffineValue, BufferLoad, LoopVar, Store
 

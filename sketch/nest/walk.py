@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from sketch.lang.expr import Expr, children
+from sketch.lang.expr import Expr
+from sketch.lang.rewrite import children
 from sketch.nest.loopnest import (
     Affine,
     AffineValue,

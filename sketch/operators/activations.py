@@ -9,7 +9,8 @@ import math
 from typing import Final
 
 from sketch.lang.dtypes import is_float
-from sketch.lang.expr import Expr, cast, maximum, minimum, select, unary
+from sketch.lang.expr import Expr, cast, select, unary
+from sketch.lang.functions import maximum, minimum
 
 SELU_ALPHA: Final = 1.67326319217681884765625
 SELU_GAMMA: Final = 1.05070102214813232421875

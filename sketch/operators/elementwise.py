@@ -7,7 +7,8 @@ from typing import Any
 
 from sketch.errors import ExpressionError
 from sketch.lang import expr
-from sketch.lang.expr import Expr, maximum, minimum, unary
+from sketch.lang.expr import Expr, unary
+from sketch.lang.functions import maximum, minimum
 from sketch.lang.tensor import Tensor
 from sketch.operators import activations
 from sketch.operators.layout import stage

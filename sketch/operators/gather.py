@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sketch.errors import ExpressionError
-from sketch.lang.expr import Axis, Expr, equal, maximum, minimum, select
+from sketch.lang.expr import Axis, Expr, select
+from sketch.lang.functions import equal, maximum, minimum
 from sketch.lang.tensor import Tensor
 from sketch.operators.layout import stage
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from sketch.lang import expr, reducers
-from sketch.lang.expr import Axis, Expr, all_of, unary
+from sketch.lang.expr import Axis, Expr, unary
+from sketch.lang.functions import all_of
 from sketch.lang.tensor import Tensor, reduce_axis
 from sketch.operators import reduction
 from sketch.operators.elementwise import map_elements

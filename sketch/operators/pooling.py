@@ -9,7 +9,8 @@ from typing import Literal
 from sketch.errors import ExpressionError
 from sketch.lang import reducers
 from sketch.lang.dtypes import is_float
-from sketch.lang.expr import Axis, Const, Expr, cast, maximum, minimum, select
+from sketch.lang.expr import Axis, Const, Expr, cast, select
+from sketch.lang.functions import maximum, minimum
 from sketch.lang.tensor import Tensor, reduce_axis
 from sketch.operators import reduction
 from sketch.operators.layout import stage

@@ -10,6 +10,7 @@ from sketch.errors import ExpressionError
 from sketch.lang import expr, reducers
 from sketch.lang.dtypes import STORAGE_FLOATS, is_float
 from sketch.lang.expr import Axis, Expr, Reduce
+from sketch.lang.functions import equal
 from sketch.lang.tensor import Tensor, compute, reduce_axis
 from sketch.operators.elementwise import map_elements
 from sketch.operators.layout import stage
@@ -154,7 +155,7 @@ def log_sum_exp(
 
 def _finite(value: Expr) -> Expr:
     """``value``, or 0 where it is infinite: infinity minus itself would be NaN."""
-    return expr.select(expr.equal(expr.unary("abs", value), math.inf), 0.0, value)
+    return expr.select(equal(expr.unary("abs", value), math.inf), 0.0, value)
 
 
 def mean(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "mean") -> Tensor:

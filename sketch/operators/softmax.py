@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sketch.lang import expr
-from sketch.lang.expr import Axis, Expr, equal, select, unary
+from sketch.lang.expr import Axis, Expr, select, unary
+from sketch.lang.functions import equal
 from sketch.lang.tensor import Tensor
 from sketch.operators import reduction
 from sketch.operators.layout import stage

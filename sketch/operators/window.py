@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from sketch.analysis.access import affine_index, interval_of
 from sketch.errors import ExpressionError
-from sketch.lang.expr import Expr, all_of
+from sketch.lang.expr import Expr
+from sketch.lang.functions import all_of
 
 Pair = int | Sequence[int]
 Sides = tuple[tuple[int, ...], tuple[int, ...]]

@@ -22,7 +22,8 @@ import numpy as np
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
 from sketch.lang.dtypes import size_of
-from sketch.lang.expr import Axis, Expr, all_of, maximum, minimum, select
+from sketch.lang.expr import Axis, Expr, select
+from sketch.lang.functions import all_of, maximum, minimum
 from sketch.lang.prepared import LinearMap
 from sketch.lang.tensor import Compute, Placeholder, Tensor, compute, reduce_axis
 from sketch.operators.window import inside

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from sketch.lang.expr import COMPARISON, Binary, Expr, Unary
+from sketch.lang.expr import Binary, Expr, Unary
+from sketch.lang.operator_names import COMPARISON
 from sketch.nest.intervals import affine_of, comparison
 from sketch.nest.loopnest import Predicate
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sketch.errors import LoweringError
-from sketch.lang.expr import Expr, Select, children
+from sketch.lang.expr import Expr, Select
+from sketch.lang.rewrite import children
 from sketch.nest.loopnest import Affine, AffineValue, Buffer, BufferLoad, Index, Quasi, Store
 from sketch.verify.conditions import implied
 from sketch.verify.facts import Facts

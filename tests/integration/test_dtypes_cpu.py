@@ -8,7 +8,8 @@ import pytest
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
 from sketch.lang.dtypes import SUPPORTED, is_float
-from sketch.lang.expr import cast, maximum, select
+from sketch.lang.expr import cast, select
+from sketch.lang.functions import maximum
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from tests.support.compiled import check_run, random_run
 from tests.support.cpu_targets import instruction_sets, label

@@ -11,7 +11,8 @@ import pytest
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import functions, reducers
 from sketch.lang.dtypes import numpy_dtype
-from sketch.lang.expr import Const, Expr, binary, cast, maximum, minimum, select
+from sketch.lang.expr import Const, Expr, binary, cast, select
+from sketch.lang.functions import maximum, minimum
 from sketch.lang.scalar_functions import rounded
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators import activations, elementwise

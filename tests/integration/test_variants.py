@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
-from sketch.lang.expr import maximum
+from sketch.lang.functions import maximum
 from sketch.lang.prepared import LinearMap
 from sketch.lang.tensor import Tensor, compute, placeholder
 from sketch.operators.conv import conv, conv2d

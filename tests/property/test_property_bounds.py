@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
-from sketch.lang.expr import Expr, all_of, maximum, minimum, select
+from sketch.lang.expr import Expr, select
+from sketch.lang.functions import all_of, maximum, minimum
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from tests.support.compiled import check_run
 from tests.support.cpu_targets import runnable

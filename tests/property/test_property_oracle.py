@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
-from sketch.lang.expr import Axis, all_of, select
+from sketch.lang.expr import Axis, select
+from sketch.lang.functions import all_of
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.operators.conv import conv2d
 from sketch.oracle.contraction import sum_of_products

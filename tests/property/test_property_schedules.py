@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
-from sketch.lang.expr import all_of, maximum, select
+from sketch.lang.expr import select
+from sketch.lang.functions import all_of, maximum
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.lower import lower
 from sketch.nest.interpreter import run_nest

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
 from sketch.lang.dtypes import FLOATS, numpy_dtype
-from sketch.lang.expr import Const, Expr, Load, all_of, binary, cast, select, unary
+from sketch.lang.expr import Const, Expr, Load, binary, cast, select, unary
+from sketch.lang.functions import all_of
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators.softmax import log_softmax, softmax
 from tests.support.compiled import check_run

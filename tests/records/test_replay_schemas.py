@@ -15,7 +15,8 @@ from autosched.records.reading import parse_lines
 from autosched.records.record import SCHEMA_VERSION
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
-from sketch.lang.expr import maximum, select
+from sketch.lang.expr import select
+from sketch.lang.functions import maximum
 from sketch.lang.reducers import sum as sum_
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.lower import lower

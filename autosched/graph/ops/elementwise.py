@@ -17,7 +17,8 @@ from autosched.graph.ops.base import (
 )
 from sketch.errors import ExpressionError
 from sketch.lang.dtypes import is_float
-from sketch.lang.expr import Expr, Var, as_expr, binary, cast, maximum, minimum, select, unary
+from sketch.lang.expr import Expr, Var, as_expr, binary, cast, select, unary
+from sketch.lang.functions import maximum, minimum
 from sketch.lang.tensor import Tensor
 from sketch.operators import activations, broadcast, elementwise
 

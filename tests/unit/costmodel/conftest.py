@@ -10,7 +10,7 @@ import pytest
 from costmodel.extract import extract
 from costmodel.features import Features
 from sketch.dag.dag import ComputeDAG
-from sketch.lang.expr import maximum
+from sketch.lang.functions import maximum
 from sketch.lang.tensor import compute, placeholder
 from sketch.lower import lower
 from sketch.operators.conv import conv2d

@@ -2,7 +2,7 @@ import numpy as np
 
 from autosched.measure.inputs import random_inputs
 from sketch.dag.dag import ComputeDAG
-from sketch.lang.expr import maximum, minimum
+from sketch.lang.functions import maximum, minimum
 from sketch.lang.reducers import sum as sum_
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.oracle.interpret import interpret

@@ -5,7 +5,8 @@ import pytest
 
 import autosched as asd
 from sketch.dag.dag import ComputeDAG
-from sketch.lang.expr import Axis, Expr, all_of, maximum, select
+from sketch.lang.expr import Axis, Expr, select
+from sketch.lang.functions import all_of, maximum
 from sketch.target.target import Target
 from tests.support.compiled import check_run
 from tests.support.cpu_targets import runnable

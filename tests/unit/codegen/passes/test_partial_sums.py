@@ -12,7 +12,8 @@ from codegen.passes.partial_sums import partial_sums
 from codegen.passes.simplify import simplify
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
-from sketch.lang.expr import Const, Expr, Reducer, Var, maximum, select, unary
+from sketch.lang.expr import Const, Expr, Reducer, Var, select, unary
+from sketch.lang.functions import maximum
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.lower import lower
 from sketch.nest.interpreter import run_nest

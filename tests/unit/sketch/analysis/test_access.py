@@ -6,7 +6,8 @@ from sketch.analysis import access
 from sketch.analysis.access import UNBOUNDED
 from sketch.analysis.read_bounds import facts_of
 from sketch.lang import reducers
-from sketch.lang.expr import Axis, all_of, as_expr, cast, maximum, minimum, select, unary
+from sketch.lang.expr import Axis, as_expr, cast, select, unary
+from sketch.lang.functions import all_of, maximum, minimum
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.operators import broadcast, elementwise, pooling
 from sketch.operators.conv import conv2d

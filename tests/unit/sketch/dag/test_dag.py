@@ -10,7 +10,8 @@ import pytest
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ExpressionError
 from sketch.lang import reducers
-from sketch.lang.expr import Axis, all_of, maximum, select, unary
+from sketch.lang.expr import Axis, select, unary
+from sketch.lang.functions import all_of, maximum
 from sketch.lang.tensor import StoreMap, compute, placeholder, reduce_axis
 from tests.support import workloads
 from tests.support.workloads import WORKLOADS

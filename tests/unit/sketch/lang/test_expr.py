@@ -7,20 +7,8 @@ import pytest
 from sketch.dag.printer import print_expr
 from sketch.errors import ExpressionError
 from sketch.lang import reducers
-from sketch.lang.expr import (
-    Binary,
-    Cast,
-    Const,
-    Load,
-    all_of,
-    any_of,
-    as_expr,
-    cast,
-    equal,
-    maximum,
-    select,
-    unary,
-)
+from sketch.lang.expr import Binary, Cast, Const, Load, as_expr, cast, select, unary
+from sketch.lang.functions import all_of, any_of, equal, maximum
 from sketch.lang.tensor import StoreMap, compute, placeholder, reduce_axis
 
 

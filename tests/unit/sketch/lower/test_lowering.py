@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sketch.errors import LoweringError
-from sketch.lang.expr import children
+from sketch.lang.rewrite import children
 from sketch.lower import lower
 from sketch.nest.loopnest import Allocate, Buffer, BufferLoad, Loop, LoopNest, Num, Scope, Store
 from sketch.nest.walk import walk

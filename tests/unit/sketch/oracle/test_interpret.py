@@ -9,7 +9,8 @@ import pytest
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ExpressionError
 from sketch.lang import reducers
-from sketch.lang.expr import Const, Reducer, Var, cast, equal, maximum, minimum, select, unary
+from sketch.lang.expr import Const, Reducer, Var, cast, select, unary
+from sketch.lang.functions import equal, maximum, minimum
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.operators import reduction
 from sketch.operators.conv import conv2d

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from autosched.measure.inputs import random_inputs
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
-from sketch.lang.expr import Expr, all_of, binary, cast, maximum, select, unary
-from sketch.lang.functions import exp
+from sketch.lang.expr import Expr, binary, cast, select, unary
+from sketch.lang.functions import all_of, exp, maximum
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.operators import normalization, softmax
 from sketch.oracle.reference import Reference, Samples, reference, sample_reference

@@ -1,0 +1,57 @@
+"""The operators of scalar expressions by name, and which dtypes each of them takes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sketch.errors import ExpressionError
+from sketch.lang.dtypes import BOOL, is_float, is_integer
+
+ARITHMETIC: Final = (
+    "add", "sub", "mul", "div", "floordiv", "mod", "trunc_div", "trunc_mod", "min", "max", "pow",
+)  # fmt: skip
+BITWISE: Final = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")
+COMPARISON: Final = ("lt", "le", "gt", "ge", "eq", "ne")
+LOGICAL: Final = ("and", "or")
+FLOAT_CALLS: Final = (
+    "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "erf", "sigmoid",
+    "sin", "cos", "tan", "asin", "acos", "atan",
+    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
+    "floor", "ceil", "round", "trunc",
+)  # fmt: skip
+FLOAT_TESTS: Final = ("is_nan", "is_inf")
+UNARY: Final = ("neg", "abs", "sign", "not", "bit_not", *FLOAT_CALLS, *FLOAT_TESTS)
+
+
+def check_operands(op: str, lhs: str, rhs: str) -> None:
+    """Raise ExpressionError for logic on numbers, and for arithmetic on truth values."""
+    if op in LOGICAL and (lhs != BOOL or rhs != BOOL):
+        raise ExpressionError(f"{op!r} needs bool operands, got {lhs}, {rhs}")
+    if BOOL in (lhs, rhs) and (op in ARITHMETIC or op in BITWISE):
+        raise ExpressionError(
+            f"{op!r} needs numbers, got {lhs} and {rhs}", hint="use cast(...) or select(...)"
+        )
+
+
+def check_binary(op: str, dtype: str) -> None:
+    """Raise ExpressionError unless ``op`` is arithmetic or bitwise, and defined on ``dtype``."""
+    if op not in ARITHMETIC and op not in BITWISE:
+        raise ExpressionError(f"unknown operator {op!r}")
+    if op == "div" and not is_float(dtype):
+        raise ExpressionError(f"'/' needs floats, got {dtype}", hint="use // for integers")
+    if op in BITWISE and not is_integer(dtype):
+        raise ExpressionError(f"{op!r} needs integers, got {dtype}")
+    if op == "trunc_div" and not is_integer(dtype):
+        raise ExpressionError(f"{op!r} needs integers, got {dtype}", hint="use trunc(a / b)")
+
+
+def check_unary(op: str, dtype: str) -> None:
+    """Raise ExpressionError unless ``op`` is a function of one operand, defined on ``dtype``."""
+    if op not in UNARY:
+        raise ExpressionError(f"unknown function {op!r}", hint=f"known: {', '.join(UNARY)}")
+    if (op == "not") != (dtype == BOOL):
+        raise ExpressionError(f"{op!r} cannot take a {dtype}")
+    if op == "bit_not" and not is_integer(dtype):
+        raise ExpressionError(f"{op!r} needs an integer, got {dtype}")
+    if (op in FLOAT_CALLS or op in FLOAT_TESTS) and not is_float(dtype):
+        raise ExpressionError(f"{op!r} needs a float, got {dtype}", hint="use cast(...)")
