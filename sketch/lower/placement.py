@@ -15,6 +15,7 @@ from sketch.analysis.access import affine_index, stage_loads
 from sketch.errors import LoweringError
 from sketch.lang.expr import Axis, Expr, Load
 from sketch.nest.loopnest import Affine, LoopKind, LoopVar, Num
+from sketch.schedule.loop import loop_name
 from sketch.schedule.program import Program, StagePlan
 from sketch.schedule.steps import Factor, Pack
 
@@ -272,7 +273,7 @@ def _loops(
         stride: Num = 1
         for level in range(len(factors), -1, -1):
             trips = factors[level - 1] if level else -(-domain.extents[axis] // stride)
-            name = f"{axis.name}.{level}"
+            name = loop_name(axis.name, level)
             kind = plan.kinds.get(name, LoopKind.SERIAL)
             var = LoopVar(f"{plan.op.name}.{name}", axis=axis)
             made[name] = PlacedLoop(name, axis, var, trips, stride, kind, settled)

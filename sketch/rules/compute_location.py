@@ -62,7 +62,7 @@ def _narrows(program: Program, location: Location) -> bool:
     """Whether the loops around a location have more than one trip together."""
     host, loop = program.stage(location[0]), location[1]
     around = host.loops()[: host.loops().index(loop) + 1]
-    return any(host.axis(name.rpartition(".")[0]).extent > 1 for name in around)
+    return any(host.loop_axis(name).extent > 1 for name in around)
 
 
 def _fits_caches(op: Compute, target: Target) -> bool:

@@ -8,6 +8,7 @@ from typing import ClassVar
 from sketch.nest.loopnest import LoopKind
 from sketch.rules.rule import State, Verdict
 from sketch.schedule.decision import decision_name
+from sketch.schedule.loop import loop_name
 from sketch.schedule.program import StagePlan
 from sketch.schedule.steps import Annotate, Reorder, Split
 
@@ -25,11 +26,11 @@ class ScheduleOnThreads:
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         """One state."""
         name, axes = stage.op.name, [a.name for a in stage.op.axes]
-        reduce = [f"{a.name}.0" for a in stage.op.reduce_axes]
+        reduce = [loop_name(a.name, 0) for a in stage.op.reduce_axes]
         if not axes:  # a single value: one thread reduces
             return (state.done([name]),)
-        blocks = [f"{a}.0" for a in axes]
-        thread = f"{axes[-1]}.1"
+        blocks = [loop_name(a, 0) for a in axes]
+        thread = loop_name(axes[-1], 1)
         state = state.then(
             Split(name, axes[-1], (decision_name(name, axes[-1], 1),)),
             Reorder(name, (*blocks, thread, *reduce)),

@@ -20,7 +20,9 @@ from sketch.rules.patterns import longest
 from sketch.rules.rule import State, Verdict
 from sketch.rules.tiling import tiled_producer
 from sketch.schedule.decision import decision_name
+from sketch.schedule.loop import loop_name
 from sketch.schedule.program import StagePlan, cache_name
+from sketch.schedule.stage_names import cache_axis
 from sketch.schedule.steps import Annotate, CacheRead, ComputeAt, Reorder, Split, Step
 
 _BOUND: Final = (LoopKind.BLOCK, LoopKind.VTHREAD, LoopKind.THREAD)
@@ -49,11 +51,11 @@ class GpuTilingWithFusion:
         caches = []
         for name, tensor in tensors.items():
             cache = cache_name(state.program, name, inner.op.name)
-            dims = [f"d{d}.0" for d in range(tensor.ndim)]
+            dims = [loop_name(cache_axis(d), 0) for d in range(tensor.ndim)]
             caches.append(cache)
             state = state.then(
                 CacheRead(name, inner.op.name, Scope.SHARED.value),
-                ComputeAt(cache, inner.op.name, f"{longest(inner.op.reduce_axes).name}.0"),
+                ComputeAt(cache, inner.op.name, loop_name(longest(inner.op.reduce_axes).name, 0)),
                 *(Annotate(cache, dim, LoopKind.THREAD.value) for dim in dims),
             )
         return (state.done([stage.op.name, inner.op.name, *caches]),)
@@ -65,28 +67,37 @@ def _tile_host(host: StagePlan, inner: str) -> list[Step]:
     steps: list[Step] = [
         Split(name, a, tuple(decision_name(name, a, level) for level in levels)) for a in axes
     ]
-    steps.append(Reorder(name, tuple(f"{a}.{level}" for level in range(5) for a in axes)))
+    steps.append(Reorder(name, tuple(loop_name(a, level) for level in range(5) for a in axes)))
     for level, kind in enumerate(_BOUND):
-        steps += [Annotate(name, f"{a}.{level}", kind.value) for a in axes]
+        steps += [Annotate(name, loop_name(a, level), kind.value) for a in axes]
     steps += [
-        Annotate(name, f"{a}.{level}", LoopKind.UNROLLED.value) for level in _INNER for a in axes
+        Annotate(name, loop_name(a, level), LoopKind.UNROLLED.value)
+        for level in _INNER
+        for a in axes
     ]
-    return [*steps, ComputeAt(inner, name, f"{axes[-1]}.2")]
+    return [*steps, ComputeAt(inner, name, loop_name(axes[-1], 2))]
 
 
 def _tile_inner(host: StagePlan, inner: StagePlan) -> list[Step]:
     name = inner.op.name
     axes = [a.name for a in inner.op.axes]
     split = longest(inner.op.reduce_axes).name
-    others = [f"{a.name}.0" for a in inner.op.reduce_axes if a.name != split]
+    others = [loop_name(a.name, 0) for a in inner.op.reduce_axes if a.name != split]
     steps: list[Step] = [
         Split(name, own, (decision_name(host.op.name, theirs.name, 4),))
         for own, theirs in zip(axes, host.op.axes, strict=True)
     ]
     reduce_levels = tuple(decision_name(name, split, level) for level in (1, 2))
     steps.append(Split(name, split, reduce_levels))
-    outer_tile, inner_tile = [f"{a}.0" for a in axes], [f"{a}.1" for a in axes]
-    order = (f"{split}.0", *others, f"{split}.1", *outer_tile, f"{split}.2", *inner_tile)
+    outer_tile, inner_tile = [loop_name(a, 0) for a in axes], [loop_name(a, 1) for a in axes]
+    order = (
+        loop_name(split, 0),
+        *others,
+        loop_name(split, 1),
+        *outer_tile,
+        loop_name(split, 2),
+        *inner_tile,
+    )
     steps.append(Reorder(name, order))
-    unrolled = [*outer_tile, f"{split}.2", *inner_tile]
+    unrolled = [*outer_tile, loop_name(split, 2), *inner_tile]
     return [*steps, *(Annotate(name, loop, LoopKind.UNROLLED.value) for loop in unrolled)]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from sketch.analysis.access import affine_index, stage_loads
+from sketch.lang.expr import Axis
 from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import LoopKind
 from sketch.rules.patterns import vector_axis
+from sketch.schedule.loop import Level
 from sketch.schedule.program import Program, StagePlan, root_host
 
 Location = tuple[str, str]
@@ -16,23 +18,22 @@ def _shared_prefix(host: StagePlan, producer: Compute) -> int:
 
     A loop that reduces the lanes of a reduction selects single lanes of it: none of those.
     """
-    common: set[str] | None = None
-    lanes: set[str] = set()
+    common: set[Axis] | None = None
+    lanes: set[Axis] = set()
     vector = None if producer.reduce is None else vector_axis(producer)
     for load in stage_loads(host.op):
         if load.tensor.op.name != producer.name:
             continue
         forms = [affine_index(index) for index in load.indices]
-        selecting = {a.name for form in forms if form is not None for a in form[0]}
+        selecting = {a for form in forms if form is not None for a in form[0]}
         common = selecting if common is None else common & selecting
         for axis, form in zip(producer.axes, forms, strict=True):
             if axis is vector and form is not None:
-                lanes |= {a.name for a in form[0] if a.kind == "reduce"}
+                lanes |= {a for a in form[0] if a.kind == "reduce"}
     count = 0
     for loop in host.loops():
         vectorised = host.kinds.get(loop) in (LoopKind.VECTORIZED, LoopKind.UNROLLED)
-        axis_name = loop.rsplit(".", 1)[0]
-        if axis_name not in (common or set()) - lanes or vectorised:
+        if host.loop_axis(loop) not in (common or set()) - lanes or vectorised:
             break
         count += 1
     return count
@@ -42,8 +43,7 @@ def candidate_locations(program: Program, plan: StagePlan) -> tuple[Location, ..
     """Loops inside which all consumers run and that narrow what they need; deepest first.
 
     At most two: the loop at which a consumer is attached itself (the register-tile loop) or the
-    innermost loop that still selects a part of the stage, and the last loop of level 1 around it
-    (the L2-tile loop).
+    innermost loop that still selects a part of the stage, and the last L2-tile loop around it.
     """
     consumers = program.consumers(plan.op.name)
     hosts = {root_host(program, c).op.name for c in consumers}
@@ -62,5 +62,6 @@ def candidate_locations(program: Program, plan: StagePlan) -> tuple[Location, ..
     if depth == 0:
         return ()
     chosen = [loops[depth - 1]]
-    chosen += [loop for loop in reversed(loops[: depth - 1]) if loop.endswith(".1")][:1]
+    around = reversed(loops[: depth - 1])
+    chosen += [loop for loop in around if host.loop_id(loop).level == Level.L2][:1]
     return tuple((host.op.name, loop) for loop in chosen)

@@ -11,7 +11,9 @@ from sketch.nest.loopnest import LoopKind
 from sketch.rules.patterns import coefficient_of
 from sketch.rules.rule import State
 from sketch.schedule.decision import decision_name
+from sketch.schedule.loop import loop_name
 from sketch.schedule.program import StagePlan, cache_name
+from sketch.schedule.stage_names import cache_axis
 from sketch.schedule.steps import Annotate, CacheRead, Factor, Pack, Reorder, Split
 
 
@@ -20,17 +22,19 @@ class Panel:
     """The part of the vector axis that one register tile covers.
 
     Attributes:
-        loops: the loops of the reduction that walk it, outermost first.
+        axis: of the reduction.
+        levels: of the axis, the loops that walk it, outermost first.
         factors: their trips.
     """
 
-    loops: tuple[str, ...]
+    axis: Axis
+    levels: tuple[int, ...]
     factors: tuple[Factor, ...]
 
     @property
-    def axis(self) -> str:
-        """Name of the axis that the loops belong to."""
-        return self.loops[0].rsplit(".", 1)[0]
+    def loops(self) -> tuple[str, ...]:
+        """Names of the loops, outermost first."""
+        return tuple(loop_name(self.axis.name, level) for level in self.levels)
 
 
 def packing_choices(state: State, name: str, panel: Panel) -> tuple[State, ...]:
@@ -42,13 +46,13 @@ def packing_choices(state: State, name: str, panel: Panel) -> tuple[State, ...]:
     """
     stage = state.program.stage(name)
     states: tuple[State, ...] = (state,)
-    for load, dim in packable(stage, stage.axis(panel.axis)):
+    for load, dim in packable(stage, stage.axis(panel.axis.name)):
         source = load.tensor.op
         constant = isinstance(source, Placeholder) and source.constant
         if constant and len(state.program.consumers(source.name)) > 1:
             continue
         if constant:
-            ahead = decision_name(name, panel.axis, "prefetch")
+            ahead = decision_name(name, panel.axis.name, "prefetch")
             pack = Pack(load.tensor.name, dim, name, panel.loops, prefetch=ahead)
             states = tuple(s.then(pack) for s in states)
         elif _is_reused(stage, load):
@@ -82,10 +86,10 @@ def _is_reused(stage: StagePlan, load: Load) -> bool:
 def _cache_packed(state: State, name: str, load: Load, dim: int, panel: Panel) -> State:
     """The operand copied into panels by a stage of its own, before the reduction runs."""
     tensor, cache = load.tensor.name, cache_name(state.program, load.tensor.name, name)
-    blocked = f"d{dim}"
-    others = [f"d{n}" for n in range(len(load.indices)) if n != dim]
-    within = tuple(f"{blocked}.{level}" for level in range(1, len(panel.factors) + 1))
-    outer = [f"{blocked}.0", *(f"{d}.0" for d in others)]
+    blocked = cache_axis(dim)
+    others = [cache_axis(n) for n in range(len(load.indices)) if n != dim]
+    within = tuple(loop_name(blocked, level) for level in range(1, len(panel.factors) + 1))
+    outer = [loop_name(blocked, 0), *(loop_name(d, 0) for d in others)]
     annotations = [Annotate(cache, loop, LoopKind.PARALLEL.value) for loop in outer[:1]]
     annotations += [Annotate(cache, loop, LoopKind.UNROLLED.value) for loop in within[:-1]]
     return state.then(

@@ -13,6 +13,7 @@ from sketch.nest.loopnest import LoopKind
 from sketch.rules.patterns import coefficient_of, lanes_for, vector_axis
 from sketch.rules.rule import State, Verdict
 from sketch.schedule.decision import decision_name
+from sketch.schedule.loop import loop_name
 from sketch.schedule.program import StagePlan
 from sketch.schedule.steps import Annotate, Factor, Reorder, Split, Step
 
@@ -56,31 +57,31 @@ def schedule_simply(state: State, name: str, rows: bool = True) -> State:
     lanes = 1 if vector is None else lanes_for(vector, op, state.target)
     outer = [a for a in op.axes if a is not vector]
     steps: list[Step] = []
-    order: list[str] = [f"{a.name}.0" for a in outer]
+    order: list[str] = [loop_name(a.name, 0) for a in outer]
     parallel = list(order)
     root = stage.attach is None
     if outer and root and outer[-1].extent > 1:
         steps.append(Split(name, outer[-1].name, (decision_name(name, outer[-1].name, 1),)))
-        order.append(f"{outer[-1].name}.1")
+        order.append(loop_name(outer[-1].name, 1))
     if vector is None:
-        order += [f"{a.name}.0" for a in op.reduce_axes]
+        order += [loop_name(a.name, 0) for a in op.reduce_axes]
     else:
         outside = (decision_name(name, vector.name, 1),) if root else ()
         factors: tuple[Factor, ...] = (*outside, lanes)
         steps.append(Split(name, vector.name, factors))
         order += _vector_loops(op, vector, len(factors))
         if root and (not rows or not outer):
-            order.remove(f"{vector.name}.0")
-            order.insert(len(parallel), f"{vector.name}.0")
-            parallel.append(f"{vector.name}.0")
+            order.remove(loop_name(vector.name, 0))
+            order.insert(len(parallel), loop_name(vector.name, 0))
+            parallel.append(loop_name(vector.name, 0))
     steps.append(Reorder(name, tuple(order)))
     if root:
         steps += [Annotate(name, loop, LoopKind.PARALLEL.value) for loop in parallel]
     if vector is not None:
-        last = f"{vector.name}.{len(factors)}"
+        last = loop_name(vector.name, len(factors))
         steps.append(Annotate(name, last, LoopKind.VECTORIZED.value))
         if root:
-            unrolled = f"{vector.name}.{len(factors) - 1}"
+            unrolled = loop_name(vector.name, len(factors) - 1)
             steps.append(Annotate(name, unrolled, LoopKind.UNROLLED.value))
     return state.then(*steps).done([name])
 
@@ -88,9 +89,9 @@ def schedule_simply(state: State, name: str, rows: bool = True) -> State:
 def _vector_loops(op: Compute, vector: Axis, levels: int) -> list[str]:
     """Outer vector loop, reduce loops, then the loops of one register tile."""
     return [
-        f"{vector.name}.0",
-        *(f"{a.name}.0" for a in op.reduce_axes),
-        *(f"{vector.name}.{level}" for level in range(1, levels + 1)),
+        loop_name(vector.name, 0),
+        *(loop_name(a.name, 0) for a in op.reduce_axes),
+        *(loop_name(vector.name, level) for level in range(1, levels + 1)),
     ]
 
 

@@ -31,6 +31,7 @@ from sketch.rules.patterns import (
 )
 from sketch.rules.rule import State, Verdict
 from sketch.schedule.decision import decision_name
+from sketch.schedule.loop import loop_name
 from sketch.schedule.program import Program, StagePlan
 from sketch.schedule.steps import Annotate, ComputeAt, Factor, Reorder, Split, Step
 
@@ -112,7 +113,7 @@ class _Tiling:
         rest = [x for level in range(around, self._last) for x in self._host_level(level)]
         tile = self._host_level(self._last)
         vector = self._vector_pair()[0]
-        lane = f"{vector.name}.{self._last + 1}"
+        lane = loop_name(vector.name, self._last + 1)
         order = (*outer, *rest, *tile, lane)
         state = state.then(
             Reorder(host, order),
@@ -137,8 +138,7 @@ class _Tiling:
         """The loops of the reduction that walk the vector axis within a register tile."""
         host_axis, axis = self._vector_pair()
         first = 0 if self._in_registers else 1
-        loops = (f"{axis.name}.{first}", f"{axis.name}.{first + 1}")
-        return Panel(loops, (self._names(host_axis)[-1], self._lanes()))
+        return Panel(axis, (first, first + 1), (self._names(host_axis)[-1], self._lanes()))
 
     def _vector_pair(self) -> tuple[Axis, Axis]:
         axis = vector_axis(self.host.op)
@@ -172,11 +172,11 @@ class _Tiling:
         """The loops of one tile level, the vector axis outside or inside the others."""
         vector = self._vector_pair()[0]
         others = [
-            f"{a.name}.{level}"
+            loop_name(a.name, level)
             for a in self.host.op.axes
             if a is not vector and (level == 0 or self._is_split(a))
         ]
-        mine = [f"{vector.name}.{level}"]
+        mine = [loop_name(vector.name, level)]
         return mine + others if self.vector_outside and level < self._last else others + mine
 
     def _schedule_inner(self) -> list[Step]:
@@ -193,14 +193,14 @@ class _Tiling:
             if factors:
                 steps.append(Split(name, axis.name, factors))
             if factors and not register:
-                cache_loops.append(f"{axis.name}.0")
+                cache_loops.append(loop_name(axis.name, 0))
             tile = 1 if factors and not register else 0
             if axis is not vector:
-                tile_loops.append(f"{axis.name}.{tile}")
+                tile_loops.append(loop_name(axis.name, tile))
         first = 0 if register else 1
-        tile_loops.append(f"{vector.name}.{first}")
+        tile_loops.append(loop_name(vector.name, first))
         outer_reduce, inner_reduce, splits = self._reduce_loops()
-        lane = f"{vector.name}.{first + 1}"
+        lane = loop_name(vector.name, first + 1)
         order = (*outer_reduce, *cache_loops, *inner_reduce, *tile_loops, lane)
         steps += [*splits, Reorder(name, order)]
         unrolled = [inner_reduce[-1], *tile_loops]
@@ -212,10 +212,10 @@ class _Tiling:
         name, axes = self.inner.op.name, self.inner.op.reduce_axes
         split = longest(axes)
         unroll = decision_name(name, split.name, "unroll")
-        others = [f"{a.name}.0" for a in axes if a is not split]
+        others = [loop_name(a.name, 0) for a in axes if a is not split]
         if self._in_registers:
-            inside = [*others, f"{split.name}.0", f"{split.name}.1"]
+            inside = [*others, loop_name(split.name, 0), loop_name(split.name, 1)]
             return [], inside, [Split(name, split.name, (unroll,))]
         factors: tuple[Factor, ...] = (decision_name(name, split.name, 1), unroll)
-        inside = [*others, f"{split.name}.1", f"{split.name}.2"]
-        return [f"{split.name}.0"], inside, [Split(name, split.name, factors)]
+        inside = [*others, loop_name(split.name, 1), loop_name(split.name, 2)]
+        return [loop_name(split.name, 0)], inside, [Split(name, split.name, factors)]

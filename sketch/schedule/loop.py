@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
 
 from sketch.lang.tensor import Compute
+
+
+class Level(IntEnum):
+    """What the outer levels of a tiled axis are for."""
+
+    OUTER = 0  # shared out among threads
+    L2 = 1  # a tile that fits the L2 cache
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,7 +35,8 @@ def loop_name(axis: str, level: int) -> str:
     return f"{axis}.{level}"
 
 
-def loop_ids(op: Compute, levels: tuple[int, ...]) -> dict[str, LoopId]:
+@lru_cache(maxsize=4096)  # every step that names a loop asks
+def loop_ids(op: Compute, levels: tuple[int, ...]) -> Mapping[str, LoopId]:
     """The loops of ``op`` by name, axis by axis; ``levels``: how many loops each axis has."""
     return {
         loop_name(axis.name, level): LoopId(position, level)

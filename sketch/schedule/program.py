@@ -21,11 +21,17 @@ from sketch.analysis.expr_size import inlined_size, is_allowed
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError, quoted
 from sketch.lang.expr import Axis, Expr, Load, Reduce, select
-from sketch.lang.fresh_names import fresh_name
 from sketch.lang.rewrite import rewrite, substitute_axes
 from sketch.lang.tensor import Compute, Tensor
 from sketch.nest.loopnest import LoopKind, Scope
 from sketch.schedule.loop import LoopId, loop_ids
+from sketch.schedule.stage_names import (
+    cache_axis,
+    cached_name,
+    local_name,
+    part_names,
+    partial_name,
+)
 from sketch.schedule.step_fields import is_count
 from sketch.schedule.steps import (
     Annotate,
@@ -91,10 +97,23 @@ class StagePlan:
         """Loop names in execution order (the order of the axes where none was given)."""
         return self.order or tuple(self.loop_ids())
 
-    def loop_ids(self) -> dict[str, LoopId]:
+    def loop_ids(self) -> Mapping[str, LoopId]:
         """Its loops by name, axis by axis."""
         axes = (*self.op.axes, *self.op.reduce_axes)
         return loop_ids(self.op, tuple(len(self.splits.get(a.name, ())) + 1 for a in axes))
+
+    def loop_id(self, name: str) -> LoopId:
+        """The loop called ``name``; raises ScheduleError when the stage has none."""
+        found = self.loop_ids().get(name)
+        if found is None:
+            raise ScheduleError(
+                f"stage {self.op.name} has no loop {name!r}", hint=f"it has {self.loops()}"
+            )
+        return found
+
+    def loop_axis(self, name: str) -> Axis:
+        """The axis that the loop called ``name`` walks; raises ScheduleError as ``loop_id``."""
+        return (*self.op.axes, *self.op.reduce_axes)[self.loop_id(name).axis]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -283,7 +302,7 @@ def _taken_stages(program: Program) -> frozenset[str]:
 def _cache_write(program: Program, step: CacheWrite) -> Program:
     origin = program.stage(step.stage)
     op = origin.op
-    name = fresh_name(f"{op.name}.local", _taken_stages(program))
+    name = local_name(op.name, _taken_stages(program))
     local = StagePlan(Compute(name, op.axes, op.bodies), roles=(*origin.roles, Role.ACCUMULATE))
     axes = fresh_axes(op)
     loads = tuple(Load(Tensor(local.op, n), axes) for n in range(len(op.output_dtypes)))
@@ -296,9 +315,7 @@ def _cache_write(program: Program, step: CacheWrite) -> Program:
 
 def cache_name(program: Program, tensor: str, consumer: str) -> str:
     """Name of the stage that a ``CacheRead`` adds: ``<tensor>.cache`` for the first consumer."""
-    taken = _taken_stages(program)
-    first = f"{tensor}.cache"
-    return first if first not in taken else fresh_name(f"{tensor}.{consumer}.cache", taken)
+    return cached_name(tensor, consumer, _taken_stages(program))
 
 
 def _cache_read(program: Program, step: CacheRead) -> Program:
@@ -306,7 +323,7 @@ def _cache_read(program: Program, step: CacheRead) -> Program:
     tensor = next((t for t in tensors_read(consumer.op) if t.name == step.tensor), None)
     if tensor is None:
         raise ScheduleError(f"stage {step.consumer} does not read {step.tensor!r}")
-    axes = tuple(Axis(f"d{n}", e, "spatial") for n, e in enumerate(tensor.shape))
+    axes = tuple(Axis(cache_axis(n), e, "spatial") for n, e in enumerate(tensor.shape))
     name = cache_name(program, step.tensor, step.consumer)
     cache = Compute(name, axes, (Load(tensor, axes),))
 
@@ -334,8 +351,9 @@ def _rfactor(program: Program, step: Rfactor) -> Program:
         raise ScheduleError(f"{step.axis} of {step.stage} has no {step.parts} parts")
     chunk = -(-axis.extent // step.parts)
     taken = {a.name for a in (*op.axes, *op.reduce_axes)}
-    part = Axis(fresh_name(f"{axis.name}_part", taken), step.parts, "spatial")
-    inner = Axis(fresh_name(f"{axis.name}_chunk", taken), chunk, "reduce")
+    part_name, inner_name = part_names(axis.name, taken)
+    part = Axis(part_name, step.parts, "spatial")
+    inner = Axis(inner_name, chunk, "reduce")
     index = inner * step.parts + part if step.interleave else part * chunk + inner
     axes = fresh_axes(op)
     mapping: dict[Axis, Expr] = {**dict(zip(op.axes, axes, strict=True)), axis: index}
@@ -344,7 +362,7 @@ def _rfactor(program: Program, step: Rfactor) -> Program:
         pairs = zip(sources, reduce.reducer.identity, strict=True)
         sources = tuple(select(index < axis.extent, s, i) for s, i in pairs)
     rest = tuple(inner if a is axis else a for a in reduce.axes)
-    name = fresh_name(f"{op.name}.rf", _taken_stages(program))
+    name = partial_name(op.name, _taken_stages(program))
     partial = Compute(name, (*axes, part), (Reduce(reduce.reducer, sources, rest),))
     final = Axis(part.name, step.parts, "reduce")
     loads = tuple(Load(Tensor(partial, n), (*op.axes, final)) for n in range(len(sources)))
@@ -386,14 +404,9 @@ def _reorder(program: Program, step: Reorder) -> Program:
     return program.with_stage(replace(plan, order=step.order))
 
 
-def _check_loop(plan: StagePlan, loop: str) -> None:
-    if loop not in plan.loops():
-        raise ScheduleError(f"stage {plan.op.name} has no loop {loop!r}", hint=f"{plan.loops()}")
-
-
 def _compute_at(program: Program, step: ComputeAt) -> Program:
     plan = program.stage(step.stage)
-    _check_loop(program.stage(step.target), step.loop)
+    program.stage(step.target).loop_id(step.loop)
     if any(t.op.name == step.stage for t in program.dag.outputs):
         raise ScheduleError(
             f"stage {step.stage} is an output and cannot be computed inside {step.target}",
@@ -409,14 +422,14 @@ def _compute_at(program: Program, step: ComputeAt) -> Program:
 
 def _annotate(program: Program, step: Annotate) -> Program:
     plan = program.stage(step.stage)
-    _check_loop(plan, step.loop)
+    plan.loop_id(step.loop)
     return program.with_stage(replace(plan, kinds={**plan.kinds, step.loop: step.loop_kind}))
 
 
 def _pack(program: Program, step: Pack) -> Program:
     reader = program.stage(step.reader)
     for loop in step.loops:
-        _check_loop(reader, loop)
+        reader.loop_id(loop)
     packed = next((t for t in tensors_read(reader.op) if t.op.name == step.tensor), None)
     if packed is None:
         raise ScheduleError(f"stage {step.reader} does not read {step.tensor!r}, which is packed")

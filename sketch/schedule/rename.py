@@ -17,6 +17,7 @@ from sketch.lang.fresh_names import distinct_names
 from sketch.lang.rewrite import rewrite
 from sketch.lang.tensor import Compute, Operation, Placeholder, Tensor, tensors_of
 from sketch.schedule.decision import decision_name, decision_parts
+from sketch.schedule.loop import loop_name
 from sketch.schedule.program import Program, StagePlan, apply_step, initial_program
 from sketch.schedule.steps import (
     Annotate,
@@ -141,8 +142,9 @@ class _Pair:
         return _axes(new.op)[_axes(old.op).index(old.axis(name))].name
 
     def loop(self, stage: str, name: str) -> str:
-        axis, _, level = name.rpartition(".")
-        return f"{self.axis(stage, axis)}.{level}"
+        old, new = self.plan(stage)
+        loop = old.loop_id(name)
+        return loop_name(_axes(new.op)[loop.axis].name, loop.level)
 
     def loops(self, stage: str, names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(self.loop(stage, name) for name in names)

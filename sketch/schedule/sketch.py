@@ -13,6 +13,7 @@ from sketch.nest.loopnest import LoopKind
 from sketch.schedule.canonical import canonical_steps
 from sketch.schedule.decision import Decision, TileChain
 from sketch.schedule.factors import power_choices, tile_choices
+from sketch.schedule.loop import loop_name
 from sketch.schedule.program import Program, StagePlan, replay
 from sketch.schedule.steps import Factor, Step
 from sketch.target.target import Target
@@ -87,7 +88,8 @@ class Sketch:
             for plan in self.program.stages
             for axis, factors in plan.splits.items()
             for level, factor in enumerate(factors, start=1)
-            if isinstance(factor, str) and plan.kinds.get(f"{axis}.{level}") is LoopKind.UNROLLED
+            if isinstance(factor, str)
+            and plan.kinds.get(loop_name(axis, level)) is LoopKind.UNROLLED
         )
 
     @cached_property
