@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from autosched.tasks.candidate import Candidate
     from autosched.tuning.options import TuneOptions
     from autosched.tuning.result import TuneResult
-    from codegen.kernel import Kernel
+    from codegen.kernel import CompiledKernel
     from costmodel.model import CostModel
     from sketch.schedule.sketch import Sketch
 
@@ -102,14 +102,14 @@ class Task(TaskSpec):
             )
         )
 
-    def compile(self, log: PathText | None = None) -> Kernel:
+    def compile(self, log: PathText | None = None) -> CompiledKernel:
         """Machine code of ``candidate(log)``."""
         from autosched.search.recall import build_best
-        from codegen.build import build
+        from codegen.backend import build_kernel
         from sketch.lower import lower
 
         return build_best(
-            self, log, lambda best: build(lower(best.sketch, dict(best.values)), self.target)
+            self, log, lambda best: build_kernel(lower(best.sketch, dict(best.values)), self.target)
         )[0]
 
     def module(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from sketch.nest.loopnest import Buffer, Scope
 from sketch.target.target import Target
@@ -28,9 +28,29 @@ class Argument:
     alignment: int
 
 
+class CompiledKernel(Protocol):
+    """Machine code of one loop nest for any machine: what all back ends make."""
+
+    @property
+    def name(self) -> str:
+        """Of the nest."""
+
+    @property
+    def target(self) -> Target:
+        """The machine that it is for."""
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """What the caller passes, in the nest's order."""
+
+    @property
+    def object_code(self) -> bytes:
+        """An object file (CPU) or a cubin (CUDA)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Machine code of one loop nest.
+    """Machine code of one loop nest for a CPU.
 
     The C ABI is ``void symbol(void **args, void *team)``: the arguments in order, then a workspace
     of ``workspace_bytes`` that starts at a multiple of ``BUFFER_ALIGNMENT``; a team of at most

@@ -25,6 +25,7 @@ from autosched.search.space import draft_candidate
 from autosched.system.memory_room import enough_memory
 from autosched.system.notices import notify
 from autosched.tasks.spec import TaskSpec
+from codegen.backend import check_runs
 from sketch.target.target import Target
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ def network_contents(
         AssemblyError: weights are NaN.
         WrongResultError: a kernel computes something else than its task says.
     """
+    check_runs(target, "compile a network")
     with enough_memory(f"compiling network {network.name}"):
         extraction = extract_checked(network)
         state = cache_state_of(extraction, target)

@@ -26,6 +26,7 @@ from autosched.system.notices import notify
 from autosched.tasks.candidate import Candidate
 from autosched.tasks.least_traffic import least_bytes
 from autosched.tasks.spec import TaskSpec
+from codegen.backend import check_runs
 from codegen.build import build
 from codegen.driver import build_driver
 from codegen.kernel import Kernel
@@ -65,6 +66,7 @@ def task_contents(
     check: bool = True,
 ) -> Contents:
     """What ``task_module`` consists of, for any CPU (all arguments: there)."""
+    check_runs(task.target, "make a module")
     with enough_memory(f"compiling task {task.name}"):
         return _build_contents(task, constants or {}, log, check)
 

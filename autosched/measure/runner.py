@@ -18,6 +18,7 @@ from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.measure.timer import TaskState, Timer
 from autosched.measure.zygote import Zygote
 from autosched.tasks.candidate import Candidate
+from codegen.backend import check_runs
 from codegen.cpu_share import usable_cpus
 from sketch.target.target import Target
 
@@ -39,6 +40,9 @@ class LocalRunner(BatchRunner):
         options: how to measure.
         build: builds instead of ``builder.build_candidate``; a module-level function that a clean
             process can import, ``build(sketch, values) -> codegen.kernel.Kernel``.
+
+    Raises:
+        TargetError: nothing can be timed for such a target.
     """
 
     def __init__(
@@ -47,8 +51,7 @@ class LocalRunner(BatchRunner):
         options: MeasureOptions | None = None,
         build: Build | None = None,
     ) -> None:
-        if target.kind != "cpu":
-            raise MeasureError(f"this runner times CPU code, the target is {target.kind!r}")
+        check_runs(target, "time candidates")
         self.options = options or MeasureOptions()
         self._zygote = Zygote()
         reference = DEFAULT_BUILD if build is None else reference_of(build)

@@ -38,16 +38,12 @@ def instructions(target: Target) -> tuple[str, ...]:
 @lru_cache(maxsize=256)
 def recorded(target: Target) -> Target:
     """The target as records keep it: of its features only the instructions that are used."""
-    if target.kind != "cpu":
-        return target
     return replace(target, features=",".join(f"+{part}" for part in instructions(target)))
 
 
 @lru_cache(maxsize=256)
 def identity(target: Target) -> Target:
     """Equal for machines whose times compare: without the sizes of caches and search limits."""
-    if target.kind != "cpu":
-        return replace(target, **{name: getattr(_PLAIN, name) for name in _SEARCH})
     plain: dict[str, Any] = {name: getattr(_PLAIN, name) for name in (*_SIZES, *_SEARCH)}
     return replace(recorded(target), **plain)
 

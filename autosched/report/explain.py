@@ -19,6 +19,7 @@ from autosched.search.space import draft_candidate
 from autosched.system.notices import notify
 from autosched.system.stability import Stability, relative_deviation, share
 from autosched.tasks.least_traffic import least_bytes
+from codegen.backend import backend_of
 from costmodel.extract import draft_seconds
 from sketch.lower import lower
 from sketch.nest.printer import print_nest
@@ -41,7 +42,7 @@ def explain(
     records = read.records
     found = next(usable(task, records), None)
     candidate = draft_candidate(task) if found is None else found.candidate
-    if peak_flops is None and task.target.kind == "cpu":
+    if peak_flops is None and backend_of(task.target).missing is None:
         peak_flops = measured_peak(task.target)
     seconds = _measured_s(task, found)
     parts = [

@@ -21,6 +21,7 @@ from autosched.runtime.program import (
     TensorSpec,
 )
 from autosched.system.element_types import element_type
+from codegen.backend import backend_of
 from codegen.kernel import BUFFER_ALIGNMENT
 
 _MOST_DIMENSIONS: Final = 32
@@ -52,7 +53,7 @@ class _Check:
     def run(self) -> None:
         """All of them."""
         program = self._program
-        if program.target.kind != "cpu":
+        if backend_of(program.target).missing is not None:
             raise _damaged(f"a target of kind {program.target.kind!r}", "target")
         if program.target.threads > _MOST_THREADS:
             raise _damaged(f"{program.target.threads} threads", "target")

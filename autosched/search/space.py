@@ -143,8 +143,8 @@ def _rule_sets(
     What is computed inside another stage needs a private buffer, and that may be larger than the
     caches; a nest for each stage always fits.
     """
+    from sketch.rules.backend import default_rules
     from sketch.rules.compute_location import ComputeLocation
-    from sketch.rules.generate import default_rules
 
     wanted = default_rules(target) if rules is None else rules
     yield wanted

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from autosched.system.errors import TaskError
 from sketch.dag.dag import ComputeDAG
+from sketch.rules.backend import sketch_backend
 from sketch.target.target import Target
 from sketch.variants import variants_of
 
@@ -124,7 +125,7 @@ class TaskSpec:
 def _variants(program: Programs, target: Target) -> tuple[Variant, ...]:
     match program:
         case ComputeDAG():
-            others = variants_of(program, target)
+            others = variants_of(program, sketch_backend(target).algorithms)
             found = tuple(Variant(name, dag) for name, dag in ({DIRECT: program} | others).items())
         case Mapping():
             found = tuple(Variant(name, dag) for name, dag in program.items())

@@ -184,7 +184,9 @@ def progress_or_table(progress: Progress | None, quiet: bool, target: Target) ->
     """Who is shown how far it is: ``progress``, or else whoever fits."""
     from autosched.report.progress import choose_progress
     from autosched.runtime.probes.peak import measured_peak
+    from codegen.backend import backend_of
 
     if progress is not None:
         return progress
-    return choose_progress(quiet, None if quiet else measured_peak(target))
+    known = not quiet and backend_of(target).missing is None
+    return choose_progress(quiet, measured_peak(target) if known else None)

@@ -91,4 +91,4 @@ def build(nest: LoopNest, target: Target, symbol: str = SYMBOL) -> CudaKernel:
     """
     source = emit(nest, target, symbol)
     cubin, resources = compile_source(source, target.arch)
-    return CudaKernel(source, target.arch, cubin, resources)
+    return CudaKernel(source, target, cubin, resources)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from codegen.kernel import Argument
+from sketch.target.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +58,27 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class CudaKernel:
-    """Machine code of a loop nest for one architecture (``sm_90``); resources by symbol."""
+    """A ``CompiledKernel`` for one GPU architecture; ``resources`` by symbol."""
 
     source: CudaSource
-    arch: str
+    target: Target
     cubin: bytes
     resources: tuple[tuple[str, Resources], ...]
+
+    @property
+    def name(self) -> str:
+        """Of the nest."""
+        return self.source.name
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """What the caller passes, in the nest's order."""
+        return self.source.arguments
+
+    @property
+    def object_code(self) -> bytes:
+        """The cubin."""
+        return self.cubin
 
     @property
     def spills(self) -> bool:

@@ -70,8 +70,8 @@ class LoadedKernel:
 
     def __init__(self, kernel: CudaKernel, arrays: Mapping[str, Array]) -> None:
         device = _device()
-        if host_arch() != kernel.arch:
-            raise TargetError(f"the code is for {kernel.arch}, the GPU is {host_arch()}")
+        if host_arch() != kernel.target.arch:
+            raise TargetError(f"the code is for {kernel.target.arch}, the GPU is {host_arch()}")
         from cuda.core import LaunchConfig, ObjectCode
 
         self._source = kernel.source

@@ -28,8 +28,6 @@ def initialize() -> None:
 
 def triple_of(target: Target) -> str:
     """The LLVM triple; ARM is recognised by its NEON feature."""
-    if target.kind != "cpu":
-        raise TargetError(f"target {target.arch} is not a CPU", hint="use the CUDA backend")
     return _AARCH64 if "+neon" in target.features.split(",") else llvm.get_default_triple()
 
 

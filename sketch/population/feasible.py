@@ -6,9 +6,9 @@ vectorised loops inside its innermost serial loop).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from sketch.population.tape import Tape, record
 from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.program import root_host
 from sketch.schedule.sketch import Sketch
-from sketch.target.target import Target
+from sketch.target.target import Target, TargetKind
 
 # Private buffers beyond this share of the L2 cache would evict what they are meant to save.
 _LOCAL_SHARE_OF_L2 = 0.75
@@ -75,10 +75,8 @@ def register_tile(loops: tuple[Loop, ...], target: Target, lane_bytes: int) -> R
     return RegisterTile(rows, vectors, copies, points, -(-along // lanes), points // along)
 
 
-def feasible_nest(nest: LoopNest, target: Target) -> Flags:
+def feasible_on_cpu(nest: LoopNest, target: Target) -> Flags:
     """Which rows of a lowered population fit ``target``; bool ``[P]``, or one for all rows."""
-    if target.kind == "cuda":
-        return feasible_on_gpu(nest, target)
     fits: Flags = True
     for store, loops in stores(nest.roots):
         tile = register_tile(loops, target, store_bytes(store))
@@ -133,6 +131,23 @@ def _local_bytes(nest: LoopNest) -> Num:
     return total
 
 
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """A kind of machine; ``feasible``: (nest, target) to the rows that fit, bool ``[P]`` or one."""
+
+    kind: TargetKind
+    feasible: Callable[[LoopNest, Target], Flags]
+
+
+SIMD_CPU: Final = Hardware("cpu", feasible_on_cpu)
+GPU: Final = Hardware("cuda", feasible_on_gpu)
+
+
+def hardware_of(target: Target) -> Hardware:
+    """The kind of machine that a target is: the one place that looks at ``Target.kind``."""
+    return next(hardware for hardware in (SIMD_CPU, GPU) if hardware.kind == target.kind)
+
+
 def feasible(
     sketch: Sketch, values: Mapping[str, Num], root: str | None = None
 ) -> NDArray[np.bool_]:
@@ -150,6 +165,7 @@ def feasible(
 def _tapes(sketch: Sketch) -> Mapping[str | None, Tape]:
     """By root stage, and under None for all of them together."""
     names = [decision.name for decision in sketch.decisions]
+    fits_on = hardware_of(sketch.target).feasible
     roots: list[str | None] = [p.op.name for p in sketch.program.stages if p.attach is None]
 
     def fits(columns: Sequence[Any]) -> list[Flags]:
@@ -159,7 +175,7 @@ def _tapes(sketch: Sketch) -> Mapping[str | None, Tape]:
             root = _root_of(node, sketch)
             made[root] = (*made.get(root, ()), node)
         parts = [replace(nest, roots=made[root]) for root in roots]
-        return [feasible_nest(part, sketch.target) for part in (nest, *parts)]
+        return [fits_on(part, sketch.target) for part in (nest, *parts)]
 
     tape = record(fits, len(names))
     return {root: tape.only([n]) for n, root in enumerate([None, *roots])}

@@ -8,16 +8,9 @@ from typing import Final
 
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
-from sketch.rules.cache_write import AddCacheWrite
-from sketch.rules.compute_location import ComputeLocation
+from sketch.rules.backend import SKETCH_BACKENDS, default_rules
 from sketch.rules.foreign import ask, checked_rules, offers, place_of
-from sketch.rules.gpu_simple import ScheduleOnThreads
-from sketch.rules.gpu_tiling import GpuTilingWithFusion
-from sketch.rules.inline import InlineStage
-from sketch.rules.rfactor import AddRfactor
 from sketch.rules.rule import SketchRule, State, Verdict
-from sketch.rules.simple import ScheduleSimply
-from sketch.rules.tiling import MultiLevelTilingWithFusion
 from sketch.schedule.program import StagePlan, initial_program
 from sketch.schedule.sketch import Sketch
 from sketch.target.target import Target
@@ -32,24 +25,7 @@ MAX_PENDING: Final = 128
 # A rule that forgets to mark its stage as scheduled is asked about it for ever.
 _MAX_IDLE: Final = 8
 
-CPU_RULES: Final[tuple[SketchRule, ...]] = (
-    InlineStage(),
-    AddRfactor(),
-    ComputeLocation(),
-    AddCacheWrite(),
-    MultiLevelTilingWithFusion(),
-    ScheduleSimply(),
-)
-
-GPU_RULES: Final[tuple[SketchRule, ...]] = (
-    InlineStage(),
-    AddCacheWrite(),
-    GpuTilingWithFusion(),
-    ScheduleOnThreads(),
-)
-
-
-_BUILT_IN: Final = frozenset(type(rule) for rule in (*CPU_RULES, *GPU_RULES))
+_BUILT_IN: Final = frozenset(type(rule) for backend in SKETCH_BACKENDS for rule in backend.rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +39,6 @@ class Generation:
 
     sketches: tuple[Sketch, ...]
     dropped: int = 0
-
-
-def default_rules(target: Target) -> tuple[SketchRule, ...]:
-    """The built-in rules for a target, in the order in which they are asked."""
-    return CPU_RULES if target.kind == "cpu" else GPU_RULES
 
 
 def generate(

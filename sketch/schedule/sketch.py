@@ -76,7 +76,7 @@ class Sketch:
         fixed = fixed_product(factors)
         extent = -(-node.extent // fixed)
         limit = self.target.registers if unrolled else None
-        if self.target.kind == "cuda":
+        if self.target.warp_size:  # numbers of threads that fill warps are powers of two
             return power_choices(extent, limit)
         return tile_choices(extent, limit)
 

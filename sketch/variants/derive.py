@@ -1,4 +1,4 @@
-"""Which other programs compute what a program computes, for a target."""
+"""Which other programs compute what a program computes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from sketch.dag.dag import ComputeDAG
-from sketch.target.target import Target
 from sketch.variants.winograd import winograd
 
 
@@ -20,9 +19,7 @@ class Algorithm(NamedTuple):
 ALGORITHMS: Final[tuple[Algorithm, ...]] = (Algorithm("winograd", winograd),)
 
 
-def variants_of(dag: ComputeDAG, target: Target) -> dict[str, ComputeDAG]:
+def variants_of(dag: ComputeDAG, algorithms: tuple[Algorithm, ...]) -> dict[str, ComputeDAG]:
     """By name of the algorithm; ``dag`` itself is not among them."""
-    if target.kind != "cpu":
-        return {}
-    found = {algorithm.name: algorithm.derive(dag) for algorithm in ALGORITHMS}
+    found = {algorithm.name: algorithm.derive(dag) for algorithm in algorithms}
     return {name: other for name, other in found.items() if other is not None}

@@ -15,8 +15,9 @@ from sketch.lang.expr import Const, Reducer, Var
 from sketch.lang.reducers import reduce
 from sketch.population.feasible import feasible
 from sketch.population.population import sample
+from sketch.rules.backend import default_rules
 from sketch.rules.compute_location import ComputeLocation
-from sketch.rules.generate import at_root, default_rules, generate
+from sketch.rules.generate import at_root, generate
 from sketch.target.gpu_targets import cuda_target
 from tests.support.workloads import WORKLOADS
 

@@ -8,10 +8,10 @@ from typing import Final
 
 from autosched.runtime.memory import allocate
 from autosched.runtime.probes.pinned_threads import best_seconds
+from codegen.backend import check_runs
 from codegen.kernel import Kernel
 from codegen.llvm.jit import load
 from codegen.llvm.machine import emit_object
-from sketch.errors import TargetError
 from sketch.target.target import Target
 
 _SYMBOL: Final = "read_stream"
@@ -31,8 +31,7 @@ def measured_bandwidth(target: Target, working_bytes: int) -> float:
     Raises:
         TargetError: not a CPU, or not this one.
     """
-    if target.kind != "cpu":
-        raise TargetError(f"cannot measure the bandwidth of a {target.kind!r} target on this CPU")
+    check_runs(target, "measure the bandwidth")
     return _measure(target, rounded_size(working_bytes))
 
 

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 
 from autosched.runtime.probes.pinned_threads import best_seconds
+from codegen.backend import check_runs
 from codegen.kernel import Kernel
 from codegen.llvm.jit import load
 from codegen.llvm.machine import emit_object
-from sketch.errors import TargetError
 from sketch.target.target import Target
 
 # Covers 4-5 cycles of latency on two FMA units; with their operands they fit 16 registers.
@@ -31,8 +31,7 @@ def measured_peak(target: Target) -> float:
     Raises:
         TargetError: not a CPU, or not this one.
     """
-    if target.kind != "cpu":
-        raise TargetError(f"cannot measure the peak of a {target.kind!r} target on this CPU")
+    check_runs(target, "measure the peak")
     text = fma_chains(target.lanes(4))
     kernel = Kernel("fma_peak", SYMBOL, emit_object(text, target), (), 0, target, CHAINS)
     library = load([kernel])

@@ -83,7 +83,7 @@ def test_the_stream_loads_and_does_little_else() -> None:
 
 def test_bandwidth_is_measured_on_this_machine_only() -> None:
     assert measured_bandwidth(asd.Target("cpu", threads=2), 1 << 18) > 0
-    with pytest.raises(TargetError, match="bandwidth of a 'cuda' target"):
+    with pytest.raises(TargetError, match="the bandwidth for the cuda target"):
         measured_bandwidth(Target("cuda", "sm_90"), 1)
 
 

@@ -33,7 +33,8 @@ from autosched.tuning.objectives import Latencies, LatencyTargets
 from autosched.tuning.options import TuneOptions
 from costmodel.model import CostModel
 from costmodel.sklearn_model import SklearnModel
-from sketch.rules.generate import default_rules, generate
+from sketch.rules.backend import default_rules
+from sketch.rules.generate import generate
 from sketch.rules.rule import SketchRule, State, Verdict
 from sketch.schedule.program import StagePlan
 from sketch.schedule.steps import Annotate, Reorder, Split, Step

@@ -18,7 +18,7 @@ from autosched.search.options import SearchOptions
 from autosched.system.notices import AutoschedWarning
 from autosched.tuning.options import TuneOptions
 from sketch.errors import LoweringError, ScheduleError
-from sketch.rules.generate import default_rules
+from sketch.rules.backend import default_rules
 from sketch.rules.rule import State, Verdict
 from sketch.schedule.program import StagePlan
 from sketch.schedule.steps import Annotate, ComputeAt, Reorder, Split

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sketch.errors import AutoschedError, ScheduleError
-from sketch.rules.generate import default_rules, generate
+from sketch.rules.backend import default_rules
+from sketch.rules.generate import generate
 from sketch.rules.rule import Verdict
 from sketch.schedule.steps import STEP_KINDS, CacheWrite
 from tests.support.targets import AVX512

@@ -16,7 +16,8 @@ from sketch.lower.packing import preparations
 from sketch.nest.interpreter import run_nest
 from sketch.oracle.interpret import interpret
 from sketch.population.population import sample
-from sketch.rules.generate import MAX_SKETCHES, default_rules, generate
+from sketch.rules.backend import default_rules
+from sketch.rules.generate import MAX_SKETCHES, generate
 from sketch.rules.inline import InlineStage
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply

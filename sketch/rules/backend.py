@@ -1,0 +1,66 @@
+"""What generates sketches for a kind of machine: rules and algorithms, chosen by the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sketch.population.feasible import GPU, SIMD_CPU, Hardware, hardware_of
+from sketch.rules.cache_write import AddCacheWrite
+from sketch.rules.compute_location import ComputeLocation
+from sketch.rules.gpu_simple import ScheduleOnThreads
+from sketch.rules.gpu_tiling import GpuTilingWithFusion
+from sketch.rules.inline import InlineStage
+from sketch.rules.rfactor import AddRfactor
+from sketch.rules.rule import SketchRule
+from sketch.rules.simple import ScheduleSimply
+from sketch.rules.tiling import MultiLevelTilingWithFusion
+from sketch.target.target import Target
+from sketch.variants.derive import ALGORITHMS, Algorithm
+
+
+@dataclass(frozen=True, slots=True)
+class SketchBackend:
+    """The part of a back end that the search needs; code is made elsewhere.
+
+    Attributes:
+        hardware: which rows fit the machine.
+        rules: the built-in sketch rules, in the order in which they are asked; the last one always
+            applies.
+        algorithms: other ways to compute a program that may be faster on such a machine.
+    """
+
+    hardware: Hardware
+    rules: tuple[SketchRule, ...]
+    algorithms: tuple[Algorithm, ...]
+
+
+CPU_SKETCHES: Final = SketchBackend(
+    SIMD_CPU,
+    (
+        InlineStage(),
+        AddRfactor(),
+        ComputeLocation(),
+        AddCacheWrite(),
+        MultiLevelTilingWithFusion(),
+        ScheduleSimply(),
+    ),
+    ALGORITHMS,
+)
+GPU_SKETCHES: Final = SketchBackend(
+    GPU,
+    (InlineStage(), AddCacheWrite(), GpuTilingWithFusion(), ScheduleOnThreads()),
+    (),
+)
+SKETCH_BACKENDS: Final = (CPU_SKETCHES, GPU_SKETCHES)
+
+
+def sketch_backend(target: Target) -> SketchBackend:
+    """The back end whose hardware is that of the target."""
+    hardware = hardware_of(target)
+    return next(backend for backend in SKETCH_BACKENDS if backend.hardware is hardware)
+
+
+def default_rules(target: Target) -> tuple[SketchRule, ...]:
+    """The built-in rules for a target, in the order in which they are asked."""
+    return sketch_backend(target).rules

@@ -1,0 +1,76 @@
+"""One entry for all back ends, and what is said where a part of one is missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import autosched as asd
+from autosched import zoo
+from autosched.measure.runner import LocalRunner
+from codegen import backend as backends
+from codegen.backend import BACKENDS, CPU, CUDA, build_kernel, check_runs
+from codegen.cuda.kernel import CudaKernel, CudaSource
+from codegen.errors import CodegenError
+from codegen.kernel import CompiledKernel, Kernel
+from sketch.dag.dag import ComputeDAG
+from sketch.errors import TargetError
+from sketch.lower import lower
+from sketch.nest.loopnest import LoopNest
+from sketch.operators.matmul import matmul
+from sketch.rules.backend import SKETCH_BACKENDS, default_rules, sketch_backend
+from sketch.target.gpu_targets import cuda_target
+from sketch.target.target import Target
+from tests.support.targets import AVX512
+
+GPU = cuda_target()
+MISSING = "no runner times CUDA kernels"
+
+
+def task(target: Target) -> asd.Task:
+    a = asd.placeholder((64, 32), name="a")
+    b = asd.placeholder((32, 48), name="b", constant=True)
+    return asd.Task(ComputeDAG([matmul(a, b)]), target)
+
+
+def test_rules_algorithms_and_feasibility_come_together() -> None:
+    assert [backend.sketches for backend in BACKENDS] == list(SKETCH_BACKENDS)
+    for target, backend in ((AVX512, CPU), (GPU, CUDA)):
+        assert sketch_backend(target) is backend.sketches
+        assert default_rules(target) is backend.sketches.rules
+
+
+def test_a_task_is_compiled_by_the_back_end_of_its_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_cpu: CompiledKernel = task(AVX512).compile()
+    assert isinstance(on_cpu, Kernel) and on_cpu.object_code[:4] == b"\x7fELF"
+
+    def build(nest: LoopNest, target: Target, symbol: str | None) -> CudaKernel:
+        return CudaKernel(CudaSource(nest.name, "", (), (), ()), target, b"cubin", ())
+
+    own = replace(CUDA, build=build)
+    monkeypatch.setattr(backends, "BACKENDS", (CPU, own))
+    on_gpu: CompiledKernel = task(GPU).compile()
+    assert on_gpu.target == GPU and on_gpu.object_code == b"cubin"
+
+
+def test_nests_of_a_gpu_are_no_code_for_a_cpu() -> None:
+    chosen = task(GPU).draft_candidate()
+    nest = lower(chosen.sketch, dict(chosen.values))
+    with pytest.raises(CodegenError, match="of kind"):
+        build_kernel(nest, AVX512)
+
+
+def test_what_is_missing_is_said_once_and_clearly() -> None:
+    net = zoo.build("mlp")
+    check_runs(AVX512, "do anything")
+    for run in (
+        lambda: check_runs(GPU, "do it"),
+        lambda: task(GPU).module(),
+        lambda: task(GPU).tune(4),
+        lambda: asd.compile(net, GPU),
+        lambda: asd.tune(net, GPU, trials=4),
+        lambda: LocalRunner(GPU),
+    ):
+        with pytest.raises(TargetError, match=MISSING):
+            run()
