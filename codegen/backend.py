@@ -8,7 +8,7 @@ from typing import Final
 
 from codegen import build as cpu
 from codegen.cuda import build as cuda
-from codegen.kernel import CompiledKernel
+from codegen.kernel import SYMBOL, CompiledKernel
 from sketch.errors import TargetError
 from sketch.nest.loopnest import LoopNest
 from sketch.rules.backend import CPU_SKETCHES, GPU_SKETCHES, SketchBackend, sketch_backend
@@ -29,7 +29,7 @@ class Backend:
 
     name: str
     sketches: SketchBackend
-    build: Callable[[LoopNest, Target, str | None], CompiledKernel]
+    build: Callable[[LoopNest, Target, str], CompiledKernel]
     missing: str | None
 
 
@@ -49,7 +49,7 @@ def backend_of(target: Target) -> Backend:
     return next(backend for backend in BACKENDS if backend.sketches is sketches)
 
 
-def build_kernel(nest: LoopNest, target: Target, symbol: str | None = None) -> CompiledKernel:
+def build_kernel(nest: LoopNest, target: Target, symbol: str = SYMBOL) -> CompiledKernel:
     """Compile an int nest for any target; nothing is run.
 
     Raises:

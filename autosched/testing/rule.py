@@ -18,8 +18,9 @@ from sketch.nest.interpreter import run_nest
 from sketch.oracle.interpret import interpret
 from sketch.oracle.reference import relative_error
 from sketch.population.population import Population, sample
+from sketch.rules.backend import default_rules
 from sketch.rules.foreign import checked_rules
-from sketch.rules.generate import default_rules, generate
+from sketch.rules.generate import generate
 from sketch.rules.rule import SketchRule
 from sketch.schedule.sketch import Sketch, sketch_from_steps
 from sketch.target.target import Target

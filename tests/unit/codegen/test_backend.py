@@ -45,7 +45,7 @@ def test_a_task_is_compiled_by_the_back_end_of_its_target(monkeypatch: pytest.Mo
     on_cpu: CompiledKernel = task(AVX512).compile()
     assert isinstance(on_cpu, Kernel) and on_cpu.object_code[:4] == b"\x7fELF"
 
-    def build(nest: LoopNest, target: Target, symbol: str | None) -> CudaKernel:
+    def build(nest: LoopNest, target: Target, symbol: str) -> CudaKernel:
         return CudaKernel(CudaSource(nest.name, "", (), (), ()), target, b"cubin", ())
 
     own = replace(CUDA, build=build)
