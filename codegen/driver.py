@@ -5,24 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from codegen.kernel import Kernel
+from codegen.llvm.clock import CLOCK
 from codegen.llvm.machine import emit_object, triple_of
 from sketch.target.target import Target
-
-_CLOCK: Final = """
-%timespec = type { i64, i64 }
-declare i32 @clock_gettime(i32, ptr)
-
-define internal i64 @now() nounwind {
-  %time = alloca %timespec, align 8
-  %status = call i32 @clock_gettime(i32 1, ptr %time)
-  %seconds = load i64, ptr %time, align 8
-  %field = getelementptr %timespec, ptr %time, i64 0, i32 1
-  %rest = load i64, ptr %field, align 8
-  %scaled = mul i64 %seconds, 1000000000
-  %total = add i64 %scaled, %rest
-  ret i64 %total
-}
-"""
 
 _PLAN: Final = """
 %step = type { ptr, ptr }
@@ -136,7 +121,7 @@ def driver_text(target: Target) -> str:
         declaration = f"declare void @llvm.x86.{name}(ptr)\n"
         flush = f"call void @llvm.x86.{name}(ptr %at)"
     lines = _LINES.format(flush=flush, line=target.cache_line_bytes)
-    return f'target triple = "{triple}"\n{declaration}{_CLOCK}{_PLAN}{lines}'
+    return f'target triple = "{triple}"\n{declaration}{CLOCK}{_PLAN}{lines}'
 
 
 def build_driver(target: Target) -> Kernel:

@@ -10,14 +10,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from codegen.llvm import team_layout as layout
 from codegen.llvm.jit import load_regions
-from codegen.llvm.region import (
-    LINE_BYTES,
-    RECORDS,
-    SLEEPS_OFFSET,
-    STARTED_OFFSET,
-    THREAD_ID_OFFSET,
-)
 from sketch.errors import TargetError
 
 _START: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)
@@ -85,12 +79,12 @@ class Team:
 
     def worker_ids(self) -> tuple[int, ...]:
         """The system's ids of the workers, which are fewer than asked for where it gave no more."""
-        started = ctypes.c_int32.from_address(self.address + STARTED_OFFSET).value
+        started = ctypes.c_int32.from_address(self.address + layout.STARTED).value
         return tuple(self._thread_id(worker) for worker in range(1, started + 1))
 
     def sleeps(self) -> int:
         """How often the caller went to sleep, waiting for workers."""
-        return ctypes.c_int32.from_address(self.address + SLEEPS_OFFSET).value
+        return ctypes.c_int32.from_address(self.address + layout.LEFT + layout.TIMES_SLEPT).value
 
     def held_back_s(self) -> float:
         """Seconds that workers wanted to run and had no CPU, all together, since this was last
@@ -100,7 +94,8 @@ class Team:
         return self._held_back_s - before
 
     def _thread_id(self, worker: int) -> int:
-        place = self.address + RECORDS + worker * LINE_BYTES + THREAD_ID_OFFSET
+        record = self.address + layout.RECORDS + worker * layout.LINE_BYTES
+        place = record + layout.SYSTEM_ID
         while not (found := ctypes.c_int32.from_address(place).value):
             time.sleep(_NAP_S)
         return found

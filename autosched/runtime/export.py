@@ -127,7 +127,7 @@ def _merge(
     from codegen.elf.read import data_object, read_object
     from codegen.entry import CONSTANTS_SYMBOL, Entry, Repetition, build_entry, entry_symbols
     from codegen.llvm.machine import emit_object, triple_of
-    from codegen.llvm.region import openmp_text
+    from codegen.llvm.openmp_region import openmp_text
 
     entry = Entry(
         prefix,

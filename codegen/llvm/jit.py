@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from codegen.elf.read import read_object
 from codegen.kernel import BUFFER_ALIGNMENT, Kernel
 from codegen.llvm.machine import create_machine, initialize, triple_of
-from codegen.llvm.region import team_text
+from codegen.llvm.team_region import team_text
 from sketch.errors import TargetError
 from sketch.target.target import Target
 
