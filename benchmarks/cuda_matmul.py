@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from benchmarks.rows import Row, write_json
 from codegen.cuda.build import build, emit
 from codegen.cuda.kernel import CudaKernel
-from codegen.cuda.launch import LoadedKernel, host_arch, missing_gpu
+from codegen.cuda.launch import DeviceKernel, host_arch, missing_gpu
 from codegen.errors import CodegenError
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import placeholder
@@ -103,7 +103,7 @@ def best_milliseconds(compiled: list[Compiled], arrays: Arrays) -> float:
     for item in compiled:
         if item.kernel.spills:
             continue
-        with LoadedKernel(item.kernel, arrays) as kernel:
+        with DeviceKernel(item.kernel, arrays) as kernel:
             error = np.abs(kernel.run()["C"] - expected).max() / np.abs(expected).max()
             if not error < _TOLERANCE:
                 raise CodegenError(f"a candidate is wrong by {error:.1e}", "cuda_matmul")

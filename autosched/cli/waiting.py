@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Final, Self, TextIO
 
-from autosched.report.events import Progress, View
+from autosched.report.events import Progress, ProgressSnapshot
 from autosched.system.closing import Closing
 
 PATIENCE_S: Final = 2.0
@@ -68,12 +68,12 @@ class ProgressAfter:
     def __init__(self, wait: Waiting, shown: Progress) -> None:
         self._wait, self._shown = wait, shown
 
-    def start(self, view: View) -> None:
+    def start(self, view: ProgressSnapshot) -> None:
         """The wait is over."""
         self._wait.close()
         self._shown.start(view)
 
-    def update(self, view: View) -> None:
+    def update(self, view: ProgressSnapshot) -> None:
         """Passed on."""
         self._shown.update(view)
 
@@ -81,6 +81,6 @@ class ProgressAfter:
         """Passed on."""
         self._shown.message(text)
 
-    def finish(self, view: View) -> None:
+    def finish(self, view: ProgressSnapshot) -> None:
         """Passed on."""
         self._shown.finish(view)

@@ -18,7 +18,7 @@ from autosched.records.log import RecordLog
 from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan
 from autosched.runtime.module import Module
-from autosched.runtime.program import Program
+from autosched.runtime.program import ExecutionPlan
 from autosched.runtime.untuned import untuned_notice
 from autosched.search.recall import usable
 from autosched.search.space import draft_candidate
@@ -166,7 +166,7 @@ def build_contents(
 
 
 def link(
-    program: Program,
+    program: ExecutionPlan,
     constants: NDArray[np.uint8],
     objects: Mapping[str, bytes],
     payloads: Mapping[str, bytes] | None = None,

@@ -15,7 +15,7 @@ from autosched.graph.extract import Extraction
 from autosched.graph.host_call import HostCall
 from autosched.graph.loop_call import LoopCall
 from autosched.graph.subgraph import Subgraph
-from autosched.runtime.program import Loop, StepInfo, TensorSpec
+from autosched.runtime.program import RepeatedSteps, StepInfo, TensorSpec
 from autosched.runtime.wiring import Call, HostBinding, Inside, Wiring
 from autosched.search.recall import Recalled, unbuildable
 from autosched.tasks.candidate import Candidate
@@ -138,7 +138,7 @@ class _Wires:
         self.calls: list[Call | HostBinding] = []
         self.sizes: dict[str, int] = {}
         self.parts: dict[str, Inside] = {}
-        self.loops: list[Loop] = []
+        self.loops: list[RepeatedSteps] = []
 
     def add(self, extraction: Extraction, scope: _Scope) -> None:
         """The calls and values of a network or of the body of a loop."""
@@ -168,7 +168,7 @@ class _Wires:
         self.add(body, _Scope(call, {value.name: source for value, source in pairs}))
         self.parts.update(found.parts)
         self.sizes.update(found.carried)
-        self.loops.append(Loop(first, len(self.calls) - first, function.trips))
+        self.loops.append(RepeatedSteps(first, len(self.calls) - first, function.trips))
 
     def _add_constants(self, extraction: Extraction, names: Iterable[str]) -> None:
         """Constants that are read as they are."""

@@ -15,7 +15,7 @@ from autosched.graph.ops.scan import Scan
 from autosched.graph.ops.shape import Reshape
 from autosched.graph.optimize import optimize
 from autosched.graph.own_results import own_results
-from autosched.graph.passes.concat import Part, parts, split_concats
+from autosched.graph.passes.concat import ConcatPart, parts, split_concats
 from autosched.graph.subgraph import LoweredGroup, Subgraph, lower_group
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import Compute
@@ -47,7 +47,7 @@ class Extraction:
     calls: tuple[Subgraph | LoopCall | HostCall, ...]
     tasks: tuple[WeightedTask, ...]
     results: Mapping[str, str]
-    parts: Mapping[str, Part]
+    parts: Mapping[str, ConcatPart]
 
     @property
     def subgraphs(self) -> tuple[Subgraph, ...]:

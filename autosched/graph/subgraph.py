@@ -9,7 +9,7 @@ from typing import Final
 from autosched.graph.fusion import FusedGroup
 from autosched.graph.ir import Array, Graph, Node
 from autosched.graph.ops.conv import Conv
-from autosched.graph.ops.elementwise import COMMUTATIVE, Binary
+from autosched.graph.ops.elementwise import COMMUTATIVE, BinaryOp
 from autosched.graph.ops.lowering import lower
 from autosched.graph.ops.matmul import Dense
 from sketch.dag.dag import ComputeDAG
@@ -120,7 +120,7 @@ class _GroupLowering:
 
         Values of the group come first, then large before small, variable before constant.
         """
-        if not isinstance(node.op, Binary) or node.op.function not in COMMUTATIVE:
+        if not isinstance(node.op, BinaryOp) or node.op.function not in COMMUTATIVE:
             return node.inputs
         types, constants = self._graph.types, self._graph.constants
         known = {name: position for position, name in enumerate(self.results)}

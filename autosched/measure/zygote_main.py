@@ -33,7 +33,7 @@ _OUTPUT_TAIL: Final = 2000
 _REAP_S: Final = 2.0
 
 
-class Zygote:
+class ZygoteServer:
     """Serves the control channel; ``outputs`` holds each child's captured stdout and stderr."""
 
     def __init__(self, control: Channel) -> None:
@@ -118,7 +118,7 @@ def main() -> None:
     if loaded:
         sys.exit(f"the zygote has imported {', '.join(loaded)}, which may start OpenMP threads")
     control.send("ready")
-    zygote = Zygote(control)
+    zygote = ZygoteServer(control)
     try:
         zygote.serve()
     finally:

@@ -18,12 +18,12 @@ from autosched.graph.ir import Array, Graph, Node, Value
 from autosched.graph.ops.base import Op
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.conv_transpose import ConvTranspose
-from autosched.graph.ops.elementwise import Binary, Clip, Identity, LeakyRelu, Unary
+from autosched.graph.ops.elementwise import BinaryOp, Clip, Identity, LeakyRelu, UnaryOp
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.norm import BatchNorm
 from autosched.graph.ops.pooling import GlobalPool, Pool
-from autosched.graph.ops.reduce import Reduce
+from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 from autosched.graph.ops.softmax import Softmax
 from autosched.onnx.export_layer_norm import LayerNorm, layer_norms
@@ -161,7 +161,7 @@ def _pool(op: Pool) -> _OnnxNode:
     return _OnnxNode("MaxPool", {**attributes, "dilations": op.dilations})
 
 
-def _unary(op: Unary) -> _OnnxNode:
+def _unary(op: UnaryOp) -> _OnnxNode:
     if op.function == "rsqrt":
         raise GraphError("rsqrt has no ONNX form", hint="write it as 1 / sqrt")
     return _OnnxNode(_UNARY_NAMES[op.function])
@@ -173,7 +173,7 @@ def _clip(op: Clip) -> _OnnxNode:
     return _OnnxNode("Clip", constants=(("low", np.array(low)), ("high", np.array(high))))
 
 
-def _reduce(op: Reduce) -> _OnnxNode:
+def _reduce(op: ReduceOp) -> _OnnxNode:
     keep = {"keepdims": int(op.keepdims)}
     if op.function == "sum":  # the only one whose axes are an input in opset 17
         return _OnnxNode("ReduceSum", keep, (("axes", np.array(op.axes, np.int64)),))
@@ -191,7 +191,7 @@ def _reshape(op: Reshape) -> _OnnxNode:
 
 _FORMS: Final[Mapping[type[Op], Callable[[Any], _OnnxNode]]] = {
     BatchNorm: lambda op: _OnnxNode("BatchNormalization", {"epsilon": op.epsilon}),
-    Binary: lambda op: _OnnxNode(_BINARY_NAMES[op.function]),
+    BinaryOp: lambda op: _OnnxNode(_BINARY_NAMES[op.function]),
     Clip: _clip,
     Concat: lambda op: _OnnxNode("Concat", {"axis": op.axis}),
     Conv: _conv,
@@ -204,9 +204,9 @@ _FORMS: Final[Mapping[type[Op], Callable[[Any], _OnnxNode]]] = {
     MatMul: lambda op: _OnnxNode("MatMul"),
     Pad: _pad,
     Pool: _pool,
-    Reduce: _reduce,
+    ReduceOp: _reduce,
     Reshape: _reshape,
     Softmax: lambda op: _OnnxNode("LogSoftmax" if op.log else "Softmax", {"axis": op.axis}),
     Transpose: lambda op: _OnnxNode("Transpose", {"perm": op.permutation}),
-    Unary: _unary,
+    UnaryOp: _unary,
 }

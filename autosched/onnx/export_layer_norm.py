@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autosched.graph.ir import Graph, Node
-from autosched.graph.ops.elementwise import Binary, BinaryFunction
+from autosched.graph.ops.elementwise import BinaryFunction, BinaryOp
 from autosched.graph.ops.norm import Normalize
 
 
@@ -51,7 +51,7 @@ def _with_vector(graph: Graph, node: Node, function: BinaryFunction) -> tuple[No
     if len(readers) != 1 or node.output in graph.result_values:
         return None
     reader = readers[0]
-    if not isinstance(reader.op, Binary) or reader.op.function != function:
+    if not isinstance(reader.op, BinaryOp) or reader.op.function != function:
         return None
     others = [name for name in reader.inputs if name != node.output]
     wanted = graph.types[node.output].shape[-1:]

@@ -48,7 +48,7 @@ class TaskRow:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ProgressSnapshot:
     """All tasks at one moment.
 
     Attributes:
@@ -91,11 +91,11 @@ class View:
 class Progress(Protocol):
     """Whoever shows what happens.  A call should cost far less than a batch."""
 
-    def start(self, view: View) -> None:
+    def start(self, view: ProgressSnapshot) -> None:
         """Tuning begins."""
         ...
 
-    def update(self, view: View) -> None:
+    def update(self, view: ProgressSnapshot) -> None:
         """A batch was measured, or a task's leaders are about to be re-measured."""
         ...
 
@@ -103,7 +103,7 @@ class Progress(Protocol):
         """One line that the user should see: a warning."""
         ...
 
-    def finish(self, view: View) -> None:
+    def finish(self, view: ProgressSnapshot) -> None:
         """Tuning ended, for whatever reason."""
         ...
 
@@ -111,10 +111,10 @@ class Progress(Protocol):
 class Quiet:
     """Tells nobody."""
 
-    def start(self, view: View) -> None: ...
+    def start(self, view: ProgressSnapshot) -> None: ...
 
-    def update(self, view: View) -> None: ...
+    def update(self, view: ProgressSnapshot) -> None: ...
 
     def message(self, text: str) -> None: ...
 
-    def finish(self, view: View) -> None: ...
+    def finish(self, view: ProgressSnapshot) -> None: ...

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TextIO
 
-from autosched.report.events import Progress, Quiet, TaskRow, View
+from autosched.report.events import Progress, ProgressSnapshot, Quiet, TaskRow
 from autosched.system.stability import MOST_DEVIATION, relative_deviation, share
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ class PlainProgress:
         self._every_s, self._clock = every_s, clock
         self._next_s = 0.0
 
-    def start(self, view: View) -> None:
+    def start(self, view: ProgressSnapshot) -> None:
         """How much there is to do."""
         known = f", {view.trials} trials in the log" if view.trials else ""
         self._line(f"tuning {len(view.rows)} tasks, {limits(view)}{known}")
         self._next_s = self._clock() + self._every_s
 
-    def update(self, view: View) -> None:
+    def update(self, view: ProgressSnapshot) -> None:
         """A line, if the last one was long enough ago."""
         if self._clock() < self._next_s:
             return
@@ -76,7 +76,7 @@ class PlainProgress:
         """A line at once."""
         self._line(text)
 
-    def finish(self, view: View) -> None:
+    def finish(self, view: ProgressSnapshot) -> None:
         """All tasks, and the sum."""
         settled = view.settled
         rows = [cells_of(n, row, self._peak, settled) for n, row in enumerate(view.rows)]
@@ -105,7 +105,7 @@ class TableProgress:
         self._console = console or RichConsole()
         self._live: Live | None = None
 
-    def start(self, view: View) -> None:
+    def start(self, view: ProgressSnapshot) -> None:
         """Draw the table."""
         from rich.live import Live as RichLive
 
@@ -114,7 +114,7 @@ class TableProgress:
         )
         self._live.start(refresh=True)
 
-    def update(self, view: View) -> None:
+    def update(self, view: ProgressSnapshot) -> None:
         """Draw it again."""
         if self._live is not None:
             self._live.update(self._table(view), refresh=True)
@@ -123,7 +123,7 @@ class TableProgress:
         """A line above the table."""
         self._console.print(text, markup=False, highlight=False)
 
-    def finish(self, view: View) -> None:
+    def finish(self, view: ProgressSnapshot) -> None:
         """Leave the whole table and the sum on the screen."""
         if self._live is not None:
             self._live.stop()
@@ -132,7 +132,7 @@ class TableProgress:
         for line in closing(view):
             self._console.print(line, markup=False, highlight=False)
 
-    def _table(self, view: View, everything: bool = False) -> Table:
+    def _table(self, view: ProgressSnapshot, everything: bool = False) -> Table:
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
@@ -150,7 +150,7 @@ class TableProgress:
         return table
 
 
-def visible(view: View, everything: bool) -> list[int]:
+def visible(view: ProgressSnapshot, everything: bool) -> list[int]:
     """Numbers of the rows to show: all, or a window around the task at work."""
     count = len(view.rows)
     if everything or count <= _VISIBLE_ROWS:
@@ -189,7 +189,7 @@ def _settled_cells(row: TaskRow) -> list[str]:
     return [_ms(row.settled.median), "-" if deviation is None else f"{100 * deviation:.1f}"]
 
 
-def status(view: View) -> str:
+def status(view: ProgressSnapshot) -> str:
     """One line: trials, estimated total, times."""
     left = f", {duration(view.left_s)} left" if math.isfinite(view.left_s) else ""
     limit = "" if view.trials_limit is None else f"/{view.trials_limit}"
@@ -199,7 +199,7 @@ def status(view: View) -> str:
     )
 
 
-def closing(view: View) -> list[str]:
+def closing(view: ProgressSnapshot) -> list[str]:
     """The closing lines: how stable the re-timed times are, and the sum."""
     reason = f" ({view.stopped})" if view.stopped else ""
     kind = " (re-timed)" if view.settled else ""
@@ -210,7 +210,7 @@ def closing(view: View) -> list[str]:
     return [*([stability_line(view)] if view.settled else []), total]
 
 
-def stability_line(view: View) -> str:
+def stability_line(view: ProgressSnapshot) -> str:
     """``stable: ...``, or which of the re-timed tasks vary and what disturbed them."""
     varying, conditions = view.unstable, str(view.conditions)
     if not varying and not view.conditions.disturbed:
@@ -221,7 +221,7 @@ def stability_line(view: View) -> str:
     return f"unstable: {found}; tune or bench again when the machine is quiet"
 
 
-def limits(view: View) -> str:
+def limits(view: ProgressSnapshot) -> str:
     """The budget in words."""
     parts = [] if view.trials_limit is None else [f"{view.trials_limit} trials"]
     parts += [] if view.budget_s is None else [duration(view.budget_s)]

@@ -28,7 +28,7 @@ from autosched.runtime.errors import ModuleFileError, UntrustedModuleError
 from autosched.runtime.memory import allocate
 from autosched.runtime.object_check import check_objects
 from autosched.runtime.plan_check import check_program
-from autosched.runtime.program import Program
+from autosched.runtime.program import ExecutionPlan
 from autosched.runtime.program_json import program_json, program_of
 from autosched.runtime.user_key import is_signed, signature
 from autosched.system.replaced_file import replaced_file
@@ -42,12 +42,12 @@ _HOST, _HOST_SUFFIX = "host/", ".onnx"
 _CHUNK_BYTES: Final = 1 << 24
 _ENCRYPTED: Final = 1  # a flag of a zip's member
 
-Contents = tuple[Program, NDArray[np.uint8], dict[str, bytes], dict[str, bytes]]
+Contents = tuple[ExecutionPlan, NDArray[np.uint8], dict[str, bytes], dict[str, bytes]]
 
 
 def write_archive(
     path: Path,
-    program: Program,
+    program: ExecutionPlan,
     constants: NDArray[np.uint8],
     objects: Mapping[str, bytes],
     payloads: Mapping[str, bytes] | None = None,

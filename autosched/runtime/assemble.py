@@ -16,10 +16,10 @@ from autosched.runtime.memory import allocate, view
 from autosched.runtime.memory_plan import Block, align, plan_memory
 from autosched.runtime.program import (
     Argument,
+    ExecutionPlan,
     HostStep,
     Moving,
     Place,
-    Program,
     Step,
 )
 from autosched.runtime.wiring import Arrays, Call, HostBinding, Inside, Wiring
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codegen.kernel import Kernel
 
 
-def assemble(wiring: Wiring) -> tuple[Program, NDArray[np.uint8]]:
+def assemble(wiring: Wiring) -> tuple[ExecutionPlan, NDArray[np.uint8]]:
     """Place every value, and fill the constants' segment.
 
     Raises:
@@ -51,7 +51,7 @@ def assemble(wiring: Wiring) -> tuple[Program, NDArray[np.uint8]]:
     places |= {spec.name: Place("input", n) for n, spec in enumerate(wiring.inputs)}
     arguments = _arguments(wiring.parts, places)
     steps = tuple(_step(number, call, arguments) for number, call in enumerate(wiring.calls))
-    program = Program(
+    program = ExecutionPlan(
         name=wiring.name,
         target=wiring.target,
         inputs=wiring.inputs,

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
-from autosched.runtime.program import Program, TensorSpec
+from autosched.runtime.program import ExecutionPlan, TensorSpec
 from autosched.system.element_types import element_bytes
 
 # Types of elements that C has no name for are passed as their bits.
@@ -52,7 +52,7 @@ def identifier(text: str) -> str:
     return name if name and not name[0].isdigit() else f"_{name}"
 
 
-def header_text(program: Program, name: str, version: str) -> str:
+def header_text(program: ExecutionPlan, name: str, version: str) -> str:
     """The header.
 
     Args:
@@ -81,7 +81,7 @@ def header_text(program: Program, name: str, version: str) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _defines(program: Program, upper: str) -> str:
+def _defines(program: ExecutionPlan, upper: str) -> str:
     codes = ("OK", "NOT_INITIALIZED", "OUT_OF_MEMORY", "BUSY", "NULL_POINTER")
     numbers = {
         "INPUTS": len(program.inputs),

@@ -18,7 +18,7 @@ from autosched.runtime.counters.reader import Reader
 from autosched.runtime.memory import allocate, view
 from autosched.runtime.native_plan import ROW_BYTES, NativeLibrary, NativePlan
 from autosched.runtime.outputs import Outputs
-from autosched.runtime.program import HostStep, Place, Program, Step, TensorSpec
+from autosched.runtime.program import ExecutionPlan, HostStep, Place, Step, TensorSpec
 
 _RUN_PLAN: Final = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
@@ -60,7 +60,7 @@ class Executor:
 
     def __init__(
         self,
-        program: Program,
+        program: ExecutionPlan,
         constants: NDArray[np.uint8],
         library: NativeLibrary,
         payloads: Mapping[str, bytes],

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
 from autosched.runtime.profiler import Profile, ProfileRow
-from autosched.runtime.program import SCHEDULE_LABELS, Program
+from autosched.runtime.program import SCHEDULE_LABELS, ExecutionPlan
 from autosched.runtime.table import render_table, shorten
 from autosched.system.optional_packages import data_frame
 from autosched.system.stability import UNMEASURED, Stability
@@ -158,7 +158,7 @@ def measured_machine(target: Target, working_bytes: int) -> Machine:
     )
 
 
-def explain_program(program: Program, profile: Profile, machine: Machine) -> Explanation:
+def explain_program(program: ExecutionPlan, profile: Profile, machine: Machine) -> Explanation:
     """The operators of a profile against the machine.
 
     Args:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from autosched.runtime.c_header import C_TYPES, header_text, identifier
 from autosched.runtime.errors import ExportError
 from autosched.runtime.linker import link_shared
-from autosched.runtime.program import Argument, Place, Program
+from autosched.runtime.program import Argument, ExecutionPlan, Place
 from autosched.system.release import __version__
 from autosched.system.replaced_file import replaced_file
 
@@ -57,7 +57,7 @@ class ExportedLibrary:
 
 
 def export_program(
-    program: Program,
+    program: ExecutionPlan,
     constants: NDArray[np.uint8],
     objects: Mapping[str, bytes],
     path: Path,
@@ -97,7 +97,7 @@ def export_program(
     )
 
 
-def check_exportable(program: Program) -> None:
+def check_exportable(program: ExecutionPlan) -> None:
     """Raise ExportError, naming all obstacles, unless a program can run without Python."""
     if program.host_steps:
         names = [f"{s.info.op} ({', '.join(s.info.layers) or s.info.name})"
@@ -121,7 +121,7 @@ def check_exportable(program: Program) -> None:
 
 
 def _merge(
-    program: Program, constants: NDArray[np.uint8], objects: Mapping[str, bytes], prefix: str
+    program: ExecutionPlan, constants: NDArray[np.uint8], objects: Mapping[str, bytes], prefix: str
 ) -> Merged:
     from codegen.elf.merge import merge_objects
     from codegen.elf.read import data_object, read_object

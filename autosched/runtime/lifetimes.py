@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autosched.runtime.errors import AssemblyError
-from autosched.runtime.program import Loop
+from autosched.runtime.program import RepeatedSteps
 from autosched.runtime.wiring import Wiring
 
 
@@ -36,7 +36,7 @@ class _Lifetimes:
         self._written: set[str] = set()
         self.spans: dict[str, tuple[int, int]] = {}
 
-    def read(self, name: str, step: int, loop: Loop | None, where: str) -> None:
+    def read(self, name: str, step: int, loop: RepeatedSteps | None, where: str) -> None:
         """A call reads ``name``."""
         home, part = self._wiring.home(name), self._wiring.parts.get(name)
         if part is not None and part.first is not None:
@@ -52,7 +52,7 @@ class _Lifetimes:
             self._extend(home, loop.first + loop.count - 1)
         self._extend(home, step)
 
-    def write(self, name: str, step: int, loop: Loop | None, where: str) -> None:
+    def write(self, name: str, step: int, loop: RepeatedSteps | None, where: str) -> None:
         """A call writes ``name``."""
         home = self._wiring.home(name)
         if name in self._written or home in self._outside:

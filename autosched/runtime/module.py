@@ -18,7 +18,7 @@ from autosched.runtime.execution import Execution
 from autosched.runtime.executor import Executor
 from autosched.runtime.native_plan import NativeLibrary
 from autosched.runtime.profiler import Profile, make_profile
-from autosched.runtime.program import Program, TensorSpec
+from autosched.runtime.program import ExecutionPlan, TensorSpec
 from autosched.runtime.random_arrays import random_arrays
 from autosched.runtime.summary import program_table
 from autosched.runtime.team_pool import shared_teams
@@ -52,7 +52,7 @@ class Module:
 
     def __init__(
         self,
-        program: Program,
+        program: ExecutionPlan,
         constants: NDArray[np.uint8],
         library: NativeLibrary,
         objects: Mapping[str, bytes],

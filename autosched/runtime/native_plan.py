@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.runtime.program import Argument, Loop, Place, Program, Step
+from autosched.runtime.program import Argument, ExecutionPlan, Place, RepeatedSteps, Step
 
 ROW_BYTES: Final = 16
 
@@ -41,7 +41,9 @@ class NativePlan:
         steps: number of the step that each row executes, int64 ``[rows]``.
     """
 
-    def __init__(self, program: Program, bases: Mapping[str, int], library: NativeLibrary) -> None:
+    def __init__(
+        self, program: ExecutionPlan, bases: Mapping[str, int], library: NativeLibrary
+    ) -> None:
         """``bases``: addresses of the arena and of the constants; ``library``: owns the code."""
         self._library = library
         self._bases = bases
@@ -62,7 +64,9 @@ class NativePlan:
         for reader in self._readers:
             reader.entries[...] = reader.offsets + addresses[reader.number]
 
-    def _block(self, program: Program, loop: Loop) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    def _block(
+        self, program: ExecutionPlan, loop: RepeatedSteps
+    ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Rows of all iterations, uint64 ``[trips * count, 2]``, and the step of each."""
         rows = np.zeros((loop.trips, loop.count, 2), np.uint64)
         steps = program.steps[loop.first : loop.first + loop.count]
@@ -98,7 +102,7 @@ class NativePlan:
             entries[...] = offsets + (self._bases[place.segment] + place.offset)
 
 
-def _loops(program: Program) -> Iterator[Loop]:
+def _loops(program: ExecutionPlan) -> Iterator[RepeatedSteps]:
     """The kernels of ``program`` as loops, those outside of one as loops of a single iteration."""
     loops = {loop.first: loop for loop in program.loops}
     inside = {n for loop in program.loops for n in range(loop.first, loop.first + loop.count)}
@@ -106,4 +110,4 @@ def _loops(program: Program) -> Iterator[Loop]:
         if number in loops:
             yield loops[number]
         elif number not in inside and isinstance(step, Step):
-            yield Loop(number, 1, 1)
+            yield RepeatedSteps(number, 1, 1)

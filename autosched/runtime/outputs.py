@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.runtime.program import Program
+from autosched.runtime.program import ExecutionPlan
 from autosched.system.element_types import element_type
 from autosched.system.memory_room import room_for
 
@@ -22,7 +22,7 @@ class Outputs:
     taken once more in a run, not once for each array.
     """
 
-    def __init__(self, program: Program, bases: Mapping[str, int]) -> None:
+    def __init__(self, program: ExecutionPlan, bases: Mapping[str, int]) -> None:
         """``bases``: addresses of the arena and of the constants."""
         self._specs = [
             (str(spec), spec.name, spec.shape, element_type(spec.dtype), spec.size_bytes)

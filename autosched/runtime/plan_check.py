@@ -12,11 +12,11 @@ from typing import Final
 from autosched.runtime.errors import ModuleFileError
 from autosched.runtime.program import (
     Argument,
+    ExecutionPlan,
     HostStep,
-    Loop,
     Moving,
     Place,
-    Program,
+    RepeatedSteps,
     Step,
     TensorSpec,
 )
@@ -31,7 +31,9 @@ _MOST_THREADS: Final = 4096
 _MOST_RESULTS: Final = 1 << 16  # of one evaluation on the host
 
 
-def check_program(program: Program, symbols: Collection[str], payloads: Collection[str]) -> None:
+def check_program(
+    program: ExecutionPlan, symbols: Collection[str], payloads: Collection[str]
+) -> None:
     """Check a program against itself and against the names of its kernels and host payloads.
 
     Raises:
@@ -44,7 +46,7 @@ class _Check:
     """The checks of one program; ``known`` are the host arrays that were written so far."""
 
     def __init__(
-        self, program: Program, symbols: Collection[str], payloads: Collection[str]
+        self, program: ExecutionPlan, symbols: Collection[str], payloads: Collection[str]
     ) -> None:
         self._program, self._symbols, self._payloads = program, symbols, payloads
         self._sizes = {"arena": program.arena_bytes, "constants": program.constants_bytes}
@@ -74,7 +76,7 @@ class _Check:
     def _outputs(self) -> tuple[TensorSpec, ...]:
         return tuple(spec for spec, _ in self._program.outputs)
 
-    def _trips(self, loops: tuple[Loop, ...]) -> dict[int, int]:
+    def _trips(self, loops: tuple[RepeatedSteps, ...]) -> dict[int, int]:
         """How often each step in a loop is executed."""
         found: dict[int, int] = {}
         after, steps = 0, self._program.steps

@@ -18,7 +18,7 @@ from autosched.runtime.counters.counts import (
     instructions_per_cycle,
 )
 from autosched.runtime.counters.events import CYCLES, INSTRUCTIONS
-from autosched.runtime.program import SCHEDULE_LABELS, Program, StepInfo
+from autosched.runtime.program import SCHEDULE_LABELS, ExecutionPlan, StepInfo
 from autosched.runtime.table import render_table, shorten
 from autosched.system.optional_packages import data_frame
 from autosched.system.stability import UNMEASURED, Conditions, Stability, relative_deviation
@@ -163,7 +163,7 @@ def _time_cells(row: ProfileRow) -> tuple[str, ...]:
 
 
 def make_profile(
-    program: Program,
+    program: ExecutionPlan,
     seconds: NDArray[np.float64],
     steps: NDArray[np.float64],
     peak_flops: float,

@@ -85,7 +85,7 @@ Argument = Place | Moving
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class RepeatedSteps:
     """The ``count`` steps from ``first`` on, all kernels, are executed ``trips`` times."""
 
     first: int
@@ -149,7 +149,7 @@ class HostStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ExecutionPlan:
     """Steps in execution order and the memory they work in.
 
     Attributes:
@@ -166,7 +166,7 @@ class Program:
     steps: tuple[Step | HostStep, ...]
     arena_bytes: int
     constants_bytes: int
-    loops: tuple[Loop, ...] = ()
+    loops: tuple[RepeatedSteps, ...] = ()
 
     @property
     def kernel_steps(self) -> tuple[Step, ...]:

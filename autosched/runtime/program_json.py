@@ -11,11 +11,11 @@ from autosched.runtime.errors import ModuleFileError
 from autosched.runtime.program import (
     SEGMENTS,
     Argument,
+    ExecutionPlan,
     HostStep,
-    Loop,
     Moving,
     Place,
-    Program,
+    RepeatedSteps,
     Step,
     StepInfo,
     TensorSpec,
@@ -29,7 +29,7 @@ PROGRAM_VERSION: Final = 5
 _MOST: Final = 1 << 48  # bytes, elements, iterations: beyond any machine, far from overflows
 
 
-def program_json(program: Program) -> dict[str, Any]:
+def program_json(program: ExecutionPlan) -> dict[str, Any]:
     """All of a program as JSON values."""
     return {
         "version": PROGRAM_VERSION,
@@ -44,7 +44,7 @@ def program_json(program: Program) -> dict[str, Any]:
     }
 
 
-def program_of(data: Any) -> Program:
+def program_of(data: Any) -> ExecutionPlan:
     """The inverse of ``program_json``.
 
     Raises:
@@ -58,7 +58,7 @@ def program_of(data: Any) -> Program:
             hint="compile the network again with this release, or update autosched",
         )
     try:
-        return Program(
+        return ExecutionPlan(
             name=_text(data["name"]),
             target=Target.from_json(_record(data["target"])),
             inputs=_each(_spec_of, data["inputs"]),
@@ -66,7 +66,7 @@ def program_of(data: Any) -> Program:
             steps=_each(_step_of, data["steps"]),
             arena_bytes=_count(data["arena_bytes"]),
             constants_bytes=_count(data["constants_bytes"]),
-            loops=_each(lambda row: Loop(*_three(_each(_count, row))), data["loops"]),
+            loops=_each(lambda row: RepeatedSteps(*_three(_each(_count, row))), data["loops"]),
         )
     except (KeyError, TypeError, ValueError, TargetError) as error:
         what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)

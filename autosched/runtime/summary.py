@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from autosched.runtime.program import SCHEDULE_LABELS, Program
+from autosched.runtime.program import SCHEDULE_LABELS, ExecutionPlan
 from autosched.runtime.table import render_table, shorten
 from autosched.runtime.untuned import untuned_notice
 
 
-def program_table(program: Program) -> str:
+def program_table(program: ExecutionPlan) -> str:
     """One row a kernel, then totals and which tasks have no record."""
     rows = [
         (
@@ -26,7 +26,7 @@ def program_table(program: Program) -> str:
     return "\n".join([f"{program.name} for {program.target.arch}", table, *_totals(program)])
 
 
-def _totals(program: Program) -> list[str]:
+def _totals(program: ExecutionPlan) -> list[str]:
     infos = [step.info for step in program.kernel_steps]
     tasks = {info.task for info in infos}
     untuned = untuned_notice(program)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autosched.runtime.program import Program
+from autosched.runtime.program import ExecutionPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Untuned:
         return f"{self.task[:8]} {self.op} ({self.layers[0] if self.layers else ''}{more})"
 
 
-def untuned_tasks(program: Program) -> tuple[Untuned, ...]:
+def untuned_tasks(program: ExecutionPlan) -> tuple[Untuned, ...]:
     """The tasks without a record, in execution order."""
     found: dict[str, Untuned] = {}
     for step in program.kernel_steps:
@@ -39,7 +39,7 @@ def untuned_tasks(program: Program) -> tuple[Untuned, ...]:
     return tuple(found.values())
 
 
-def untuned_notice(program: Program) -> str:
+def untuned_notice(program: ExecutionPlan) -> str:
     """One line that names them and what they use instead; empty when every task has a record."""
     untuned = untuned_tasks(program)
     if not untuned:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from autosched.runtime.program import Loop, StepInfo, TensorSpec
+from autosched.runtime.program import RepeatedSteps, StepInfo, TensorSpec
 
 if TYPE_CHECKING:
     from codegen.kernel import Kernel
@@ -122,7 +122,7 @@ class Wiring:
     constants: Arrays
     sizes: Mapping[str, int]
     parts: Mapping[str, Inside] = field(default_factory=dict)
-    loops: tuple[Loop, ...] = ()
+    loops: tuple[RepeatedSteps, ...] = ()
 
     def size(self, name: str) -> int | None:
         """Bytes of a value or constant that is no part; None if it is not in memory."""
@@ -135,7 +135,7 @@ class Wiring:
             name = self.parts[name].whole
         return name
 
-    def loop_of(self, number: int) -> Loop | None:
+    def loop_of(self, number: int) -> RepeatedSteps | None:
         """The loop that call ``number`` is in."""
         inside = (loop for loop in self.loops if loop.first <= number < loop.first + loop.count)
         return next(inside, None)

@@ -50,7 +50,7 @@ class Recalled:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class TaskHistory:
     """What a log says of one task.
 
     Attributes:
@@ -132,7 +132,7 @@ def _roomy(sketch: Sketch) -> Sketch:
 
 def recall(
     task: TaskSpec, records: Sequence[Record], cache_state: CacheState | None = None
-) -> Memory:
+) -> TaskHistory:
     """Everything that records say of a task on its target."""
     replayer = Replayer(task)
     mine = select(records, task.key, task.target, cache_state)
@@ -149,7 +149,7 @@ def recall(
             results[key] = record.result
     best_s = next((s for s, r in rank(mine) if r.candidate_key in candidates), math.inf)
     foreign = [replayer.replay(record) for record in seeds(records, task.key, task.target)]
-    return Memory(
+    return TaskHistory(
         tuple(candidates.values()),
         tuple(results.values()),
         best_s,

@@ -13,7 +13,7 @@ from autosched.tasks.candidate import Candidate
 from sketch.population.population import Population, from_rows
 
 
-class Pool:
+class CandidatePool:
     """Distinct candidates of one task; each is taken once.
 
     ``take_nearest`` gives the row with the smallest sum of squared differences of
@@ -51,7 +51,7 @@ class RestrictedPolicy:
     The policy is told of the candidates that were measured instead of its own.
     """
 
-    def __init__(self, policy: SearchPolicy, pool: Pool) -> None:
+    def __init__(self, policy: SearchPolicy, pool: CandidatePool) -> None:
         self._policy, self._pool = policy, pool
 
     def ask(self, count: int) -> list[Candidate]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.records.record import Phase, Record, record_of
-from autosched.report.events import TaskRow, View
+from autosched.report.events import ProgressSnapshot, TaskRow
 from autosched.search.learner import Learner
 from autosched.search.models import make_model
 from autosched.search.recall import best_of, recall
@@ -280,7 +280,7 @@ class TuningLoop:
         times = result.seconds if isinstance(result, Timing) else ()
         return Stability.of(times, self._watch.conditions)
 
-    def _view(self, current: int | None, stopped: str = "") -> View:
+    def _view(self, current: int | None, stopped: str = "") -> ProgressSnapshot:
         rows = tuple(
             TaskRow(
                 run.task.name, run.shapes, run.task.weight, run.task.flops, run.best_s, run.last_s,
@@ -288,7 +288,7 @@ class TuningLoop:
             )
             for run, progress in zip(self._runs, self._scheduler.tasks, strict=True)
         )  # fmt: skip
-        return View(
+        return ProgressSnapshot(
             rows, current, self._scheduler.trials, self._options.trials, self._elapsed(),
             self._options.budget_s, self._seconds_left(), stopped, self._watch.conditions,
         )  # fmt: skip

@@ -10,7 +10,7 @@ from autosched.measure.result import CacheState
 from autosched.records.record import Record
 from autosched.report.callbacks import Callback
 from autosched.search.learner import training_data
-from autosched.search.recall import Memory, recall
+from autosched.search.recall import TaskHistory, recall
 from autosched.system.notices import notify
 from autosched.tasks.spec import TaskSpec
 from autosched.tuning.job import TuneJob
@@ -83,7 +83,9 @@ def recorded_dataset(
     return dataset
 
 
-def _recalled(task: TaskSpec, records: Sequence[Record], cache_state: CacheState | None) -> Memory:
+def _recalled(
+    task: TaskSpec, records: Sequence[Record], cache_state: CacheState | None
+) -> TaskHistory:
     """What the records say of a task; warns of those that do not replay."""
     memory = recall(task, records, cache_state)
     notify(memory.warnings)

@@ -17,7 +17,7 @@ from autosched.search.finish import FinishPolicy
 from autosched.search.learner import Learner
 from autosched.search.measured import Measured
 from autosched.search.policy import SearchPolicy
-from autosched.search.restricted import Pool, RestrictedPolicy
+from autosched.search.restricted import CandidatePool, RestrictedPolicy
 from autosched.search.space import space_of
 from autosched.tasks.candidate import Candidate
 from autosched.tuning.options import TuneOptions
@@ -57,7 +57,7 @@ class TaskRun:
         self.first_failure: Failure | None = None
         self.touched = False
         self._learner, self._options, self._rng = learner, options, rng
-        self._pool = None if pool is None else Pool(pool)
+        self._pool = None if pool is None else CandidatePool(pool)
         self._search = self._policy(())
         self._finish = FinishPolicy(self.measured, learner.scorer(task.key))
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.graph.errors import GraphError
-from autosched.graph.ops.elementwise import Binary, Unary
+from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.norm import Normalize
@@ -82,8 +82,8 @@ class _Encoder:
         ):
             table = layers.normal(f"embedding.{name}.weight", (count, self._net.hidden), _DEVIATION)
             rows.append(layers.node(Gather(0), (table, indices), f"embedding.{name}"))
-        x = layers.node(Binary("add"), rows[:2], "embedding.add1")
-        x = layers.node(Binary("add"), (x, rows[2]), "embedding.add2")
+        x = layers.node(BinaryOp("add"), rows[:2], "embedding.add1")
+        x = layers.node(BinaryOp("add"), (x, rows[2]), "embedding.add2")
         return self._layer_norm(x, "embedding.norm")
 
     def layer(self, x: str, label: str) -> str:
@@ -104,7 +104,7 @@ class _Encoder:
         first = layers.constant("pooler.first", np.array(0, np.int64))
         token = layers.node(Gather(1), (x, first), "pooler.token")
         pooled = self._dense(token, "pooler.dense", self._net.hidden)
-        layers.output("pooler_output", layers.node(Unary("tanh"), (pooled,), "pooler.tanh"))
+        layers.output("pooler_output", layers.node(UnaryOp("tanh"), (pooled,), "pooler.tanh"))
 
     def _attention(self, x: str, label: str) -> str:
         layers = self._layers
@@ -113,7 +113,7 @@ class _Encoder:
         value = self._heads(x, f"{label}.value", (0, 2, 1, 3))
         scores = layers.node(MatMul(), (query, key), f"{label}.scores")
         root = self._number(f"{label}.root", sqrt(self._net.hidden // self._net.heads))
-        scaled = layers.node(Binary("div"), (scores, root), f"{label}.scaled")
+        scaled = layers.node(BinaryOp("div"), (scores, root), f"{label}.scaled")
         weights = layers.node(Softmax(-1), (scaled,), f"{label}.softmax")
         mixed = layers.node(MatMul(), (weights, value), f"{label}.mix")
         back = layers.node(Transpose((0, 2, 1, 3)), (mixed,), f"{label}.back")
@@ -130,15 +130,15 @@ class _Encoder:
         """``x / 2 * (1 + erf(x / sqrt(2)))``, written as PyTorch's exporter writes it."""
         layers = self._layers
         scaled = layers.node(
-            Binary("div"), (x, self._number(f"{label}.root", sqrt(2))), f"{label}.scaled"
+            BinaryOp("div"), (x, self._number(f"{label}.root", sqrt(2))), f"{label}.scaled"
         )
-        erf = layers.node(Unary("erf"), (scaled,), f"{label}.erf")
-        one = layers.node(Binary("add"), (erf, self._number(f"{label}.one", 1)), f"{label}.add")
-        product = layers.node(Binary("mul"), (x, one), f"{label}.mul")
-        return layers.node(Binary("mul"), (product, self._number(f"{label}.half", 0.5)), label)
+        erf = layers.node(UnaryOp("erf"), (scaled,), f"{label}.erf")
+        one = layers.node(BinaryOp("add"), (erf, self._number(f"{label}.one", 1)), f"{label}.add")
+        product = layers.node(BinaryOp("mul"), (x, one), f"{label}.mul")
+        return layers.node(BinaryOp("mul"), (product, self._number(f"{label}.half", 0.5)), label)
 
     def _residual(self, x: str, shortcut: str, label: str) -> str:
-        added = self._layers.node(Binary("add"), (x, shortcut), f"{label}.add")
+        added = self._layers.node(BinaryOp("add"), (x, shortcut), f"{label}.add")
         return self._layer_norm(added, f"{label}.norm")
 
     def _layer_norm(self, x: str, label: str) -> str:
@@ -146,8 +146,8 @@ class _Encoder:
         gamma = layers.uniform(f"{label}.gamma", (self._net.hidden,), 0.8, 1.2)
         beta = layers.uniform(f"{label}.beta", (self._net.hidden,), -0.2, 0.2)
         x = layers.node(Normalize((2,), _EPSILON), (x,), f"{label}.normalize")
-        x = layers.node(Binary("mul"), (x, gamma), f"{label}.scale")
-        return layers.node(Binary("add"), (x, beta), label)
+        x = layers.node(BinaryOp("mul"), (x, gamma), f"{label}.scale")
+        return layers.node(BinaryOp("add"), (x, beta), label)
 
     def _dense(self, x: str, label: str, features: int) -> str:
         layers = self._layers
@@ -155,7 +155,7 @@ class _Encoder:
         weight = layers.normal(f"{label}.weight", (inputs, features), _DEVIATION)
         bias = layers.normal(f"{label}.bias", (features,), _DEVIATION)
         product = layers.node(MatMul(), (x, weight), f"{label}.product")
-        return layers.node(Binary("add"), (product, bias), label)
+        return layers.node(BinaryOp("add"), (product, bias), label)
 
     def _number(self, name: str, value: float) -> str:
         return self._layers.constant(name, np.array(value, np.float32))

@@ -18,7 +18,7 @@ from autosched.graph.ir import Array, Network, Value
 from autosched.graph.ops.base import Op, Shape
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.conv_transpose import ConvTranspose
-from autosched.graph.ops.elementwise import Binary, Clip, Unary
+from autosched.graph.ops.elementwise import BinaryOp, Clip, UnaryOp
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.norm import BatchNorm
 from autosched.graph.ops.pooling import GlobalPool, Pool
@@ -161,7 +161,7 @@ class LayerBuilder:
 
     def relu(self, data: str, name: str) -> str:
         """Rectified linear unit."""
-        output = self._builder.add(Unary("relu"), (data,), name, name)
+        output = self._builder.add(UnaryOp("relu"), (data,), name, name)
         return self._sampled(output, np.maximum(self._samples[data], 0))
 
     def relu6(self, data: str, name: str) -> str:
@@ -171,12 +171,12 @@ class LayerBuilder:
 
     def tanh(self, data: str, name: str) -> str:
         """Hyperbolic tangent."""
-        output = self._builder.add(Unary("tanh"), (data,), name, name)
+        output = self._builder.add(UnaryOp("tanh"), (data,), name, name)
         return self._sampled(output, np.tanh(self._samples[data]))
 
     def add(self, lhs: str, rhs: str, name: str) -> str:
         """Sum of two values of one shape."""
-        output = self._builder.add(Binary("add"), (lhs, rhs), name, name)
+        output = self._builder.add(BinaryOp("add"), (lhs, rhs), name, name)
         return self._sampled(output, self._samples[lhs] + self._samples[rhs])
 
     def concat(self, parts: Sequence[str], name: str) -> str:

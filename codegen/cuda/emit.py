@@ -15,7 +15,7 @@ from codegen.cuda.device import (
 )
 from codegen.cuda.expressions import Expressions
 from codegen.cuda.kernel import Launch
-from codegen.cuda.names import Names
+from codegen.cuda.names import Identifiers
 from codegen.cuda.scalars import C_TYPES
 from codegen.passes.affine import flatten
 from sketch.analysis.access import UNBOUNDED
@@ -38,7 +38,7 @@ class _Emitter:
 
     def __init__(self, function: DeviceFunction) -> None:
         self._function = function
-        self._names = Names()
+        self._names = Identifiers()
         self._expressions = Expressions(self._names)
         self._lines: list[str] = []
         self._depth = 0

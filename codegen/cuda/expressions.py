@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from codegen.cuda.names import Names
+from codegen.cuda.names import Identifiers
 from codegen.cuda.scalars import C_TYPES, call, convert, literal, power_function
 from codegen.errors import CodegenError
 from codegen.passes.affine import flatten
@@ -31,7 +31,7 @@ _WRAPPING: Final = ("add", "sub", "mul")
 class Expressions:
     """Expressions over the variables and buffers that ``names`` knows."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Identifiers) -> None:
         self._names = names
 
     def variable(self, var: LoopVar) -> str:

@@ -60,7 +60,7 @@ def _device() -> Any:
     return device
 
 
-class LoadedKernel:
+class DeviceKernel:
     """A kernel on the GPU with its arguments in device memory; a context manager.
 
     Raises:
@@ -89,7 +89,7 @@ class LoadedKernel:
             for launch in kernel.source.launches
         ]
 
-    def __enter__(self) -> LoadedKernel:
+    def __enter__(self) -> DeviceKernel:
         return self
 
     def __exit__(

@@ -23,7 +23,7 @@ def identifier(name: str) -> str:
     return text if text[:1].isalpha() else f"v_{text}"
 
 
-class Names:
+class Identifiers:
     """Unique identifiers for objects, in the order in which they are first asked for."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from codegen.llvm.conversions import Conversions
 from codegen.llvm.double_calls import DoubleLanes
-from codegen.llvm.features import Features
+from codegen.llvm.features import ProcessorFeatures
 from codegen.llvm.float_calls import FloatLanes
 from codegen.llvm.integers import Integers
 from codegen.llvm.values import literal, type_text
@@ -35,7 +35,7 @@ _SCALARS: Final = {"float32": "float", "float64": "double"}
 class Arithmetic:
     """Writes operators; all operands of a call have the same dtype and width."""
 
-    def __init__(self, writer: Writer, features: Features) -> None:
+    def __init__(self, writer: Writer, features: ProcessorFeatures) -> None:
         self.writer, self.features = writer, features
         self.conversions = Conversions(writer, features.half)
 

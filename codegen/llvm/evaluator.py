@@ -9,11 +9,11 @@ from codegen.errors import CodegenError
 from codegen.llvm import forms
 from codegen.llvm.arithmetic import Arithmetic
 from codegen.llvm.memory import ALWAYS, Guard, Memory, in_bounds, lane_constants
-from codegen.llvm.scope import Plan, Scope
+from codegen.llvm.scope import LoopScope, Plan
 from codegen.llvm.values import (
     SSA_TYPES,
     Form,
-    Value,
+    SsaValue,
     constant,
     mask_literal,
     type_text,
@@ -42,30 +42,30 @@ class _Access:
     def __init__(self, plan: Plan, in_memory: bool, epoch: int) -> None:
         self.plan = plan
         self.in_memory = in_memory
-        self.known: dict[int, Value] = {}
+        self.known: dict[int, SsaValue] = {}
         self.epoch = epoch
 
 
-class Evaluator:
+class ExpressionEmitter:
     """Evaluates expressions at the current point of a function.
 
     ``cells`` holds the SSA values of register buffers by flat offset.
     """
 
     def __init__(
-        self, writer: Writer, scope: Scope, memory: Memory, arithmetic: Arithmetic
+        self, writer: Writer, scope: LoopScope, memory: Memory, arithmetic: Arithmetic
     ) -> None:
         self.writer, self.scope = writer, scope
         self.memory, self.arithmetic = memory, arithmetic
-        self.cells: dict[Cell, Value] = {}
+        self.cells: dict[Cell, SsaValue] = {}
         self.guard = ALWAYS
-        self.bindings: Mapping[Var, Value] = {}
-        self._memo: dict[int, Value] = {}
+        self.bindings: Mapping[Var, SsaValue] = {}
+        self._memo: dict[int, SsaValue] = {}
         self._accesses: dict[tuple[Buffer, int, LoopVar | None], _Access | None] = {}
         self._epoch = -1
         # keyed by the identity of the index tuple, which the nest keeps alive
         self._flat: dict[tuple[Buffer, int], tuple[Affine, tuple[tuple[Quasi, int], ...]]] = {}
-        self._visit: dict[type, Callable[..., Value]] = {
+        self._visit: dict[type, Callable[..., SsaValue]] = {
             Const: self._const,
             AffineValue: self._affine_value,
             LoopVar: self._loop_var,
@@ -82,7 +82,7 @@ class Evaluator:
         self.guard = guard
         self._memo = {}
 
-    def evaluate(self, expr: Expr) -> Value:
+    def evaluate(self, expr: Expr) -> SsaValue:
         """The value of an expression under the current guard."""
         known = self._memo.get(id(expr))
         if known is None:
@@ -94,19 +94,19 @@ class Evaluator:
 
     # operands
 
-    def materialise(self, value: Value) -> Value:
+    def materialise(self, value: SsaValue) -> SsaValue:
         """The value with a ``ref``: integer forms are written out."""
         form = value.form
         if form is None or value.ref:
             return value
         if forms.is_constant(form):
-            return Value(str(form.const), value.dtype, 0, form.const, form)
+            return SsaValue(str(form.const), value.dtype, 0, form.const, form)
         kind = SSA_TYPES[value.dtype]
         uniform = self.scope.scalar(form.dynamic, form.const)
         if value.dtype == "int32" and uniform.startswith("%"):
             uniform = self.memory.cached(("i32", uniform), f"trunc i64 {uniform} to i32")
         if not form.lane:
-            return Value(uniform, value.dtype, 0, None, form)
+            return SsaValue(uniform, value.dtype, 0, None, form)
         width = self.scope.width
         vector = vector_type(kind, width)
         steps = lane_constants(form.lane, width).replace("i64 ", f"{kind} ")
@@ -114,14 +114,14 @@ class Evaluator:
         ref = self.memory.cached(
             ("lanes", kind, all_lanes, form.lane), f"add {vector} {all_lanes}, {steps}"
         )
-        return Value(ref, value.dtype, width, None, form)
+        return SsaValue(ref, value.dtype, width, None, form)
 
     def _widen(self, ref: str, kind: str, width: int) -> str:
         if not ref.startswith("%"):
             return f"splat ({kind} {ref})"
         return self.memory.splat(ref, kind, width)
 
-    def operand(self, value: Value, width: int) -> str:
+    def operand(self, value: SsaValue, width: int) -> str:
         """The text of a value as an operand of ``width`` lanes."""
         if value.width == width and value.ref:
             return value.ref
@@ -130,34 +130,34 @@ class Evaluator:
             return value.ref
         return self._widen(value.ref, SSA_TYPES[value.dtype], width)
 
-    def _both(self, lhs: Value, rhs: Value) -> tuple[int, str, str]:
+    def _both(self, lhs: SsaValue, rhs: SsaValue) -> tuple[int, str, str]:
         lhs, rhs = self.materialise(lhs), self.materialise(rhs)
         width = max(lhs.width, rhs.width)
         return width, self.operand(lhs, width), self.operand(rhs, width)
 
     # leaves
 
-    def _const(self, expr: Const) -> Value:
+    def _const(self, expr: Const) -> SsaValue:
         return constant(expr.value, expr.dtype)
 
-    def _affine_value(self, expr: AffineValue) -> Value:
-        return Value("", "int64", 0, None, self.scope.resolve(expr.index))
+    def _affine_value(self, expr: AffineValue) -> SsaValue:
+        return SsaValue("", "int64", 0, None, self.scope.resolve(expr.index))
 
-    def _loop_var(self, expr: LoopVar) -> Value:
-        return Value("", "int64", 0, None, self.scope.resolve(Affine(((expr, 1),))))
+    def _loop_var(self, expr: LoopVar) -> SsaValue:
+        return SsaValue("", "int64", 0, None, self.scope.resolve(Affine(((expr, 1),))))
 
-    def _var(self, expr: Var) -> Value:
+    def _var(self, expr: Var) -> SsaValue:
         return self.bindings[expr]
 
     # memory
 
     def locate(
         self, buffer: Buffer, indices: tuple[Index, ...], scale: int
-    ) -> tuple[Form, Value | None]:
+    ) -> tuple[Form, SsaValue | None]:
         """The flat offset times ``scale``: a form, and a run-time part (i64) where there is one."""
         flat = self._flattened(buffer, indices)
         form = self.scope.resolve(flat[0], scale)
-        extra: Value | None = None
+        extra: SsaValue | None = None
         for quasi, stride in flat[1]:
             value = self.evaluate(quasi.expr)
             if value.form is not None:
@@ -166,7 +166,7 @@ class Evaluator:
                 extra = self._add_extra(extra, value, stride * scale)
         return form, extra
 
-    def _add_extra(self, extra: Value | None, value: Value, factor: int) -> Value:
+    def _add_extra(self, extra: SsaValue | None, value: SsaValue, factor: int) -> SsaValue:
         value = self.convert(value, "int64")
         width = value.width
         if factor != 1:
@@ -174,12 +174,12 @@ class Evaluator:
             ref = self.writer.emit_free(
                 f"mul {type_text('int64', width)} {value.ref}, {literal_factor}"
             )
-            value = Value(ref, "int64", width)
+            value = SsaValue(ref, "int64", width)
         if extra is None:
             return value
         width, lhs, rhs = self._both(extra, value)
         ref = self.writer.emit_free(f"add {type_text('int64', width)} {lhs}, {rhs}")
-        return Value(ref, "int64", width)
+        return SsaValue(ref, "int64", width)
 
     def _access(self, buffer: Buffer, indices: tuple[Index, ...]) -> _Access | None:
         """The access at this place in the code, None where an index is quasi-affine."""
@@ -215,7 +215,7 @@ class Evaluator:
             return None
         return buffer, access.plan.value(self.scope.static)
 
-    def load(self, buffer: Buffer, indices: tuple[Index, ...]) -> Value:
+    def load(self, buffer: Buffer, indices: tuple[Index, ...]) -> SsaValue:
         """An element of a buffer: a register cell or a load."""
         access = self._access(buffer, indices)
         if access is None:
@@ -233,19 +233,19 @@ class Evaluator:
             value = access.known[offset] = self._load_memory(buffer, indices)
         return value
 
-    def _load_memory(self, buffer: Buffer, indices: tuple[Index, ...]) -> Value:
+    def _load_memory(self, buffer: Buffer, indices: tuple[Index, ...]) -> SsaValue:
         form, extra = self.locate(buffer, indices, size_of(buffer.dtype))
         guard = self.guard
         if guard is not ALWAYS and in_bounds(self.scope, buffer, indices):
             guard = ALWAYS
         return self.memory.load(buffer, form, extra, guard)
 
-    def _load(self, expr: BufferLoad) -> Value:
+    def _load(self, expr: BufferLoad) -> SsaValue:
         return self.load(expr.buffer, expr.indices)
 
     # operators
 
-    def _binary(self, expr: Binary) -> Value:
+    def _binary(self, expr: Binary) -> SsaValue:
         lhs, rhs = self.evaluate(expr.lhs), self.evaluate(expr.rhs)
         if expr.op in LOGICAL:
             return self._logical(expr.op, lhs, rhs)
@@ -254,7 +254,7 @@ class Evaluator:
         if lhs.form is not None and rhs.form is not None:
             form = forms.combine(self.scope, expr.op, lhs.form, rhs.form)
             if form is not None:
-                return Value(
+                return SsaValue(
                     "", expr.dtype, 0, form.const if forms.is_constant(form) else None, form
                 )
         unit = self._unit(expr, lhs, rhs)
@@ -262,9 +262,9 @@ class Evaluator:
             return unit
         width, left, right = self._both(lhs, rhs)
         ref = self.arithmetic.binary(expr.op, expr.dtype, width, left, right)
-        return Value(ref, expr.dtype, width)
+        return SsaValue(ref, expr.dtype, width)
 
-    def _unit(self, expr: Binary, lhs: Value, rhs: Value) -> Value | None:
+    def _unit(self, expr: Binary, lhs: SsaValue, rhs: SsaValue) -> SsaValue | None:
         """Exact float identities: ``x * 1``, ``x / 1``, NaN with anything."""
         if not is_float(expr.dtype):
             return None
@@ -276,24 +276,24 @@ class Evaluator:
             return lhs
         return rhs if lhs.const == 1.0 and expr.op == "mul" else None
 
-    def _logical(self, op: str, lhs: Value, rhs: Value) -> Value:
+    def _logical(self, op: str, lhs: SsaValue, rhs: SsaValue) -> SsaValue:
         for known, other in ((lhs, rhs), (rhs, lhs)):
             if known.const is not None:
                 return other if bool(known.const) == (op == "and") else known
         width, left, right = self._both(lhs, rhs)
-        return Value(self.arithmetic.logical(op, width, left, right), "bool", width)
+        return SsaValue(self.arithmetic.logical(op, width, left, right), "bool", width)
 
-    def _compare(self, op: str, lhs: Value, rhs: Value) -> Value:
+    def _compare(self, op: str, lhs: SsaValue, rhs: SsaValue) -> SsaValue:
         if lhs.form is not None and rhs.form is not None:
             verdict = forms.compare(self.scope, op, lhs.form, rhs.form)
             if verdict is not None:
                 return constant(verdict, "bool")
             lanes = self._constant_lanes(op, lhs.form, rhs.form)
             if lanes is not None:
-                return Value(mask_literal(lanes), "bool", len(lanes))
+                return SsaValue(mask_literal(lanes), "bool", len(lanes))
         width, left, right = self._both(lhs, rhs)
         ref = self.arithmetic.compare(op, lhs.dtype, width, left, right)
-        return Value(ref, "bool", width)
+        return SsaValue(ref, "bool", width)
 
     def _constant_lanes(self, op: str, lhs: Form, rhs: Form) -> tuple[bool, ...] | None:
         """The comparison lane by lane, where each is decided."""
@@ -310,33 +310,33 @@ class Evaluator:
             lanes.append(verdict)
         return tuple(lanes)
 
-    def _unary(self, expr: Unary) -> Value:
+    def _unary(self, expr: Unary) -> SsaValue:
         value = self.evaluate(expr.operand)
         if expr.op == "neg" and value.form is not None:
-            return Value("", expr.dtype, 0, None, forms.scale(value.form, -1))
+            return SsaValue("", expr.dtype, 0, None, forms.scale(value.form, -1))
         if expr.op in ("neg", "not") and value.const is not None:
             return constant(-value.const if expr.op == "neg" else not value.const, expr.dtype)
         value = self.materialise(value)
         ref = self.arithmetic.unary(expr.op, value.dtype, value.width, value.ref)
-        return Value(ref, expr.dtype, value.width)
+        return SsaValue(ref, expr.dtype, value.width)
 
-    def convert(self, value: Value, dtype: str) -> Value:
+    def convert(self, value: SsaValue, dtype: str) -> SsaValue:
         """``value`` as another dtype, with a ``ref``."""
         value = self.materialise(value)
         if value.dtype == dtype:
             return value
         ref = self.arithmetic.cast(value.dtype, dtype, value.width, value.ref)
-        return Value(ref, dtype, value.width)
+        return SsaValue(ref, dtype, value.width)
 
-    def _cast(self, expr: Cast) -> Value:
+    def _cast(self, expr: Cast) -> SsaValue:
         value = self.evaluate(expr.operand)
         if value.form is not None and expr.dtype in INDEX_DTYPES:
-            return Value("", expr.dtype, 0, value.const, value.form)
+            return SsaValue("", expr.dtype, 0, value.const, value.form)
         if value.form is not None and forms.is_constant(value.form) and is_float(expr.dtype):
             return constant(float(value.form.const), expr.dtype)
         return self.convert(value, expr.dtype)
 
-    def _select(self, expr: Select) -> Value:
+    def _select(self, expr: Select) -> SsaValue:
         test = self.evaluate(expr.condition)
         if test.const is not None:
             return self.evaluate(expr.then if test.const else expr.otherwise)
@@ -348,9 +348,9 @@ class Evaluator:
         ref = self.arithmetic.select(
             expr.dtype, width, mask, self.operand(then, width), self.operand(otherwise, width)
         )
-        return Value(ref, expr.dtype, width)
+        return SsaValue(ref, expr.dtype, width)
 
-    def _under(self, test: Value, negate: bool, expr: Expr) -> Value:
+    def _under(self, test: SsaValue, negate: bool, expr: Expr) -> SsaValue:
         """Evaluate a branch of a select: its loads happen only where the branch is taken."""
         if not _reads_memory(expr):
             return self.evaluate(expr)

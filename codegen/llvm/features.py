@@ -8,7 +8,7 @@ from sketch.target.target import Target
 
 
 @dataclass(frozen=True, slots=True)
-class Features:
+class ProcessorFeatures:
     """Attributes:
     rounding: instructions for floor, ceil, trunc and round.
     half: instructions between float16 and float32.
@@ -23,11 +23,11 @@ class Features:
     vector_bytes: int
 
 
-def features_of(target: Target) -> Features:
+def features_of(target: Target) -> ProcessorFeatures:
     """The features of a CPU target."""
     known = {part[1:] for part in target.features.split(",") if part.startswith("+")}
     neon = "neon" in known
-    return Features(
+    return ProcessorFeatures(
         rounding=neon or bool(known & {"sse4.1", "avx", "avx2", "avx512f"}),
         half=neon or bool(known & {"f16c", "avx512f"}),
         masked_registers="v" if "avx512f" in known else "x" if "avx2" in known else "",

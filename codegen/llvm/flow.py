@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from codegen.llvm.evaluator import Cell, Evaluator
-from codegen.llvm.values import Value, type_text
+from codegen.llvm.evaluator import Cell, ExpressionEmitter
+from codegen.llvm.values import SsaValue, type_text
 
 
 class Flow:
     """Blocks, and phis for the register cells where paths meet."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
+    def __init__(self, evaluator: ExpressionEmitter) -> None:
         self.evaluator = evaluator
         self.writer = evaluator.writer
 
@@ -34,10 +34,10 @@ class Flow:
         self.open_block(join)
         self.merge([(before, cells), (after, changed)])
 
-    def merge(self, paths: list[tuple[str, dict[Cell, Value]]]) -> None:
+    def merge(self, paths: list[tuple[str, dict[Cell, SsaValue]]]) -> None:
         """The cells at the start of a block that is reached from several others."""
         first = paths[0][1]
-        merged: dict[Cell, Value] = {}
+        merged: dict[Cell, SsaValue] = {}
         for cell, value in first.items():
             if any(cell not in cells for _, cells in paths):
                 continue
@@ -51,5 +51,5 @@ class Flow:
             )
             name = self.writer.fresh("m")
             self.writer.lines.append(f"  {name} = phi {kind} {incoming}")
-            merged[cell] = Value(name, value.dtype, value.width)
+            merged[cell] = SsaValue(name, value.dtype, value.width)
         self.evaluator.cells = merged

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codegen.llvm.scope import Scope
+from codegen.llvm.scope import LoopScope
 from codegen.llvm.values import Form
 from sketch.nest.loopnest import LoopVar
 
@@ -30,7 +30,7 @@ def is_constant(form: Form) -> bool:
     return not form.dynamic and form.lane == 0
 
 
-def divide(scope: Scope, form: Form, divisor: int) -> tuple[Form, Form] | None:
+def divide(scope: LoopScope, form: Form, divisor: int) -> tuple[Form, Form] | None:
     """Quotient and remainder (floor) where both are forms, else None.
 
     The terms that the divisor divides make the quotient; the others must stay within one multiple.
@@ -47,7 +47,7 @@ def divide(scope: Scope, form: Form, divisor: int) -> tuple[Form, Form] | None:
     return quotient, Form(remainder.dynamic, remainder.lane, remainder.const - base * divisor)
 
 
-def combine(scope: Scope, op: str, lhs: Form, rhs: Form) -> Form | None:
+def combine(scope: LoopScope, op: str, lhs: Form, rhs: Form) -> Form | None:
     """``op(lhs, rhs)`` as a form, or None where it is none."""
     if op in ("add", "sub"):
         return add(lhs, rhs, 1 if op == "add" else -1)
@@ -69,7 +69,7 @@ def combine(scope: Scope, op: str, lhs: Form, rhs: Form) -> Form | None:
     return None
 
 
-def compare(scope: Scope, op: str, lhs: Form, rhs: Form) -> bool | None:
+def compare(scope: LoopScope, op: str, lhs: Form, rhs: Form) -> bool | None:
     """The truth of a comparison, None where it depends on run-time values or on the lane."""
     low, high = scope.interval(add(lhs, rhs, -1))
     verdicts = {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from codegen.llvm.evaluator import Cell, Evaluator
+from codegen.llvm.evaluator import Cell, ExpressionEmitter
 from codegen.llvm.flow import Flow
 from codegen.llvm.registers import register_cells, written_buffers
 from codegen.llvm.scope import Dynamic
 from codegen.llvm.statements import Statements
-from codegen.llvm.values import SSA_TYPES, Form, Value, type_text
+from codegen.llvm.values import SSA_TYPES, Form, SsaValue, type_text
 from codegen.passes.rewrite import Nodes
 from sketch.nest.loopnest import (
     Affine,
@@ -28,7 +28,7 @@ class Loops:
     """Emits nodes; ``place`` gives the base pointer of a private buffer that is in memory."""
 
     def __init__(
-        self, flow: Flow, evaluator: Evaluator, statements: Statements, cell_limit: int
+        self, flow: Flow, evaluator: ExpressionEmitter, statements: Statements, cell_limit: int
     ) -> None:
         self.flow, self.evaluator, self.statements = flow, evaluator, statements
         self.scope, self.writer = evaluator.scope, evaluator.writer
@@ -60,7 +60,7 @@ class Loops:
             return
         for offset, width in cells.items():
             zero = "zeroinitializer" if width else _zero(buffer.dtype)
-            evaluator.cells[buffer, offset] = Value(zero, buffer.dtype, width)
+            evaluator.cells[buffer, offset] = SsaValue(zero, buffer.dtype, width)
         self.emit(node.body)
         for offset in cells:
             evaluator.cells.pop((buffer, offset), None)
@@ -254,10 +254,10 @@ class Loops:
         writer.branch(header)
         self.flow.open_block(header)
         phis = writer.part()
-        initial: dict[Cell, Value] = {}
+        initial: dict[Cell, SsaValue] = {}
         for cell in carried:
             value = initial[cell] = evaluator.cells[cell]
-            evaluator.cells[cell] = Value(writer.fresh("c"), value.dtype, value.width)
+            evaluator.cells[cell] = SsaValue(writer.fresh("c"), value.dtype, value.width)
         names = {cell: evaluator.cells[cell].ref for cell in carried}
         index = writer.fresh("i")
         self.scope.push()
@@ -287,7 +287,7 @@ class Loops:
     def _branch(self, node: Branch) -> None:
         known = self.scope.dynamic[node.var]
         cases = [c for c in node.cases if c.low <= known.high and c.high >= known.low]
-        paths: list[tuple[str, dict[Cell, Value]]] = []
+        paths: list[tuple[str, dict[Cell, SsaValue]]] = []
         join = self.writer.label("join")
         for position, case in enumerate(cases):
             self.scope.dynamic[node.var] = known

@@ -6,9 +6,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from codegen.llvm.features import Features
-from codegen.llvm.scope import Scope
-from codegen.llvm.values import MEMORY_TYPES, SSA_TYPES, Form, Value, suffix, vector_type
+from codegen.llvm.features import ProcessorFeatures
+from codegen.llvm.scope import LoopScope
+from codegen.llvm.values import MEMORY_TYPES, SSA_TYPES, Form, SsaValue, suffix, vector_type
 from codegen.llvm.writer import Writer
 from sketch.lang.dtypes import size_of
 from sketch.nest.intervals import value_interval
@@ -50,13 +50,13 @@ class Memory:
     where its guard does not hold.
     """
 
-    def __init__(self, writer: Writer, scope: Scope, features: Features) -> None:
+    def __init__(self, writer: Writer, scope: LoopScope, features: ProcessorFeatures) -> None:
         self.writer = writer
         self.features = features
         self.scope = scope
         self.bases: dict[Buffer, str] = {}
         self.zeros_bytes = 0
-        self.loads: dict[Buffer, dict[Hashable, Value]] = {}
+        self.loads: dict[Buffer, dict[Hashable, SsaValue]] = {}
         self.epoch = 0  # changes whenever loaded values are forgotten
         self._region: dict[Hashable, str] = {}
         self._dead: dict[str, frozenset[int]] = {}  # lanes in which a mask is known to be false
@@ -98,7 +98,7 @@ class Memory:
             f"shufflevector {vector} {first}, {vector} poison, <{width} x i32> zeroinitializer",
         )
 
-    def address(self, buffer: Buffer, form: Form, extra: Value | None) -> Address:
+    def address(self, buffer: Buffer, form: Form, extra: SsaValue | None) -> Address:
         """The address of a flat element offset in bytes, plus a run-time ``extra`` in bytes."""
         base = self.scope.pointer(buffer, self.bases[buffer], form.dynamic)
         if extra is None:
@@ -143,7 +143,7 @@ class Memory:
         bits = self.cached(("bits", mask), f"bitcast <{width} x i1> {mask} to i{width}")
         return self.cached(("any", mask), f"icmp ne i{width} {bits}, 0")
 
-    def load(self, buffer: Buffer, form: Form, extra: Value | None, guard: Guard) -> Value:
+    def load(self, buffer: Buffer, form: Form, extra: SsaValue | None, guard: Guard) -> SsaValue:
         """Load an element, or one per lane where the address depends on the lane."""
         key = (form, extra, guard.condition, guard.mask)
         per_lane = bool(form.lane) or (extra is not None and extra.width > 0)
@@ -155,7 +155,7 @@ class Memory:
             ref = self._to_ssa(buffer.dtype, width, self._load(buffer.dtype, width, address, guard))
             if width and buffer.ahead:
                 self._prefetch(address, int(buffer.ahead) * size_of(buffer.dtype))
-            value = known[key] = Value(ref, buffer.dtype, width)
+            value = known[key] = SsaValue(ref, buffer.dtype, width)
         return value
 
     def _prefetch(self, address: Address, distance: int) -> None:
@@ -265,7 +265,7 @@ class Memory:
         )
 
     def store(
-        self, buffer: Buffer, form: Form, extra: Value | None, ref: str, guard: Guard
+        self, buffer: Buffer, form: Form, extra: SsaValue | None, ref: str, guard: Guard
     ) -> None:
         """Store ``ref``, one element per lane in a vector loop; the guard's condition must hold."""
         width, size = self.scope.width, size_of(buffer.dtype)
@@ -333,7 +333,7 @@ def lane_constants(step: int, width: int) -> str:
     return "<" + ", ".join(f"i64 {step * lane}" for lane in range(width)) + ">"
 
 
-def in_bounds(scope: Scope, buffer: Buffer, indices: tuple[Index, ...]) -> bool:
+def in_bounds(scope: LoopScope, buffer: Buffer, indices: tuple[Index, ...]) -> bool:
     """Whether an access is inside its buffer in every lane, whatever the dynamic variables are."""
     for index, extent in zip(indices, buffer.shape, strict=True):
         if isinstance(index, Affine):

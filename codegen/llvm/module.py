@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from codegen.kernel import BUFFER_ALIGNMENT
 from codegen.llvm.arithmetic import Arithmetic
-from codegen.llvm.evaluator import Evaluator
+from codegen.llvm.evaluator import ExpressionEmitter
 from codegen.llvm.features import features_of
 from codegen.llvm.flow import Flow
 from codegen.llvm.loops import Loops
 from codegen.llvm.memory import Memory
 from codegen.llvm.parallel import chunk_count, emit_parallel, parallel_chain
 from codegen.llvm.region import REGION_SYMBOL
-from codegen.llvm.scope import Scope
+from codegen.llvm.scope import LoopScope
 from codegen.llvm.statements import Statements
 from codegen.llvm.writer import Lines, Writer
 from sketch.lang.dtypes import size_of
@@ -92,11 +92,11 @@ class _RootEmitter:
     ) -> None:
         self.writer, self.nest, self.target = writer, nest, target
         self.offsets, self.shared = offsets, shared
-        self.scope = Scope(writer)
+        self.scope = LoopScope(writer)
         features = features_of(target)
         self.memory = Memory(writer, self.scope, features)
         arithmetic = Arithmetic(writer, features)
-        evaluator = Evaluator(writer, self.scope, self.memory, arithmetic)
+        evaluator = ExpressionEmitter(writer, self.scope, self.memory, arithmetic)
         flow = Flow(evaluator)
         statements = Statements(flow, evaluator)
         self.loops = Loops(flow, evaluator, statements, 2 * target.registers)

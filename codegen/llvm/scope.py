@@ -16,7 +16,7 @@ from sketch.nest.loopnest import Affine, Buffer, LoopVar
 
 
 @dataclass(slots=True)
-class Level:
+class LoopHeader:
     """A loop header: hoisted lines, and what they computed."""
 
     prologue: Lines
@@ -57,14 +57,14 @@ class Plan:
         return total
 
 
-class Scope:
+class LoopScope:
     """The environment of loop variables of one function."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
         self.static: dict[LoopVar, int] = {}
         self.dynamic: dict[LoopVar, Dynamic] = {}
-        self.levels: list[Level] = []
+        self.levels: list[LoopHeader] = []
         self.lane: LoopVar | None = None
         self.width = 0
         self.lane_step = 1
@@ -109,7 +109,7 @@ class Scope:
 
     def push(self) -> None:
         """Enter a loop: its prologue is written here."""
-        self.levels.append(Level(self.writer.part()))
+        self.levels.append(LoopHeader(self.writer.part()))
 
     def pop(self) -> None:
         """Leave a loop."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from codegen.llvm.evaluator import Cell, Evaluator
+from codegen.llvm.evaluator import Cell, ExpressionEmitter
 from codegen.llvm.flow import Flow
 from codegen.llvm.memory import ALWAYS, Guard, lane_constants
-from codegen.llvm.values import Form, Value, mask_literal
+from codegen.llvm.values import Form, SsaValue, mask_literal
 from sketch.lang.dtypes import is_float, size_of
 from sketch.lang.expr import Binary, Expr, Reducer
 from sketch.nest.loopnest import Buffer, Predicate, Store
@@ -25,7 +25,7 @@ class _Tests:
 class Statements:
     """Emits single instances of statements."""
 
-    def __init__(self, flow: Flow, evaluator: Evaluator) -> None:
+    def __init__(self, flow: Flow, evaluator: ExpressionEmitter) -> None:
         self.flow = flow
         self.evaluator = evaluator
         self.scope, self.memory = evaluator.scope, evaluator.memory
@@ -127,7 +127,7 @@ class Statements:
             else:
                 self._assign(cell, value, guard)
 
-    def _values(self, store: Store, cells: list[Cell | None]) -> list[Value]:
+    def _values(self, store: Store, cells: list[Cell | None]) -> list[SsaValue]:
         evaluate = self.evaluator.evaluate
         reducer = store.reducer
         if reducer is None:
@@ -145,7 +145,7 @@ class Statements:
         self.evaluator.bindings = dict(pairs)
         return [evaluate(result) for result in reducer.result]
 
-    def _accumulate(self, old: Value, term: Expr) -> Value:
+    def _accumulate(self, old: SsaValue, term: Expr) -> SsaValue:
         """``old + term``; products are fused, those by a literal 1 or -1 need no product."""
         evaluator, arithmetic = self.evaluator, self.arithmetic
         if not is_float(old.dtype) or not isinstance(term, Binary) or term.op != "mul":
@@ -160,16 +160,16 @@ class Statements:
         ref = arithmetic.fma(
             old.dtype, width, operand(lhs, width), operand(rhs, width), operand(old, width)
         )
-        return Value(ref, old.dtype, width)
+        return SsaValue(ref, old.dtype, width)
 
-    def _accumulate_literal(self, old: Value, lhs: Value, rhs: Value) -> Value | None:
+    def _accumulate_literal(self, old: SsaValue, lhs: SsaValue, rhs: SsaValue) -> SsaValue | None:
         """``old + lhs * rhs`` where a factor is 1 or -1."""
         for factor, other in ((lhs, rhs), (rhs, lhs)):
             if factor.const in (1.0, -1.0):
                 return self._plus("add" if factor.const == 1.0 else "sub", old, other)
         return None
 
-    def _plus(self, op: str, old: Value, term: Value) -> Value:
+    def _plus(self, op: str, old: SsaValue, term: SsaValue) -> SsaValue:
         if term.const == 0 and is_float(old.dtype):
             return old
         if old.const == 0 and op == "add" and is_float(old.dtype):
@@ -183,9 +183,9 @@ class Statements:
             self.evaluator.operand(old, width),
             self.evaluator.operand(term, width),
         )
-        return Value(ref, old.dtype, width)
+        return SsaValue(ref, old.dtype, width)
 
-    def _assign(self, cell: Cell, value: Value, guard: Guard) -> None:
+    def _assign(self, cell: Cell, value: SsaValue, guard: Guard) -> None:
         """Put a value into a register cell, only where the guard holds."""
         cells = self.evaluator.cells
         old = cells[cell]
@@ -198,9 +198,9 @@ class Statements:
             ref = self.arithmetic.select(
                 cell[0].dtype, width, mask, ref, self.evaluator.operand(old, width)
             )
-        cells[cell] = Value(ref, cell[0].dtype, width)
+        cells[cell] = SsaValue(ref, cell[0].dtype, width)
 
-    def _store(self, target: Buffer, store: Store, value: Value, guard: Guard) -> None:
+    def _store(self, target: Buffer, store: Store, value: SsaValue, guard: Guard) -> None:
         ref = self.evaluator.operand(self.evaluator.convert(value, target.dtype), self.scope.width)
         form, extra = self.evaluator.locate(target, store.indices, size_of(target.dtype))
         self.memory.store(target, form, extra, ref, guard)

@@ -36,7 +36,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class SsaValue:
     """An operand: a scalar (``width`` 0) or a vector of ``width`` lanes.
 
     Integers may stand for a ``form`` whose code is not written yet (``ref`` is empty then);
@@ -76,11 +76,11 @@ def rounded_bits(value: float, dtype: str) -> int:
     return int(storage_floats(value, dtype).view(np.int16))
 
 
-def constant(value: float | int | bool, dtype: str) -> Value:
+def constant(value: float | int | bool, dtype: str) -> SsaValue:
     """A literal."""
     if dtype in INDEX_DTYPES:
-        return Value("", dtype, 0, int(value), Form((), 0, int(value)))
-    return Value(literal(value, dtype), dtype, 0, value)
+        return SsaValue("", dtype, 0, int(value), Form((), 0, int(value)))
+    return SsaValue(literal(value, dtype), dtype, 0, value)
 
 
 def type_text(dtype: str, width: int) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from costmodel.extract.quantity import Quantity, larger, smaller, to_quantity, where
 from costmodel.extract.quasi import Part, parts_of
-from costmodel.extract.statement import LoopInfo, Site, Statement
+from costmodel.extract.statement import LoopInfo, Statement, StoreSite
 from sketch.lang.dtypes import size_of
 from sketch.nest.loopnest import Affine, Buffer, Index, LoopVar, Quasi, Scope
 
@@ -39,7 +39,7 @@ class Access:
     """All uses of one buffer with the same index form in one site."""
 
     buffer: Buffer
-    site: Site
+    site: StoreSite
     kind: float
     dims: tuple[Dim, ...]
 
@@ -78,7 +78,7 @@ def accesses_of(statement: Statement) -> tuple[Access, ...]:
     return (*main, *others)
 
 
-def _site_accesses(site: Site) -> list[Access]:
+def _site_accesses(site: StoreSite) -> list[Access]:
     store = site.store
     grouped: dict[tuple[object, ...], list[tuple[Index, ...]]] = {}
     buffers: dict[tuple[object, ...], Buffer] = {}

@@ -22,7 +22,7 @@ from costmodel.extract.access import (
 )
 from costmodel.extract.operations import flops, operation_counts
 from costmodel.extract.quantity import Floats, Quantity, Rows, count_true, gather, stack
-from costmodel.extract.statement import PARALLEL_KINDS, LoopInfo, Site, Statement
+from costmodel.extract.statement import PARALLEL_KINDS, LoopInfo, Statement, StoreSite
 from sketch.nest.lanes import store_bytes
 from sketch.population.tape import recordable
 from sketch.target.target import Target
@@ -53,7 +53,7 @@ class Analysis:
     footprints: tuple[Footprint, ...]
 
     @property
-    def main(self) -> Site:
+    def main(self) -> StoreSite:
         """The store that does the work."""
         return self.statement.main
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from costmodel.extract.analysis import Analysis
 from costmodel.extract.quantity import Floats, Quantity, larger, smaller, where
-from costmodel.extract.registers import RegisterTile
+from costmodel.extract.registers import AccumulatorTile
 from costmodel.extract.structure import branches, busiest_share, specialized_fill, tasks_of
 from costmodel.extract.validity import Validity
 from sketch.target.rates import Rates
@@ -28,7 +28,7 @@ class DraftTerms:
 
 def draft_terms(
     analysis: Analysis,
-    tile: RegisterTile,
+    tile: AccumulatorTile,
     checks: Validity,
     traffic: dict[str, list[Floats]],
 ) -> DraftTerms:
@@ -51,7 +51,7 @@ def draft_terms(
 
 
 def _compute_cycles(
-    analysis: Analysis, tile: RegisterTile, checks: Validity, rates: Rates
+    analysis: Analysis, tile: AccumulatorTile, checks: Validity, rates: Rates
 ) -> Quantity:
     units = analysis.target.fma_accumulators / (rates.fma_slack * rates.fma_latency)
     reduces = analysis.main.store.reducer is not None
@@ -87,21 +87,21 @@ def _cycles(rates: Rates) -> dict[str, float]:
     }
 
 
-def _vector_share(analysis: Analysis, tile: RegisterTile) -> Quantity:
+def _vector_share(analysis: Analysis, tile: AccumulatorTile) -> Quantity:
     """Vector operations per execution of the store: parts of a vectorised loop over its width."""
     lanes = float(analysis.target.lanes(analysis.lane_bytes))
     parts = tile.width / (tile.lane_use * lanes)
     return parts / tile.width
 
 
-def _start_and_finish(tile: RegisterTile, rates: Rates) -> Quantity:
+def _start_and_finish(tile: AccumulatorTile, rates: Rates) -> Quantity:
     """Cycles of a step's share in initialising, draining and storing the accumulators."""
     per_tile = rates.tile_accumulator * tile.accumulators
     per_tile = per_tile + rates.tile_latencies * rates.fma_latency
     return per_tile / larger(tile.chain * tile.reduce_unroll, 1.0)
 
 
-def _other_sites(analysis: Analysis, tile: RegisterTile) -> Quantity:
+def _other_sites(analysis: Analysis, tile: AccumulatorTile) -> Quantity:
     """Write-back: one vector operation and a load for each of its vectors."""
     total: Quantity = 0.0
     share = _vector_share(analysis, tile)

@@ -14,7 +14,7 @@ INSTRUCTIONS = {"float_math": 16.0, "int": 0.0}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RegisterTile:
+class AccumulatorTile:
     """The tile of a statement's main store; quantities are [P] or fixed.
 
     A *step* is one trip of the serial reduce loops: every accumulator is updated once.
@@ -66,7 +66,7 @@ class _Tile:
     chain: Quantity
 
 
-def register_tile(analysis: Analysis) -> RegisterTile:
+def register_tile(analysis: Analysis) -> AccumulatorTile:
     """Derive the tile from the loops: from the innermost out to the first serial spatial loop."""
     tile = _collect(analysis.loops)
     lanes = float(analysis.target.lanes(analysis.lane_bytes))
@@ -79,7 +79,7 @@ def register_tile(analysis: Analysis) -> RegisterTile:
         INSTRUCTIONS.get(kind, 1.0) * number for kind, number in analysis.main_operations.items()
     )
     vectors = vectors * parts
-    return RegisterTile(
+    return AccumulatorTile(
         rows=rows,
         vectors=vectors,
         width=width,
@@ -156,6 +156,6 @@ def _loads(
     return vector_loads, broadcast_loads, gathered_loads
 
 
-def latency_cover(tile: RegisterTile, accumulators: int) -> Quantity:
+def latency_cover(tile: AccumulatorTile, accumulators: int) -> Quantity:
     """Share of the accumulators that hide the latency of a multiply-add."""
     return larger(tile.accumulators, 1.0) / accumulators

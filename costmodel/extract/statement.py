@@ -38,7 +38,7 @@ class LoopInfo:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Site:
+class StoreSite:
     """A store with the loops around it, outermost first.
 
     Loops that have one trip in every program are left out.  ``allocations`` pairs a private buffer
@@ -73,8 +73,8 @@ class Statement:
     """The stores of one stage: initialisation, update, write-back.  ``main`` does the work."""
 
     name: str
-    main: Site
-    sites: tuple[Site, ...]
+    main: StoreSite
+    sites: tuple[StoreSite, ...]
 
 
 def statements_of(nest: LoopNest) -> tuple[Statement, ...]:
@@ -83,7 +83,7 @@ def statements_of(nest: LoopNest) -> tuple[Statement, ...]:
     sites = [context.site(store) for store, context in found]
     if not sites:
         raise CostModelError("the nest has no store", f"nest {nest.name}")
-    groups: dict[str, list[Site]] = {}
+    groups: dict[str, list[StoreSite]] = {}
     for site in sites:
         groups.setdefault(site.store.stage, []).append(site)
     return tuple(Statement(name, _main(group), tuple(group)) for name, group in groups.items())
@@ -106,8 +106,10 @@ class _Context:
         loops, clips = (*self.loops, *_loop_info(node)), (*self.clips, *node.clip)
         return _Context(loops, self.allocations, vectors, reduces, clips)
 
-    def site(self, store: Store) -> Site:
-        return Site(store, self.loops, self.allocations, self.vectors, self.reduces, self.clips)
+    def site(self, store: Store) -> StoreSite:
+        return StoreSite(
+            store, self.loops, self.allocations, self.vectors, self.reduces, self.clips
+        )
 
 
 def _loop_info(loop: Loop) -> tuple[LoopInfo, ...]:
@@ -124,6 +126,6 @@ def _loop_info(loop: Loop) -> tuple[LoopInfo, ...]:
     return (LoopInfo(loop.var, extent, stride, reach, loop.kind, loop.axis_kind == "reduce"),)
 
 
-def _main(sites: list[Site]) -> Site:
+def _main(sites: list[StoreSite]) -> StoreSite:
     """The update of a reduction, else the last store; never chosen by a number."""
     return next((s for s in sites if s.store.reducer is not None), sites[-1])

@@ -15,14 +15,14 @@ from costmodel.extract.quantity import (
     to_quantity,
     where,
 )
-from costmodel.extract.registers import INSTRUCTIONS, RegisterTile, latency_cover
+from costmodel.extract.registers import INSTRUCTIONS, AccumulatorTile, latency_cover
 from costmodel.extract.statement import (
     PARALLEL_KINDS,
     STRAIGHT_KINDS,
     UNROLLED_KINDS,
     VECTOR_KINDS,
     LoopInfo,
-    Site,
+    StoreSite,
 )
 from costmodel.extract.validity import Validity
 from costmodel.feature_table import OP_KINDS
@@ -113,7 +113,7 @@ def allocation_columns(analysis: Analysis) -> Columns:
     }
 
 
-def register_columns(analysis: Analysis, tile: RegisterTile) -> Columns:
+def register_columns(analysis: Analysis, tile: AccumulatorTile) -> Columns:
     """The register tile against the registers there are."""
     registers = float(analysis.target.registers)
     return {
@@ -166,7 +166,7 @@ def parallel_columns(analysis: Analysis, checks: Validity) -> Columns:
     }
 
 
-def specialized_fill(analysis: Analysis, tile: RegisterTile, checks: Validity) -> Quantity:
+def specialized_fill(analysis: Analysis, tile: AccumulatorTile, checks: Validity) -> Quantity:
     """Statements in straight-line code with all edges specialised / instruction budget.
 
     Beyond one, code generation leaves predicates in the inner loops.
@@ -175,7 +175,7 @@ def specialized_fill(analysis: Analysis, tile: RegisterTile, checks: Validity) -
     return instances * checks.growth / analysis.target.instruction_budget
 
 
-def instructions(analysis: Analysis, tile: RegisterTile, checks: Validity) -> Quantity:
+def instructions(analysis: Analysis, tile: AccumulatorTile, checks: Validity) -> Quantity:
     """Vector instructions of straight-line code: all sites, and the copies that fit the budget."""
     step = tile.operations + tile.loads
     unrolled = product(tuple(p for p in analysis.loops if p.kind in UNROLLED_KINDS))
@@ -197,7 +197,7 @@ def instructions(analysis: Analysis, tile: RegisterTile, checks: Validity) -> Qu
     return total
 
 
-def _straight_line(site: Site, analysis: Analysis) -> Quantity:
+def _straight_line(site: StoreSite, analysis: Analysis) -> Quantity:
     lanes = float(analysis.target.lanes(store_bytes(site.store)))
     copies = product(tuple(p for p in site.loops if p.kind in UNROLLED_KINDS))
     width = product(tuple(p for p in site.loops if p.kind in VECTOR_KINDS))
@@ -206,7 +206,7 @@ def _straight_line(site: Site, analysis: Analysis) -> Quantity:
     return copies * ceil(width / lanes) * (each + 1.0)
 
 
-def validity_columns(analysis: Analysis, tile: RegisterTile, checks: Validity) -> Columns:
+def validity_columns(analysis: Analysis, tile: AccumulatorTile, checks: Validity) -> Columns:
     """Predicates and the size of the code."""
     total = instructions(analysis, tile, checks)
     return {

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from costmodel.extract.operations import as_affine
 from costmodel.extract.quantity import Quantity, ceil, larger, smaller, where
-from costmodel.extract.statement import STRAIGHT_KINDS, UNROLLED_KINDS, LoopInfo, Site
+from costmodel.extract.statement import STRAIGHT_KINDS, UNROLLED_KINDS, LoopInfo, StoreSite
 from sketch.analysis.access import UNBOUNDED
 from sketch.lang.expr import Binary, Expr, Select
 from sketch.nest.loopnest import Affine, LoopVar, Predicate
@@ -20,7 +20,7 @@ from sketch.nest.walk import walk_value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Guard:
+class MergedGuard:
     """``low <= index < high`` with both sides merged over all guards of the same form."""
 
     terms: tuple[tuple[LoopVar, int], ...]
@@ -57,7 +57,7 @@ class Validity:
     reduce_growth: Quantity
 
 
-def validity(site: Site) -> Validity:
+def validity(site: StoreSite) -> Validity:
     """The predicates of a store and the affine guards in its values.
 
     A predicate over spatial and reduce loops together is padding, like a guard in a value.
@@ -96,20 +96,20 @@ def validity(site: Site) -> Validity:
     return Validity(tail_valid, tail_executed, padding_valid, guards, copies, growth, reduce_growth)
 
 
-def innermost_clips(clips: list[Guard]) -> list[Guard]:
+def innermost_clips(clips: list[MergedGuard]) -> list[MergedGuard]:
     """Clips that imply the others: those of inner loops of the same axis know more variables."""
     return [
         guard for guard in clips if not any(guard.variables < other.variables for other in clips)
     ]
 
 
-def _uncovered(guards: list[Guard], known: list[Guard]) -> list[Guard]:
+def _uncovered(guards: list[MergedGuard], known: list[MergedGuard]) -> list[MergedGuard]:
     """Guards that have no variable in common with any of the known ones."""
     return [g for g in guards if not any(g.variables & k.variables for k in known)]
 
 
 def _inside(
-    guard: Guard, tails: list[tuple[Guard, Quantity]], loops: tuple[LoopInfo, ...]
+    guard: MergedGuard, tails: list[tuple[MergedGuard, Quantity]], loops: tuple[LoopInfo, ...]
 ) -> Quantity:
     """Share of a padding guard among the trips inside the extents of its own axes.
 
@@ -122,7 +122,7 @@ def _inside(
     return smaller(total, 1.0)
 
 
-def _executed(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
+def _executed(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
     """Tiles of straight-line code are executed whole or not at all."""
     walked: Quantity = 1.0
     tile: Quantity = 1.0
@@ -139,11 +139,11 @@ def _bound(predicate: Predicate) -> tuple[Affine, int, int]:
     return predicate.index, predicate.low, predicate.high
 
 
-def _is_padding(predicate: Predicate, site: Site) -> bool:
+def _is_padding(predicate: Predicate, site: StoreSite) -> bool:
     return len({var in site.reduces for var, _ in predicate.index.terms}) > 1
 
 
-def share(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
+def share(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
     """Share of all trips of ``loops`` for which the guard holds."""
     terms = dict(guard.terms)
     moving = [(loop, terms[loop.var]) for loop in loops if loop.var in terms]
@@ -179,7 +179,7 @@ class _Walk:
         """Whether the index depends on these loops."""
         return self.coefficient > 0.0
 
-    def share(self, guard: Guard) -> Quantity:
+    def share(self, guard: MergedGuard) -> Quantity:
         """Share of the values within the guard; exact where tiles nest."""
         step = self._step()
         count = self.reach / step + 1.0
@@ -206,7 +206,7 @@ def _distribution(at: Quantity, a: Quantity, b: Quantity) -> Quantity:
     return area / (2.0 * a * b)
 
 
-def _edges(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
+def _edges(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
     """Edges that need code of their own.
 
     Guards that straight-line code depends on are specialised, one copy a violated side; others
@@ -228,7 +228,7 @@ def _edges(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
     return where(unrolled > 0.0, edges, 0.0)
 
 
-def _reduce_tail(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
+def _reduce_tail(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
     """Copies of the body for the end of a reduction whose unrolled part does not divide it.
 
     All loops inside the outermost one of the axis (with more than one trip) are unrolled there.
@@ -250,7 +250,7 @@ def _reduce_tail(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
     return where((unrolled > 0.0) & (reach >= guard.high), inner, 0.0)
 
 
-def _taps(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
+def _taps(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
     """Serial reduce trips that a guard depends on."""
     trips: Quantity = 1.0
     for loop in loops:
@@ -259,14 +259,14 @@ def _taps(guard: Guard, loops: tuple[LoopInfo, ...]) -> Quantity:
     return trips
 
 
-def _merge(bounds: list[tuple[Affine, int, int]]) -> list[Guard]:
-    merged: dict[tuple[tuple[int, int], ...], Guard] = {}
+def _merge(bounds: list[tuple[Affine, int, int]]) -> list[MergedGuard]:
+    merged: dict[tuple[tuple[int, int], ...], MergedGuard] = {}
     for index, low, high in bounds:
         key = tuple(sorted((id(var), c) for var, c in index.terms))
         low, high = low - index.const, high - index.const
         if key in merged:
             low, high = max(low, merged[key].low), min(high, merged[key].high)
-        merged[key] = Guard(index.terms, low, high)
+        merged[key] = MergedGuard(index.terms, low, high)
     return list(merged.values())
 
 

@@ -24,7 +24,7 @@ Bounds = Mapping[Axis, Interval]
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class Factor:
     """A tensor element with affine indices; outside of ``limits`` it counts as zero."""
 
     tensor: Tensor
@@ -44,7 +44,7 @@ class Term:
     """``coefficient`` times the product of operands."""
 
     coefficient: Array
-    operands: tuple[Operand, ...]
+    operands: tuple[Factor, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _as_term(product: _Product) -> Term | None:
         if not _attach(fact, forms, limits):
             return None
     operands = tuple(
-        Operand(load.tensor, form, tuple(limit))
+        Factor(load.tensor, form, tuple(limit))
         for load, form, limit in zip(product.loads, forms, limits, strict=True)
     )
     return Term(product.coefficient, operands)
@@ -178,7 +178,7 @@ class Frame:
     starts: tuple[int, ...]
 
 
-def frame(operand: Operand, box: Bounds, load: Loader) -> Frame:
+def frame(operand: Factor, box: Bounds, load: Loader) -> Frame:
     """Cut (and where needed copy into a zero frame) what ``box`` reads of an operand."""
     source = load(operand.tensor)
     wanted = [interval_of(form, box) for form in operand.forms]
@@ -199,7 +199,7 @@ def frame(operand: Operand, box: Bounds, load: Loader) -> Frame:
     return Frame(values, starts)
 
 
-def _window(operand: Operand, box: Bounds, load: Loader) -> Array:
+def _window(operand: Factor, box: Bounds, load: Loader) -> Array:
     """A view with one dimension for each axis of the operand."""
     cut = frame(operand, box, load)
     first = {axis: bounds[0] for axis, bounds in box.items()}
@@ -315,7 +315,7 @@ def sum_at_points(
 
 
 def _gather(
-    operand: Operand,
+    operand: Factor,
     points: Mapping[Axis, Array],
     reduce: Mapping[Axis, Array],
     box: Bounds,

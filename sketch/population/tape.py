@@ -196,7 +196,7 @@ def _unchanged(inputs: tuple[Any, ...], neutral: int) -> Traced | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Result:
+class TapeResult:
     """Where a replay leaves a result; ``slot`` None: the same ``fixed`` value for all arrays."""
 
     slot: int | None
@@ -221,7 +221,7 @@ class Tape:
     targets: tuple[int, ...]
     constants: tuple[Any, ...]
     inputs: tuple[int, ...]
-    results: tuple[Result, ...]
+    results: tuple[TapeResult, ...]
 
     def replay(self, arrays: Sequence[NDArray[Any]]) -> list[Any]:
         """The results of the recorded function for other arrays; fixed ones are as recorded."""
@@ -263,7 +263,8 @@ def record(function: Callable[[Sequence[Traced]], Sequence[Any]], inputs: int) -
     stand_ins = [recorder.input() for _ in range(inputs)]
     values = function(stand_ins)
     results = tuple(
-        Result(value.slot) if isinstance(value, Traced) else Result(None, value) for value in values
+        TapeResult(value.slot) if isinstance(value, Traced) else TapeResult(None, value)
+        for value in values
     )
     constants = tuple(recorder.constants.get(slot) for slot in range(recorder.slots))
     recorder.forget()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sketch.analysis.access import AffineForm, interval_of
 from sketch.lang.expr import Axis
 from sketch.lang.tensor import Compute, Placeholder, Tensor
-from sketch.oracle.contraction import Operand, sum_of_products
+from sketch.oracle.contraction import Factor, sum_of_products
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,7 @@ def correlation(op: Compute) -> Correlation | None:
     return _matched(op, first, second) or _matched(op, second, first)
 
 
-def _matched(op: Compute, data: Operand, weight: Operand) -> Correlation | None:
+def _matched(op: Compute, data: Factor, weight: Factor) -> Correlation | None:
     kernel = weight.tensor.op
     if not isinstance(kernel, Placeholder) or not kernel.constant or kernel.prepared is not None:
         return None
@@ -69,7 +69,7 @@ def _nonzero(form: AffineForm) -> dict[Axis, int]:
     return {axis: coefficient for axis, coefficient in form[0].items() if coefficient}
 
 
-def _guarded(data: Operand) -> bool:
+def _guarded(data: Factor) -> bool:
     """Whether the limits are those of the data, as far as an index may pass them."""
     for form, (low, high), extent in zip(data.forms, data.limits, data.tensor.shape, strict=True):
         least, most = interval_of(form)

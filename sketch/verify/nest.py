@@ -30,7 +30,7 @@ from sketch.nest.loopnest import (
 )
 from sketch.verify.facts import Facts
 from sketch.verify.loops import check_disjoint, check_loop
-from sketch.verify.regions import Writer, check_computed
+from sketch.verify.regions import WriteSite, check_computed
 from sketch.verify.statements import check_load, check_targets, visit_loads
 
 _GIVEN = (Scope.INPUT, Scope.CONSTANT)
@@ -79,7 +79,7 @@ class _Walk:
     def __init__(self, nest: LoopNest) -> None:
         self._nest = nest
         self._visible = {*nest.arguments, *nest.workspaces}
-        self._writers: dict[Buffer, list[Writer]] = {}
+        self._writers: dict[Buffer, list[WriteSite]] = {}
 
     def nodes(self, nodes: tuple[Node, ...], loops: tuple[Loop, ...], facts: Facts) -> None:
         for node in nodes:
@@ -125,7 +125,7 @@ class _Walk:
                     where,
                     "stages need names of their own",
                 )
-            before.append(Writer(store, loops))
+            before.append(WriteSite(store, loops))
 
     @staticmethod
     def _clash(store: Store, other: Store) -> bool:
@@ -165,7 +165,7 @@ class _Walk:
             if len({writer.store.stage for writer in writers}) == 1:
                 self._check_whole(buffer, writers)
 
-    def _check_whole(self, buffer: Buffer, writers: list[Writer]) -> None:
+    def _check_whole(self, buffer: Buffer, writers: list[WriteSite]) -> None:
         reaches = {LoopVar(f"x{dim}"): int(extent) - 1 for dim, extent in enumerate(buffer.shape)}
         indices = tuple(Affine(((var, 1),)) for var in reaches)
         facts = Facts(reaches, dict.fromkeys(reaches, 1), (), f"caller of {self._nest.name}")

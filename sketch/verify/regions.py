@@ -17,7 +17,7 @@ from sketch.verify.facts import Facts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Writer:
+class WriteSite:
     """A statement that writes a buffer, and the loops around it, outermost first."""
 
     store: Store
@@ -37,7 +37,7 @@ class _Place:
 
 
 def check_computed(
-    writer: Writer,
+    writer: WriteSite,
     buffer: Buffer,
     indices: tuple[Index, ...],
     loops: tuple[Loop, ...],
@@ -108,7 +108,7 @@ def _dense_reach(form: Affine, own: Mapping[LoopVar, Loop], grain: int) -> int |
     return reach
 
 
-def _conditions(writer: Writer, shared: int) -> tuple[Predicate, ...]:
+def _conditions(writer: WriteSite, shared: int) -> tuple[Predicate, ...]:
     """When an element is written.  A reduction writes all that it starts from; its predicates say
     which terms count.
     """

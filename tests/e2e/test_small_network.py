@@ -14,7 +14,7 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Network, Value
 from autosched.graph.ops.conv import Conv
-from autosched.graph.ops.elementwise import Binary, Unary
+from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.shape import Reshape
@@ -38,11 +38,11 @@ def make_network() -> Network:
     value = builder.input(Value("image", (1, 3, 17, 17)))
     kernel = weight("stem.weight", 16, 3, 3, 3)
     value = builder.add(Conv((2, 2), (1, 1, 1, 1)), [value, kernel], name="stem")
-    skip = builder.add(Unary("relu"), [value], name="stem.relu")
+    skip = builder.add(UnaryOp("relu"), [value], name="stem.relu")
     kernel = weight("block.weight", 16, 16, 3, 3)
     value = builder.add(Conv((1, 1), (1, 1, 1, 1)), [skip, kernel], name="block")
-    value = builder.add(Binary("add"), [value, skip], name="block.add")
-    value = builder.add(Unary("relu"), [value], name="block.relu")
+    value = builder.add(BinaryOp("add"), [value, skip], name="block.add")
+    value = builder.add(UnaryOp("relu"), [value], name="block.relu")
     value = builder.add(Pool("max", (2, 2), (2, 2)), [value], name="pool")
     value = builder.add(GlobalPool("avg"), [value], name="mean")
     value = builder.add(Reshape((1, 16)), [value], name="flat")

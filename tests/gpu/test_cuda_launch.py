@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from codegen.cuda.build import build
-from codegen.cuda.launch import LoadedKernel, host_arch, missing_gpu
+from codegen.cuda.launch import DeviceKernel, host_arch, missing_gpu
 from codegen.cuda.nvrtc import missing_compiler
 from sketch.errors import TargetError
 from sketch.lower import lower
@@ -34,7 +34,7 @@ def test_kernels_equal_the_oracle(name: str, rng: np.random.Generator) -> None:
     inputs = random_inputs(dag, rng)
     expected = interpret(dag, inputs)
     for nest in feasible_nests(dag, 2, rng):
-        with LoadedKernel(build(nest, cuda_target(host_arch())), inputs) as kernel:
+        with DeviceKernel(build(nest, cuda_target(host_arch())), inputs) as kernel:
             for key, value in kernel.run().items():
                 wanted = expected[key].reshape(value.shape)
                 assert np.abs(value - wanted).max() <= 1e-5 * max(np.abs(wanted).max(), 1.0)
@@ -47,7 +47,7 @@ def test_timing_gives_positive_seconds(rng: np.random.Generator) -> None:
     target = cuda_target(host_arch())
     (sketch,) = generate(dag, target)
     population = feasible_rows(sketch, 1, rng)
-    with LoadedKernel(
+    with DeviceKernel(
         build(lower(sketch, population.row(0)), target), random_inputs(dag, rng)
     ) as kernel:
         seconds = kernel.time(repeats=3, runs=5)
@@ -61,4 +61,4 @@ def test_code_for_another_architecture_is_refused(rng: np.random.Generator) -> N
     dag = WORKLOADS["chain"]()
     kernel = build(next(feasible_nests(dag, 1, rng)), cuda_target(other))
     with pytest.raises(TargetError, match=f"the code is for {other}"):
-        LoadedKernel(kernel, random_inputs(dag, rng))
+        DeviceKernel(kernel, random_inputs(dag, rng))

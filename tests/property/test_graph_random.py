@@ -11,13 +11,13 @@ from autosched.graph.ops.activation import Activation
 from autosched.graph.ops.base import Op
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.einsum import Einsum
-from autosched.graph.ops.elementwise import Binary, Unary, Where
+from autosched.graph.ops.elementwise import BinaryOp, UnaryOp, Where
 from autosched.graph.ops.gather import Gather, GatherElements
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.movement import Expand, Slice, Triangle
 from autosched.graph.ops.norm import BatchNorm, LocalResponseNorm, Normalize
 from autosched.graph.ops.pooling import GlobalPool, Pool
-from autosched.graph.ops.reduce import Cumulative, Reduce
+from autosched.graph.ops.reduce import Cumulative, ReduceOp
 from autosched.graph.ops.resample import Resample
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 from autosched.graph.ops.softmax import Softmax
@@ -98,7 +98,7 @@ def _pool(g: _Generator) -> None:
 
 
 def _unary(g: _Generator) -> None:
-    g.add(Unary(("relu", "tanh", "sigmoid", "neg")[g.rng.integers(4)]), g.pick())
+    g.add(UnaryOp(("relu", "tanh", "sigmoid", "neg")[g.rng.integers(4)]), g.pick())
 
 
 def _activation(g: _Generator) -> None:
@@ -109,11 +109,11 @@ def _activation(g: _Generator) -> None:
             g.add(Activation(("softplus", "gelu_tanh", "mish")[g.rng.integers(3)]), g.pick())
         case 2:
             data = g.pick()
-            g.add(Binary("prelu"), data, g.weight(*g.shape(data)[1:]))
+            g.add(BinaryOp("prelu"), data, g.weight(*g.shape(data)[1:]))
         case _:
             data = g.pick()
             limit = g.weight(*g.shape(data)[-1:])
-            test = g.builder.add(Binary(("lt", "ge")[g.rng.integers(2)]), [data, limit])
+            test = g.builder.add(BinaryOp(("lt", "ge")[g.rng.integers(2)]), [data, limit])
             g.add(Where(), test, data, g.weight(1))
 
 
@@ -127,7 +127,7 @@ def _binary(g: _Generator) -> None:
         partial = [1 if g.rng.random() < 0.5 else n for n in shape]
         other = g.weight(*partial[g.rng.integers(len(shape)) :])
     operands = (data, other) if g.rng.random() < 0.5 else (other, data)
-    g.add(Binary(("add", "mul", "sub", "max")[g.rng.integers(4)]), *operands)
+    g.add(BinaryOp(("add", "mul", "sub", "max")[g.rng.integers(4)]), *operands)
 
 
 def _dense(g: _Generator) -> None:
@@ -146,7 +146,7 @@ def _reduce(g: _Generator) -> None:
         count = int(g.rng.integers(1, rank))
         axes = tuple(sorted(int(a) for a in g.rng.choice(rank, count, replace=False)))
         function = ("sum", "mean", "max")[g.rng.integers(3)]
-        g.add(Reduce(function, axes, bool(g.rng.random() < 0.5)), data)
+        g.add(ReduceOp(function, axes, bool(g.rng.random() < 0.5)), data)
 
 
 def _move(g: _Generator) -> None:
@@ -234,7 +234,7 @@ def _statistics(g: _Generator) -> None:
             g.add(Softmax(axis, log=True), data)
         case 4:
             function = ("l1", "l2", "sum_square", "log_sum_exp", "prod")[g.rng.integers(5)]
-            g.add(Reduce(function, axes, keepdims), data)
+            g.add(ReduceOp(function, axes, keepdims), data)
         case _:
             shape = (int(g.rng.integers(1, 6)), int(g.rng.integers(1, 3)))
             positions = g.rng.integers(0, g.shape(data)[axis], shape)
@@ -256,7 +256,7 @@ def _product(g: _Generator) -> None:
     g.add(Transpose(back), product)
     if g.rng.random() < 0.5:
         letters = "abcdefgh"[:rank]
-        other = g.builder.add(Unary("tanh"), [data])
+        other = g.builder.add(UnaryOp("tanh"), [data])
         g.add(Einsum((letters, letters), letters[-2::-1]), data, other)
 
 

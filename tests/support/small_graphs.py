@@ -9,7 +9,7 @@ from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.base import Op, Shape
 from autosched.graph.ops.conv import Conv
-from autosched.graph.ops.elementwise import Unary
+from autosched.graph.ops.elementwise import UnaryOp
 from autosched.graph.ops.norm import BatchNorm
 
 
@@ -40,7 +40,7 @@ class Net(GraphBuilder):
         return self.add(BatchNorm(), [data, *parameters, self.positive(count)])
 
     def unary(self, data: str, function: str = "relu") -> str:
-        return self.add(Unary(function), [data])  # type: ignore[arg-type]
+        return self.add(UnaryOp(function), [data])  # type: ignore[arg-type]
 
     def then(self, op: Op, *data: str) -> str:
         return self.add(op, data)

@@ -76,7 +76,7 @@ class Elementwise(Op):
 
 
 @dataclass(frozen=True, slots=True)
-class Unary(Elementwise):
+class UnaryOp(Elementwise):
     """``function(data)``, element by element."""
 
     pattern: ClassVar[Pattern] = Pattern.ELEMENTWISE
@@ -124,12 +124,16 @@ class LeakyRelu(Elementwise):
 
 
 @dataclass(frozen=True, slots=True)
-class Cast(Elementwise):
+class CastOp(Elementwise):
     """Conversion to ``dtype``; float to integer truncates toward zero."""
 
     pattern: ClassVar[Pattern] = Pattern.ELEMENTWISE
 
     dtype: str
+
+    @property
+    def kind(self) -> str:
+        return "cast"
 
     def scalar(self, *operands: Expr) -> Any:
         return cast(operands[0], self.dtype)
@@ -146,7 +150,7 @@ class Identity(Elementwise):
 
 
 @dataclass(frozen=True, slots=True)
-class Binary(Elementwise):
+class BinaryOp(Elementwise):
     """``function(lhs, rhs)`` with NumPy's broadcasting; both operands have one dtype."""
 
     pattern: ClassVar[Pattern] = Pattern.BROADCAST

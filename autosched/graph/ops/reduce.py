@@ -40,7 +40,7 @@ _FUNCTIONS: Final[Mapping[ReduceFunction, Callable[..., Tensor]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reduce(Op):
+class ReduceOp(Op):
     """``function`` over ``axes`` (non-negative, ascending); ``keepdims`` leaves extents of 1."""
 
     pattern: ClassVar[Pattern] = Pattern.REDUCTION
@@ -128,7 +128,7 @@ def reduced_shape(shape: Shape, axes: Sequence[int], keepdims: bool) -> Shape:
     )
 
 
-def lower_reduce(op: Reduce, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
+def lower_reduce(op: ReduceOp, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
     """One stage or, for functions of a sum, several; truth values are reduced as numbers."""
     function = _FUNCTIONS[op.function]
     if inputs[0].dtype != BOOL:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Array, Graph, Node
 from autosched.graph.ops.conv import Conv
-from autosched.graph.ops.elementwise import Binary
+from autosched.graph.ops.elementwise import BinaryOp
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.norm import BatchNorm
 from sketch.lang.dtypes import numpy_dtype
@@ -142,9 +142,9 @@ def _emit_scale_shift(builder: GraphBuilder, graph: Graph, norm: Node) -> None:
         for role, value in (("scale", affine.scale), ("shift", affine.shift))
     )
     scaled = builder.add(
-        Binary("mul"),
+        BinaryOp("mul"),
         (norm.inputs[0], scale),
         builder.unique(f"{norm.output}.scaled"),
         origins=norm.origins,
     )
-    builder.add(Binary("add"), (scaled, shift), norm.output, norm.name, norm.origins)
+    builder.add(BinaryOp("add"), (scaled, shift), norm.output, norm.name, norm.origins)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.conv import Conv
-from autosched.graph.ops.elementwise import Binary
+from autosched.graph.ops.elementwise import BinaryOp
 from autosched.graph.ops.matmul import Dense
 
 
@@ -32,7 +32,7 @@ def fold_bias(graph: Graph) -> Graph:
 
 def _layer_and_bias(graph: Graph, node: Node) -> list[tuple[Node, str]]:
     """The layer and the constant that the addition ``node`` joins, if it does."""
-    if not isinstance(node.op, Binary) or node.op.function != "add":
+    if not isinstance(node.op, BinaryOp) or node.op.function != "add":
         return []
     return [
         (layer, constant)

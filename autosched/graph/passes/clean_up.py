@@ -12,7 +12,7 @@ from math import inf
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Result
 from autosched.graph.ops.base import Op, TensorType
-from autosched.graph.ops.elementwise import Cast, Clip, Identity, Unary
+from autosched.graph.ops.elementwise import CastOp, Clip, Identity, UnaryOp
 from autosched.graph.ops.movement import Expand, Slice
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 
@@ -50,7 +50,7 @@ def is_no_op(op: Op, source: TensorType, target: TensorType) -> bool:
     match op:
         case Identity():
             return True
-        case Cast() | Reshape() | Expand():
+        case CastOp() | Reshape() | Expand():
             return source == target
         case Transpose(permutation):
             return permutation == tuple(range(len(permutation)))
@@ -77,6 +77,6 @@ def _simpler(op: Op, source: TensorType) -> Op:
         case Transpose(permutation) if keeps_memory_order(permutation, source.shape):
             return Reshape(tuple(source.shape[axis] for axis in permutation))
         case Clip(low, high) if low == 0 and (high is None or high == inf):
-            return Unary("relu")
+            return UnaryOp("relu")
         case _:
             return op

@@ -19,7 +19,7 @@ from sketch.nest.loopnest import row_major
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ConcatPart:
     """Where the operand of a concatenation lies.
 
     Attributes:
@@ -33,15 +33,15 @@ class Part:
     strides: Shape
 
 
-def parts(graph: Graph) -> dict[str, Part]:
+def parts(graph: Graph) -> dict[str, ConcatPart]:
     """The part that each operand of a concatenation is; see ``split_concats``."""
-    found: dict[str, Part] = {}
+    found: dict[str, ConcatPart] = {}
     for node in graph.nodes:
         if isinstance(node.op, Concat):
             strides = tuple(int(stride) for stride in row_major(graph.types[node.output].shape))
             start = 0
             for name in node.inputs:
-                found[name] = Part(node.output, start * strides[node.op.axis], strides)
+                found[name] = ConcatPart(node.output, start * strides[node.op.axis], strides)
                 start += graph.types[name].shape[node.op.axis]
     return found
 

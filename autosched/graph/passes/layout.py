@@ -24,7 +24,7 @@ from autosched.graph.ops.host import HostOp
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.norm import BatchNorm
 from autosched.graph.ops.pooling import GlobalPool, Pool, channels_first
-from autosched.graph.ops.reduce import ArgReduce, Reduce
+from autosched.graph.ops.reduce import ArgReduce, ReduceOp
 from autosched.graph.ops.scan import Scan
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
 from autosched.graph.passes.channels_wanted import feeds_channels_last
@@ -93,7 +93,7 @@ class _ChannelsLast(GraphRewriter):
         stored = self._of(node.inputs[0])
         due = stored.permutation
         match node.op:
-            case Reduce() | ArgReduce():
+            case ReduceOp() | ArgReduce():
                 self._reduce(node, node.op, stored)
             case op if self._keeps_rank(node) and (moved := on_permuted(op, due)) is not None:
                 others = [self.value(name) for name in node.inputs[1:]]
@@ -157,15 +157,15 @@ class _ChannelsLast(GraphRewriter):
         full = (1,) * (rank - len(shape)) + shape
         return self._transposed_value(self._reshaped_value(plain, full), np.argsort(due).tolist())
 
-    def _reduce(self, node: Node, op: Reduce | ArgReduce, stored: Stored) -> None:
+    def _reduce(self, node: Node, op: ReduceOp | ArgReduce, stored: Stored) -> None:
         due = stored.permutation
-        reduced = op.axes if isinstance(op, Reduce) else (op.axis,)
+        reduced = op.axes if isinstance(op, ReduceOp) else (op.axis,)
         axes = tuple(sorted(due[axis] for axis in reduced))
         left = due
         if not op.keepdims:
             kept = [due[d] for d in range(len(due)) if d not in reduced]
             left = tuple(sorted(kept).index(axis) for axis in kept)
-        moved = replace(op, axes=axes) if isinstance(op, Reduce) else replace(op, axis=axes[0])
+        moved = replace(op, axes=axes) if isinstance(op, ReduceOp) else replace(op, axis=axes[0])
         self._emit(node, [stored.value], left, moved)
 
     def _reshape(self, node: Node, shape: Shape, stored: Stored) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.einsum import Einsum
-from autosched.graph.ops.elementwise import Binary, Cast, Clip, Unary, Where
+from autosched.graph.ops.elementwise import BinaryOp, CastOp, Clip, UnaryOp, Where
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.softmax import Softmax
 from autosched.graph.passes.rewriter import GraphRewriter
@@ -36,7 +36,7 @@ class _Widening(GraphRewriter):
         """Emit ``node``, in float32 and rounded where that is called for."""
         dtype = self.graph.types[node.output].dtype
         follows = any(name in self._wide for name in node.inputs)
-        element_wise = isinstance(node.op, Binary | Unary | Where | Clip) and follows
+        element_wise = isinstance(node.op, BinaryOp | UnaryOp | Where | Clip) and follows
         product = isinstance(node.op, MatMul | Einsum) and follows
         if dtype not in _HALVES or not (isinstance(node.op, Softmax) or element_wise or product):
             self.builder.copy(node, node.inputs)
@@ -46,11 +46,11 @@ class _Widening(GraphRewriter):
         wide = self.builder.add(node.op, inputs, name, name, node.origins)
         if not product:
             self._wide[node.output] = wide
-        self.builder.add(Cast(dtype), (wide,), node.output, node.name, node.origins)
+        self.builder.add(CastOp(dtype), (wide,), node.output, node.name, node.origins)
 
     def _widened(self, name: str) -> str:
         if name in self._wide:
             return self._wide[name]
         if self.graph.types[name].dtype not in _HALVES:
             return name
-        return self.builder.add(Cast(_WIDE), (name,))
+        return self.builder.add(CastOp(_WIDE), (name,))

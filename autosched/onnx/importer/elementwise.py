@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from autosched.graph.ops.elementwise import (
-    Binary,
     BinaryFunction,
-    Cast,
+    BinaryOp,
+    CastOp,
     Clip,
     Identity,
-    Unary,
     UnaryFunction,
+    UnaryOp,
     Where,
 )
 from autosched.onnx.importer.site import Site, UnsupportedError
@@ -75,7 +75,7 @@ BINARY_OPERATORS: Final[dict[str, BinaryFunction]] = {
 
 
 def _import_unary(function: UnaryFunction, site: Site) -> None:
-    site.emit(Unary(function), [site.input(0)])
+    site.emit(UnaryOp(function), [site.input(0)])
 
 
 def _import_binary(function: BinaryFunction, site: Site) -> None:
@@ -87,26 +87,26 @@ def _emit_chain(site: Site, function: BinaryFunction, operands: list[str]) -> No
     if len(operands) == 1:
         site.emit(Identity(), operands)
         return
-    site.emit(Binary(function), [_chained(site, function, operands[:-1]), operands[-1]])
+    site.emit(BinaryOp(function), [_chained(site, function, operands[:-1]), operands[-1]])
 
 
 def _chained(site: Site, function: BinaryFunction, operands: list[str]) -> str:
     total = operands[0]
     for operand in operands[1:]:
-        total = site.step(Binary(function), [total, operand])
+        total = site.step(BinaryOp(function), [total, operand])
     return total
 
 
 def import_mod(site: Site) -> None:
     """Mod: the sign of the divisor, or with ``fmod`` that of the dividend."""
     truncated = bool(site.attributes.get("fmod", 0))
-    site.emit(Binary("trunc_mod" if truncated else "mod"), site.inputs())
+    site.emit(BinaryOp("trunc_mod" if truncated else "mod"), site.inputs())
 
 
 def import_bit_shift(site: Site) -> None:
     """BitShift."""
     left = site.attributes["direction"] == "LEFT"
-    site.emit(Binary("shift_left" if left else "shift_right"), site.inputs())
+    site.emit(BinaryOp("shift_left" if left else "shift_right"), site.inputs())
 
 
 def import_is_inf(site: Site) -> None:
@@ -115,20 +115,20 @@ def import_is_inf(site: Site) -> None:
     negative = bool(site.attributes.get("detect_negative", 1))
     data = site.input(0)
     if positive and negative:
-        site.emit(Unary("is_inf"), [data])
+        site.emit(UnaryOp("is_inf"), [data])
         return
     if not positive and not negative:
         site.builder.constant(site.node.output[0], np.zeros(site.type(0).shape, np.bool_))
         return
     limit = np.full(1, np.inf if positive else -np.inf).astype(numpy_dtype(site.type(0).dtype))
-    site.emit(Binary("eq"), [data, site.add_constant("limit", limit)])
+    site.emit(BinaryOp("eq"), [data, site.add_constant("limit", limit)])
 
 
 def import_mean(site: Site) -> None:
     """Mean of any number of operands."""
     total = _chained(site, "add", site.inputs())
     count = np.full(1, site.arity).astype(numpy_dtype(site.type(0).dtype))
-    site.emit(Binary("div"), [total, site.add_constant("count", count)])
+    site.emit(BinaryOp("div"), [total, site.add_constant("count", count)])
 
 
 def import_where(site: Site) -> None:
@@ -153,11 +153,11 @@ def import_clip(site: Site) -> None:
     data = site.input(0)
     low, high = (_bound(site, index, name) for index, name in ((1, "min"), (2, "max")))
     if isinstance(low, str):
-        data, low = site.step(Binary("max"), [data, low]), None
+        data, low = site.step(BinaryOp("max"), [data, low]), None
     if isinstance(high, str):
         if low is not None:
             data = site.step(Clip(low, None), [data])
-        site.emit(Binary("min"), [data, high])
+        site.emit(BinaryOp("min"), [data, high])
         return
     site.emit(Clip(low, high), [data])
 
@@ -186,7 +186,7 @@ def import_cast_like(site: Site) -> None:
 def _emit_cast(site: Site, dtype: str) -> None:
     if dtype not in SUPPORTED:
         raise UnsupportedError(f"cast to {dtype}")
-    site.emit(Cast(dtype), [site.input(0)])
+    site.emit(CastOp(dtype), [site.input(0)])
 
 
 def import_pow(site: Site) -> None:
@@ -200,12 +200,12 @@ def import_pow(site: Site) -> None:
         return
     operands = site.inputs()
     if base == exponent:
-        site.emit(Binary("pow"), operands)
+        site.emit(BinaryOp("pow"), operands)
     elif is_float(base) or not is_float(exponent):
-        site.emit(Binary("pow"), [operands[0], site.step(Cast(base), [operands[1]])])
+        site.emit(BinaryOp("pow"), [operands[0], site.step(CastOp(base), [operands[1]])])
     else:
-        wide = [site.step(Cast("float64"), [operand]) for operand in operands]
-        site.emit(Cast(base), [site.step(Binary("pow"), wide)])
+        wide = [site.step(CastOp("float64"), [operand]) for operand in operands]
+        site.emit(CastOp(base), [site.step(BinaryOp("pow"), wide)])
 
 
 def _import_constant_power(site: Site) -> bool:
@@ -221,9 +221,9 @@ def _emit_power(site: Site, exponent: NDArray[Any], data: str) -> bool:
         case 1.0:
             site.emit(Identity(), [data])
         case 2.0:
-            site.emit(Binary("mul"), [data, data])
+            site.emit(BinaryOp("mul"), [data, data])
         case 3.0:
-            site.emit(Binary("mul"), [site.step(Binary("mul"), [data, data]), data])
+            site.emit(BinaryOp("mul"), [site.step(BinaryOp("mul"), [data, data]), data])
         case 0.5 if is_float(site.type(0).dtype):
             _emit_root(site, data)
         case _:
@@ -238,9 +238,9 @@ def _emit_root(site: Site, data: str) -> None:
         site.scalar(name, value, dtype)
         for name, value in (("zero", 0.0), ("infinity", np.inf), ("lowest", -np.inf))
     )
-    positive = site.step(Binary("add"), [data, zero])
-    unbounded = site.step(Binary("eq"), [data, lowest])
-    site.emit(Where(), [unbounded, infinity, site.step(Unary("sqrt"), [positive])])
+    positive = site.step(BinaryOp("add"), [data, zero])
+    unbounded = site.step(BinaryOp("eq"), [data, lowest])
+    site.emit(Where(), [unbounded, infinity, site.step(UnaryOp("sqrt"), [positive])])
 
 
 IMPORT_ELEMENTWISE: Final[dict[str, Callable[[Site], None]]] = {

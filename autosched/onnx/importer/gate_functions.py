@@ -12,7 +12,7 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.errors import ModelImportError
 from autosched.graph.ops.activation import Activation
 from autosched.graph.ops.base import Op
-from autosched.graph.ops.elementwise import Binary, Clip, LeakyRelu, Unary, Where
+from autosched.graph.ops.elementwise import BinaryOp, Clip, LeakyRelu, UnaryOp, Where
 from autosched.onnx.importer.site import Site
 
 
@@ -38,11 +38,11 @@ class Cell:
 
     def sum(self, lhs: str, rhs: str) -> str:
         """``lhs + rhs``."""
-        return self.add(Binary("add"), lhs, rhs)
+        return self.add(BinaryOp("add"), lhs, rhs)
 
     def product(self, lhs: str, rhs: str) -> str:
         """``lhs * rhs``, element by element."""
-        return self.add(Binary("mul"), lhs, rhs)
+        return self.add(BinaryOp("mul"), lhs, rhs)
 
     def scalar(self, value: float, like: str) -> str:
         """A constant of the dtype of ``like``."""
@@ -69,7 +69,7 @@ def _affine(alpha: float, beta: float) -> GateFunction:
 
 def _scaled_tanh(alpha: float, beta: float) -> GateFunction:
     def apply(cell: Cell, x: str) -> str:
-        inner = cell.add(Unary("tanh"), cell.product(x, cell.scalar(beta, x)))
+        inner = cell.add(UnaryOp("tanh"), cell.product(x, cell.scalar(beta, x)))
         return cell.product(inner, cell.scalar(alpha, x))
 
     return apply
@@ -90,12 +90,12 @@ _FUNCTIONS: Final[Mapping[str, tuple[Callable[..., GateFunction], tuple[float, .
     "elu": (_single(lambda alpha: Activation("elu", (alpha,))), (1.0,)),
     "hardsigmoid": (_single(lambda a, b: Activation("hard_sigmoid", (a, b))), (0.2, 0.5)),
     "leakyrelu": (_single(LeakyRelu), (0.01,)),
-    "relu": (_single(lambda: Unary("relu")), ()),
+    "relu": (_single(lambda: UnaryOp("relu")), ()),
     "scaledtanh": (_scaled_tanh, (1.0, 1.0)),
-    "sigmoid": (_single(lambda: Unary("sigmoid")), ()),
+    "sigmoid": (_single(lambda: UnaryOp("sigmoid")), ()),
     "softplus": (_single(lambda: Activation("softplus")), ()),
     "softsign": (_single(lambda: Activation("softsign")), ()),
-    "tanh": (_single(lambda: Unary("tanh")), ()),
+    "tanh": (_single(lambda: UnaryOp("tanh")), ()),
     "thresholdedrelu": (
         _single(lambda alpha: Activation("thresholded_relu", (alpha,))),
         (1.0,),

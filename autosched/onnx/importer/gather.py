@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.graph.ops.base import Shape, normalize_axis
-from autosched.graph.ops.elementwise import Cast
+from autosched.graph.ops.elementwise import CastOp
 from autosched.graph.ops.gather import Gather, GatherElements, GatherPoints, OneHot, ReverseSequence
 from autosched.graph.ops.shape import Reshape
 from autosched.onnx.importer.movement import slice_of
@@ -75,7 +75,7 @@ def import_one_hot(site: Site) -> None:
     axis = normalize_axis(site.attributes.get("axis", -1), site.rank(0) + 1)
     indices = site.input(0)
     if not is_integer(site.type(0).dtype) or site.type(0).dtype not in ("int32", "int64"):
-        indices = site.step(Cast("int64"), [indices])
+        indices = site.step(CastOp("int64"), [indices])
     site.emit(OneHot(int(depth.item()), axis), [indices, site.input(2)])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.graph.ops.elementwise import Binary
+from autosched.graph.ops.elementwise import BinaryOp
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.shape import Reshape, Transpose
 from autosched.onnx.importer.site import Site, UnsupportedError
@@ -56,7 +56,7 @@ def import_gemm(site: Site) -> None:
         site.emit(Dense(), [data, weight, site.add_constant("bias", scaled)])
         return
     addend = _times(site, site.input(2), beta)
-    site.emit(Binary("add"), [site.step(Dense(), [data, weight]), addend])
+    site.emit(BinaryOp("add"), [site.step(Dense(), [data, weight]), addend])
 
 
 def _weight(site: Site, alpha: float) -> str:
@@ -92,4 +92,4 @@ def _times(site: Site, value: str, factor: float) -> str:
     if factor == 1.0:
         return value
     scalar = site.scalar("factor", factor, site.builder.types[value].dtype)
-    return site.step(Binary("mul"), [value, scalar])
+    return site.step(BinaryOp("mul"), [value, scalar])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.graph.ops.base import Shape
-from autosched.graph.ops.elementwise import Binary
+from autosched.graph.ops.elementwise import BinaryOp
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.pooling import Pool
 from autosched.graph.ops.reduce import ArgReduce
@@ -39,13 +39,13 @@ def emit_positions(site: Site, pool: Pool) -> None:
     rows = site.step(Gather(2), [flat, site.add_constant("elements", taps)])
     largest = site.step(ArgReduce("max", 3), [rows])
     starts = np.arange(len(taps)) * taps.shape[1]
-    entry = site.step(Binary("add"), [largest, site.add_constant("starts", starts)])
+    entry = site.step(BinaryOp("add"), [largest, site.add_constant("starts", starts)])
     numbers = taps.reshape(-1)
     if site.attributes.get("storage_order", 0):
         numbers = _by_columns(numbers, tuple(spatial))
     within = site.step(Gather(0), [site.add_constant("numbers", numbers), entry])
     planes = np.arange(batch * channels).reshape(batch, channels, 1) * elements
-    whole = site.step(Binary("add"), [within, site.add_constant("planes", planes)])
+    whole = site.step(BinaryOp("add"), [within, site.add_constant("planes", planes)])
     site.emit(Reshape((batch, channels, *windows)), [whole], 1)
 
 

@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 
 from autosched.graph.ops.base import Shape, normalize_axis
-from autosched.graph.ops.elementwise import Binary, Cast, Unary
+from autosched.graph.ops.elementwise import BinaryOp, CastOp, UnaryOp
 from autosched.graph.ops.norm import BatchNorm, LocalResponseNorm, Normalize
-from autosched.graph.ops.reduce import Reduce
+from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.shape import Reshape
 from autosched.onnx.importer.site import Site, UnsupportedError
 from sketch.lang.dtypes import STORAGE_FLOATS
@@ -74,12 +74,12 @@ def _import_mean_variance_norm(site: Site) -> None:
     data, rank = site.input(0), site.rank(0)
     given = site.attributes.get("axes", (0, 2, 3))
     axes = tuple(sorted(normalize_axis(axis, rank) for axis in given))
-    mean = site.step(Reduce("mean", axes, True), [data])
-    centered = site.step(Binary("sub"), [data, mean])
-    square = site.step(Binary("mul"), [centered, centered])
-    deviation = site.step(Unary("sqrt"), [site.step(Reduce("mean", axes, True), [square])])
+    mean = site.step(ReduceOp("mean", axes, True), [data])
+    centered = site.step(BinaryOp("sub"), [data, mean])
+    square = site.step(BinaryOp("mul"), [centered, centered])
+    deviation = site.step(UnaryOp("sqrt"), [site.step(ReduceOp("mean", axes, True), [square])])
     epsilon = site.scalar("epsilon", 1e-9, site.type(0).dtype)
-    site.emit(Binary("div"), [centered, site.step(Binary("add"), [deviation, epsilon])])
+    site.emit(BinaryOp("div"), [centered, site.step(BinaryOp("add"), [deviation, epsilon])])
 
 
 def _import_lp_norm(site: Site) -> None:
@@ -87,11 +87,11 @@ def _import_lp_norm(site: Site) -> None:
     kind = site.type(0)
     axis = normalize_axis(site.attributes.get("axis", -1), len(kind.shape))
     data = site.input(0)
-    function = Reduce("l1" if site.attributes.get("p", 2) == 1 else "l2", (axis,), True)
+    function = ReduceOp("l1" if site.attributes.get("p", 2) == 1 else "l2", (axis,), True)
     norm = site.step(function, [data])
     # all elements are 0 where the norm is: any other divisor gives 0
     least = site.scalar("least", float(np.finfo(np.float32).tiny), kind.dtype)
-    site.emit(Binary("div"), [data, site.step(Binary("max"), [norm, least])])
+    site.emit(BinaryOp("div"), [data, site.step(BinaryOp("max"), [norm, least])])
 
 
 def _import_lrn(site: Site) -> None:
@@ -134,17 +134,17 @@ def _emit_statistics(site: Site, data: str, axes: tuple[int, ...]) -> None:
     if not wanted:
         return
     if site.type(0).dtype in STORAGE_FLOATS:
-        data = site.step(Cast("float32"), [data])
-    mean = site.step(Reduce("mean", axes, True), [data])
+        data = site.step(CastOp("float32"), [data])
+    mean = site.step(ReduceOp("mean", axes, True), [data])
     if 1 in wanted:
-        site.emit(Reduce("mean", axes, True), [data], 1)
+        site.emit(ReduceOp("mean", axes, True), [data], 1)
     if 2 in wanted:
-        difference = site.step(Binary("sub"), [data, mean])
-        square = site.step(Binary("mul"), [difference, difference])
-        variance = site.step(Reduce("mean", axes, True), [square])
+        difference = site.step(BinaryOp("sub"), [data, mean])
+        square = site.step(BinaryOp("mul"), [difference, difference])
+        variance = site.step(ReduceOp("mean", axes, True), [square])
         epsilon = float(site.attributes.get("epsilon", 1e-5))
         shifted = [variance, site.scalar("epsilon", epsilon, site.builder.types[variance].dtype)]
-        site.emit(Unary("rsqrt"), [site.step(Binary("add"), shifted)], 2)
+        site.emit(UnaryOp("rsqrt"), [site.step(BinaryOp("add"), shifted)], 2)
 
 
 def _viewed(site: Site, index: int, shape: Sequence[int]) -> str:
@@ -158,12 +158,12 @@ def _emit_affine(site: Site, value: str, parameters: Sequence[str]) -> None:
     dtype = site.builder.types[value].dtype
     like = [_as_dtype(site, parameter, dtype) for parameter in parameters]
     if len(like) == 1:
-        site.emit(Binary("mul"), [value, like[0]])
+        site.emit(BinaryOp("mul"), [value, like[0]])
         return
-    scaled = site.step(Binary("mul"), [value, like[0]])
-    site.emit(Binary("add"), [scaled, like[1]])
+    scaled = site.step(BinaryOp("mul"), [value, like[0]])
+    site.emit(BinaryOp("add"), [scaled, like[1]])
 
 
 def _as_dtype(site: Site, value: str, dtype: str) -> str:
     same = site.builder.types[value].dtype == dtype
-    return value if same else site.step(Cast(dtype), [value])
+    return value if same else site.step(CastOp(dtype), [value])

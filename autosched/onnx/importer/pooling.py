@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from autosched.graph.ops.pooling import GlobalPool, Pool, PoolMode
-from autosched.graph.ops.reduce import Reduce
+from autosched.graph.ops.reduce import ReduceOp
 from autosched.onnx.importer.convolution import per_dimension, window_padding
 from autosched.onnx.importer.max_positions import emit_positions
 from autosched.onnx.importer.power import absolute_power, root
@@ -43,7 +43,7 @@ def _import_global_lp_pool(site: Site) -> None:
     order = int(site.attributes.get("p", 2))
     spatial = tuple(range(2, site.rank(0)))
     powers = absolute_power(site, site.input(0), order)
-    root(site, site.step(Reduce("sum", spatial, True), [powers]), order)
+    root(site, site.step(ReduceOp("sum", spatial, True), [powers]), order)
 
 
 IMPORT_POOLING: Final[dict[str, Callable[[Site], None]]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autosched.graph.ops.elementwise import Binary, Identity, Unary
+from autosched.graph.ops.elementwise import BinaryOp, Identity, UnaryOp
 from autosched.onnx.importer.site import Site, UnsupportedError
 
 
@@ -10,10 +10,10 @@ def absolute_power(site: Site, data: str, order: int) -> str:
     """``|data| ** order`` for a positive integer."""
     if order < 1:
         raise UnsupportedError(f"a norm of order {order}")
-    base = site.step(Unary("abs"), [data]) if order % 2 else data
+    base = site.step(UnaryOp("abs"), [data]) if order % 2 else data
     power = base
     for _ in range(order - 1):
-        power = site.step(Binary("mul"), [power, base])
+        power = site.step(BinaryOp("mul"), [power, base])
     return power
 
 
@@ -22,7 +22,7 @@ def root(site: Site, data: str, order: int) -> None:
     if order == 1:
         site.emit(Identity(), [data])
     elif order == 2:
-        site.emit(Unary("sqrt"), [data])
+        site.emit(UnaryOp("sqrt"), [data])
     else:
         exponent = site.scalar("exponent", 1.0 / order, site.builder.types[data].dtype)
-        site.emit(Binary("pow"), [data, exponent])
+        site.emit(BinaryOp("pow"), [data, exponent])

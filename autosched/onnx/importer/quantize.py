@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from autosched.graph.ops.base import normalize_axis
-from autosched.graph.ops.elementwise import Binary, Cast, Clip, Unary
+from autosched.graph.ops.elementwise import BinaryOp, CastOp, Clip, UnaryOp
 from autosched.graph.ops.matmul import MatMul
-from autosched.graph.ops.reduce import Reduce
+from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.shape import Reshape
 from autosched.onnx.importer.convolution import conv_of
 from autosched.onnx.importer.site import Site, UnsupportedError
@@ -27,7 +27,7 @@ _FLOAT: Final = "float32"  # what scaling is computed in; 16-bit scales are wide
 def _import_quantize(site: Site) -> None:
     """QuantizeLinear: ``saturate(round(x / scale) + zero_point)``."""
     dtype = _quantised_dtype(site)
-    scaled = site.step(Binary("div"), [_as(site, 0, _FLOAT), _parameter(site, 1)])
+    scaled = site.step(BinaryOp("div"), [_as(site, 0, _FLOAT), _parameter(site, 1)])
     zero = _parameter(site, 2) if site.has(2) else None
     _emit_quantised(site, scaled, zero, dtype)
 
@@ -38,9 +38,9 @@ def _import_dequantize(site: Site) -> None:
         raise UnsupportedError(f"quantised values of {site.type(0).dtype}")
     value = _as(site, 0, _FLOAT)
     if site.has(2):
-        value = site.step(Binary("sub"), [value, _parameter(site, 2)])
-    value = site.step(Binary("mul"), [value, _parameter(site, 1)])
-    site.emit(Cast(_dtype_attribute(site) or site.type(1).dtype), [value])
+        value = site.step(BinaryOp("sub"), [value, _parameter(site, 2)])
+    value = site.step(BinaryOp("mul"), [value, _parameter(site, 1)])
+    site.emit(CastOp(_dtype_attribute(site) or site.type(1).dtype), [value])
 
 
 def _import_dynamic_quantize(site: Site) -> None:
@@ -49,18 +49,21 @@ def _import_dynamic_quantize(site: Site) -> None:
     axes = tuple(range(site.rank(0)))
     zero, most = site.scalar("zero", 0.0, _FLOAT), site.scalar("most", 255.0, _FLOAT)
     if axes:
-        least, largest = (site.step(Reduce(f, axes), [data]) for f in ("min", "max"))
+        least, largest = (site.step(ReduceOp(f, axes), [data]) for f in ("min", "max"))
     else:
         least = largest = data
-    low, high = site.step(Binary("min"), [least, zero]), site.step(Binary("max"), [largest, zero])
-    scale = site.step(Binary("div"), [site.step(Binary("sub"), [high, low]), most])
-    start = site.step(Unary("neg"), [site.step(Binary("div"), [low, scale])])
-    point = site.step(Unary("round"), [site.step(Clip(0.0, 255.0), [start])])
+    low, high = (
+        site.step(BinaryOp("min"), [least, zero]),
+        site.step(BinaryOp("max"), [largest, zero]),
+    )
+    scale = site.step(BinaryOp("div"), [site.step(BinaryOp("sub"), [high, low]), most])
+    start = site.step(UnaryOp("neg"), [site.step(BinaryOp("div"), [low, scale])])
+    point = site.step(UnaryOp("round"), [site.step(Clip(0.0, 255.0), [start])])
     if site.wants(1):
-        site.emit(Binary("add"), [scale, zero], 1)
+        site.emit(BinaryOp("add"), [scale, zero], 1)
     if site.wants(2):
-        site.emit(Cast("uint8"), [point], 2)
-    _emit_quantised(site, site.step(Binary("div"), [data, scale]), point, "uint8")
+        site.emit(CastOp("uint8"), [point], 2)
+    _emit_quantised(site, site.step(BinaryOp("div"), [data, scale]), point, "uint8")
 
 
 def _import_matmul_integer(site: Site) -> None:
@@ -125,11 +128,11 @@ def _quantised_dtype(site: Site) -> str:
 
 def _emit_quantised(site: Site, scaled: str, zero_point: str | None, dtype: str) -> None:
     """Emit ``scaled``, rounded half to even, moved by the zero point, saturated."""
-    whole = site.step(Unary("round"), [scaled])
+    whole = site.step(UnaryOp("round"), [scaled])
     if zero_point is not None:
-        whole = site.step(Binary("add"), [whole, zero_point])
+        whole = site.step(BinaryOp("add"), [whole, zero_point])
     low, high = integer_limits(dtype)
-    site.emit(Cast(dtype), [site.step(Clip(float(low), float(high)), [whole])])
+    site.emit(CastOp(dtype), [site.step(Clip(float(low), float(high)), [whole])])
 
 
 def _emit_scaled(site: Site, product: str, scales: list[str], result: tuple[int, int]) -> None:
@@ -139,9 +142,9 @@ def _emit_scaled(site: Site, product: str, scales: list[str], result: tuple[int,
     one rounding more would send them to another integer than in the runtimes of such models.
     """
     scale, zero_point = result
-    factor = site.step(Binary("mul"), scales)
-    ratio = site.step(Binary("div"), [factor, _as(site, scale, _FLOAT)])
-    value = site.step(Binary("mul"), [_to_float(site, product), ratio])
+    factor = site.step(BinaryOp("mul"), scales)
+    ratio = site.step(BinaryOp("div"), [factor, _as(site, scale, _FLOAT)])
+    value = site.step(BinaryOp("mul"), [_to_float(site, product), ratio])
     dtype = site.type(zero_point).dtype
     _emit_quantised(site, value, _as(site, zero_point, _FLOAT), dtype)
 
@@ -149,12 +152,12 @@ def _emit_scaled(site: Site, product: str, scales: list[str], result: tuple[int,
 def _as(site: Site, index: int, dtype: str) -> str:
     """Input ``index``, converted."""
     value = site.input(index)
-    return value if site.type(index).dtype == dtype else site.step(Cast(dtype), [value])
+    return value if site.type(index).dtype == dtype else site.step(CastOp(dtype), [value])
 
 
 def _to_float(site: Site, value: str) -> str:
     same = site.builder.types[value].dtype == _FLOAT
-    return value if same else site.step(Cast(_FLOAT), [value])
+    return value if same else site.step(CastOp(_FLOAT), [value])
 
 
 def _parameter(site: Site, index: int) -> str:
@@ -219,5 +222,5 @@ def _centered(site: Site, index: int, zero_point: str | None) -> str:
     value = _as(site, index, "int32")
     if zero_point is None:
         return value
-    zero = site.step(Cast("int32"), [zero_point])
-    return site.step(Binary("sub"), [value, zero])
+    zero = site.step(CastOp("int32"), [zero_point])
+    return site.step(BinaryOp("sub"), [value, zero])

@@ -12,7 +12,7 @@ import numpy as np
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.errors import ModelImportError
 from autosched.graph.ir import Result, Value
-from autosched.graph.ops.elementwise import Binary, Where
+from autosched.graph.ops.elementwise import BinaryOp, Where
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.scan import Scan, ScanFunction
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
@@ -126,7 +126,7 @@ def _mask(site: Site, length: int, batch: int) -> str | None:
             return None
     steps = np.arange(length, dtype=site.type(_LENGTHS).dtype).reshape(length, 1, 1)
     lengths = site.step(Reshape((1, batch, 1)), [site.input(_LENGTHS)])
-    return site.step(Binary("lt"), [site.add_constant("steps", steps), lengths])
+    return site.step(BinaryOp("lt"), [site.add_constant("steps", steps), lengths])
 
 
 def _direction(
@@ -142,7 +142,7 @@ def _direction(
     shares, reset_bias = site.step(MatMul(), [data, weight]), None
     if site.has(_B):
         bias, reset_bias = _biases(layer, weights, number)
-        shares = site.step(Binary("add"), [shares, bias])
+        shares = site.step(BinaryOp("add"), [shares, bias])
     body = _Body(layer, f"{site.node.op_type} step")
     states = tuple(
         body.input(f"state{state}", _initial(layer, weights, state, number), False)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from autosched.graph.ops.elementwise import Binary
+from autosched.graph.ops.elementwise import BinaryOp
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.movement import Slice
 from autosched.onnx.importer.gate_functions import Cell, GateFunction
@@ -80,7 +80,7 @@ def _gru(
     else:
         reset = cell.add(MatMul(), cell.product(r, h), values.recurrence[1])
     n = cell.gate(candidate, cell.sum(reset, _gate(cell, values.data, 2, h)))
-    difference = cell.add(Binary("sub"), h, n)
+    difference = cell.add(BinaryOp("sub"), h, n)
     return (cell.kept(cell.sum(n, cell.product(z, difference)), h),)
 
 
@@ -99,7 +99,7 @@ def _lstm(
         return cell.gate(gate, share)
 
     i = peeping(0, c)
-    f = cell.add(Binary("sub"), cell.scalar(1.0, i), i) if coupled else peeping(2, c)
+    f = cell.add(BinaryOp("sub"), cell.scalar(1.0, i), i) if coupled else peeping(2, c)
     g = cell.gate(candidate, _gate(cell, sums, 3, h))
     following = cell.kept(cell.sum(cell.product(f, c), cell.product(i, g)), c)
     o = peeping(1, following)

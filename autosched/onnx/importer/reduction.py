@@ -7,8 +7,8 @@ from functools import partial
 from typing import Final, Literal
 
 from autosched.graph.ops.base import normalize_axis
-from autosched.graph.ops.elementwise import Binary, Identity, Unary
-from autosched.graph.ops.reduce import ArgReduce, Cumulative, Reduce, ReduceFunction
+from autosched.graph.ops.elementwise import BinaryOp, Identity, UnaryOp
+from autosched.graph.ops.reduce import ArgReduce, Cumulative, ReduceFunction, ReduceOp
 from autosched.onnx.importer.site import Site, UnsupportedError
 from sketch.lang.dtypes import BOOL, is_float
 from sketch.operators.scan import ScanFunction
@@ -39,18 +39,18 @@ def _import_reduce(function: ReduceFunction, site: Site) -> None:
         return
     normal = {normalize_axis(axis, rank) for axis in axes} or set(range(rank))
     keepdims = bool(site.attributes.get("keepdims", 1))
-    site.emit(Reduce(function, tuple(sorted(normal)), keepdims), [site.input(0)])
+    site.emit(ReduceOp(function, tuple(sorted(normal)), keepdims), [site.input(0)])
 
 
 def _emit_of_each_element(function: ReduceFunction, site: Site) -> None:
     """The reduction over no axes."""
     data = site.input(0)
     if function in ("l1", "l2"):
-        site.emit(Unary("abs"), [data])
+        site.emit(UnaryOp("abs"), [data])
     elif function == "sum_square":
-        site.emit(Binary("mul"), [data, data])
+        site.emit(BinaryOp("mul"), [data, data])
     elif function == "log_sum":
-        site.emit(Unary("log"), [data])
+        site.emit(UnaryOp("log"), [data])
     else:
         site.emit(Identity(), [data])
 

@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 
 from autosched.graph.ops.base import Shape, normalize_axis
-from autosched.graph.ops.elementwise import Binary, Identity
+from autosched.graph.ops.elementwise import BinaryOp, Identity
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.resample import Resample
-from autosched.onnx.importer.resize_tables import Interpolation, Resizing, Table, table
+from autosched.onnx.importer.resize_tables import Interpolation, Resizing, WeightTable, table
 from autosched.onnx.importer.site import Site, UnsupportedError
 from sketch.lang.dtypes import is_float
 
@@ -137,7 +137,7 @@ def _emit(
         return
     anywhere = reduce(np.logical_or.outer, outside)
     constant = np.where(anywhere, fill, 0.0).astype(dtype)
-    site.emit(Binary("add"), [value, site.add_constant("outside", constant)])
+    site.emit(BinaryOp("add"), [value, site.add_constant("outside", constant)])
 
 
 def _keeps_all(resizing: Resizing) -> bool:
@@ -145,7 +145,7 @@ def _keeps_all(resizing: Resizing) -> bool:
     return same and resizing.region == (0.0, 1.0)
 
 
-def _resized(site: Site, value: str, axis: int, rows: Table, how: Interpolation) -> str:
+def _resized(site: Site, value: str, axis: int, rows: WeightTable, how: Interpolation) -> str:
     dtype = site.type(0).dtype
     if how.mode == "nearest" and not rows.outside.any():
         positions = site.add_constant("positions", rows.positions[:, 0])

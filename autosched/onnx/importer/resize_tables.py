@@ -29,7 +29,7 @@ class Interpolation:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class WeightTable:
     """Element i is ``sum_t weights[i, t] * data[positions[i, t]]``, a constant if ``outside``.
 
     positions: int64 ``[m, taps]``; weights: float64 of that shape, 0 for elements ``outside``
@@ -54,7 +54,7 @@ class Resizing:
     region: tuple[float, float] = (0.0, 1.0)
 
 
-def table(resizing: Resizing, how: Interpolation) -> Table:
+def table(resizing: Resizing, how: Interpolation) -> WeightTable:
     """Positions and weights of a resized dimension."""
     place = _coordinates(resizing, how.coordinates)
     last = resizing.extent - 1
@@ -73,7 +73,7 @@ def table(resizing: Resizing, how: Interpolation) -> Table:
         total = weights.sum(axis=1, keepdims=True)
         weights = weights / np.where(total == 0, 1.0, total)
     weights = np.where(outside[:, None], 0.0, weights)
-    return Table(np.clip(positions, 0, last), weights, outside)
+    return WeightTable(np.clip(positions, 0, last), weights, outside)
 
 
 def _coordinates(resizing: Resizing, mode: str) -> Float64:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autosched.graph.ops.elementwise import Binary
+from autosched.graph.ops.elementwise import BinaryOp
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.shape import Concat, Reshape
 from autosched.onnx.importer.movement import slice_of
@@ -39,8 +39,8 @@ def _rotated(site: Site, data: str, count: int, heads_axis: int) -> str:
     if not interleaved:
         bounds = ((0, count // 2, 1), (count // 2, count, 1))
     first, second = (_part(site, data, *bound) for bound in bounds)
-    real = _combined(site, Binary("sub"), (cosine, first), (sine, second))
-    imaginary = _combined(site, Binary("add"), (sine, first), (cosine, second))
+    real = _combined(site, BinaryOp("sub"), (cosine, first), (sine, second))
+    imaginary = _combined(site, BinaryOp("add"), (sine, first), (cosine, second))
     if not interleaved:
         return site.step(Concat(3), [real, imaginary])
     shape = site.builder.types[real].shape
@@ -48,8 +48,8 @@ def _rotated(site: Site, data: str, count: int, heads_axis: int) -> str:
     return site.step(Reshape((*shape[:-1], count)), [site.step(Concat(4), columns)])
 
 
-def _combined(site: Site, op: Binary, lhs: tuple[str, str], rhs: tuple[str, str]) -> str:
-    products = [site.step(Binary("mul"), list(factors)) for factors in (lhs, rhs)]
+def _combined(site: Site, op: BinaryOp, lhs: tuple[str, str], rhs: tuple[str, str]) -> str:
+    products = [site.step(BinaryOp("mul"), list(factors)) for factors in (lhs, rhs)]
     return site.step(op, products)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.graph.ops.base import Op, Shape
-from autosched.graph.ops.elementwise import Binary
+from autosched.graph.ops.elementwise import BinaryOp
 from autosched.graph.ops.movement import Slice
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
 from autosched.onnx.importer.site import Site
@@ -42,7 +42,7 @@ class Weights:
 
     def sum(self, lhs: str, rhs: str) -> str:
         """``lhs + rhs``."""
-        return self._apply(Binary("add"), lhs, rhs)
+        return self._apply(BinaryOp("add"), lhs, rhs)
 
     def joined(self, first: str, second: str) -> str:
         """The rows of both."""
@@ -77,7 +77,7 @@ def _folded(op: Op, arrays: list[NDArray[Any]]) -> NDArray[Any]:
             return arrays[0][tuple(map(slice, start, stop))]
         case Concat(axis):
             return np.concatenate(arrays, axis)
-        case Binary("add"):
+        case BinaryOp("add"):
             return np.asarray(arrays[0] + arrays[1])
         case _:
             raise AssertionError(f"no part of weights is computed by {op.kind}")

@@ -18,7 +18,7 @@ from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.ir import Network, Value
 from autosched.graph.ops.conv import Conv
-from autosched.graph.ops.elementwise import Unary
+from autosched.graph.ops.elementwise import UnaryOp
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.pooling import GlobalPool
 from autosched.graph.ops.shape import Reshape
@@ -45,7 +45,7 @@ def make_network() -> Network:
     weight = builder.constant("weight", (rng.standard_normal((8, 8, 3, 3)) / 8).astype("float32"))
     for name in ("first", "second"):
         value = builder.add(Conv((1, 1), (1, 1, 1, 1)), [value, weight], name=name)
-        value = builder.add(Unary("relu"), [value], name=f"{name}.relu")
+        value = builder.add(UnaryOp("relu"), [value], name=f"{name}.relu")
     value = builder.add(GlobalPool("avg"), [value], name="pool")
     value = builder.add(Reshape((1, 8)), [value], name="flat")
     dense = builder.constant("dense", rng.standard_normal((8, 5)).astype("float32"))

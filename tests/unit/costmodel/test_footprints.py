@@ -8,7 +8,7 @@ import math
 import pytest
 
 from costmodel.extract.access import Access, accesses_of, footprint
-from costmodel.extract.statement import Site, statements_of
+from costmodel.extract.statement import StoreSite, statements_of
 from sketch.lang.expr import Const
 from sketch.lower import lower
 from sketch.nest.loopnest import (
@@ -64,7 +64,7 @@ def counted(access: Access, level: int) -> int:
     return len(touched(access, level))
 
 
-def levels(site: Site) -> range:
+def levels(site: StoreSite) -> range:
     return range(len(site.loops) + 1)
 
 

@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from costmodel.extract.statement import LoopInfo, Site, statements_of
-from costmodel.extract.validity import Guard, innermost_clips, share, validity
+from costmodel.extract.statement import LoopInfo, StoreSite, statements_of
+from costmodel.extract.validity import MergedGuard, innermost_clips, share, validity
 from sketch.analysis.access import UNBOUNDED
 from sketch.lower import lower
 from sketch.nest.loopnest import LoopKind, LoopVar
@@ -20,7 +20,7 @@ def loop(name: str, extent: int, stride: int = 1, reduce: bool = False) -> LoopI
     return LoopInfo(LoopVar(name), float(extent), float(stride), reach, LoopKind.SERIAL, reduce)
 
 
-def counted(guard: Guard, loops: tuple[LoopInfo, ...]) -> float:
+def counted(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> float:
     coefficients = dict(guard.terms)
     hits = total = 0
     for trips in itertools.product(*(range(int(p.extent)) for p in loops)):
@@ -36,7 +36,7 @@ def counted(guard: Guard, loops: tuple[LoopInfo, ...]) -> float:
 @pytest.mark.parametrize("extent", [1, 7, 37, 48])
 def test_tails_are_exact(extent: int) -> None:
     loops = (loop("i0", 4, 12), loop("i1", 3, 4), loop("i2", 4, 1))
-    guard = Guard(tuple((p.var, 1) for p in loops), 0, extent)
+    guard = MergedGuard(tuple((p.var, 1) for p in loops), 0, extent)
     assert share(guard, loops) == pytest.approx(counted(guard, loops)) == extent / 48
 
 
@@ -44,19 +44,19 @@ def test_tails_are_exact(extent: int) -> None:
 def test_padding_is_close(size: int, stride: int) -> None:
     out = size // stride
     loops = (loop("h", out), loop("k", 3, reduce=True))
-    guard = Guard(((loops[0].var, stride), (loops[1].var, 1)), 1, size + 1)
+    guard = MergedGuard(((loops[0].var, stride), (loops[1].var, 1)), 1, size + 1)
     assert share(guard, loops) == pytest.approx(counted(guard, loops), abs=0.02)
 
 
 def test_one_sided_guards_and_no_variables() -> None:
     loops = (loop("i", 10),)
-    assert share(Guard(((loops[0].var, 1),), 5, UNBOUNDED), loops) == pytest.approx(0.5)
-    assert share(Guard(((loops[0].var, -1),), -UNBOUNDED, -4), loops) == pytest.approx(0.5)
-    assert share(Guard((), 0, 1), loops) == 1.0
-    assert share(Guard((), 1, 5), loops) == 0.0
+    assert share(MergedGuard(((loops[0].var, 1),), 5, UNBOUNDED), loops) == pytest.approx(0.5)
+    assert share(MergedGuard(((loops[0].var, -1),), -UNBOUNDED, -4), loops) == pytest.approx(0.5)
+    assert share(MergedGuard((), 0, 1), loops) == 1.0
+    assert share(MergedGuard((), 1, 5), loops) == 0.0
 
 
-def executed(site: Site) -> float:
+def executed(site: StoreSite) -> float:
     """Trips of a site that its clipped loops execute, one by one."""
     done = total = 0
     for trips in itertools.product(*(range(int(p.extent)) for p in site.loops)):
@@ -83,6 +83,6 @@ def test_executed_trips_are_those_that_clips_leave(populations: list[Population]
                     assert checks.tail_valid <= checks.tail_executed <= 1.0
                     # Axes without a clip may lose whole tiles besides.
                     assert checks.tail_executed <= executed(site) + 1e-9
-                    clips = [Guard(c.index.terms, c.low, c.high) for c in site.clips]
+                    clips = [MergedGuard(c.index.terms, c.low, c.high) for c in site.clips]
                     shares = math.prod(share(c, site.loops) for c in innermost_clips(clips))
                     assert shares == pytest.approx(executed(site), rel=1e-6)

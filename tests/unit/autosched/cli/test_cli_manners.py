@@ -20,7 +20,7 @@ from autosched.cli.command import check_output
 from autosched.cli.ending import ending_on_signals
 from autosched.cli.waiting import ProgressAfter, Waiting
 from autosched.records.log import RecordLog
-from autosched.report.events import Quiet, View
+from autosched.report.events import ProgressSnapshot, Quiet
 
 ROOT = Path(__file__).parents[4]
 
@@ -64,19 +64,19 @@ def test_a_wait_ends_where_progress_starts() -> None:
     seen: list[str] = []
 
     class Shown(Quiet):
-        def start(self, view: View) -> None:
+        def start(self, view: ProgressSnapshot) -> None:
             seen.append("start" if wait._ended.is_set() else "too early")
 
-        def update(self, view: View) -> None:
+        def update(self, view: ProgressSnapshot) -> None:
             seen.append("update")
 
         def message(self, text: str) -> None:
             seen.append(text)
 
-        def finish(self, view: View) -> None:
+        def finish(self, view: ProgressSnapshot) -> None:
             seen.append("finish")
 
-    view = View((), None, 0, None, 0.0, None, math.inf)
+    view = ProgressSnapshot((), None, 0, None, 0.0, None, math.inf)
     with Waiting("preparing", stream=Stream(False)) as wait:
         progress = ProgressAfter(wait, Shown())
         progress.start(view)

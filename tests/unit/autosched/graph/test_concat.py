@@ -13,7 +13,7 @@ from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.ir import Graph, Network, Value
 from autosched.graph.ops.conv import Conv
-from autosched.graph.ops.elementwise import Binary, Unary
+from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from autosched.graph.ops.pooling import Pool
 from autosched.graph.ops.shape import Concat, Reshape
 from tests.support.extractions import run_kernels
@@ -34,7 +34,7 @@ class _Net(GraphBuilder):
         return self.add(Conv(padding=(kernel // 2,) * 4), [data, weight])
 
     def relu(self, data: str) -> str:
-        return self.add(Unary("relu"), [data])
+        return self.add(UnaryOp("relu"), [data])
 
 
 def _fire() -> Graph:
@@ -53,7 +53,7 @@ def _every_kind_of_operand() -> Graph:
     view = net.add(Reshape((2, 6, 7, 7)), [net.relu(net.add(Reshape((2, 294)), [net.x]))])
     operands = [net.x, constant, shared, pooled, view, pooled]
     joined = net.add(Concat(1), operands)
-    return net.finish({"y": joined, "z": net.add(Binary("add"), [joined, joined])})
+    return net.finish({"y": joined, "z": net.add(BinaryOp("add"), [joined, joined])})
 
 
 def _dense_block() -> Graph:

@@ -9,7 +9,7 @@ from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import Extraction, extract
 from autosched.graph.ir import Graph, Network, Value
 from autosched.graph.ops.conv import Conv
-from autosched.graph.ops.elementwise import Binary, Unary
+from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.shape import Reshape, Transpose
 from sketch.lang.tensor import Placeholder
@@ -79,7 +79,7 @@ def test_views_are_no_kernels_even_as_outputs() -> None:
     builder = GraphBuilder("views")
     x = builder.input(Value("x", (2, 6)))
     seen = builder.add(Reshape((3, 4)), [x], "seen")
-    doubled = builder.add(Binary("add"), [seen, seen], "doubled")
+    doubled = builder.add(BinaryOp("add"), [seen, seen], "doubled")
     flat = builder.add(Reshape((12,)), [doubled], "flat")
     extraction = _assert_same(builder.finish({"flat": flat, "view": seen, "input": x}))
     assert len(extraction.subgraphs) == 1
@@ -91,7 +91,7 @@ def test_constant_outputs_need_no_kernel() -> None:
     builder = GraphBuilder("constant")
     builder.input(Value("x", (2,)))
     one = builder.constant("one", np.ones(2, np.float32))
-    total = builder.add(Binary("add"), [one, one], "two")
+    total = builder.add(BinaryOp("add"), [one, one], "two")
     extraction = _assert_same(builder.finish({"y": total}))
     assert extraction.subgraphs == ()
     assert extraction.results == {"y": "two"}
@@ -103,7 +103,7 @@ def test_vgg_head_needs_no_transpose_of_maps() -> None:
     x = builder.input(Value("data", (1, 3, 8, 8)))
     weight = builder.constant("w", rng.standard_normal((4, 3, 3, 3), dtype=np.float32))
     maps = builder.add(Conv(padding=(1,) * 4), [x, weight])
-    flat = builder.add(Reshape((1, 256)), [builder.add(Unary("relu"), [maps])])
+    flat = builder.add(Reshape((1, 256)), [builder.add(UnaryOp("relu"), [maps])])
     head = builder.constant("fc", rng.standard_normal((256, 10), dtype=np.float32))
     extraction = _assert_same(builder.finish({"y": builder.add(Dense(), [flat, head])}))
     names = [call.name for call in extraction.subgraphs]
@@ -119,7 +119,7 @@ def test_operands_in_either_order_share_a_task() -> None:
         weight = builder.constant(f"w{step}", rng.standard_normal((8, 8), dtype=np.float32))
         product = builder.add(Dense(), [x, weight])
         operands = [product, row] if step % 2 else [row, product]
-        x = builder.add(Unary("tanh"), [builder.add(Binary("mul"), operands)])
+        x = builder.add(UnaryOp("tanh"), [builder.add(BinaryOp("mul"), operands)])
     extraction = _assert_same(builder.finish({"y": x}))
     assert [weight for _, weight in extraction.tasks] == [4]
 
@@ -128,9 +128,9 @@ def test_programs_of_one_key_bind_their_own_operands() -> None:
     builder = GraphBuilder("commuted")
     a, b, c = (builder.input(Value(name, (4, 4))) for name in "abc")
     for number, (first, second) in enumerate([(a, b), (b, a)]):
-        squared = builder.add(Binary("mul"), [first, first])
-        total = builder.add(Binary("add"), [squared, second], f"total{number}")
-    swapped = builder.add(Binary("add"), [a, builder.add(Binary("mul"), [c, c])], "total2")
+        squared = builder.add(BinaryOp("mul"), [first, first])
+        total = builder.add(BinaryOp("add"), [squared, second], f"total{number}")
+    swapped = builder.add(BinaryOp("add"), [a, builder.add(BinaryOp("mul"), [c, c])], "total2")
     results = {"y0": "total0", "y1": total, "y2": swapped}
     extraction = _assert_same(builder.finish(results))
     assert [weight for _, weight in extraction.tasks] == [3]
@@ -140,7 +140,7 @@ def test_input_transposed_into_an_elementwise_consumer() -> None:
     builder = GraphBuilder("fused")
     x = builder.input(Value("x", (1, 3, 4, 5)))
     moved = builder.add(Transpose((0, 2, 3, 1)), [x])
-    extraction = _assert_same(builder.finish({"y": builder.add(Unary("relu"), [moved])}))
+    extraction = _assert_same(builder.finish({"y": builder.add(UnaryOp("relu"), [moved])}))
     assert len(extraction.subgraphs) == 1
 
 

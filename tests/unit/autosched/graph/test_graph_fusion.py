@@ -10,10 +10,10 @@ from autosched.graph.fusion import fuse
 from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.base import Shape
 from autosched.graph.ops.conv import Conv
-from autosched.graph.ops.elementwise import Binary, Unary
+from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from autosched.graph.ops.movement import Slice
 from autosched.graph.ops.pooling import GlobalPool, Pool
-from autosched.graph.ops.reduce import Reduce
+from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
 from autosched.graph.ops.softmax import Softmax
 
@@ -32,10 +32,10 @@ class _Net(GraphBuilder):
         return self.add(Conv(layout="NHWC"), [data, weight], name)
 
     def relu(self, name: str, data: str) -> str:
-        return self.add(Unary("relu"), [data], name)
+        return self.add(UnaryOp("relu"), [data], name)
 
     def plus(self, name: str, lhs: str, rhs: str) -> str:
-        return self.add(Binary("add"), [lhs, rhs], name)
+        return self.add(BinaryOp("add"), [lhs, rhs], name)
 
 
 def _groups(graph: Graph) -> list[str]:
@@ -67,8 +67,8 @@ def _two_convolutions_meet() -> Graph:
 def _diamond() -> Graph:
     net = _Net()
     conv = net.conv("c", net.x)
-    gate = net.add(Unary("sigmoid"), [conv], "gate")
-    return net.finish({"y": net.relu("r", net.add(Binary("mul"), [conv, gate], "silu"))})
+    gate = net.add(UnaryOp("sigmoid"), [conv], "gate")
+    return net.finish({"y": net.relu("r", net.add(BinaryOp("mul"), [conv, gate], "silu"))})
 
 
 def _value_is_an_output() -> Graph:
@@ -82,27 +82,27 @@ def _squeeze_and_excite() -> Graph:
     net = _Net()
     maps = net.conv("c", net.x)
     pooled = net.add(GlobalPool("avg", "NHWC"), [maps], "pool")
-    gate = net.add(Unary("sigmoid"), [net.conv("c_gate", pooled)], "gate")
-    return net.finish({"y": net.add(Binary("mul"), [gate, maps], "scale")})
+    gate = net.add(UnaryOp("sigmoid"), [net.conv("c_gate", pooled)], "gate")
+    return net.finish({"y": net.add(BinaryOp("mul"), [gate, maps], "scale")})
 
 
 def _branches_that_do_not_meet() -> Graph:
     net = _Net()
     conv = net.conv("c", net.x)
-    return net.finish({"a": net.relu("r", conv), "b": net.add(Unary("tanh"), [conv], "t")})
+    return net.finish({"a": net.relu("r", conv), "b": net.add(UnaryOp("tanh"), [conv], "t")})
 
 
 def _injective_chain() -> Graph:
     net = _Net()
     nchw = net.add(Transpose((0, 3, 1, 2)), [net.relu("r", net.x)], "t")
-    return net.finish({"y": net.add(Unary("exp"), [nchw], "e")})
+    return net.finish({"y": net.add(UnaryOp("exp"), [nchw], "e")})
 
 
 def _prologue_of_a_reduction() -> Graph:
     net = _Net()
     total = net.plus("add", net.x, net.x)
-    pooled = net.add(Reduce("mean", (1, 2)), [net.relu("r", total)], "mean")
-    return net.finish({"y": net.add(Unary("tanh"), [pooled], "t")})
+    pooled = net.add(ReduceOp("mean", (1, 2)), [net.relu("r", total)], "mean")
+    return net.finish({"y": net.add(UnaryOp("tanh"), [pooled], "t")})
 
 
 def _no_prologue_where_it_repeats() -> Graph:
@@ -160,9 +160,9 @@ def test_chains_join_the_chain_that_alone_reads_them() -> None:
     net = _Net((4, 6))
     left = net.add(Slice((0, 0), (4, 3), (1, 1)), [net.x], "left")
     right = net.add(Slice((0, 3), (4, 6), (1, 1)), [net.x], "right")
-    total = net.plus("sum", net.relu("relu", left), net.add(Unary("exp"), [right], "exp"))
+    total = net.plus("sum", net.relu("relu", left), net.add(UnaryOp("exp"), [right], "exp"))
     column = net.add(Slice((0, 0), (4, 1), (1, 1)), [net.x], "column")
-    repeated = net.add(Unary("tanh"), [column], "tanh")
+    repeated = net.add(UnaryOp("tanh"), [column], "tanh")
     scaled = net.plus("scaled", total, repeated)
     assert _groups(net.finish({"y": scaled})) == [
         "column+tanh",
@@ -174,5 +174,5 @@ def test_a_chain_that_two_kernels_read_stays_alone() -> None:
     net = _Net((4, 6))
     shared = net.relu("shared", net.x)
     first = net.plus("first", shared, net.x)
-    second = net.add(Reduce("max", (1,), True), [shared], "second")
+    second = net.add(ReduceOp("max", (1,), True), [shared], "second")
     assert _groups(net.finish({"a": first, "b": second})) == ["shared", "first", "second"]

@@ -9,7 +9,7 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.errors import GraphError
 from autosched.graph.ir import Graph, Network, Node, Result, Value
 from autosched.graph.ops.base import TensorType
-from autosched.graph.ops.elementwise import Binary, Unary
+from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from autosched.graph.ops.shape import Reshape
 
 
@@ -17,16 +17,16 @@ def _diamond() -> Graph:
     builder = GraphBuilder("diamond")
     x = builder.input(Value("x", (2, 3)))
     scale = builder.constant("scale", np.ones((3,), np.float32))
-    left = builder.add(Unary("relu"), [x], "left")
-    right = builder.add(Binary("mul"), [x, scale], "right")
-    builder.add(Binary("add"), [left, right], "sum")
+    left = builder.add(UnaryOp("relu"), [x], "left")
+    right = builder.add(BinaryOp("mul"), [x, scale], "right")
+    builder.add(BinaryOp("add"), [left, right], "sum")
     return builder.finish({"y": "sum"})
 
 
 def test_types_producers_and_consumers() -> None:
     graph = _diamond()
     assert graph.types["sum"] == TensorType((2, 3), "float32")
-    assert graph.producers["left"].op == Unary("relu")
+    assert graph.producers["left"].op == UnaryOp("relu")
     assert [node.output for node in graph.consumers["x"]] == ["left", "right"]
     assert graph.outputs == (Value("y", (2, 3)),)
 
@@ -41,9 +41,9 @@ def test_constants_are_read_only_and_graphs_picklable() -> None:
 def test_text_names_every_value() -> None:
     assert str(_diamond()).splitlines() == [
         "graph diamond(x: float32[2, 3])",
-        "  left: float32[2, 3] = Unary(function='relu')(x)",
-        "  right: float32[2, 3] = Binary(function='mul')(x, scale)",
-        "  sum: float32[2, 3] = Binary(function='add')(left, right)",
+        "  left: float32[2, 3] = UnaryOp(function='relu')(x)",
+        "  right: float32[2, 3] = BinaryOp(function='mul')(x, scale)",
+        "  sum: float32[2, 3] = BinaryOp(function='add')(left, right)",
         "  return y = sum",
     ]
 
@@ -56,7 +56,7 @@ def test_network_shows_its_signature() -> None:
 
 
 X = Value("x", (2, 3))
-RELU = Unary("relu")
+RELU = UnaryOp("relu")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_malformed_graphs_are_rejected(
 
 @pytest.mark.parametrize("value", [Value("x", (2, 0)), Value("x", (2, 3), "uint16")])
 def test_kernels_take_no_unsupported_values(value: Value) -> None:
-    node = Node("n", Unary("relu"), ("x",), "y")
+    node = Node("n", UnaryOp("relu"), ("x",), "y")
     with pytest.raises(GraphError, match="value 'x' has type"):
         Graph("bad", (value,), (Result("y", "y"),), (node,), {})
 
@@ -105,4 +105,4 @@ def test_builder_makes_names_unique_and_reports_the_node() -> None:
     assert builder.add(RELU, ["x"]) == "relu_1"
     with pytest.raises(GraphError, match=r"do not broadcast .* node bad"):
         builder.constant("wide", np.ones(7, np.float32))
-        builder.add(Binary("add"), ["x", "wide"], "bad")
+        builder.add(BinaryOp("add"), ["x", "wide"], "bad")

@@ -12,12 +12,12 @@ from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.base import Op, Shape, TensorType
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.conv_transpose import ConvTranspose
-from autosched.graph.ops.elementwise import Binary, Cast, Clip, Identity, LeakyRelu, Unary
+from autosched.graph.ops.elementwise import BinaryOp, CastOp, Clip, Identity, LeakyRelu, UnaryOp
 from autosched.graph.ops.lowering import LOWERINGS, lower
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.norm import BatchNorm
 from autosched.graph.ops.pooling import GlobalPool, Pool
-from autosched.graph.ops.reduce import Reduce
+from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 from autosched.graph.ops.softmax import Softmax
 from autosched.onnx.export import to_onnx
@@ -54,18 +54,18 @@ CASES: list[tuple[Op, list[Shape], Shape]] = [
     (Clip(None, 0.25), [(3, 5)], (3, 5)),
     (LeakyRelu(0.1), [(3, 5)], (3, 5)),
     (Identity(), [(3, 5)], (3, 5)),
-    (Reduce("mean", (2, 3), True), [MAP], (2, 6, 1, 1)),
-    (Reduce("sum", (1,)), [MAP], (2, 9, 7)),
-    (Reduce("max", (0, 2)), [MAP], (6, 7)),
-    (Reduce("min", (3,)), [MAP], (2, 6, 9)),
+    (ReduceOp("mean", (2, 3), True), [MAP], (2, 6, 1, 1)),
+    (ReduceOp("sum", (1,)), [MAP], (2, 9, 7)),
+    (ReduceOp("max", (0, 2)), [MAP], (6, 7)),
+    (ReduceOp("min", (3,)), [MAP], (2, 6, 9)),
     (Reshape((6, 5)), [(2, 3, 5)], (6, 5)),
     (Transpose((2, 0, 1)), [(2, 3, 5)], (5, 2, 3)),
     (Concat(1), [(2, 3, 5), (2, 1, 5), (2, 4, 5)], (2, 8, 5)),
     (Pad((0, 1, 2), (1, 0, 3), 1.5), [(2, 3, 5)], (3, 4, 10)),
-    *((Binary(f), [(2, 3, 5), (3, 1)], (2, 3, 5)) for f in ("add", "sub", "mul", "max", "min")),
-    (Binary("div"), [(3, 5), (5,)], (3, 5)),
+    *((BinaryOp(f), [(2, 3, 5), (3, 1)], (2, 3, 5)) for f in ("add", "sub", "mul", "max", "min")),
+    (BinaryOp("div"), [(3, 5), (5,)], (3, 5)),
     *(
-        (Unary(f), [(3, 5)], (3, 5))
+        (UnaryOp(f), [(3, 5)], (3, 5))
         for f in ("relu", "sigmoid", "tanh", "exp", "erf", "abs", "neg", "floor", "ceil")
     ),
 ]
@@ -83,7 +83,7 @@ def _inputs(op: Op, graph: Graph) -> dict[str, np.ndarray]:
     arrays = {v.name: rng.standard_normal(v.shape, dtype=np.float32) for v in graph.inputs}
     if isinstance(op, BatchNorm):
         arrays["x4"] = np.abs(arrays["x4"]) + np.float32(0.1)
-    if isinstance(op, Binary) and op.function == "div":
+    if isinstance(op, BinaryOp) and op.function == "div":
         arrays["x1"] = np.abs(arrays["x1"]) + np.float32(0.5)
     return arrays
 
@@ -115,13 +115,13 @@ def test_every_operator_has_a_lowering() -> None:
 @pytest.mark.parametrize("function", ["log", "sqrt", "rsqrt"])
 def test_functions_of_positive_numbers(function: str) -> None:
     x = np.linspace(0.1, 3, 12, dtype=np.float32).reshape(3, 4)
-    value = evaluate(_graph(Unary(function), [(3, 4)]), {"x0": x})["y"]
+    value = evaluate(_graph(UnaryOp(function), [(3, 4)]), {"x0": x})["y"]
     reference = {"log": np.log, "sqrt": np.sqrt, "rsqrt": lambda v: 1 / np.sqrt(v)}[function]
     np.testing.assert_allclose(value, reference(x.astype(np.float64)), rtol=1e-12)
 
 
 def test_cast_truncates_and_gives_the_dtype() -> None:
-    graph = _graph(Cast("int32"), [(4,)])
+    graph = _graph(CastOp("int32"), [(4,)])
     assert graph.outputs[0].dtype == "int32"
     value = evaluate(graph, {"x0": np.array([-1.7, -0.2, 0.9, 2.5], np.float32)})["y"]
     np.testing.assert_array_equal(value, [-1, 0, 0, 2])
@@ -161,12 +161,12 @@ def _types(*shapes: Shape) -> list[TensorType]:
         (MatMul(), [(2, 3, 5), (3, 5, 4)], "do not broadcast"),
         (BatchNorm(), [MAP, (6,), (6,), (6,), (5,)], "variance must have shape"),
         (Softmax(3), [(2, 3)], "axis 3 is out of range"),
-        (Reduce("sum", ()), [(2, 3)], "not empty"),
-        (Reduce("sum", (1, 0)), [(2, 3)], "ascending"),
+        (ReduceOp("sum", ()), [(2, 3)], "not empty"),
+        (ReduceOp("sum", (1, 0)), [(2, 3)], "ascending"),
         (Transpose((0, 0)), [(2, 3)], "does not permute"),
         (Concat(0), [(2, 3), (2, 4)], "cannot concatenate"),
         (Pad((1,), (0,)), [(2, 3)], "does not fit"),
-        (Binary("add"), [(2, 3), (2,)], "do not broadcast"),
+        (BinaryOp("add"), [(2, 3), (2,)], "do not broadcast"),
     ],
 )
 def test_inputs_that_do_not_fit_are_rejected(op: Op, shapes: list[Shape], message: str) -> None:
@@ -177,17 +177,17 @@ def test_inputs_that_do_not_fit_are_rejected(op: Op, shapes: list[Shape], messag
 def test_dtypes_are_checked() -> None:
     integers, floats = TensorType((2,), "int32"), TensorType((2,), "float32")
     for op, inputs in [
-        (Binary("add"), [integers, floats]),
-        (Binary("and"), [integers, integers]),
-        (Unary("exp"), [integers]),
-        (Reduce("mean", (0,)), [integers]),
+        (BinaryOp("add"), [integers, floats]),
+        (BinaryOp("and"), [integers, integers]),
+        (UnaryOp("exp"), [integers]),
+        (ReduceOp("mean", (0,)), [integers]),
     ]:
         with pytest.raises(GraphError):
             op.infer(inputs)
 
 
 def test_wrong_inputs_to_evaluate_are_named() -> None:
-    graph = _graph(Unary("relu"), [(2, 3)])
+    graph = _graph(UnaryOp("relu"), [(2, 3)])
     with pytest.raises(GraphError, match=r"give \['x0'\]"):
         evaluate(graph, {"z": np.zeros((2, 3))})
     with pytest.raises(GraphError, match=r"must be \(2, 3\)"):

@@ -13,13 +13,13 @@ from autosched.graph.errors import GraphError
 from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.ir import Graph, Network, Value
-from autosched.graph.ops.elementwise import Binary, Unary
+from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from autosched.graph.ops.scan import Scan, ScanFunction
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
 from codegen.host import cpu_target
 
 ROW = (2, 3)
-ADD, MUL = Binary("add"), Binary("mul")
+ADD, MUL = BinaryOp("add"), BinaryOp("mul")
 
 
 def body() -> Graph:
@@ -53,9 +53,9 @@ def network(trips: int, backwards: bool, wanted: set[int] | None = None) -> Netw
     net = GraphBuilder("net")
     shapes = {"a": ROW, "b": ROW, "c": ROW, "x": (trips, *ROW), "y": (trips, *ROW), "s": (3,)}
     inputs = {name: net.input(Value(name, shape)) for name, shape in shapes.items()}
-    inputs["b"] = net.add(Unary("relu"), (inputs["b"],))
+    inputs["b"] = net.add(UnaryOp("relu"), (inputs["b"],))
     inputs["c"] = net.constant("zeros", np.zeros(ROW, np.float32))
-    inputs["y"] = net.add(Unary("neg"), (inputs["y"],))
+    inputs["y"] = net.add(UnaryOp("neg"), (inputs["y"],))
     function = ScanFunction(body(), trips, 3, 2, backwards)
     count = len(function.body.results)
     outputs = {}
@@ -63,7 +63,7 @@ def network(trips: int, backwards: bool, wanted: set[int] | None = None) -> Netw
         value = net.add(Scan(function, number), list(inputs.values()))
         outputs[f"r{number}"] = value
         if number in (1, 3):
-            outputs[f"after{number}"] = net.add(Unary("abs"), (value,))
+            outputs[f"after{number}"] = net.add(UnaryOp("abs"), (value,))
     return Network("net", net.finish(outputs))
 
 
@@ -117,7 +117,7 @@ def test_a_value_that_is_called_like_one_of_the_body() -> None:
     state, x = (inner.input(Value(name, ROW)) for name in ("state", "x"))
     function = ScanFunction(inner.finish({"r": inner.add(ADD, (state, x), "sum")}), 4, 1, 1)
     start, data = net.input(Value("scan.1/sum", ROW)), net.input(Value("scan.1/x", (4, *ROW)))
-    last = net.add(Scan(function, 0), (net.add(Unary("neg"), (start,), "scan.1/state"), data))
+    last = net.add(Scan(function, 0), (net.add(UnaryOp("neg"), (start,), "scan.1/state"), data))
     model = Network("net", net.finish({"y": net.add(ADD, (last, start))}))
     inputs = {name: np.ones(v.shape, np.float32) for name, v in ((v.name, v) for v in model.inputs)}
     found = compile_network(model, cpu_target(threads=1)).run(inputs)["y"]
@@ -149,7 +149,7 @@ def test_what_does_not_fit(trips: int, states: int, slices: int, problem: str) -
 def test_sequences_must_have_the_length() -> None:
     net, inner = GraphBuilder("net"), GraphBuilder("body")
     x = inner.input(Value("x", ROW))
-    function = ScanFunction(inner.finish({"r": inner.add(Unary("neg"), (x,))}), 3, 0, 1)
+    function = ScanFunction(inner.finish({"r": inner.add(UnaryOp("neg"), (x,))}), 3, 0, 1)
     with pytest.raises(GraphError, match=r"input 0 of the loop must be float32\[3, 2, 3\]"):
         net.add(Scan(function, 0), (net.input(Value("x", (4, *ROW))),))
 
@@ -166,7 +166,7 @@ def test_a_loop_begins_with_what_another_leaves(trips: int) -> None:
     last = net.add(Scan(there, 0), (start, data))
     second = net.add(Scan(there, 1), (last, data))
     third = net.add(Scan(back, 0), (last, second))
-    model = Network("net", net.finish({"y": third, "z": net.add(Unary("neg"), (last,))}))
+    model = Network("net", net.finish({"y": third, "z": net.add(UnaryOp("neg"), (last,))}))
     rng = np.random.default_rng(1)
     inputs = {v.name: rng.standard_normal(v.shape, dtype=np.float32) for v in model.inputs}
     found = compile_network(model, cpu_target(threads=1)).run(inputs)

@@ -14,7 +14,7 @@ from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.ir import Graph, Network, Node, Result, Value
 from autosched.graph.ops.base import TensorType
-from autosched.graph.ops.elementwise import Unary
+from autosched.graph.ops.elementwise import UnaryOp
 from autosched.graph.ops.host import HostFunction, HostOp
 from autosched.graph.ops.shape import Reshape
 from autosched.graph.passes.constant_folding import fold_constants
@@ -62,13 +62,13 @@ def _graph() -> Graph:
     """relu -> TopK on the host -> kernels and values that no kernel knows between host calls."""
     builder = GraphBuilder("mixed")
     x = builder.input(Value("x", (3, 4)))
-    positive = builder.add(Unary("relu"), [x], name="positive")
+    positive = builder.add(UnaryOp("relu"), [x], name="positive")
     values = builder.add(HostOp(SORT, 0), [positive], name="top_values")
     indices = builder.add(HostOp(SORT, 1), [positive], name="top_indices")
-    doubled = builder.add(Unary("exp"), [values], name="exponential")
+    doubled = builder.add(UnaryOp("exp"), [values], name="exponential")
     wide = builder.add(HostOp(WIDEN, 0), [indices], name="wide")
     narrow = builder.add(HostOp(NARROW, 0), [wide], name="narrow")
-    flat = builder.add(Reshape((6,)), [builder.add(Unary("sqrt"), [narrow])])
+    flat = builder.add(Reshape((6,)), [builder.add(UnaryOp("sqrt"), [narrow])])
     return builder.finish({"e": doubled, "i": indices, "w": wide, "root": flat})
 
 

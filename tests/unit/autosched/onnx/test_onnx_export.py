@@ -11,12 +11,12 @@ from autosched.graph.errors import GraphError
 from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Value
 from autosched.graph.ops.conv import Conv
-from autosched.graph.ops.elementwise import Binary, Clip, LeakyRelu, Unary
+from autosched.graph.ops.elementwise import BinaryOp, Clip, LeakyRelu, UnaryOp
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.norm import Normalize
 from autosched.graph.ops.pooling import Pool
-from autosched.graph.ops.reduce import Reduce
+from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 from autosched.graph.ops.softmax import Softmax
 from tests.support.onnx_sessions import reference_session
@@ -48,17 +48,17 @@ def test_zoo(name):
 @pytest.mark.parametrize(
     "op",
     [
-        Unary("sigmoid"),
-        Unary("erf"),
-        Unary("relu"),
+        UnaryOp("sigmoid"),
+        UnaryOp("erf"),
+        UnaryOp("relu"),
         Clip(0.0, 6.0),
         Clip(None, 0.5),
         LeakyRelu(0.1),
         Pool("max", (3, 3), (2, 2), (1, 1, 1, 1)),
         Pool("avg", (3, 3), (2, 2), (1, 1, 1, 1), count_include_pad=True),
         Softmax(-1),
-        Reduce("sum", (2, 3)),
-        Reduce("mean", (1,), keepdims=True),
+        ReduceOp("sum", (2, 3)),
+        ReduceOp("mean", (1,), keepdims=True),
         Pad((0, 0, 1, 2), (0, 0, 2, 1)),
         Reshape((4, 36)),
         Transpose((0, 2, 3, 1)),
@@ -71,7 +71,7 @@ def test_one_operand(op):
     assert_same(builder.finish({"result": builder.add(op, (data,))}))
 
 
-@pytest.mark.parametrize("op", [Binary("mul"), Binary("max"), Concat(1), MatMul()], ids=str)
+@pytest.mark.parametrize("op", [BinaryOp("mul"), BinaryOp("max"), Concat(1), MatMul()], ids=str)
 def test_two_operands(op):
     builder = GraphBuilder("two")
     operands = builder.input(Value("a", IMAGE)), builder.input(Value("b", IMAGE))
@@ -89,8 +89,8 @@ def test_layer_norms_are_one_operator(inner):
         builder.constant(name, rng.standard_normal(5, dtype=np.float32)) for name in ("g", "b")
     )
     normal = builder.add(Normalize((2,)), (data,))
-    scaled = builder.add(Binary("mul"), (scale, normal))
-    result = builder.add(Binary("add"), (scaled, bias))
+    scaled = builder.add(BinaryOp("mul"), (scale, normal))
+    result = builder.add(BinaryOp("add"), (scaled, bias))
     graph = builder.finish({"y": result, "inner": scaled} if inner else {"y": result})
     if inner:
         with pytest.raises(GraphError, match="no ONNX form"):
@@ -110,8 +110,8 @@ def test_gather():
 def test_an_output_may_be_an_inner_value_or_an_input():
     builder = GraphBuilder("outputs")
     data = builder.input(Value("data", IMAGE))
-    inner = builder.add(Unary("relu"), (data,))
-    last = builder.add(Binary("add"), (inner, data))
+    inner = builder.add(UnaryOp("relu"), (data,))
+    last = builder.add(BinaryOp("add"), (inner, data))
     assert_same(builder.finish({"inner": inner, "last": last, "copy": data, "again": last}))
 
 

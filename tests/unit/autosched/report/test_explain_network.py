@@ -13,7 +13,7 @@ from autosched.runtime.explanation import Explanation, Machine, explain_program
 from autosched.runtime.probes.bandwidth import measured_bandwidth, read_stream, rounded_size
 from autosched.runtime.probes.pinned_threads import best_seconds
 from autosched.runtime.profiler import make_profile
-from autosched.runtime.program import HostStep, Program, Step, StepInfo
+from autosched.runtime.program import ExecutionPlan, HostStep, Step, StepInfo
 from autosched.tasks.least_traffic import least_bytes
 from codegen.llvm.machine import emit_assembly
 from sketch.errors import TargetError
@@ -31,7 +31,7 @@ def explanation() -> Explanation:
     )
     sort = HostStep("p", (), (), StepInfo("sort", op="TopK", schedule="host"))
     steps = (*(Step("k", (), info) for info in infos), sort)
-    program = Program("net", TARGET, (), (), steps, 0, 0)
+    program = ExecutionPlan("net", TARGET, (), (), steps, 0, 0)
     times = np.array([[5e-6, 16e-6, 8e-6, 4e-6]])
     return explain_program(program, make_profile(program, np.array([35e-6]), times, 1e9), MACHINE)
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from autosched.measure.result import Timing
 from autosched.records.log import RecordLog
 from autosched.records.record import record_of
-from autosched.report.events import Progress, Quiet, TaskRow, View
+from autosched.report.events import Progress, ProgressSnapshot, Quiet, TaskRow
 from autosched.report.explain import explain
 from autosched.report.progress import (
     PlainProgress,
@@ -33,7 +33,7 @@ from tests.support.targets import SMALL
 from tests.support.workloads import dense_relu
 
 ROW = TaskRow("conv2d_relu", "1x56x56x64", 4.0, 2e8, 1e-3, 2e-3, 32, 0, "")
-VIEW = View((ROW, replace(ROW, name="dense", failed=3, stopped="no improvement")),
+VIEW = ProgressSnapshot((ROW, replace(ROW, name="dense", failed=3, stopped="no improvement")),
             0, 64, 100, 12.0, None, 7.0)  # fmt: skip
 
 

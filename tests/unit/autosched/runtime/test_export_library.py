@@ -20,7 +20,7 @@ from autosched.runtime.errors import ExportError
 from autosched.runtime.export import check_exportable, export_program
 from autosched.runtime.linker import link_command, link_shared
 from autosched.runtime.module import Module
-from autosched.runtime.program import HostStep, Place, Program, StepInfo, TensorSpec
+from autosched.runtime.program import ExecutionPlan, HostStep, Place, StepInfo, TensorSpec
 from autosched.zoo import build
 from codegen.elf.read import read_object
 from codegen.host import cpu_target
@@ -164,7 +164,7 @@ def test_code_for_another_machine_is_written(tmp_path: Path) -> None:
     assert "neon" in exported.header.read_text()
 
 
-def make_program(**changes: Any) -> Program:
+def make_program(**changes: Any) -> ExecutionPlan:
     x = TensorSpec('da"ta', (1, 3), "float32")
     y = TensorSpec("y", (), "bfloat16")
     values: dict[str, Any] = {
@@ -172,7 +172,7 @@ def make_program(**changes: Any) -> Program:
         "inputs": (x, replace(x, name="da_ta")), "outputs": ((y, Place("arena", 0)),),
         "steps": (), "arena_bytes": 64, "constants_bytes": 0,
     }  # fmt: skip
-    return Program(**(values | changes))
+    return ExecutionPlan(**(values | changes))
 
 
 def test_the_header_documents_names_shapes_and_types() -> None:

@@ -24,7 +24,7 @@ from autosched.runtime.counters.reader import Reader
 from autosched.runtime.execution import Execution
 from autosched.runtime.executor import _Kernels
 from autosched.runtime.profiler import make_profile
-from autosched.runtime.program import Program, Step, StepInfo
+from autosched.runtime.program import ExecutionPlan, Step, StepInfo
 from codegen.team import Team
 from sketch.target.target import Target
 
@@ -94,7 +94,7 @@ def test_counts_are_scaled_summed_over_threads_and_per_run() -> None:
 
 def make_profile_of(counts: StepCounts | None) -> Any:
     steps = tuple(Step("k", (), StepInfo(name, flops=1e3)) for name in ("a", "b"))
-    program = Program("net", Target("cpu", "generic", threads=3), (), (), steps, 0, 0)
+    program = ExecutionPlan("net", Target("cpu", "generic", threads=3), (), (), steps, 0, 0)
     times = np.array([[1e-6, 2e-6]])
     return make_profile(program, np.array([4e-6]), times, 1e9, counts)
 

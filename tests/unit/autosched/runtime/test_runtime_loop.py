@@ -12,7 +12,7 @@ import pytest
 from autosched.runtime.assemble import assemble
 from autosched.runtime.errors import AssemblyError, ModuleFileError
 from autosched.runtime.module import Module
-from autosched.runtime.program import Loop, Moving, Place, StepInfo, TensorSpec
+from autosched.runtime.program import Moving, Place, RepeatedSteps, StepInfo, TensorSpec
 from autosched.runtime.program_json import program_json, program_of
 from autosched.runtime.wiring import Call, Inside, Wiring
 from tests.support.fake_kernels import COUNT, TARGET, FakeArgument, FakeKernel, FakeLibrary, floats
@@ -61,7 +61,7 @@ def make_wiring(trips: int, backwards: bool, stacked: bool) -> tuple[Wiring, Fak
             "after": state,
             "last": Inside("all", end) if stacked else Inside("ring", (trips - 1) % 2 * SIZE),
         },
-        loops=(Loop(0, 2, trips),),
+        loops=(RepeatedSteps(0, 2, trips),),
     )
     return wiring, library
 

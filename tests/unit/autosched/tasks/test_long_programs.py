@@ -11,7 +11,7 @@ import pytest
 import autosched as asd
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Network, Value
-from autosched.graph.ops.elementwise import Binary, Unary
+from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from sketch.analysis.expr_size import MOST_LEVELS
 from sketch.errors import ExpressionError, ScheduleError
 from sketch.lang.expr import Expr
@@ -87,8 +87,8 @@ def test_networks_are_cut_into_kernels() -> None:
     builder = GraphBuilder("chain")
     name = builder.input(Value("x", (SIZE,)))
     for _ in range(200):
-        name = builder.add(Unary("neg"), [name])
-        name = builder.add(Binary("add"), [name, name])
+        name = builder.add(UnaryOp("neg"), [name])
+        name = builder.add(BinaryOp("add"), [name, name])
     module = asd.compile(Network("chain", builder.finish({"y": name})), TARGET)
     assert 4 <= len(module.program.kernel_steps) < 40
     array = np.zeros(SIZE, np.float32)

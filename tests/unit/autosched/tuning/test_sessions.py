@@ -17,7 +17,7 @@ import autosched as asd
 from autosched.cli.app import main
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Network, Value
-from autosched.graph.ops.elementwise import Unary
+from autosched.graph.ops.elementwise import UnaryOp
 from autosched.graph.ops.matmul import Dense
 from autosched.measure.result import MeasureResult
 from autosched.measure.simulated import SimulatedRunner
@@ -52,7 +52,7 @@ def make_network(name: str, *widths: int) -> Network:
     for n, (rows, columns) in enumerate(pairwise(widths)):
         weight = rng.standard_normal((rows, columns)).astype("float32")
         value = builder.add(Dense(), [value, builder.constant(f"w{n}", weight)], name=f"fc{n}")
-        value = builder.add(Unary("relu"), [value], name=f"relu{n}")
+        value = builder.add(UnaryOp("relu"), [value], name=f"relu{n}")
     return Network(name, builder.finish({"y": value}))
 
 

@@ -23,7 +23,7 @@ from autosched.report.callbacks import Callback
 from autosched.search.measured import Measured
 from autosched.search.options import POLICIES, SearchOptions
 from autosched.search.random_search import RandomPolicy
-from autosched.search.restricted import Pool, RestrictedPolicy
+from autosched.search.restricted import CandidatePool, RestrictedPolicy
 from autosched.search.scorer import Scorer
 from autosched.search.space import Space
 from autosched.system.stopwatch import Stopwatch
@@ -177,7 +177,7 @@ def test_proposals_become_the_nearest_candidates_left() -> None:
     name = next(iter(pool[3].values))
     near = Candidate(pool[3].sketch, {**pool[3].values, name: pool[3].values[name] + 1})
     inner = Proposes([pool[1], near])
-    policy = RestrictedPolicy(inner, Pool(pool))
+    policy = RestrictedPolicy(inner, CandidatePool(pool))
     assert [c.key for c in policy.ask(2)] == [pool[1].key, pool[3].key]
     policy.tell(pool[4:6], [Failure("run", "SIGSEGV", "crash")] * 2)
     assert inner.told == 2

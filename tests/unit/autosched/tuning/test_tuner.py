@@ -14,7 +14,7 @@ import pytest
 
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.records.log import RecordLog
-from autosched.report.events import View
+from autosched.report.events import ProgressSnapshot
 from autosched.search.options import SearchOptions
 from autosched.search.recall import best_of, recall
 from autosched.system.errors import OptionError, TaskError, TuningError
@@ -278,19 +278,19 @@ def test_tasks_that_make_no_sense() -> None:
 
 class Recorder:
     def __init__(self) -> None:
-        self.views: list[View] = []
+        self.views: list[ProgressSnapshot] = []
         self.ended: list[str] = []
 
-    def start(self, view: View) -> None:
+    def start(self, view: ProgressSnapshot) -> None:
         self.views.append(view)
 
-    def update(self, view: View) -> None:
+    def update(self, view: ProgressSnapshot) -> None:
         self.views.append(view)
 
     def message(self, text: str) -> None:
         raise AssertionError(text)
 
-    def finish(self, view: View) -> None:
+    def finish(self, view: ProgressSnapshot) -> None:
         self.ended.append(view.stopped)
 
 

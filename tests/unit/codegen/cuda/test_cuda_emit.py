@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from codegen.cuda.build import emit
-from codegen.cuda.names import Names, identifier
+from codegen.cuda.names import Identifiers, identifier
 from codegen.cuda.scalars import literal
 from codegen.errors import CodegenError
 from sketch.lower import lower
@@ -90,7 +90,7 @@ def test_literals_have_the_very_value(value: float, dtype: str, text: str) -> No
 
 
 def test_names_are_identifiers_and_unique() -> None:
-    names = Names()
+    names = Identifiers()
     things = [object() for _ in range(4)]
     texts = [names.of(t, n) for t, n in zip(things, ("a.b", "a_b", "float", "0"), strict=True)]
     assert texts == ["a_b", "a_b_1", "float_1", "v_0"]

@@ -8,7 +8,7 @@ import pytest
 from autosched.graph.fusion import fuse
 from autosched.graph.ir import Graph
 from autosched.graph.ops.base import Shape
-from autosched.graph.ops.elementwise import Binary
+from autosched.graph.ops.elementwise import BinaryOp
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.movement import Expand, Slice
 from autosched.graph.ops.pooling import GlobalPool
@@ -121,9 +121,9 @@ def _dense_of_rows(net: Net, data: str, columns: int) -> str:
 def test_views_sink_below_what_follows_a_layer() -> None:
     """The bias is the layer's own; activation and residual share its kernel."""
     net = Net((2, 5, 8))
-    hidden = net.add(Binary("add"), [_dense_of_rows(net, net.x, 6), net.random(6)])
+    hidden = net.add(BinaryOp("add"), [_dense_of_rows(net, net.x, 6), net.random(6)])
     back = _dense_of_rows(net, net.unary(hidden, "tanh"), 8)
-    graph = net.finish({"y": net.add(Binary("add"), [back, net.x])})
+    graph = net.finish({"y": net.add(BinaryOp("add"), [back, net.x])})
     optimized = optimize(graph)
     assert [n.op.kind for n in optimized.nodes if n.op.kind != "reshape"] == [
         "dense", "tanh", "dense", "add",
@@ -146,7 +146,7 @@ def test_views_sink_below_what_follows_a_layer() -> None:
 def test_views_sink_where_operands_have_a_form_before_them(shape: Shape, sinks: bool) -> None:
     net = Net((10, 8))
     rows = net.add(Reshape((2, 5, 6)), [_dense_of_rows(net, net.x, 6)])
-    graph = net.finish({"y": net.add(Binary("mul"), [rows, net.random(*shape)])})
+    graph = net.finish({"y": net.add(BinaryOp("mul"), [rows, net.random(*shape)])})
     changed = sink_views(graph)
     assert (kinds_of(changed)[-1] == "reshape") == sinks
     assert_close(values_of(changed), values_of(graph), "sunk")
@@ -157,5 +157,5 @@ def test_views_stay_before_what_belongs_to_another_layer() -> None:
     layer = _dense_of_rows(net, net.x, 8)
     flat = net.add(Reshape((10, 8)), [net.unary(net.x)])
     other = net.add(Reshape((2, 5, 8)), [flat])
-    graph = net.finish({"y": net.add(Binary("add"), [layer, other])})
+    graph = net.finish({"y": net.add(BinaryOp("add"), [layer, other])})
     assert kinds_of(sink_views(graph))[-1] == "add"

@@ -8,11 +8,11 @@ import pytest
 from autosched.graph.ir import Graph
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.einsum import Einsum
-from autosched.graph.ops.elementwise import Binary, Cast, Clip, Identity
+from autosched.graph.ops.elementwise import BinaryOp, CastOp, Clip, Identity
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.norm import BatchNorm, Normalize
 from autosched.graph.ops.pooling import GlobalPool, Pool
-from autosched.graph.ops.reduce import Reduce
+from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 from autosched.graph.ops.softmax import Softmax
 from autosched.graph.optimize import PASSES, optimize
@@ -33,7 +33,7 @@ def _residual() -> Graph:
     net = Net((2, 3, 9, 7))
     stem = net.unary(net.norm(net.conv(net.x, 8)))
     main = net.norm(net.conv(net.unary(net.norm(net.conv(stem, 8))), 8))
-    total = net.unary(net.then(Binary("add"), stem, main))
+    total = net.unary(net.then(BinaryOp("add"), stem, main))
     pooled = net.then(GlobalPool("avg"), net.then(Pool("max", (3, 3), (2, 2), (1,) * 4), total))
     flat = net.then(Reshape((2, 8)), pooled)
     logits = net.then(Dense(), flat, net.random(8, 5), net.random(5))
@@ -68,22 +68,22 @@ def _dimension_operators() -> Graph:
     joined = net.then(Concat(1), a, b, net.x)
     padded = net.then(Pad((0, 1, 2, 0), (0, 0, 1, 1), 0.5), joined)
     weights = net.then(Softmax(1), padded)
-    gate = net.unary(net.then(Reduce("mean", (2, 3), True), weights), "sigmoid")
-    scaled = net.then(Binary("mul"), weights, gate)
-    kept = net.then(Reduce("sum", (1,)), scaled)
-    moved = net.then(Transpose((2, 0, 1)), net.then(Reduce("max", (2,)), scaled))
+    gate = net.unary(net.then(ReduceOp("mean", (2, 3), True), weights), "sigmoid")
+    scaled = net.then(BinaryOp("mul"), weights, gate)
+    kept = net.then(ReduceOp("sum", (1,)), scaled)
+    moved = net.then(Transpose((2, 0, 1)), net.then(ReduceOp("max", (2,)), scaled))
     return net.finish({"kept": kept, "moved": moved, "gate": gate})
 
 
 def _broadcasts() -> Graph:
     net = Net((2, 4, 6, 5))
     maps = net.conv(net.x, 4)
-    row = net.then(Binary("add"), maps, net.random(5))
-    channel = net.then(Binary("mul"), net.random(4, 1, 1), row)
-    scalar = net.then(Binary("sub"), channel, net.random(1))
-    plane = net.then(Reduce("sum", (0, 1)), net.x)  # [6, 5], computed
-    mixed = net.then(Binary("max"), scalar, net.unary(plane))
-    return net.finish({"y": net.then(Binary("add"), mixed, net.x)})
+    row = net.then(BinaryOp("add"), maps, net.random(5))
+    channel = net.then(BinaryOp("mul"), net.random(4, 1, 1), row)
+    scalar = net.then(BinaryOp("sub"), channel, net.random(1))
+    plane = net.then(ReduceOp("sum", (0, 1)), net.x)  # [6, 5], computed
+    mixed = net.then(BinaryOp("max"), scalar, net.unary(plane))
+    return net.finish({"y": net.then(BinaryOp("add"), mixed, net.x)})
 
 
 def _split_reshape() -> Graph:
@@ -105,13 +105,13 @@ def _norms_alone() -> Graph:
     net = Net((3, 4, 5, 6))
     first = net.norm(net.x)
     shared = net.conv(first, 4)
-    both = net.then(Binary("add"), net.norm(shared), shared)
+    both = net.then(BinaryOp("add"), net.norm(shared), shared)
     return net.finish({"y": net.norm(net.unary(both))})
 
 
 def _redundant() -> Graph:
     net = Net((2, 3, 4, 1))
-    same = net.then(Cast("float32"), net.then(Identity(), net.x))
+    same = net.then(CastOp("float32"), net.then(Identity(), net.x))
     view = net.then(Reshape((4, 6)), net.then(Reshape((24,)), same))
     back = net.then(Transpose((0, 3, 2, 1)), net.then(Transpose((0, 3, 2, 1)), same))
     shifted = net.then(Transpose((0, 1, 3, 2)), back)
@@ -122,10 +122,10 @@ def _redundant() -> Graph:
 def _matrices() -> Graph:
     net = Net((2, 3, 8))
     hidden = net.then(MatMul(), net.x, net.random(8, 6))
-    biased = net.unary(net.then(Binary("add"), hidden, net.random(6)))
+    biased = net.unary(net.then(BinaryOp("add"), hidden, net.random(6)))
     scores = net.then(MatMul(), biased, net.then(Transpose((0, 2, 1)), biased))
     flat = net.then(Reshape((6, 6)), biased)
-    out = net.then(Binary("add"), net.random(1, 4), net.then(MatMul(), flat, net.random(6, 4)))
+    out = net.then(BinaryOp("add"), net.random(1, 4), net.then(MatMul(), flat, net.random(6, 4)))
     return net.finish({"scores": scores, "out": out})
 
 
@@ -134,7 +134,7 @@ def _padded() -> Graph:
     maps = net.then(Pad((0, 0, 1, 2), (0, 0, 0, 1)), net.x)
     ones = net.then(Pad((0, 0, 1, 1), (0, 0, 1, 1), 1.0), net.x)
     channels = net.then(Pad((0, 1, 0, 0), (0, 0, 0, 0)), net.x)
-    total = net.then(Reduce("sum", (2, 3)), maps)
+    total = net.then(ReduceOp("sum", (2, 3)), maps)
     outputs = [net.conv(maps, 4), net.conv(ones, 4), net.conv(channels, 4), total]
     return net.finish({f"y{index}": value for index, value in enumerate(outputs)})
 
@@ -265,9 +265,9 @@ def test_dimension_operators_pass_the_permutation_on() -> None:
 def test_constants_fold_and_keep_their_dtype() -> None:
     net = Net((3,))
     total = net.then(
-        Binary("add"), net.then(Binary("mul"), net.random(3), net.random(3)), net.random(1)
+        BinaryOp("add"), net.then(BinaryOp("mul"), net.random(3), net.random(3)), net.random(1)
     )
-    graph = fold_constants(net.finish({"y": net.then(Binary("add"), net.x, total)}))
+    graph = fold_constants(net.finish({"y": net.then(BinaryOp("add"), net.x, total)}))
     assert kinds_of(graph) == ["add"]
     assert graph.constants[total].dtype == np.float32
 
@@ -275,7 +275,7 @@ def test_constants_fold_and_keep_their_dtype() -> None:
 def test_dead_code_goes_and_live_code_is_untouched() -> None:
     net = Net((2, 3))
     live = net.unary(net.x)
-    net.then(Binary("add"), live, net.random(3))
+    net.then(BinaryOp("add"), live, net.random(3))
     graph = remove_dead_code(net.finish({"y": live}))
     assert kinds_of(graph) == ["relu"]
     assert not graph.constants
@@ -307,7 +307,7 @@ def test_equal_nodes_are_computed_once() -> None:
     net = Net((2, 3))
     first, again = (net.unary(net.unary(net.x), "exp") for _ in range(2))
     other = net.unary(net.x, "tanh")
-    total = net.then(Binary("add"), net.then(Binary("sub"), first, other), again)
+    total = net.then(BinaryOp("add"), net.then(BinaryOp("sub"), first, other), again)
     graph = net.finish({"y": total, "z": again})
     merged = merge_equal_nodes(graph)
     assert_close(values_of(merged), values_of(graph), "merged")
@@ -319,19 +319,19 @@ def test_equal_nodes_are_computed_once() -> None:
 def test_pads_of_both_zeros_are_not_equal() -> None:
     net = Net((2,))
     lhs, rhs = (net.then(Pad((1,), (0,), zero), net.x) for zero in (0.0, -0.0))
-    ratio = net.then(Binary("div"), net.constant("one", np.ones(1, np.float32)), rhs)
-    graph = merge_equal_nodes(net.finish({"y": net.then(Binary("add"), lhs, ratio)}))
+    ratio = net.then(BinaryOp("div"), net.constant("one", np.ones(1, np.float32)), rhs)
+    graph = merge_equal_nodes(net.finish({"y": net.then(BinaryOp("add"), lhs, ratio)}))
     assert values_of(graph)["y"][0] == -np.inf
 
 
 def test_what_follows_a_product_works_on_its_rows() -> None:
     net = Net((2, 3, 8))
     product = net.then(MatMul(), net.x, net.random(8, 8))
-    biased = net.then(Binary("add"), net.random(1, 1, 8), product)
-    added = net.then(Binary("add"), net.unary(biased), net.x)
+    biased = net.then(BinaryOp("add"), net.random(1, 1, 8), product)
+    added = net.then(BinaryOp("add"), net.unary(biased), net.x)
     normal = net.then(Softmax(-1), net.then(Normalize((2,)), added))
-    scaled = net.then(Binary("mul"), normal, net.random(1, 1, 1))
-    other = net.then(Binary("mul"), scaled, net.random(3, 1))  # differs by row
+    scaled = net.then(BinaryOp("mul"), normal, net.random(1, 1, 1))
+    other = net.then(BinaryOp("mul"), scaled, net.random(3, 1))  # differs by row
     graph = net.finish({"y": scaled, "z": other, "again": product})
     dense = matmul_to_dense(graph)
     assert_close(values_of(dense), values_of(graph), "rows")

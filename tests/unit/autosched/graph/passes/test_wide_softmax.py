@@ -9,7 +9,7 @@ import pytest
 import autosched
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Network, Value
-from autosched.graph.ops.elementwise import Binary, Where
+from autosched.graph.ops.elementwise import BinaryOp, Where
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.softmax import Softmax
 from autosched.graph.passes.wide_softmax import widen_softmax
@@ -27,7 +27,7 @@ def _attention(dtype: str) -> Graph:
     nothing = builder.constant("nothing", np.zeros(7, NUMPY[dtype]))
     kept = builder.add(Where(), [mask, nothing, probabilities])
     weighted = builder.add(MatMul(), [kept, values])
-    doubled = builder.add(Binary("add"), [weighted, weighted])
+    doubled = builder.add(BinaryOp("add"), [weighted, weighted])
     return builder.finish({"y": doubled, "p": kept})
 
 
