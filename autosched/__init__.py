@@ -43,12 +43,15 @@ for _name in COMPANIONS:
     _check_companion(_name)
 
 if TYPE_CHECKING:
-    from autosched import onnx_backend, workloads, zoo
-    from autosched.api import Target, compile, from_onnx, load, tune
+    from autosched import onnx_backend, study, workloads, zoo
+    from autosched.api import Target, compile, extract_tasks, from_onnx, load, tune
+    from autosched.measure.options import MeasureOptions
     from autosched.records.log import RecordLog
     from autosched.runtime.module import Module
+    from autosched.search.options import SearchOptions
     from autosched.task import Task
     from autosched.torch_frontend import from_torch
+    from autosched.tuning.options import TuneOptions
     from autosched.workloads import workload
     from sketch.dag.dag import ComputeDAG
     from sketch.errors import AutoschedError
@@ -101,11 +104,14 @@ if TYPE_CHECKING:
     from sketch.lang.tensor import compute, placeholder, reduce_axis
 
 _HOMES = {
-    "autosched.api": ("Target", "compile", "from_onnx", "load", "tune"),
+    "autosched.api": ("Target", "compile", "extract_tasks", "from_onnx", "load", "tune"),
+    "autosched.measure.options": ("MeasureOptions",),
     "autosched.records.log": ("RecordLog",),
     "autosched.runtime.module": ("Module",),
     "autosched.task": ("Task",),
     "autosched.torch_frontend": ("from_torch",),
+    "autosched.search.options": ("SearchOptions",),
+    "autosched.tuning.options": ("TuneOptions",),
     "autosched.workloads": ("workload",),
     "sketch.dag.dag": ("ComputeDAG",),
     "sketch.errors": ("AutoschedError",),
@@ -120,18 +126,19 @@ _HOMES = {
     "sketch.lang.reducers": ("argmax", "max", "min", "prod", "sum"),
     "sketch.lang.tensor": ("compute", "placeholder", "reduce_axis"),
 }  # fmt: skip
-_PACKAGES = ("onnx_backend", "workloads", "zoo")
+_PACKAGES = ("onnx_backend", "study", "workloads", "zoo")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "AutoschedError", "ComputeDAG", "Module", "RecordLog", "Target", "Task", "abs", "acos", "acosh",
-    "all_of", "any_of", "argmax", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not",
-    "bitwise_or", "bitwise_xor", "cast", "ceil", "compile", "compute", "cos", "cosh", "equal",
-    "erf", "exp", "expm1", "floor", "fmod", "from_onnx", "from_torch", "isinf", "isnan",
-    "left_shift", "load", "log", "log1p", "max", "maximum", "min", "minimum", "onnx_backend",
-    "placeholder", "pow", "prod", "reduce_axis", "right_shift", "round", "rsqrt", "select",
-    "sigmoid", "sign", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "trunc", "trunc_div",
-    "tune", "workload", "workloads", "zoo",
+    "AutoschedError", "ComputeDAG", "MeasureOptions", "Module", "RecordLog", "SearchOptions",
+    "Target", "Task", "TuneOptions", "abs", "acos", "acosh", "all_of", "any_of", "argmax", "asin",
+    "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
+    "ceil", "compile", "compute", "cos", "cosh", "equal", "erf", "exp", "expm1", "extract_tasks",
+    "floor", "fmod", "from_onnx", "from_torch", "isinf", "isnan", "left_shift", "load", "log",
+    "log1p", "max", "maximum", "min", "minimum", "onnx_backend", "placeholder", "pow", "prod",
+    "reduce_axis", "right_shift", "round", "rsqrt", "select", "sigmoid", "sign", "sin", "sinh",
+    "sqrt", "study", "sum", "tan", "tanh", "trunc", "trunc_div", "tune", "workload", "workloads",
+    "zoo",
 ]  # fmt: skip
 
 

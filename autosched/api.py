@@ -1,4 +1,4 @@
-"""What users call: ``from_onnx``, ``tune``, ``compile``, ``load`` and ``Target``.
+"""What users call: ``from_onnx``, ``extract_tasks``, ``tune``, ``compile``, ``load``, ``Target``.
 
 Everything heavy is imported inside the functions, so that ``import autosched`` stays quick.
 """
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from autosched.report.callbacks import Callback
     from autosched.report.events import Progress
     from autosched.runtime.module import Module
+    from autosched.task import Task
     from autosched.tuning.networks import NetworkTuning, SessionTuning
     from autosched.tuning.objectives import Objective
     from autosched.tuning.options import TuneOptions
@@ -29,26 +30,48 @@ PathText = str | PathLike[str]
 AnyTarget = str | CodeTarget
 
 
-def Target(name: str = "cpu", threads: int | None = None) -> CodeTarget:
-    """A machine to make code for.
+class _AnyTargetIsOne(type):
+    """``isinstance(x, Target)`` holds for every target, however it was made."""
 
-    Args:
-        name: ``"cpu"`` is this machine with all it has; ``"cpu-avx512"``, ``"cpu-avx2"``,
-            ``"cpu-sse2"`` and ``"cpu-neon"`` are instruction sets.
-        threads: worker threads; None: one for each CPU that this process may use.
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, CodeTarget)
 
-    Raises:
-        TargetError: an unknown name, or fewer than one thread.
+
+class NamedTarget(CodeTarget, metaclass=_AnyTargetIsOne):
+    """A machine to make code for, by name: ``autosched.Target("cpu", threads=2)``.
+
+    What it makes are values of ``sketch.target.target.Target``, whose fields are the numbers of
+    the machine; ``isinstance`` takes all of them for targets.
+
+        two = asd.Target("cpu", threads=2)
+        assert isinstance(two, asd.Target) and two.threads == 2
     """
-    from codegen.host import cpu_target
 
-    return cpu_target(name, threads)
+    __slots__ = ()
+
+    def __new__(cls, name: str = "cpu", threads: int | None = None) -> NamedTarget:
+        """The target of that name.
+
+        Args:
+            name: ``"cpu"`` is this machine with all it has; ``"cpu-avx512"``, ``"cpu-avx2"``,
+                ``"cpu-sse2"`` and ``"cpu-neon"`` are instruction sets.
+            threads: worker threads; None: one for each CPU that this process may use.
+
+        Raises:
+            TargetError: an unknown name, or fewer than one thread.
+        """
+        from codegen.host import cpu_target
+
+        return cpu_target(name, threads)  # type: ignore[return-value]  # see _AnyTargetIsOne
+
+
+Target = NamedTarget
 
 
 def resolve_target(target: AnyTarget, threads: int | None = None) -> CodeTarget:
     """A target from a name or a target; ``threads`` overrides the number of threads."""
     if isinstance(target, str):
-        return Target(target, threads)
+        return NamedTarget(target, threads)
     return target if threads is None else target.with_threads(threads)
 
 
@@ -62,6 +85,39 @@ def check_network(net: object) -> None:
             f"{net if isinstance(net, str) else type(net).__name__!r} is no network",
             hint='give zoo.build("resnet-18"), from_onnx("model.onnx") or from_torch(module, ...)',
         )
+
+
+def extract_tasks(
+    net: Network | Sequence[Network], target: AnyTarget = "cpu", threads: int | None = None
+) -> tuple[Task, ...]:
+    """The distinct tasks of a network, as ``tune`` finds them: each with its number of uses.
+
+        for task in asd.extract_tasks(asd.zoo.build("mlp"), target="cpu"):
+            print(task.describe())
+
+    Args:
+        net: from ``from_onnx`` or ``zoo.build``; or several networks, whose equal tasks are one.
+        target: a name that ``Target`` knows, or a target.
+        threads: worker threads, instead of the target's.
+
+    Raises:
+        AutoschedError: no network, NaN weights, an unknown target.
+    """
+    from autosched.compilation.network import extract_checked
+    from autosched.task import Task
+    from autosched.tuning.networks import shared_tasks
+
+    machine = resolve_target(target, threads)
+    extractions = [extract_checked(network) for network in _networks(net)]
+    return tuple(Task.of(spec) for spec in shared_tasks(extractions, machine))
+
+
+def _networks(net: Network | Sequence[Network]) -> list[Network]:
+    """A list of one, or of all; raises OptionError when something else is given."""
+    networks = list(net) if isinstance(net, Sequence) and not isinstance(net, str) else [net]
+    for network in networks:
+        check_network(network)
+    return networks
 
 
 def from_onnx(source: PathText | Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Network:
@@ -242,9 +298,7 @@ def tune(
     from autosched.tuning.objectives import weighted_sum
     from autosched.tuning.options import TuneOptions
 
-    networks = list(net) if isinstance(net, Sequence) and not isinstance(net, str) else [net]
-    for network in networks:
-        check_network(network)
+    networks = _networks(net)
     machine = resolve_target(target, threads)
     job = TuneJob(
         options=(options or TuneOptions()).overridden(trials, budget, seed),

@@ -20,7 +20,7 @@ PUBLIC: Final = (
     "autosched.tuning.objectives",
     "autosched.onnx_backend",
     "autosched.tuning.options",
-    "autosched.tuning.study",
+    "autosched.study",
     "autosched.task",
     "autosched.tasks.candidate",
     "autosched.testing",

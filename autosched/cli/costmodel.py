@@ -50,7 +50,7 @@ def _run(args: argparse.Namespace) -> None:
 def _evaluations(args: argparse.Namespace, subject: Subject) -> list[tuple[str, Evaluation]]:
     """How each of the cost models does, for each way to hold something out."""
     from autosched.records.log import RecordLog
-    from autosched.tuning.study import recorded_dataset
+    from autosched.study import recorded_dataset
     from costmodel.evaluation import SPLITS, evaluate
 
     log = RecordLog(args.log).read()

@@ -21,7 +21,7 @@ class ReplayRunner(OfflineRunner):
 
     A candidate without a record is a ``Failure`` of kind ``"not recorded"``: neighbours may differ
     by any factor, and a guess in the place of a measurement would decide studies of policies.  See
-    ``autosched.tuning.study`` for policies that propose recorded candidates only.
+    ``autosched.study`` for policies that propose recorded candidates only.
 
     Args:
         table: results by task key and ``Candidate.key``.

@@ -37,8 +37,8 @@ from autosched.records.shared import split
 from autosched.records.stats import stats
 from autosched.search.options import SearchOptions
 from autosched.search.recall import Replayer
+from autosched.study import recorded_dataset
 from autosched.tuning.options import TuneOptions
-from autosched.tuning.study import recorded_dataset
 from sketch.errors import AutoschedError
 
 Data = dict[str, Any]

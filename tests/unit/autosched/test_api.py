@@ -225,6 +225,45 @@ def test_targets_by_name() -> None:
         asd.Target("abacus")
 
 
+def test_target_is_a_class_of_all_targets() -> None:
+    named = asd.Target("cpu-avx2", threads=2)
+    assert isinstance(asd.Target, type) and isinstance(named, asd.Target)
+    assert isinstance(replace(named, l2_bytes=1 << 20), asd.Target)
+    assert not isinstance("cpu", asd.Target)
+    assert named == asd.Target("cpu-avx2", 2) and hash(named) == hash(asd.Target("cpu-avx2", 2))
+
+
+def test_the_tasks_of_networks(network: Network) -> None:
+    tasks = asd.extract_tasks(network, "cpu-avx2", threads=2)
+    assert all(isinstance(task, asd.Task) for task in tasks)
+    assert {task.target for task in tasks} == {asd.Target("cpu-avx2", 2)}
+    twice = asd.extract_tasks([network, network], "cpu-avx2", threads=2)
+    assert [task.key for task in twice] == [task.key for task in tasks]
+    assert [task.weight for task in twice] == [2 * task.weight for task in tasks]
+    with pytest.raises(OptionError, match="no network"):
+        asd.extract_tasks("mlp")  # type: ignore[arg-type]
+
+
+def test_how_this_machine_measures_reaches_the_records(network: Network) -> None:
+    task = min(asd.extract_tasks(network, threads=1), key=lambda task: task.flops)
+    measure = asd.MeasureOptions(samples=3, cache_state="dram_cold")
+    options = asd.TuneOptions(trials=2, leaders=0, search=asd.SearchOptions(policy="random"))
+    for result in (
+        task.tune(options=options, measure=measure),
+        asd.tune(network, threads=1, options=options, measure=measure, quiet=True).result,
+    ):
+        timings = [r.result for r in result.records if isinstance(r.result, Timing)]
+        assert timings and {timing.cache_state for timing in timings} == {"dram_cold"}
+        assert all(len(timing.seconds) <= 3 for timing in timings)
+
+
+def test_measuring_options_that_make_no_sense() -> None:
+    with pytest.raises(OptionError, match="samples"):
+        asd.MeasureOptions(samples=0)
+    with pytest.raises(OptionError, match="cache state 'cool'"):
+        asd.MeasureOptions(cache_state="cool")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("thing", ["resnet-18", 3, ["resnet-18"]])
 def test_what_is_no_network_is_refused(thing: Any) -> None:
     with pytest.raises(OptionError, match=r"is no network \| .*zoo\.build"):

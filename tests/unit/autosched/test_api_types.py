@@ -9,8 +9,8 @@ from typing import get_overloads
 import pytest
 
 import autosched as asd
+from autosched import study
 from autosched.search.options import SearchOptions
-from autosched.tuning import study
 
 ROOT = Path(__file__).parents[3]
 CALLS = """\

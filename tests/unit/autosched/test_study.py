@@ -26,6 +26,7 @@ from autosched.search.random_search import RandomPolicy
 from autosched.search.restricted import CandidatePool, RestrictedPolicy
 from autosched.search.scorer import Scorer
 from autosched.search.space import Space
+from autosched.study import replay_study
 from autosched.system.stopwatch import Stopwatch
 from autosched.task import Task
 from autosched.tasks.candidate import Candidate
@@ -33,7 +34,6 @@ from autosched.tuning.job import TuneJob
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.result import TuneResult
 from autosched.tuning.run import run_job
-from autosched.tuning.study import replay_study
 from costmodel.gbdt import GbdtOptions, GradientBoostedModel
 from costmodel.model import CostModel
 from tests.support.targets import SMALL
@@ -102,7 +102,7 @@ def everything() -> str:
 def test_a_fresh_process_gives_the_same_sequences() -> None:
     script = (
         "import sys; sys.path.insert(0, '.')\n"
-        "from tests.unit.autosched.tuning.test_study import everything\n"
+        "from tests.unit.autosched.test_study import everything\n"
         "print(everything())"
     )
     other = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
