@@ -19,19 +19,8 @@ from sketch.lang.tensor import Compute, Operation, Placeholder, Tensor, tensors_
 from sketch.schedule.decision import decision_name, decision_parts
 from sketch.schedule.loop import loop_name
 from sketch.schedule.program import Program, StagePlan, apply_step, initial_program
-from sketch.schedule.steps import (
-    Annotate,
-    CacheRead,
-    CacheWrite,
-    ComputeAt,
-    Factor,
-    Inline,
-    Pack,
-    Reorder,
-    Rfactor,
-    Split,
-    Step,
-)
+from sketch.schedule.step_names import step_with_names
+from sketch.schedule.steps import Factor, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +74,7 @@ def rename(
     factors: dict[str, str] = {}
     for step in steps:
         pair = _Pair(before, after, factors)
-        renamed.append(pair.step(step))
+        renamed.append(step_with_names(step, pair))
         before, after = apply_step(before, step), apply_step(after, renamed[-1])
     return tuple(renamed), {factors.get(name, name): value for name, value in decisions.items()}
 
@@ -146,9 +135,6 @@ class _Pair:
         loop = old.loop_id(name)
         return loop_name(_axes(new.op)[loop.axis].name, loop.level)
 
-    def loops(self, stage: str, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(self.loop(stage, name) for name in names)
-
     def factor(self, factor: Factor) -> Factor:
         if isinstance(factor, int):
             return factor
@@ -163,34 +149,6 @@ class _Pair:
         if parts is None or plan is None or parts[1] not in {a.name for a in _axes(plan.op)}:
             return name
         return decision_name(self.stage(parts[0]), self.axis(*parts[:2]), parts[2])
-
-    def step(self, step: Step) -> Step:
-        match step:
-            case Inline(stage) | CacheWrite(stage):
-                return replace(step, stage=self.stage(stage))
-            case CacheRead(tensor, consumer):
-                return replace(step, tensor=self.tensor(tensor), consumer=self.stage(consumer))
-            case Rfactor(stage, axis):
-                return replace(step, stage=self.stage(stage), axis=self.axis(stage, axis))
-            case Split(stage, axis, factors):
-                renamed = tuple(self.factor(factor) for factor in factors)
-                return Split(self.stage(stage), self.axis(stage, axis), renamed)
-            case Reorder(stage, order):
-                return Reorder(self.stage(stage), self.loops(stage, order))
-            case ComputeAt(stage, target, loop_name):
-                host = self.stage(target)
-                return ComputeAt(self.stage(stage), host, self.loop(target, loop_name))
-            case Annotate(stage, loop_name, execution):
-                return Annotate(self.stage(stage), self.loop(stage, loop_name), execution)
-            case Pack(tensor, dim, reader, loops, writer_loops, prefetch):
-                return Pack(
-                    self.tensor(tensor),
-                    dim,
-                    self.stage(reader),
-                    self.loops(reader, loops),
-                    self.loops(tensor, writer_loops) if writer_loops else (),
-                    self.factor(prefetch),
-                )
 
 
 def _tensors(program: Program) -> list[Tensor]:

@@ -15,7 +15,7 @@ from sketch.schedule.decision import Decision, TileChain
 from sketch.schedule.factors import power_choices, tile_choices
 from sketch.schedule.loop import loop_name
 from sketch.schedule.program import Program, StagePlan, replay
-from sketch.schedule.steps import Factor, Step
+from sketch.schedule.steps import Factor, Step, step_to_json
 from sketch.target.target import Target
 
 # Copies of the body of the innermost reduce loop; more gains nothing measurable and costs
@@ -126,7 +126,7 @@ class Sketch:
 
         Free of names: programs that differ in names alone have sketches of equal keys.
         """
-        steps = list(canonical_steps(self.dag, self.steps))
+        steps = [step_to_json(step) for step in canonical_steps(self.dag, self.steps)]
         text = json.dumps([self.dag.key, self.variant, steps])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

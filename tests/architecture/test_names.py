@@ -23,6 +23,7 @@ MAY_PRINT = {
     "sketch/lower/packing.py": "the key of a way to prepare constants",
     "sketch/lower/placement.py": "names of loop variables, which are compared by identity",
     "sketch/rules/foreign.py": "says where a user's rule failed",
+    "sketch/schedule/canonical.py": "positions in the place of names, for hashes",
     "sketch/schedule/decision.py": "names of decisions",
     "sketch/schedule/loop.py": "names of loops",
     "sketch/schedule/program.py": "says which factor is wrong",
