@@ -68,11 +68,11 @@ def test_snippets_run_and_print_what_the_page_says(page, folder, request):
         assert tidy(block.text) == tidy(printed), (
             "if that is right, run pytest with --update-golden"
         )
-    for test in tests_of_suites(names):
+    for test in names_in_suites(names):
         test(**{"tmp_path": folder} if "tmp_path" in signature(test).parameters else {})
 
 
-def tests_of_suites(names):
+def names_in_suites(names):
     """The methods that pytest would run of the classes that a page derives from suites."""
     suites = [value() for name, value in names.items() if name.startswith("Test")]
     assert all(type(suite).mro()[1].__module__.startswith("autosched.testing") for suite in suites)
