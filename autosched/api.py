@@ -49,20 +49,26 @@ class NamedTarget(CodeTarget, metaclass=_AnyTargetIsOne):
 
     __slots__ = ()
 
-    def __new__(cls, name: str = "cpu", threads: int | None = None) -> NamedTarget:
+    def __new__(
+        cls, name: str = "cpu", threads: int | None = None, arch: str | None = None
+    ) -> NamedTarget:
         """The target of that name.
 
         Args:
             name: ``"cpu"`` is this machine with all it has; ``"cpu-avx512"``, ``"cpu-avx2"``,
-                ``"cpu-sse2"`` and ``"cpu-neon"`` are instruction sets.
-            threads: worker threads; None: one for each CPU that this process may use.
+                ``"cpu-sse2"`` and ``"cpu-neon"`` are instruction sets; ``"cuda"`` is the GPU of
+                this machine, ``"cuda:sm_90"`` or ``"cuda:h200"`` an architecture or a model.
+            threads: worker threads of a CPU; None: one for each CPU that this process may use.
+            arch: of a GPU, ``"sm_90"``.
 
         Raises:
-            TargetError: an unknown name, or fewer than one thread.
+            TargetError: an unknown name, fewer than one thread, or ``"cuda"`` where there is no
+                GPU.
         """
-        from codegen.host import cpu_target
+        from codegen.named_targets import named_target
 
-        return cpu_target(name, threads)  # type: ignore[return-value]  # see _AnyTargetIsOne
+        made = named_target(name, threads, arch)
+        return made  # type: ignore[return-value]  # see _AnyTargetIsOne
 
 
 Target = NamedTarget

@@ -50,7 +50,8 @@ def add_model(parser: Parser, compiled: bool = True) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--target", default="cpu", metavar="NAME",
-        help="cpu (this machine, the default), cpu-avx512, cpu-avx2, cpu-sse2, cpu-neon",
+        help="cpu (this machine, the default), cpu-avx512, cpu-avx2, cpu-sse2, cpu-neon; cuda, "
+        "cuda:sm_90 or cuda:h200 (nothing runs on a GPU yet)",
     )  # fmt: skip
     parser.add_argument(
         "--threads", type=thread_count, metavar="N",

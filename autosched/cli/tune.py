@@ -79,12 +79,14 @@ def _run(args: argparse.Namespace) -> None:
     from autosched.records.log import RecordLog, check_log
     from autosched.tuning.job import TuneJob
     from autosched.tuning.networks import progress_or_table
+    from codegen.backend import check_runs
 
     if args.log is not None:
         check_log(Path(args.log))  # before the model is read, and before it is taken for the log
     subject = open_subject(args)
     log = f"{subject.name}.jsonl" if args.log is None else args.log
     target, quiet = target_of(args), args.quiet or args.json == "-"
+    check_runs(target, "tune")  # before there is a log
     check_threads(target)
     job = TuneJob(
         options=tune_options(args),

@@ -13,6 +13,16 @@ _ARCHS: Final = {
     "sm_90": (132, 50 * 2**20, 227 * 1024),
 }
 
+MODELS: Final = {
+    "a100": "sm_80",
+    "rtx3090": "sm_86",
+    "l40": "sm_89",
+    "rtx4090": "sm_89",
+    "h100": "sm_90",
+    "h200": "sm_90",
+}
+"""Architectures of well-known processors."""
+
 
 def cuda_target(arch: str = "sm_90") -> Target:
     """The target of an NVIDIA architecture; raises TargetError on an unknown one.
@@ -21,7 +31,8 @@ def cuda_target(arch: str = "sm_90") -> Target:
     that one thread can address.
     """
     if arch not in _ARCHS:
-        raise TargetError(f"unknown GPU architecture {arch!r}", hint=f"known: {', '.join(_ARCHS)}")
+        known = ", ".join((*_ARCHS, *MODELS))
+        raise TargetError(f"unknown GPU architecture {arch!r}", hint=f"known: {known}")
     processors, l2_bytes, shared = _ARCHS[arch]
     return Target(
         kind="cuda",

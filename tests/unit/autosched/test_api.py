@@ -264,6 +264,36 @@ def test_measuring_options_that_make_no_sense() -> None:
         asd.MeasureOptions(cache_state="cool")  # type: ignore[arg-type]
 
 
+def test_gpus_by_name() -> None:
+    hopper = asd.Target("cuda", arch="sm_90")
+    assert (hopper.kind, hopper.arch, hopper.warp_size) == ("cuda", "sm_90", 32)
+    assert asd.Target("cuda:sm_90") == asd.Target("cuda:h200") == asd.Target("cuda:H200") == hopper
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"name": "cuda:abacus"}, "unknown GPU architecture 'abacus' .*sm_90"),
+        ({"name": "cuda:"}, "unknown GPU architecture ''"),
+        ({"name": "cuda:h200", "arch": "sm_80"}, "give one of them"),
+        ({"name": "cuda:h200", "threads": 4}, "takes no threads"),
+        ({"name": "cpu", "arch": "sm_90"}, "no arch 'sm_90'"),
+    ],
+)
+def test_what_is_no_gpu_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(TargetError, match=message):
+        asd.Target(**arguments)
+
+
+def test_the_gpu_of_this_machine_is_asked_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codegen.named_targets.missing_gpu", lambda: "no CUDA driver")
+    with pytest.raises(TargetError, match=r"no GPU .*no CUDA driver .*cuda:sm_90"):
+        asd.Target("cuda")
+    monkeypatch.setattr("codegen.named_targets.missing_gpu", lambda: None)
+    monkeypatch.setattr("codegen.named_targets.host_arch", lambda: "sm_89")
+    assert asd.Target("cuda") == asd.Target("cuda:sm_89")
+
+
 @pytest.mark.parametrize("thing", ["resnet-18", 3, ["resnet-18"]])
 def test_what_is_no_network_is_refused(thing: Any) -> None:
     with pytest.raises(OptionError, match=r"is no network \| .*zoo\.build"):

@@ -72,6 +72,21 @@ def test_code_for_another_processor(tmp_path: Path) -> None:
     assert "neon" in (tmp_path / "mlp.h").read_text()
 
 
+@pytest.mark.parametrize("command", ["compile mlp -o x", "tune mlp --trials 1", "bench mlp"])
+def test_what_is_missing_for_gpus_is_one_line(
+    command: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*command.split(), "--target", "cuda:h200"]) == 1
+    errors = capsys.readouterr().err.splitlines()
+    assert len([line for line in errors if line]) == 1
+    assert "no runner times CUDA kernels" in errors[0]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_open_shapes_are_given(tmp_path: Path) -> None:
     model = to_onnx(build("mlp").graph)
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"

@@ -1,0 +1,50 @@
+"""Targets by the names that users give: ``cpu``, ``cpu-avx2``, ``cuda:sm_90``, ``cuda:h200``."""
+
+from __future__ import annotations
+
+from codegen.cuda.launch import host_arch, missing_gpu
+from codegen.host import cpu_target
+from sketch.errors import TargetError
+from sketch.target.gpu_targets import MODELS, cuda_target
+from sketch.target.target import Target
+
+_CUDA = "cuda"
+
+
+def named_target(name: str, threads: int | None = None, arch: str | None = None) -> Target:
+    """The target of a name.
+
+    Args:
+        name: ``cpu`` is this machine; ``cpu-avx512``, ``cpu-avx2``, ``cpu-sse2``, ``cpu-neon`` are
+            instruction sets; ``cuda`` is the GPU of this machine, ``cuda:sm_90`` or ``cuda:h200``
+            an architecture or a model.
+        threads: worker threads of a CPU; None: one for each CPU that this process may use.
+        arch: of a GPU, instead of what follows the colon.
+
+    Raises:
+        TargetError: an unknown name, threads of a GPU, an architecture of a CPU, or ``cuda`` alone
+            where there is no GPU.
+    """
+    kind, colon, model = name.partition(":")
+    if kind != _CUDA:
+        if arch is not None:
+            raise TargetError(
+                f"target {name!r} has no arch {arch!r}", hint='arch is for "cuda" targets'
+            )
+        return cpu_target(name, threads)
+    if threads is not None:
+        raise TargetError(f"target {name!r} takes no threads", hint="they are for CPU targets")
+    if colon and arch is not None:
+        raise TargetError(f"target {name!r} and arch {arch!r}", hint="give one of them")
+    wanted = model if colon else arch
+    return cuda_target(_arch_here() if wanted is None else MODELS.get(wanted.lower(), wanted))
+
+
+def _arch_here() -> str:
+    reason = missing_gpu()
+    if reason is not None:
+        raise TargetError(
+            f"this machine has no GPU to take the architecture from: {reason}",
+            hint='name one: "cuda:sm_90" or "cuda:h200"',
+        )
+    return host_arch()
