@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from autosched.cli.command import Command, Parser, add_json, positive_int, say, write_json
+from autosched.cli.fields import with_fields
 from autosched.cli.model import add_model, check_threads, open_subject, target_of
 from autosched.cli.waiting import ProgressAfter, Waiting
+from autosched.measure.options import MeasureOptions
 from autosched.search.models import MODELS, make_model
 from autosched.search.options import POLICIES
 from autosched.tuning.options import PRESETS, TuneOptions
@@ -20,6 +22,7 @@ _EXAMPLES = """\
   autosched tune resnet-18 --budget 1h                     run again: goes on from that log
   autosched tune model.onnx --trials 2000 --threads 1      a number of trials, for one thread
   autosched tune resnet-18 --budget 5m --quiet --json result.json
+  autosched tune resnet-18 --set search.population=8192 --set measure.samples=20
   autosched tune --workload C2D --trials 200               a convolution; the log is c2d.jsonl
   autosched tune --workload C2D --args n=16,h=28,w=28 --trials 200       of other sizes
   autosched tune --workload mine.py:scaled --args n=4096                 a workload of your own
@@ -63,16 +66,21 @@ def _arguments(parser: Parser) -> None:
         help="only search the algorithms that the operators are written in: keeps their rounding, "
         "and where infinities and NaN spread to; use a log of its own",
     )  # fmt: skip
+    parser.add_argument(
+        "--set", action="append", metavar="NAME=VALUE", default=[], dest="settings",
+        help="any other option, such as search.population=8192, leaders=8 or "
+        "measure.run_timeout_s=2; may be repeated (an unknown name lists all)",
+    )  # fmt: skip
     add_json(parser)
 
 
-def tune_options(args: argparse.Namespace) -> TuneOptions:
-    """The options that the arguments ask for."""
+def tune_options(args: argparse.Namespace) -> tuple[TuneOptions, MeasureOptions]:
+    """How to search and how to measure, as the arguments say."""
     chosen = replace(PRESETS[args.preset], variants=not args.no_variants)
     chosen = chosen.overridden(args.trials, args.budget, args.seed)
-    if args.policy is None:
-        return chosen
-    return replace(chosen, search=replace(chosen.search, policy=args.policy))
+    if args.policy is not None:
+        chosen = replace(chosen, search=replace(chosen.search, policy=args.policy))
+    return with_fields(chosen, args.settings)
 
 
 def _run(args: argparse.Namespace) -> None:
@@ -88,8 +96,10 @@ def _run(args: argparse.Namespace) -> None:
     target, quiet = target_of(args), args.quiet or args.json == "-"
     check_runs(target, "tune")  # before there is a log
     check_threads(target)
+    options, measure = tune_options(args)
     job = TuneJob(
-        options=tune_options(args),
+        options=options,
+        measure=measure,
         log=RecordLog(log),
         skip_tuned=args.skip_tuned,
         cost_model=make_model(args.cost_model, args.seed or 0),

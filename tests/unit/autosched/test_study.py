@@ -203,10 +203,10 @@ def test_a_policy_of_the_user() -> None:
 def test_the_policy_on_the_command_line() -> None:
     for name in POLICIES:
         args = make_parser().parse_args(["tune", "resnet-18", "--policy", name])
-        assert tune_options(args).search.policy == name
+        assert tune_options(args)[0].search.policy == name
     args = make_parser().parse_args(["tune", "resnet-18", "--preset", "quick"])
-    assert tune_options(args).search.policy == "evolutionary"
-    assert tune_options(args).task_early_stop_trials == 96
+    assert tune_options(args)[0].search.policy == "evolutionary"
+    assert tune_options(args)[0].task_early_stop_trials == 96
 
 
 class Recorder(Callback):

@@ -14,6 +14,7 @@ from autosched.cli import main
 from autosched.cli.app import COMMANDS
 from autosched.cli.command import write_json
 from autosched.cli.model import open_network
+from autosched.measure.options import MeasureOptions
 from autosched.measure.result import Failure, Timing
 from autosched.records.log import RecordLog
 from autosched.records.record import Record
@@ -128,6 +129,37 @@ def test_tune_passes_its_arguments_on_and_compares(
     assert json.loads((tmp_path / "r.json").read_text())["rows"][1]["median_ms"] == 1.0
     assert main(["tune", "mlp", "--budget", "1s", "--quiet"]) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_tune_sets_any_field_of_the_options(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs: list[TuneJob] = []
+
+    def tune(networks: list[Any], target: Target, job: TuneJob) -> FakeSession:
+        jobs.append(job)
+        return FakeSession(False)
+
+    monkeypatch.setattr("autosched.tuning.networks.tune_networks", tune)
+    line = "tune mlp --trials 9 -q --policy random --set leaders=2 --set improvement=0.01"
+    line += " --set search.population=64 --set measure.cache_state=dram_cold"
+    line += " --set measure.builders=none --set measure.run_timeout_s=2"
+    assert main(line.split()) == 0
+    (job,) = jobs
+    assert (job.options.leaders, job.options.improvement) == (2, 0.01)
+    assert (job.options.search.policy, job.options.search.population) == ("random", 64)
+    assert job.measure == MeasureOptions(cache_state="dram_cold", run_timeout_s=2.0)
+    for wrong, message in (
+        ("leders=2", "no option 'leders'"),
+        ("leaders", "has no value"),
+        ("leaders=two", "leaders is 'two'"),
+        ("search.epsilon=3", "between 0 and 1"),
+        ("measure.cache_state=cool", "cache state 'cool'"),
+        ("trials=4", "no option 'trials'"),
+    ):
+        assert main(["tune", "mlp", "--set", wrong]) == 1
+        assert message in capsys.readouterr().err
+    assert len(jobs) == 1
 
 
 def test_an_interrupted_tuning_exits_with_130(
