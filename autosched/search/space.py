@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 SAMPLE_ROWS: Final = 512
 QUICK_ROWS: Final = 64
 KEEP_WITHIN: Final = 2.0
+# Each sketch is searched, so a task must not drown in structure; fewer where a program is long.
 MAX_SKETCHES: Final = 48
+MAX_OF_LONG: Final = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,12 +42,15 @@ class Space:
         samples: for each sketch, feasible rows, best draft time first.
         drafts: for each sketch, float64 [rows], draft seconds of its samples, ascending.
         dropped: alternatives that were never followed up, because there were too many.
+        cut: sketches above the cap of the task, with the draft seconds of the best of a few rows;
+            ascending; of a variant that has others, none that was kept is slower by them.
     """
 
     sketches: tuple[Sketch, ...]
     samples: tuple[Population, ...]
     drafts: tuple[NDArray[np.float64], ...]
     dropped: int = 0
+    cut: tuple[tuple[Sketch, float], ...] = ()
 
     @property
     def draft_s(self) -> float:
@@ -93,11 +98,14 @@ def build_space(
     target: Target,
     rules: tuple[SketchRule, ...] | None = None,
     quick: bool = False,
+    most: int | None = None,
 ) -> Space:
     """Generate sketches of all variants, score random rows of each, and drop those far behind.
 
     ``rules``: see ``sketch.rules.generate``; None: the target's default rules.  ``quick``: score
     few rows, where some schedule is wanted soon; nothing should be tuned from such a space.
+    ``most``: sketches of the task, of all its variants; those that a draft of a few rows likes best
+    (None: 48, and 8 of a program with more than 64 stages).
 
     What variants are made with is proven first, once in a process.
 
@@ -112,12 +120,15 @@ def build_space(
     if len(variants) > 1:
         prove_all()
     usable: list[Drafted] = []
+    cut: tuple[tuple[Sketch, float], ...] = ()
     tried = 0
+    most = _cap(variants) if most is None else most
     for choice in _rule_sets(rules, target):
         found = [explore(v.dag, target, choice, v.name) for v in variants]
         sketches = [sketch for generation in found for sketch in generation.sketches]
         tried += len(sketches)
-        usable = _usable(sketches, quick)
+        best, cut = _best(sketches, most)
+        usable = _usable(best, quick)
         if usable:
             break
     else:
@@ -132,7 +143,35 @@ def build_space(
         tuple(population for population, _ in kept),
         tuple(drafts for _, drafts in kept),
         sum(generation.dropped for generation in found),
+        cut,
     )
+
+
+def _cap(variants: Sequence[Variant]) -> int:
+    from sketch.rules.generate import LONG_PROGRAM
+
+    longest = max(len(variant.dag.stages) for variant in variants)
+    return MAX_SKETCHES if longest <= LONG_PROGRAM else MAX_OF_LONG
+
+
+def _best(
+    sketches: Sequence[Sketch], most: int
+) -> tuple[Sequence[Sketch], tuple[tuple[Sketch, float], ...]]:
+    """The ``most`` sketches that the draft likes best, in their order, and the others with seconds.
+
+    The best of each variant stays.  Sketches without a feasible row are neither.
+    """
+    if len(sketches) <= most:
+        return sketches, ()
+    drafted = [
+        (population.sketch, float(seconds[0])) for population, seconds in _usable(sketches, True)
+    ]
+    ranked = sorted(drafted, key=lambda item: item[1])
+    firsts = {sketch.variant: sketch for sketch, _ in reversed(ranked)}
+    wanted = [*firsts.values(), *(sketch for sketch, _ in ranked)]
+    kept = set(list(dict.fromkeys(map(id, wanted)))[: max(most, len(firsts))])
+    cut = tuple(item for item in ranked if id(item[0]) not in kept)
+    return [sketch for sketch, _ in drafted if id(sketch) in kept], cut
 
 
 def _rule_sets(

@@ -15,11 +15,12 @@ from sketch.schedule.program import StagePlan, initial_program
 from sketch.schedule.sketch import Sketch
 from sketch.target.target import Target
 
-# Bound on the sketches of a task: each is searched, so a task must not drown in structure.
-MAX_SKETCHES: Final = 48
+# Bound on the sketches of a program.  Which of them are searched is the caller's choice; this only
+# keeps a program from drowning in structure.
+MAX_SKETCHES: Final = 192
 # Where a program itself is long, fewer: what a sketch costs grows with the program.
-_LONG_PROGRAM: Final = 64
-_MAX_OF_LONG: Final = 8
+LONG_PROGRAM: Final = 64
+_MAX_OF_LONG: Final = 16
 # Bound on the states that are followed up at a time: alternatives of many stages multiply.
 MAX_PENDING: Final = 128
 # A rule that forgets to mark its stage as scheduled is asked about it for ever.
@@ -33,7 +34,7 @@ class Generation:
     """What the rules lead to.
 
     Attributes:
-        sketches: in a fixed order, at most 48.
+        sketches: in a fixed order, at most 192.
         dropped: alternatives that were not followed up, because there were too many.
     """
 
@@ -47,7 +48,7 @@ def generate(
     rules: tuple[SketchRule, ...] | None = None,
     variant: str = "direct",
 ) -> tuple[Sketch, ...]:
-    """All sketches of ``dag``, in a fixed order, at most 48.
+    """All sketches of ``dag``, in a fixed order, at most 192.
 
     ``rules`` are asked in order for every stage (None: the target's default rules).  User rules go
     before the built-in ones: ``(MyRule(), *default_rules(target))``.
@@ -73,7 +74,7 @@ def explore(
     pending = deque([_apply_eagerly(State(target, initial_program(dag)), rules)])
     sketches: list[Sketch] = []
     dropped = 0
-    most = MAX_SKETCHES if len(dag.stages) <= _LONG_PROGRAM else _MAX_OF_LONG
+    most = MAX_SKETCHES if len(dag.stages) <= LONG_PROGRAM else _MAX_OF_LONG
     while pending and len(sketches) < most:
         state = pending.popleft()
         stage = state.current()

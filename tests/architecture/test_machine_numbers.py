@@ -119,7 +119,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "sketch/rules/foreign.py": {"_MOST_GROWTH": "what a user's rule may do"},
     "sketch/rules/generate.py": {
         "MAX_SKETCHES": "search",
-        "_LONG_PROGRAM": "search",
+        "LONG_PROGRAM": "search",
         "_MAX_OF_LONG": "search",
         "MAX_PENDING": "search",
         "_MAX_IDLE": "what a user's rule may do",

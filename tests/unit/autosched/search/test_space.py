@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from autosched.search.sampling import sample_feasible
+from autosched.search.space import build_space
 from autosched.task import Task
+from autosched.tasks.spec import Variant
 from codegen.host import INSTRUCTION_SETS, cpu_target
+from costmodel.extract import draft_seconds
 from sketch.dag.dag import ComputeDAG
-from sketch.lang.tensor import placeholder
+from sketch.lang.reducers import sum as sum_
+from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators.normalization import normalize
 from sketch.operators.pooling import global_avg_pool
 from sketch.population.feasible import feasible
+from sketch.rules.generate import explore
+from sketch.schedule.sketch import Sketch
 from tests.support.workloads import matmul_dag
 
 
@@ -42,3 +50,45 @@ def test_products_of_any_width(rows, registers):
     target = replace(cpu_target("cpu-avx2", threads=1), registers=registers)
     for vectors in (1, 2, 3, 6, 7, 11, 13):
         assert_feasible(Task(matmul_dag(rows, 8 * vectors, 16), target))
+
+
+def chain(length: int) -> ComputeDAG:
+    """A product, and ``length`` times its difference from the sums of its rows: many locations."""
+    tensor = matmul_dag().outputs[0]
+    for n in range(length):
+        tensor = less_its_sums(tensor, n)
+    return ComputeDAG([tensor])
+
+
+def less_its_sums(tensor: Tensor, number: int) -> Tensor:
+    rows, columns = tensor.given_shape
+    k = reduce_axis(columns, "k")
+    sums = compute((rows,), lambda i: sum_(tensor[i, k], axis=k), name=f"sums{number}")
+    rest = compute((rows, columns), lambda i, j: tensor[i, j] - sums[i], name=f"rest{number}")
+    assert isinstance(rest, Tensor)
+    return rest
+
+
+def test_the_cap_keeps_what_the_draft_likes_best() -> None:
+    dag, target = chain(1), cpu_target("cpu-avx2")
+    variants = (Variant("direct", dag), Variant("again", dag))
+    whole = [sketch for v in variants for sketch in explore(dag, target, None, v.name).sketches]
+    assert len(whole) > 3
+    free, capped = build_space(variants, target), build_space(variants, target, most=3)
+    assert free.cut == ()
+    drafts = {
+        (sketch.variant, sketch.key): float(draft_seconds(rows, once=True).min())
+        for sketch in whole
+        if (rows := sample_feasible(sketch, 64, rng_of(sketch), 1)).count
+    }
+    cut = {(sketch.variant, sketch.key): seconds for sketch, seconds in capped.cut}
+    assert cut == {name: drafts[name] for name in cut} and len(cut) == len(drafts) - 3
+    assert list(cut.values()) == sorted(cut.values())
+    kept = sorted(set(drafts) - cut.keys(), key=lambda name: drafts[name])
+    assert {variant for variant, _ in kept} == {"direct", "again"}
+    assert sorted(drafts.values())[:2] == [drafts[name] for name in kept[:2]]
+    assert {(s.variant, s.key) for s in capped.sketches} <= set(kept)
+
+
+def rng_of(sketch: Sketch) -> np.random.Generator:
+    return np.random.default_rng(int(sketch.key, 16))
