@@ -9,11 +9,12 @@ from typing import ClassVar
 from sketch.analysis.access import needs_tiling, stage_loads
 from sketch.lang.dtypes import size_of
 from sketch.lang.tensor import Compute
+from sketch.nest.lanes import lane_bytes
 from sketch.rules.locations import Location, candidate_locations
 from sketch.rules.patterns import MOST_READS, is_output
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
-from sketch.schedule.program import Program, StagePlan
+from sketch.schedule.program import Program, Role, StagePlan
 from sketch.schedule.steps import ComputeAt
 from sketch.target.target import Target
 
@@ -39,7 +40,8 @@ class ComputeLocation:
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         """Attached states, deepest first; the root too, for a stage that does not reduce, and where
-        the loops around the stage have one trip, so that nothing would run in parallel.
+        the loops around the stage have one trip, so that nothing would run in parallel, or for
+        partial sums too few to give every thread a vector of results.
         """
         name = stage.op.name
         locations = candidate_locations(state.program, stage)
@@ -53,7 +55,8 @@ class ComputeLocation:
             schedule_simply(state.then(ComputeAt(name, target, loop)), name)
             for target, loop in locations
         ]
-        if stage.op.reduce is None or not _narrows(state.program, locations[0]):
+        alone = stage.op.reduce is None or not _narrows(state.program, locations[0])
+        if alone or _for_threads(state, stage, locations[0]):
             states.append(schedule_simply(state, name))
         return tuple(states)
 
@@ -63,6 +66,15 @@ def _narrows(program: Program, location: Location) -> bool:
     host, loop = program.stage(location[0]), location[1]
     around = host.loops()[: host.loops().index(loop) + 1]
     return any(host.loop_axis(name).extent > 1 for name in around)
+
+
+def _for_threads(state: State, stage: StagePlan, location: Location) -> bool:
+    """Whether a stage of partial sums has points for all threads, and its host has not."""
+    host = state.program.stage(location[0]).op
+    wanted = state.target.threads * state.target.lanes(lane_bytes(host))
+    points, own = (prod(axis.extent for axis in op.axes) for op in (host, stage.op))
+    threads = state.target.threads
+    return Role.PARTIAL in stage.roles and threads > 1 and points < wanted and own >= threads
 
 
 def _fits_caches(op: Compute, target: Target) -> bool:

@@ -24,7 +24,7 @@ _CHUNKS_PER_THREAD = 4
 @dataclass(frozen=True, slots=True)
 class AddRfactor:
     """Partial results per lane where the operands are contiguous along the reduction, and per
-    chunk where there are fewer points than threads.
+    chunk where there are fewer points than threads, or too few to fill vectors on all threads.
     """
 
     eager: ClassVar[bool] = False
@@ -34,23 +34,47 @@ class AddRfactor:
         op = stage.op
         if op.reduce is None or Role.COMBINE in stage.roles:
             return Verdict.SKIP
-        if _chunks(op, state.target) is not None:
+        chunked = _chunks(stage, state.target) is not None
+        if chunked and _only_chunks(op, state.target):
             return Verdict.APPLY_AND_STOP
-        if needs_tiling(op) or is_vector_friendly(op):
-            return Verdict.SKIP
-        return Verdict.SKIP if _lanes(op, state.target) is None else Verdict.APPLY_AND_STOP
+        if not _wants_lanes(op, state.target):
+            return Verdict.APPLY if chunked else Verdict.SKIP
+        return Verdict.APPLY_AND_STOP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
-        """One state; both new stages are still to be scheduled."""
-        name = stage.op.name
-        axis = _chunks(stage.op, state.target)
+        """By chunks, by lanes, or either; all new stages are still to be scheduled."""
+        op, name, target = stage.op, stage.op.name, state.target
+        found: list[State] = []
+        axis = _chunks(stage, target)
         if axis is not None:
-            parts = min(axis.extent, _CHUNKS_PER_THREAD * state.target.threads)
-            return (state.then(Rfactor(name, axis.name, parts, interleave=False)),)
-        axis = _lanes(stage.op, state.target)
-        assert axis is not None
-        parts = _vector_lanes(stage.op, state.target)
-        return (state.then(Rfactor(name, axis.name, parts, interleave=True)),)
+            parts = min(axis.extent, _CHUNKS_PER_THREAD * target.threads)
+            found.append(state.then(Rfactor(name, axis.name, parts, interleave=False)))
+        if axis is None or (_wants_lanes(op, target) and not _only_chunks(op, target)):
+            axis = _lanes(op, target)
+            assert axis is not None
+            parts = _vector_lanes(op, target)
+            found.append(state.then(Rfactor(name, axis.name, parts, interleave=True)))
+        return tuple(found)
+
+
+def _wants_lanes(op: Compute, target: Target) -> bool:
+    """Whether neither tiling nor plain vectors serve the reduction well, and lanes do."""
+    plain = needs_tiling(op) or is_vector_friendly(op)
+    return not plain and _lanes(op, target) is not None
+
+
+def _only_chunks(op: Compute, target: Target) -> bool:
+    """Whether a nest without chunks leaves threads idle for sure, and for long: there are fewer
+    points than threads, or one vector of them and more to read than a core's own cache holds.
+    """
+    points = _points(op)
+    read_bytes = lane_bytes(op) * points * prod(axis.extent for axis in op.reduce_axes)
+    one_vector = points <= _vector_lanes(op, target) and _wants_lanes(op, target)
+    return points < target.threads or (one_vector and read_bytes > target.l2_bytes)
+
+
+def _points(op: Compute) -> int:
+    return prod(axis.extent for axis in op.axes)
 
 
 def _vector_lanes(op: Compute, target: Target) -> int:
@@ -71,9 +95,23 @@ def _lanes(op: Compute, target: Target) -> Axis | None:
     return None
 
 
-def _chunks(op: Compute, target: Target) -> Axis | None:
-    """The longest reduce axis, if there are fewer points than threads and much to reduce."""
-    axis = longest(op.reduce_axes)
-    points = prod(a.extent for a in op.axes)
-    enough = axis.extent >= _CHUNKS_PER_THREAD * target.threads * _vector_lanes(op, target)
-    return axis if points < target.threads and enough else None
+def _chunks(stage: StagePlan, target: Target) -> Axis | None:
+    """The axis to reduce in chunks on several threads, if there is much to reduce to few points.
+
+    The longest one, but for that of the lanes where another has chunks enough: what is contiguous
+    stays whole.
+    """
+    op = stage.op
+    # Chunks of chunks would be for the same threads.
+    served = Role.PARTIAL in stage.roles and _points(op) >= target.threads
+    if target.threads == 1 or served:
+        return None
+    lanes = _vector_lanes(op, target)
+    chunks = _CHUNKS_PER_THREAD * target.threads
+    reduced = prod(axis.extent for axis in op.reduce_axes)
+    if _points(op) >= target.threads * lanes or reduced < chunks * lanes:
+        return None
+    contiguous = _lanes(op, target)
+    others = [a for a in op.reduce_axes if a is not contiguous and a.extent >= chunks]
+    axis = longest(tuple(others)) if others else longest(op.reduce_axes)
+    return axis if axis.extent >= target.threads else None
