@@ -1,4 +1,5 @@
 # make tune     set up, then tune a network and compare it with onnxruntime (about 5 minutes)
+# make check    set up, then lint, types, imports and architecture tests (under 30 s)
 # make test     set up, then check and test everything (no GPU, no network access after set-up)
 # make docs     set up, then write the API reference as HTML into out/docs
 # make campaign set up, then attack everything with random cases for MINUTES (docs/campaign.md)
@@ -21,7 +22,7 @@ DEV_STAMP    := $(VENV)/.installed-dev
 RIVALS_STAMP := $(VENV)/.installed-rivals
 SETUP_INPUTS := pyproject.toml scripts/setup
 
-.PHONY: help tune test test-slow lint format docs bench campaign clean
+.PHONY: help tune check test test-slow lint format docs bench campaign clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -52,6 +53,9 @@ lint: $(DEV_STAMP)
 format: $(DEV_STAMP)
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format --quiet .
+
+check: lint
+	@$(BIN)/python -m pytest -q -n 0 tests/architecture $(ARGS)
 
 test: lint
 	@$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(ARGS)
