@@ -36,7 +36,6 @@ from sketch.nest.loopnest import (
     Index,
     Loop,
     LoopNest,
-    LoopVar,
     Node,
     Predicate,
     Store,
@@ -165,7 +164,7 @@ class _Machine:
     def _trips(self, loop: Loop) -> Iterator[int]:
         for trip in range(int(loop.extent)):
             self.values[loop.var] = trip * int(loop.stride)
-            if all(self._holds(predicate) for predicate in loop.clip):
+            if self._hold(loop.clip):
                 yield trip * int(loop.stride)
 
     def _branch(self, node: Branch) -> None:
@@ -175,11 +174,18 @@ class _Machine:
             raise LoweringError(f"{len(chosen)} cases for {node.var.name} = {value}")
         self.run(chosen[0].body)
 
-    def _holds(self, predicate: Predicate) -> bool:
-        return predicate.low <= self._affine(predicate.index) < predicate.high
+    def _hold(self, predicates: tuple[Predicate, ...]) -> bool:
+        for predicate in predicates:
+            if not predicate.low <= self._affine(predicate.index) < predicate.high:
+                return False
+        return True
 
+    # Plain loops from here on: a generator for every access takes as long as all the rest.
     def _affine(self, form: Affine) -> int:
-        return form.const + sum(int(self.values[var]) * c for var, c in form.terms)
+        value = form.const
+        for var, coefficient in form.terms:
+            value += self.values[var] * coefficient
+        return value
 
     def _index(self, index: Index) -> int:
         if isinstance(index, Affine):
@@ -190,21 +196,23 @@ class _Machine:
         return value
 
     def _offset(self, buffer: Buffer, indices: tuple[Index, ...]) -> int:
-        parts = [self._index(index) for index in indices]
-        offset = sum(x * int(stride) for x, stride in zip(parts, buffer.strides, strict=True))
+        offset = 0
+        for index, stride in zip(indices, buffer.strides, strict=True):
+            offset += self._index(index) * int(stride)
         if not 0 <= offset < int(buffer.size):
+            parts = [self._index(index) for index in indices]
             raise LoweringError(f"{buffer.name}{parts} is element {offset} of {buffer.size}")
         return offset
 
     def _store(self, store: Store) -> None:
-        if not all(self._holds(predicate) for predicate in store.predicates):
+        if not self._hold(store.predicates):
             return
         values = [self._evaluate(value) for value in store.values]
         places = [(self.memory[t], self._offset(t, store.indices)) for t in store.targets]
         if store.reducer is not None:
             reducer = store.reducer
             for var, (array, offset) in zip(reducer.lhs, places, strict=True):
-                self.values[var] = array[offset].item()
+                self.values[var] = array.item(offset)
             self.values.update(zip(reducer.rhs, values, strict=True))
             values = [self._evaluate(result) for result in reducer.result]
         for (array, offset), value in zip(places, values, strict=True):
@@ -212,16 +220,16 @@ class _Machine:
 
     def _evaluate(self, expr: Expr) -> Any:
         match expr:
+            case Var():
+                return self.values[expr]
+            case BufferLoad(buffer, indices):
+                return self.memory[buffer].item(self._offset(buffer, indices))
+            case Binary(op, lhs, rhs, _):
+                return _binary(op, self._evaluate(lhs), self._evaluate(rhs), lhs.dtype)
             case Const(value, dtype):
                 return rounded(value, dtype).item() if is_storage_float(dtype) else value
             case AffineValue(index):
                 return self._affine(index)
-            case LoopVar() | Var():
-                return self.values[expr]
-            case BufferLoad(buffer, indices):
-                return self.memory[buffer][self._offset(buffer, indices)].item()
-            case Binary(op, lhs, rhs, _):
-                return _binary(op, self._evaluate(lhs), self._evaluate(rhs), lhs.dtype)
             case Unary(op, operand, _):
                 return _unary(op, self._evaluate(operand), operand.dtype)
             case Select(condition, then, otherwise):

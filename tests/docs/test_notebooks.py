@@ -11,7 +11,7 @@ nbclient = pytest.importorskip("nbclient")
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 TINY = {
-    "01_quickstart": 'trials = 8\nbudget = "5s"\nimage = 32\nthreads = 1',
+    "01_quickstart": 'trials = 8\nbudget = "1s"\nimage = 32\nthreads = 1',
     "02_reading_a_tuning_log": (
         'log = "log.jsonl"\nmodel = "mlp"\nimage = 16\nthreads = 1\ntrials = 24'
     ),
