@@ -138,7 +138,7 @@ def from_onnx(source: PathText | Any, shapes: Mapping[str, Sequence[int]] | None
             of them are listed).
         MissingPackageError: ``onnx`` is not installed.
     """
-    from autosched.system.memory_room import enough_memory
+    from autosched.system.memory_limit import enough_memory
 
     require("onnx", "from_onnx", "onnx")
     from autosched.onnx.importer import from_onnx as read

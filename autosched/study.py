@@ -11,7 +11,7 @@ from autosched.records.record import Record
 from autosched.report.callbacks import Callback
 from autosched.search.learner import training_data
 from autosched.search.recall import TaskHistory, recall
-from autosched.system.notices import notify
+from autosched.system.user_warnings import notify
 from autosched.tasks.spec import TaskSpec
 from autosched.tuning.job import TuneJob
 from autosched.tuning.objectives import Objective, weighted_sum

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.system.closing import Closing
+from autosched.system.closeable import Closeable
 from benchmarks.contender import Contender
 from benchmarks.workloads import Workload
 
@@ -85,7 +85,7 @@ def _serve(
 
 
 @dataclass(slots=True)
-class Worker(Closing):
+class Worker(Closeable):
     """A contender in its process.  ``prepare_s`` is load, compile and first run, in seconds."""
 
     name: str

@@ -16,7 +16,7 @@ PUBLIC: Final = (
     "autosched.api",
     "autosched.compilation.network",
     "autosched.system.errors",
-    "autosched.system.notices",
+    "autosched.system.user_warnings",
     "autosched.tuning.objectives",
     "autosched.onnx_backend",
     "autosched.tuning.options",

@@ -28,8 +28,8 @@ from autosched.cli import (
 )
 from autosched.cli.command import Command, add_command, check_output
 from autosched.cli.ending import drop_output, ending_on_signals, say_ending
-from autosched.system.notices import AutoschedWarning
 from autosched.system.release import __version__
+from autosched.system.user_warnings import AutoschedWarning
 from sketch.errors import AutoschedError
 
 COMMANDS: Final[tuple[Command, ...]] = (

@@ -57,14 +57,14 @@ def _arguments(parser: Parser) -> None:
 def _run(args: argparse.Namespace) -> None:
     from autosched.runtime.archive import write_archive
     from autosched.runtime.export import export_program
-    from autosched.runtime.untuned import untuned_notice
+    from autosched.runtime.untuned import untuned_warning
 
     library, saved = _outputs(args)
     check_output(saved)
     if library is not None and library.name:
         check_output(library.with_name(f"{library.name}.o"))
     program, constants, objects, payloads = _contents(args)
-    untuned = untuned_notice(program)
+    untuned = untuned_warning(program)
     if untuned and args.log is None:  # with a log it has been said already
         say(args, untuned)
     if saved is not None:

@@ -11,7 +11,7 @@ from autosched.cli.command import Command, Parser, UsageError, add_json, say, wr
 from autosched.cli.model import add_model, check_log, open_subject, target_of
 from autosched.cli.waiting import Waiting
 from autosched.search.models import MODELS, make_model
-from autosched.system.notices import notify
+from autosched.system.user_warnings import notify
 
 if TYPE_CHECKING:
     from autosched.cli.subject import Subject

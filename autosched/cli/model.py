@@ -18,7 +18,7 @@ from autosched.cli.command import (
 )
 from autosched.cli.subject import NetworkSubject, Subject, WorkloadSubject
 from autosched.cli.waiting import Waiting
-from autosched.system.notices import notify
+from autosched.system.user_warnings import notify
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network

@@ -19,7 +19,7 @@ from autosched.cli.command import (
     write_json,
 )
 from autosched.cli.model import open_network
-from autosched.system.notices import notify
+from autosched.system.user_warnings import notify
 
 if TYPE_CHECKING:
     from autosched.records.reading import RecordSet

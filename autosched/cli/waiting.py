@@ -8,14 +8,14 @@ import time
 from typing import Final, Self, TextIO
 
 from autosched.report.events import Progress, ProgressSnapshot
-from autosched.system.closing import Closing
+from autosched.system.closeable import Closeable
 
 PATIENCE_S: Final = 2.0
 _TERMINAL_EVERY_S: Final = 1.0
 _LINE_EVERY_S: Final = 30.0
 
 
-class Waiting(Closing):
+class Waiting(Closeable):
     """Tells on stderr that something is still going on: a context manager.
 
     On a terminal a line that counts the seconds and is wiped at the end; elsewhere a line now and

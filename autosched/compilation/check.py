@@ -19,6 +19,7 @@ from autosched.measure.options import MeasureOptions
 from autosched.measure.task_memory import TaskMemory
 from autosched.runtime.team_pool import shared_teams
 from autosched.tasks.candidate import Candidate
+from autosched.tasks.compulsory_traffic import compulsory_bytes
 from autosched.tasks.spec import TaskSpec
 from codegen.kernel import Kernel
 from codegen.llvm.jit import check_host
@@ -30,6 +31,8 @@ from sketch.target.target import Target
 # stage that is computed whole needs all of what it reads: none is.
 _SAMPLING: Final = Sampling(random=16, per_face=2, per_tile=2, whole_below_flops=-1.0)
 _SEED: Final = 0
+# Drawing larger inputs would take longer than compiling.
+_MOST_BYTES: Final = 1 << 28
 
 
 class WrongResultError(AutoschedError):
@@ -50,7 +53,8 @@ def check_kernel(
 ) -> None:
     """Run ``kernel`` once on random inputs, and compare a sample of its results with the oracle.
 
-    Does nothing for a target whose code cannot run on this machine.
+    Does nothing for a target whose code cannot run on this machine, and for arrays of more than
+    256 MB.
 
     Args:
         task: whose reference program says what is right.
@@ -61,7 +65,7 @@ def check_kernel(
     Raises:
         WrongResultError: a result is off by more than measuring allows.
     """
-    if not runs_here(task.target):
+    if not runs_here(task.target) or compulsory_bytes(task.dag) > _MOST_BYTES:
         return
     dag = task.dag
     inputs = {name: aligned_copy(array) for name, array in random_inputs(dag, _SEED).items()}

@@ -19,11 +19,11 @@ from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan
 from autosched.runtime.module import Module
 from autosched.runtime.program import ExecutionPlan
-from autosched.runtime.untuned import untuned_notice
+from autosched.runtime.untuned import untuned_warning
 from autosched.search.recall import usable
 from autosched.search.space import draft_candidate
-from autosched.system.memory_room import enough_memory
-from autosched.system.notices import notify
+from autosched.system.memory_limit import enough_memory
+from autosched.system.user_warnings import notify
 from autosched.tasks.spec import TaskSpec
 from codegen.backend import check_runs
 from sketch.target.target import Target
@@ -106,8 +106,8 @@ def contents_from_log(
     contents = network_contents(network, target, found.records, quick, check)
     tasks = {step.info.task for step in contents[0].kernel_steps}
     mine = [record for record in found.records if record.task in tasks]
-    notices = target_warning(mine, target), untuned_notice(contents[0])
-    notify(line for line in notices if line)
+    lines = target_warning(mine, target), untuned_warning(contents[0])
+    notify(line for line in lines if line)
     return contents
 
 

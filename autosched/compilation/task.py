@@ -17,14 +17,14 @@ from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan
 from autosched.runtime.module import Module
 from autosched.runtime.program import StepInfo, TensorSpec
-from autosched.runtime.untuned import untuned_notice
+from autosched.runtime.untuned import untuned_warning
 from autosched.runtime.wiring import Call, Wiring
 from autosched.search.recall import build_best
 from autosched.system.errors import TaskError
-from autosched.system.memory_room import enough_memory, room_for
-from autosched.system.notices import notify
+from autosched.system.memory_limit import enough_memory, room_for
+from autosched.system.user_warnings import notify
 from autosched.tasks.candidate import Candidate
-from autosched.tasks.least_traffic import least_bytes
+from autosched.tasks.compulsory_traffic import compulsory_bytes
 from autosched.tasks.spec import TaskSpec
 from codegen.backend import check_runs
 from codegen.build import build
@@ -96,7 +96,7 @@ def _build_contents(
         op=task.name,
         shapes=", ".join("x".join(map(str, spec.shape)) for spec in (*inputs, *outputs)),
         flops=task.flops,
-        bytes=least_bytes(task.dag),
+        bytes=compulsory_bytes(task.dag),
         task=task.key,
         schedule="model" if found is None else "record",
     )
@@ -120,7 +120,7 @@ def contents_from_log(
 ) -> Contents:
     """``task_contents``; warns when a log is given that has no record of the task."""
     contents = task_contents(task, constants, log)
-    untuned = untuned_notice(contents[0])
+    untuned = untuned_warning(contents[0])
     if log is not None and untuned:
         notify([untuned])
     return contents

@@ -19,7 +19,7 @@ from autosched.runtime.program import RepeatedSteps, StepInfo, TensorSpec
 from autosched.runtime.wiring import Call, HostBinding, Inside, Wiring
 from autosched.search.recall import Recalled, unbuildable
 from autosched.tasks.candidate import Candidate
-from autosched.tasks.least_traffic import least_bytes
+from autosched.tasks.compulsory_traffic import compulsory_bytes
 from autosched.tasks.spec import TaskSpec
 from sketch.errors import AutoschedError
 from sketch.lang.dtypes import size_of
@@ -253,7 +253,7 @@ def _info(subgraph: Subgraph, item: Scheduled, trips: int) -> StepInfo:
         op=subgraph.name.rpartition(".")[0] or subgraph.name,
         shapes=f"{times}{_shapes(subgraph)}",
         flops=subgraph.dag.flops * trips,
-        bytes=least_bytes(subgraph.dag) * trips,
+        bytes=compulsory_bytes(subgraph.dag) * trips,
         task=item.task.key,
         schedule=item.source,
     )

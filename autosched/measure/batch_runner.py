@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from autosched.measure.errors import MeasureError
 from autosched.measure.protocol import MeasuredTask, Ticket
 from autosched.measure.result import MeasureResult
-from autosched.system.closing import Closing
+from autosched.system.closeable import Closeable
 from autosched.tasks.candidate import Candidate
 
 
-class BatchRunner(Closing):
+class BatchRunner(Closeable):
     """The part of ``protocol.Runner`` that follows from ``submit``, ``collect`` and ``close``.
 
     A context manager.

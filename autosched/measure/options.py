@@ -36,7 +36,7 @@ class MeasureOptions:
             as slow.
         interruption_s: a first run that is slow by less is repeated once: perhaps the operating
             system ran something else meanwhile.
-        settle_s: what a burst of a short kernel begins with, not recorded but for its first run.
+        warmup_s: what a burst of a short kernel begins with, not recorded but for its first run.
         builders: building processes; None: one per CPU.
         build_timeout_s: limit for lowering and compiling one candidate.
         run_timeout_s: limit for loading and timing one candidate.
@@ -55,7 +55,7 @@ class MeasureOptions:
     drop_second: float = 1.5
     wake_s: float = 100e-6
     interruption_s: float = 20e-3
-    settle_s: float = 500e-6
+    warmup_s: float = 500e-6
     builders: int | None = None
     build_timeout_s: float = 20.0
     run_timeout_s: float = 10.0
@@ -76,7 +76,7 @@ class MeasureOptions:
             check_number("builders", self.builders, 1, math.inf)
         for name in (
             "tolerance", "min_sample_s", "burst_s", "drop_first", "drop_second", "wake_s",
-            "interruption_s", "settle_s", "build_timeout_s", "run_timeout_s",
+            "interruption_s", "warmup_s", "build_timeout_s", "run_timeout_s",
             "reference_timeout_s", "seed",
         ):  # fmt: skip
             check_number(name, getattr(self, name), 0, math.inf)

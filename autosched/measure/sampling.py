@@ -22,7 +22,7 @@ def burst(run: Callable[[int], float], best_s: float, options: MeasureOptions) -
     """Samples of one candidate, in seconds per run, in the order taken.
 
     ``run(n)`` gives the mean seconds of n runs.  A candidate that is clearly slower than ``best_s``
-    gets one or two samples.  Short kernels run for ``options.settle_s`` between the first two: a
+    gets one or two samples.  Short kernels run for ``options.warmup_s`` between the first two: a
     core that was waiting for a kernel takes some time to reach its speed again.
     """
     first = run(1)
@@ -32,7 +32,7 @@ def burst(run: Callable[[int], float], best_s: float, options: MeasureOptions) -
         spent += first
     if first > limit:
         return (first,)
-    while spent < options.settle_s:
+    while spent < options.warmup_s:
         spent += run(1)
     runs = inner_runs(first, options)
     samples = [first, run(runs)]

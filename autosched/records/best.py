@@ -13,7 +13,7 @@ from autosched.records.identity import (
     identity,
     target_difference,
 )
-from autosched.records.paired import drift, settled_first
+from autosched.records.paired import drift, paired_first
 from autosched.records.record import Record
 from sketch.target.target import Target
 
@@ -89,7 +89,7 @@ def rank(records: Iterable[Record]) -> list[tuple[float, Record]]:
             final = [r for r in history if r.phase == "final" and isinstance(r.result, Timing)]
             factor = drifts.get(final[-1].time, 1.0) if final else scale
             ranked.append((seconds * factor, last))
-    return settled_first(sorted(ranked, key=lambda pair: pair[0]), known)
+    return paired_first(sorted(ranked, key=lambda pair: pair[0]), known)
 
 
 def _final_over_burst(histories: Iterable[Sequence[Record]]) -> float:

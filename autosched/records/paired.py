@@ -47,7 +47,7 @@ def winner(results: Sequence[MeasureResult]) -> int | None:
     return holder
 
 
-def settled_first(
+def paired_first(
     ranked: Sequence[tuple[float, Record]], records: Sequence[Record]
 ) -> list[tuple[float, Record]]:
     """``ranked``, seconds and records, fastest first, as the last re-measurement has it.

@@ -22,7 +22,7 @@ class TaskRow:
             a success.
         trials, failed: results, earlier runs included.
         stopped: why it gets no more trials; empty while it does.
-        settled: the winner of the final re-timing, in turns with the other leaders; None before.
+        retimed: the winner of the final re-timing, in turns with the other leaders; None before.
     """
 
     name: str
@@ -34,12 +34,12 @@ class TaskRow:
     trials: int
     failed: int
     stopped: str
-    settled: Timing | None = None
+    retimed: Timing | None = None
 
     @property
     def seconds(self) -> float:
         """The re-timed seconds where there are any, else the search's best."""
-        return self.best_s if self.settled is None else self.settled.median
+        return self.best_s if self.retimed is None else self.retimed.median
 
     @property
     def flops_per_s(self) -> float:
@@ -72,14 +72,14 @@ class ProgressSnapshot:
     conditions: Conditions = UNKNOWN
 
     @property
-    def settled(self) -> bool:
+    def retimed(self) -> bool:
         """Whether some task was re-timed."""
-        return any(row.settled is not None for row in self.rows)
+        return any(row.retimed is not None for row in self.rows)
 
     @property
     def unstable(self) -> tuple[str, ...]:
         """Re-timed tasks whose rounds vary too much, with how much."""
-        found = [(row.name, Stability.of(row.settled.seconds)) for row in self.rows if row.settled]
+        found = [(row.name, Stability.of(row.retimed.seconds)) for row in self.rows if row.retimed]
         return tuple(f"{name} {share(item.deviation)}" for name, item in found if item.unstable)
 
     @property

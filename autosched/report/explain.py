@@ -16,9 +16,9 @@ from autosched.records.record import Record
 from autosched.runtime.probes.peak import measured_peak
 from autosched.search.recall import Recalled, usable
 from autosched.search.space import draft_candidate
-from autosched.system.notices import notify
 from autosched.system.stability import Stability, relative_deviation, share
-from autosched.tasks.least_traffic import least_bytes
+from autosched.system.user_warnings import notify
+from autosched.tasks.compulsory_traffic import compulsory_bytes
 from codegen.backend import backend_of
 from costmodel.extract import draft_seconds
 from sketch.lower import lower
@@ -73,7 +73,7 @@ def _times(task: TaskSpec, candidate: Candidate, seconds: float, peak_flops: flo
     if peak_flops is not None:
         limit_s = task.flops / peak_flops
         lines.append(f"FLOPs / peak    {limit_s * 1e3:.4g} ms at {peak_flops / 1e9:.4g} GFLOPS")
-    bytes_moved = least_bytes(task.dag)
+    bytes_moved = compulsory_bytes(task.dag)
     intensity = task.flops / bytes_moved
     lines.append(f"least traffic   {bytes_moved / 1e6:.4g} MB, {intensity:.3g} FLOP per byte")
     if math.isinf(seconds):

@@ -78,9 +78,9 @@ class PlainProgress:
 
     def finish(self, view: ProgressSnapshot) -> None:
         """All tasks, and the sum."""
-        settled = view.settled
-        rows = [cells_of(n, row, self._peak, settled) for n, row in enumerate(view.rows)]
-        cells = [columns(self._peak, settled), *rows]
+        retimed = view.retimed
+        rows = [cells_of(n, row, self._peak, retimed) for n, row in enumerate(view.rows)]
+        cells = [columns(self._peak, retimed), *rows]
         widths = [max(len(line[n]) for line in cells) for n in range(len(cells[0]))]
         for line in cells:
             padded = [
@@ -88,7 +88,7 @@ class PlainProgress:
                 for n, (text, width) in enumerate(zip(line, widths, strict=True))
             ]
             self._line("  ".join(padded).rstrip())
-        for text in closing(view):
+        for text in summary_lines(view):
             self._line(text)
 
     def _line(self, text: str) -> None:
@@ -129,7 +129,7 @@ class TableProgress:
             self._live.stop()
             self._live = None
         self._console.print(self._table(view, everything=True))
-        for line in closing(view):
+        for line in summary_lines(view):
             self._console.print(line, markup=False, highlight=False)
 
     def _table(self, view: ProgressSnapshot, everything: bool = False) -> Table:
@@ -138,14 +138,14 @@ class TableProgress:
         from rich.text import Text
 
         table = RichTable(box=box.SIMPLE, caption=None if everything else status(view))
-        for number, title in enumerate(columns(self._peak, view.settled)):
+        for number, title in enumerate(columns(self._peak, view.retimed)):
             left = number in (1, 2)
             table.add_column(
                 title, justify="left" if left else "right", no_wrap=not left, overflow="ellipsis"
             )
         for number in visible(view, everything):
             style = "bold" if number == view.current else ""
-            cells = cells_of(number, view.rows[number], self._peak, view.settled)
+            cells = cells_of(number, view.rows[number], self._peak, view.retimed)
             table.add_row(*(Text(cell) for cell in cells), style=style)
         return table
 
@@ -160,20 +160,20 @@ def visible(view: ProgressSnapshot, everything: bool) -> list[int]:
     return list(range(first, first + _VISIBLE_ROWS))
 
 
-def columns(peak_flops: float | None, settled: bool = False) -> list[str]:
-    """Titles of the table; ``settled``: of one with re-timed tasks, whose speed is the re-timed."""
+def columns(peak_flops: float | None, retimed: bool = False) -> list[str]:
+    """Titles of the table; ``retimed``: of one with re-timed tasks, whose speed is the re-timed."""
     peak = [] if peak_flops is None else ["peak"]
-    times = ["re-timed ms", "std %", "re-timed GFLOPS"] if settled else ["last ms", "GFLOPS"]
+    times = ["re-timed ms", "std %", "re-timed GFLOPS"] if retimed else ["last ms", "GFLOPS"]
     return ["id", "task", "shape", "weight", "search best ms", *times, *peak, "trials", ""]
 
 
 def cells_of(
-    number: int, row: TaskRow, peak_flops: float | None, settled: bool = False
+    number: int, row: TaskRow, peak_flops: float | None, retimed: bool = False
 ) -> list[str]:
     """One row of the table as text."""
     speed = row.flops_per_s
     part = [] if peak_flops is None else [f"{speed / peak_flops:.0%}" if speed else "-"]
-    times = _settled_cells(row) if settled else [_ms(row.last_s)]
+    times = _retimed_cells(row) if retimed else [_ms(row.last_s)]
     failed = f" ({row.failed} failed)" if row.failed else ""
     return [
         str(number), row.name, row.shapes, f"{row.weight:g}",
@@ -182,11 +182,11 @@ def cells_of(
     ]  # fmt: skip
 
 
-def _settled_cells(row: TaskRow) -> list[str]:
-    if row.settled is None:
+def _retimed_cells(row: TaskRow) -> list[str]:
+    if row.retimed is None:
         return ["-", "-"]
-    deviation = relative_deviation(row.settled.seconds)
-    return [_ms(row.settled.median), "-" if deviation is None else f"{100 * deviation:.1f}"]
+    deviation = relative_deviation(row.retimed.seconds)
+    return [_ms(row.retimed.median), "-" if deviation is None else f"{100 * deviation:.1f}"]
 
 
 def status(view: ProgressSnapshot) -> str:
@@ -199,15 +199,15 @@ def status(view: ProgressSnapshot) -> str:
     )
 
 
-def closing(view: ProgressSnapshot) -> list[str]:
-    """The closing lines: how stable the re-timed times are, and the sum."""
+def summary_lines(view: ProgressSnapshot) -> list[str]:
+    """The last lines: how stable the re-timed times are, and the sum."""
     reason = f" ({view.stopped})" if view.stopped else ""
-    kind = " (re-timed)" if view.settled else ""
+    kind = " (re-timed)" if view.retimed else ""
     total = (
         f"estimated total {milliseconds(view.total_s)}{kind} after {view.trials} trials, "
         f"{duration(view.elapsed_s)}{reason}"
     )
-    return [*([stability_line(view)] if view.settled else []), total]
+    return [*([stability_line(view)] if view.retimed else []), total]
 
 
 def stability_line(view: ProgressSnapshot) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.system.element_types import element_type
-from autosched.system.memory_room import room_for
+from autosched.system.memory_limit import room_for
 
 HUGE_PAGE_BYTES: Final = 2 * 1024 * 1024
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from autosched.runtime.program import ExecutionPlan
 from autosched.system.element_types import element_type
-from autosched.system.memory_room import room_for
+from autosched.system.memory_limit import room_for
 
 _COLUMNS: Final = 3  # of a copy: to, from, bytes
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from autosched.runtime.program import TensorSpec
 from autosched.system.element_types import element_type
-from autosched.system.memory_room import room_for
+from autosched.system.memory_limit import room_for
 
 _DRAWN_BYTES: Final = 8  # an element as the generator draws it, before its dtype is changed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autosched.runtime.program import SCHEDULE_LABELS, ExecutionPlan
 from autosched.runtime.table import render_table, shorten
-from autosched.runtime.untuned import untuned_notice
+from autosched.runtime.untuned import untuned_warning
 
 
 def program_table(program: ExecutionPlan) -> str:
@@ -29,7 +29,7 @@ def program_table(program: ExecutionPlan) -> str:
 def _totals(program: ExecutionPlan) -> list[str]:
     infos = [step.info for step in program.kernel_steps]
     tasks = {info.task for info in infos}
-    untuned = untuned_notice(program)
+    untuned = untuned_warning(program)
     flops = sum(info.flops for info in infos)
     lines = [
         f"{len(infos)} kernels, {len(tasks)} tasks, {flops / 1e9:.3f} GFLOP, constants "

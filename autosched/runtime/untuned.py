@@ -39,7 +39,7 @@ def untuned_tasks(program: ExecutionPlan) -> tuple[Untuned, ...]:
     return tuple(found.values())
 
 
-def untuned_notice(program: ExecutionPlan) -> str:
+def untuned_warning(program: ExecutionPlan) -> str:
     """One line that names them and what they use instead; empty when every task has a record."""
     untuned = untuned_tasks(program)
     if not untuned:

@@ -15,7 +15,7 @@ from autosched.records.identity import executable
 from autosched.records.log import RecordLog
 from autosched.records.record import Record
 from autosched.search.space import draft_candidate
-from autosched.system.notices import notify
+from autosched.system.user_warnings import notify
 from autosched.tasks.candidate import Candidate
 from sketch.errors import AutoschedError
 from sketch.lower import lower

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from autosched.search.sampling import sample_feasible
 from autosched.system.errors import TaskError
-from autosched.system.notices import notify
+from autosched.system.user_warnings import notify
 from autosched.tasks.candidate import Candidate
 from sketch.errors import AutoschedError, LoweringError, ScheduleError
 from sketch.population.population import Population

@@ -82,7 +82,7 @@ class TuningLoop:
         self._finished: set[int] = set()
 
     def tune(self) -> TuneResult:
-        """Resume, search, settle the leaders."""
+        """Resume, search, re-time the leaders."""
         stopped = ""
         self._resume()
         self._progress.start(self._view(None))
@@ -90,7 +90,7 @@ class TuningLoop:
             stopped = self._search()
             self._tell_finished(stopped)
             with self._watch:
-                self._settle()
+                self._retime()
         except KeyboardInterrupt:
             stopped = "interrupted"
         finally:
@@ -201,7 +201,7 @@ class TuningLoop:
                 for callback in self._callbacks:
                     callback.on_task_finished(self._runs[index].task, reason)
 
-    def _settle(self) -> None:
+    def _retime(self) -> None:
         """Time the leaders of every task that was measured in this run against each other.
 
         Tasks that take most of the total come first; a time budget that is spent ends it.
@@ -215,7 +215,7 @@ class TuningLoop:
             self._progress.update(self._view(self._runs.index(run)))
             results = self._runner.remeasure(run.task, leaders, self._options.leader_rounds)
             self._write(run.task, leaders, results, "final")
-            run.settle(results)
+            run.retime(results)
 
     def _write(
         self,
@@ -284,7 +284,7 @@ class TuningLoop:
         rows = tuple(
             TaskRow(
                 run.task.name, run.shapes, run.task.weight, run.task.flops, run.best_s, run.last_s,
-                progress.trials, progress.failed, progress.stopped, run.settled,
+                progress.trials, progress.failed, progress.stopped, run.retimed,
             )
             for run, progress in zip(self._runs, self._scheduler.tasks, strict=True)
         )  # fmt: skip

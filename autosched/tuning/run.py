@@ -49,11 +49,11 @@ def _loop(job: TuneJob) -> TuneResult:
 def _measured_here(job: TuneJob) -> TuneResult:
     from autosched.measure.options import MeasureOptions
     from autosched.measure.runner import LocalRunner
-    from autosched.system.memory_room import check_room
-    from autosched.tasks.least_traffic import least_bytes
+    from autosched.system.memory_limit import check_room
+    from autosched.tasks.compulsory_traffic import compulsory_bytes
 
     for task in job.tasks:
-        check_room(f"the arrays of task {task.name}", int(least_bytes(task.dag)))
+        check_room(f"the arrays of task {task.name}", int(compulsory_bytes(task.dag)))
     measure = replace(job.measure or MeasureOptions(), tolerance=job.options.tolerance)
     # The runner's clean process must start before anything loads an OpenMP runtime (LightGBM).
     with LocalRunner(job.tasks[0].target, measure) as runner:

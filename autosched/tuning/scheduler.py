@@ -125,7 +125,7 @@ class TaskScheduler:
             task.history.append((task.trials, task.best_s))
         if task.best_s < before * (1.0 - self._options.improvement):
             task.improved_at = task.trials
-        self._stop_if_hopeless(task)
+        self._stop_if_all_fail(task)
         value = self.objective()
         if math.isinf(before) and math.isfinite(task.best_s):
             self._best_objective = math.inf  # an estimate was replaced: the sums do not compare
@@ -166,8 +166,8 @@ class TaskScheduler:
         if not any(self._open(n) for n in range(len(self.tasks))):
             return "nothing left to improve"
         patience = options.early_stop_trials
-        settled = all(math.isfinite(task.best_s) or task.stopped for task in self.tasks)
-        if patience is not None and settled and self.trials - self._improved_at >= patience:
+        measured = all(math.isfinite(task.best_s) or task.stopped for task in self.tasks)
+        if patience is not None and measured and self.trials - self._improved_at >= patience:
             return "no improvement"
         return ""
 
@@ -291,7 +291,7 @@ class TaskScheduler:
                 groups.setdefault(task.info.kind, []).append(task.info.flops / task.best_s)
         return {kind: max(speeds) for kind, speeds in groups.items() if len(speeds) > 1}
 
-    def _stop_if_hopeless(self, task: TaskProgress) -> None:
+    def _stop_if_all_fail(self, task: TaskProgress) -> None:
         patience = self._options.task_early_stop_trials
         if math.isinf(task.best_s):
             if task.batches >= _FAILED_BATCHES and task.trials >= _LEAST_FAILED_TRIALS:

@@ -33,7 +33,7 @@ class TaskRun:
 
     Attributes:
         best_s: best seconds of the search, checked against the oracle; infinite before.
-        settled: timing of the winner among the leaders, re-timed in turns; None before.
+        retimed: timing of the winner among the leaders, re-timed in turns; None before.
         last_s: best seconds of the last batch.
         first_failure: the first failure that was told in this run.
         touched: whether something was measured in this run.
@@ -53,7 +53,7 @@ class TaskRun:
         self.measured = Measured(space_of(task).sketches)
         self.best_s = math.inf
         self.last_s = math.inf
-        self.settled: Timing | None = None
+        self.retimed: Timing | None = None
         self.first_failure: Failure | None = None
         self.touched = False
         self._learner, self._options, self._rng = learner, options, rng
@@ -95,11 +95,11 @@ class TaskRun:
         failures = (result for result in results if isinstance(result, Failure))
         self.first_failure = self.first_failure or next(failures, None)
 
-    def settle(self, results: Sequence[MeasureResult]) -> None:
+    def retime(self, results: Sequence[MeasureResult]) -> None:
         """Results of the leaders, re-timed in turns; fastest of the search first."""
         number = winner(results)
         result = None if number is None else results[number]
-        self.settled = result if isinstance(result, Timing) else None
+        self.retimed = result if isinstance(result, Timing) else None
 
     @property
     def _uses_model(self) -> bool:

@@ -24,7 +24,7 @@ from campaign.tensor.numbers import (
     multiply,
     power,
     remainder,
-    settle,
+    rounded,
     sign_of,
     smooth,
     store,
@@ -190,7 +190,7 @@ class _Stage:
             value = number.value.astype(self._wide)
             if is_float(number.dtype):
                 return store(Number(value, number.error, dtype))
-            return settle(value, certain(number), dtype, 1)
+            return rounded(value, certain(number), dtype, 1)
         if is_float(number.dtype):
             cut = whole(number, np.trunc)
             return Number(integers.from_floats(number.value, dtype), cut.error, dtype)

@@ -52,7 +52,7 @@ def is_float(dtype: str) -> bool:
     return dtype in FLOATS
 
 
-def settle(value: Array, error: Array, dtype: str, roundoffs: float) -> Number:
+def rounded(value: Array, error: Array, dtype: str, roundoffs: float) -> Number:
     """A float result: adds ``roundoffs`` of it to the error, gives up near an overflow."""
     kind = arithmetic(dtype)
     size = np.abs(value)
@@ -70,13 +70,13 @@ def certain(*numbers: Number) -> Array:
 
 def add(a: Number, b: Number, sign: int) -> Number:
     """``a + sign * b``."""
-    return settle(a.value + sign * b.value, a.error + b.error, a.dtype, 2)
+    return rounded(a.value + sign * b.value, a.error + b.error, a.dtype, 2)
 
 
 def multiply(a: Number, b: Number) -> Number:
     """The product."""
     slack = np.abs(a.value) * b.error + np.abs(b.value) * a.error + a.error * b.error
-    return settle(a.value * b.value, slack, a.dtype, 2)
+    return rounded(a.value * b.value, slack, a.dtype, 2)
 
 
 def divide(a: Number, b: Number) -> Number:
@@ -85,7 +85,7 @@ def divide(a: Number, b: Number) -> Number:
     room = np.abs(b.value) - b.error
     slack = (a.error + np.abs(value) * b.error) / np.where(room > 0, room, np.nan)
     exact = (a.error == 0) & (b.error == 0)
-    return settle(value, np.where(exact, 0.0, slack), a.dtype, 4)
+    return rounded(value, np.where(exact, 0.0, slack), a.dtype, 4)
 
 
 def extreme(a: Number, b: Number, function: Any) -> Number:
@@ -97,14 +97,14 @@ def power(a: Number, b: Number) -> Number:
     """``a ** b`` of a positive base."""
     value = np.power(a.value, b.value)
     relative = np.abs(b.value) * a.error / np.abs(a.value) + np.abs(np.log(a.value)) * b.error
-    return settle(value, np.abs(value) * relative, a.dtype, _FUNCTION_ROUNDOFFS)
+    return rounded(value, np.abs(value) * relative, a.dtype, _FUNCTION_ROUNDOFFS)
 
 
 def remainder(a: Number, b: Number, function: Any) -> Number:
     """A function with jumps, of two floats: known where both are exact."""
     value = function(a.value, b.value)
     near = 4 * _UNIT[arithmetic(a.dtype)] * np.abs(b.value)
-    return settle(value, certain(a, b) + np.where(np.isfinite(near), near, 0.0), a.dtype, 4)
+    return rounded(value, certain(a, b) + np.where(np.isfinite(near), near, 0.0), a.dtype, 4)
 
 
 def sign_of(a: Number) -> Number:
@@ -126,7 +126,7 @@ def smooth(a: Number, function: Callable[[Array], Array]) -> Number:
     spread = np.maximum(
         np.abs(function(a.value + a.error) - value), np.abs(function(a.value - a.error) - value)
     )
-    return settle(value, np.where(a.error > 0, 1.5 * spread, 0.0), a.dtype, _FUNCTION_ROUNDOFFS)
+    return rounded(value, np.where(a.error > 0, 1.5 * spread, 0.0), a.dtype, _FUNCTION_ROUNDOFFS)
 
 
 def compare(a: Number, b: Number, function: Any) -> Number:

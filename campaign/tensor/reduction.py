@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from campaign.tensor.numbers import Array, Number, arithmetic, is_float, settle
+from campaign.tensor.numbers import Array, Number, arithmetic, is_float, rounded
 
 _SMALL: Final = 1e-30
 
@@ -55,8 +55,8 @@ def _sum(term: Number) -> Number:
     count = term.value.shape[-1]
     roundoffs = 4 + max(2 * count**0.5, min(count, 1024) / 2)
     value, size = np.sum(term.value, axis=-1), np.sum(np.abs(term.value), axis=-1)
-    chain = settle(size, np.zeros_like(size), term.dtype, roundoffs).error
-    return settle(value, np.sum(term.error, axis=-1) + chain, term.dtype, 0)
+    chain = rounded(size, np.zeros_like(size), term.dtype, roundoffs).error
+    return rounded(value, np.sum(term.error, axis=-1) + chain, term.dtype, 0)
 
 
 def _prod(term: Number) -> Number:
@@ -68,7 +68,7 @@ def _prod(term: Number) -> Number:
     highest = np.prod(np.maximum(size, 1), axis=-1)
     lowest = np.prod(np.where(size > 0, np.minimum(size, 1), 1), axis=-1)
     slack = np.where((highest > 1 / _SMALL) | (lowest < _SMALL), np.inf, slack)
-    return settle(value, slack, term.dtype, 2.0 * count)
+    return rounded(value, slack, term.dtype, 2.0 * count)
 
 
 def _extreme(kind: str, term: Number) -> Number:
@@ -101,8 +101,8 @@ def _log_sum(top: Number, weight: Number) -> list[Number]:
     size = np.sum(np.abs(terms) * (1 + np.abs(top.value - best)), axis=-1)
     moved = np.sum(np.abs(terms) * (np.expm1(2 * np.max(top.error, axis=-1, keepdims=True))), -1)
     slack = moved + np.sum(weight.error * shift, axis=-1)
-    chain = settle(size, np.zeros_like(size), top.dtype, 20 + 4 * count).error
+    chain = rounded(size, np.zeros_like(size), top.dtype, 20 + 4 * count).error
     return [
         _extreme("max", top),
-        settle(np.sum(terms, axis=-1), slack + chain, top.dtype, 2),
+        rounded(np.sum(terms, axis=-1), slack + chain, top.dtype, 2),
     ]

@@ -1,7 +1,7 @@
 """The draft model of one statement: closed form, no data, numbers from ``Target``.
 
 Time is counted in cycles and then scaled by ``Rates.hertz``: the draft ranks
-programs of a task and prunes hopeless ones; it does not predict milliseconds.
+programs of a task and prunes those far behind; it does not predict milliseconds.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ def stage_flops(op: Compute) -> float:
 
     Arithmetic on the stage's own kind of numbers counts (floats, or integers where the stage has
     integer outputs only); index arithmetic and bounds tests on a float stage are free.  A select
-    costs its condition plus its dearer branch, a call counts 1.
+    costs its condition plus its more expensive branch, a call counts 1.
     """
     counts_float = any(is_float(dtype) for dtype in op.output_dtypes)
     points = math.prod(op.shape)

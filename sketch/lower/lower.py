@@ -163,7 +163,7 @@ class _Emitter:
         """Whether loops of ``axis`` may leave it in some row; never answered by one row alone."""
         based = stage.base.get(axis)
         moved = based is not None and bool(based.terms or based.const)
-        longer = axis not in stage.settled or bool(stage.extents[axis] > axis.extent)
+        longer = axis not in stage.fixed or bool(stage.extents[axis] > axis.extent)
         if axis.name not in stage.plan.splits and not moved and not longer:
             return False
         return not self._zero_padded(stage, axis)

@@ -24,7 +24,7 @@ from sketch.schedule.steps import Factor, Pack
 class PlacedLoop:
     """One loop of a placed stage; ``trips`` times, in steps of ``stride``.
 
-    ``settled``: no decision takes part in these numbers.
+    ``fixed``: no decision takes part in these numbers.
     """
 
     name: str
@@ -33,7 +33,7 @@ class PlacedLoop:
     trips: Num
     stride: Num
     kind: LoopKind
-    settled: bool
+    fixed: bool
 
     @property
     def reach(self) -> Num:
@@ -50,7 +50,7 @@ class PlacedStage:
         outer: variables of the loops around its attach point (of other stages).
         base: per spatial axis, the first coordinate it computes, over ``outer``.
         extents: per axis, how many coordinates its loops walk (a multiple of the inner tiles).
-        settled: the axes whose extents no decision takes part in.
+        fixed: the axes whose extents no decision takes part in.
     """
 
     plan: StagePlan
@@ -58,7 +58,7 @@ class PlacedStage:
     outer: tuple[LoopVar, ...]
     base: Mapping[Axis, Affine]
     extents: Mapping[Axis, Num]
-    settled: frozenset[Axis]
+    fixed: frozenset[Axis]
 
     def local(self, axis: Axis) -> Affine:
         """Coordinate of ``axis`` relative to the base: the sum of its loop variables."""
@@ -108,8 +108,8 @@ def place(program: Program, values: Mapping[str, Num]) -> Placement:
     for plan in reversed(program.stages):
         domain = _domain(program, plan, placed)
         loops, walked = _loops(plan, domain, values)
-        settled = frozenset(loop.axis for loop in loops if loop.settled)
-        placed[plan.op.name] = PlacedStage(plan, loops, domain.outer, domain.base, walked, settled)
+        fixed = frozenset(loop.axis for loop in loops if loop.fixed)
+        placed[plan.op.name] = PlacedStage(plan, loops, domain.outer, domain.base, walked, fixed)
     return Placement(program, {p.op.name: placed[p.op.name] for p in program.stages}, values)
 
 
@@ -119,20 +119,20 @@ class _Window:
 
     start: Affine
     extent: Num
-    settled: bool
+    fixed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Domain:
     """What a stage computes: base and extent per axis, and the loops around its attach point.
 
-    ``unsettled``: the axes whose extents decisions take part in.
+    ``varying``: the axes whose extents decisions take part in.
     """
 
     base: Mapping[Axis, Affine]
     extents: Mapping[Axis, Num]
     outer: tuple[LoopVar, ...]
-    unsettled: frozenset[Axis]
+    varying: frozenset[Axis]
 
 
 def _domain(program: Program, plan: StagePlan, placed: Mapping[str, PlacedStage]) -> _Domain:
@@ -162,8 +162,8 @@ def _domain(program: Program, plan: StagePlan, placed: Mapping[str, PlacedStage]
     region = _region(program, plan, placed, fixed)
     full |= {axis: window.extent for axis, window in region.items()}
     base = {axis: window.start for axis, window in region.items()}
-    unsettled = frozenset(axis for axis, window in region.items() if not window.settled)
-    return _Domain(base, full, outer, unsettled)
+    varying = frozenset(axis for axis, window in region.items() if not window.fixed)
+    return _Domain(base, full, outer, varying)
 
 
 def _region(
@@ -225,16 +225,16 @@ def _window(
     if form is None:
         return None
     extent: Num = 1
-    settled = True
+    constant = True
     for var, coefficient in form.terms:
         if var in fixed:
             continue
         if coefficient < 0:
             return None
         extent = extent + loops[var].reach * coefficient
-        settled = settled and loops[var].settled
+        constant = constant and loops[var].fixed
     outer = tuple((v, c) for v, c in form.terms if v in fixed)
-    return _Window(Affine(outer, form.const), extent, settled)
+    return _Window(Affine(outer, form.const), extent, constant)
 
 
 def _union(a: _Window | None, b: _Window | None) -> _Window | None:
@@ -248,7 +248,7 @@ def _union(a: _Window | None, b: _Window | None) -> _Window | None:
         if isinstance(ends[0], int) and isinstance(ends[1], int)
         else np.maximum(*ends)
     )
-    return _Window(Affine(a.start.terms, start), extent, a.settled and b.settled)
+    return _Window(Affine(a.start.terms, start), extent, a.fixed and b.fixed)
 
 
 def factor_value(factor: Factor, values: Mapping[str, Num]) -> Num:
@@ -268,7 +268,7 @@ def _loops(
     walked: dict[Axis, Num] = {}
     for axis in (*plan.op.axes, *plan.op.reduce_axes):
         split = plan.splits.get(axis.name, ())
-        settled = axis not in domain.unsettled and all(isinstance(f, int) for f in split)
+        fixed = axis not in domain.varying and all(isinstance(f, int) for f in split)
         factors = [factor_value(f, values) for f in split]
         stride: Num = 1
         for level in range(len(factors), -1, -1):
@@ -276,7 +276,7 @@ def _loops(
             name = loop_name(axis.name, level)
             kind = plan.kinds.get(name, LoopKind.SERIAL)
             var = LoopVar(f"{plan.op.name}.{name}", axis=axis)
-            made[name] = PlacedLoop(name, axis, var, trips, stride, kind, settled)
+            made[name] = PlacedLoop(name, axis, var, trips, stride, kind, fixed)
             stride = stride * trips
         walked[axis] = stride
     return tuple(made[name] for name in plan.loops()), walked

@@ -48,8 +48,8 @@ class ComputeLocation:
         if stage.op.reduce is not None:
             locations = locations[:1]
         elif len(stage_loads(stage.op)) > MOST_READS:
-            # Too dear to compute for every register tile again; and where all of it stays in the
-            # caches, for every larger tile too.
+            # Too expensive to compute for every register tile again; and for every larger tile
+            # too, where all of it stays in the caches.
             locations = () if _fits_caches(stage.op, state.target) else locations[1:]
         states = [
             schedule_simply(state.then(ComputeAt(name, target, loop)), name)

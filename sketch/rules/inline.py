@@ -23,7 +23,7 @@ _MOST_LEVELS: Final = 64
 class InlineStage:
     """Before: ``B[i] = A[i]*2`` and ``C[i] = B[i]+1``; after: ``C[i] = A[i]*2+1``.
 
-    A stage that is dear to recompute (elementary functions) or that reads against the order of
+    A stage that is expensive to recompute (elementary functions) or that reads against the order of
     memory (a transposition) is inlined for good only where each element is read once; otherwise
     both forms are offered.  Statements do not grow without bound: a long chain becomes several.
     """

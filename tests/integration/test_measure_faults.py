@@ -107,7 +107,7 @@ def test_verifying_gives_the_error_whatever_it_is(runner):
     assert runner.verify(TASK, candidate(faults.NO_NEST)).stage == "lower"
 
 
-def test_a_hopeless_candidate_is_dropped_after_one_run(runner):
+def test_a_failing_candidate_is_dropped_after_one_run(runner):
     (result,) = runner.measure(TASK, [candidate(faults.RIGHT)], best_s=1e-15)
     assert len(result.seconds) == 1
 

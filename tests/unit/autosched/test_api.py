@@ -29,7 +29,7 @@ from autosched.runtime.archive import write_archive
 from autosched.runtime.errors import AssemblyError
 from autosched.system import optional_packages
 from autosched.system.errors import MissingPackageError, OptionError
-from autosched.system.notices import AutoschedWarning
+from autosched.system.user_warnings import AutoschedWarning
 from autosched.tasks.candidate import Candidate
 from autosched.tuning.run import SKIPPED
 from sketch.errors import TargetError

@@ -16,7 +16,7 @@ from autosched.measure.result import Timing
 from autosched.onnx.export import to_onnx
 from autosched.records.log import RecordLog
 from autosched.records.record import Record, record_of
-from autosched.system.notices import AutoschedWarning
+from autosched.system.user_warnings import AutoschedWarning
 from autosched.zoo import build
 from sketch.target.target import Target
 

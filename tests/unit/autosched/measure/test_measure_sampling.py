@@ -51,15 +51,15 @@ def test_two_runs_are_enough_above_one_and_a_half():
 
 def test_short_runs_are_repeated_inside_a_sample():
     clock = Clock(40e-6, 20e-6)
-    burst(clock, math.inf, replace(OPTIONS, settle_s=0.0))
+    burst(clock, math.inf, replace(OPTIONS, warmup_s=0.0))
     assert clock.runs == [1, 5, *[10] * 8]
 
 
-def test_short_kernels_are_judged_when_the_core_has_settled():
+def test_short_kernels_are_judged_when_the_core_is_warm():
     """The first runs take three times as long as all later ones."""
     clock = Clock(*[45e-6] * 12, 15e-6)
     assert burst(clock, 15e-6, OPTIONS) == (45e-6, *[15e-6] * 9)
-    assert burst(Clock(*[45e-6] * 12, 15e-6), 15e-6, replace(OPTIONS, settle_s=0.0)) == (45e-6,) * 2
+    assert burst(Clock(*[45e-6] * 12, 15e-6), 15e-6, replace(OPTIONS, warmup_s=0.0)) == (45e-6,) * 2
 
 
 def test_long_runs_stop_at_the_burst_limit():

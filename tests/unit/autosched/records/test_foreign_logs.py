@@ -17,7 +17,7 @@ from autosched.records.checksum import with_checksum
 from autosched.records.log import RecordLog
 from autosched.records.merge import merge
 from autosched.records.record import to_json
-from autosched.system.notices import AutoschedWarning
+from autosched.system.user_warnings import AutoschedWarning
 from autosched.tuning.options import QUICK
 from tests.support.log_mutations import sample_task
 

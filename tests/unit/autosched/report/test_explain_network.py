@@ -14,7 +14,7 @@ from autosched.runtime.probes.bandwidth import measured_bandwidth, read_stream, 
 from autosched.runtime.probes.pinned_threads import best_seconds
 from autosched.runtime.profiler import make_profile
 from autosched.runtime.program import ExecutionPlan, HostStep, Step, StepInfo
-from autosched.tasks.least_traffic import least_bytes
+from autosched.tasks.compulsory_traffic import compulsory_bytes
 from codegen.llvm.machine import emit_assembly
 from sketch.errors import TargetError
 from sketch.target.target import Target
@@ -66,7 +66,7 @@ def test_least_bytes_counts_every_tensor_once() -> None:
     a = asd.placeholder((4, 8), name="A")
     b = asd.placeholder((8,), name="B", constant=True)
     c = asd.compute((4, 8), lambda i, j: a[i, j] * b[j] + a[i, j], name="C")
-    assert least_bytes(asd.ComputeDAG([c])) == 4 * (32 + 8 + 32)
+    assert compulsory_bytes(asd.ComputeDAG([c])) == 4 * (32 + 8 + 32)
 
 
 def test_the_working_set_is_rounded() -> None:

@@ -18,15 +18,15 @@ from autosched.report.progress import (
     TableProgress,
     cells_of,
     choose_progress,
-    closing,
     columns,
     duration,
+    summary_lines,
     visible,
 )
 from autosched.runtime.probes.peak import fma_chains, measured_peak
 from autosched.system.stability import Conditions
 from autosched.task import Task
-from autosched.tasks.least_traffic import least_bytes
+from autosched.tasks.compulsory_traffic import compulsory_bytes
 from codegen.host import host_target
 from sketch.errors import TargetError
 from tests.support.targets import SMALL
@@ -75,8 +75,8 @@ def test_the_summary_names_speed_and_share_of_the_peak() -> None:
 
 def test_re_timed_tasks_have_columns_of_their_own() -> None:
     """What the search found best and what it took when it was timed again are different times."""
-    settled = replace(ROW, settled=Timing((1.25e-3, 1.25e-3, 1.25e-3)))
-    view = replace(VIEW, rows=(settled, ROW), conditions=Conditions(0.5, 0.01))
+    retimed = replace(ROW, retimed=Timing((1.25e-3, 1.25e-3, 1.25e-3)))
+    view = replace(VIEW, rows=(retimed, ROW), conditions=Conditions(0.5, 0.01))
     out = io.StringIO()
     PlainProgress(out, 4e11).finish(view)
     head, first, second, stability, total = out.getvalue().splitlines()
@@ -89,12 +89,12 @@ def test_re_timed_tasks_have_columns_of_their_own() -> None:
 
 
 def test_an_unstable_re_timing_is_said() -> None:
-    varying = replace(ROW, settled=Timing((1e-3, 1.5e-3, 1e-3)))
+    varying = replace(ROW, retimed=Timing((1e-3, 1.5e-3, 1e-3)))
     view = replace(VIEW, rows=(varying,), conditions=Conditions(2.1, 0.12))
-    text = closing(view)[0]
+    text = summary_lines(view)[0]
     assert text.startswith("unstable: std of conv2d_relu 29 % of median, load 2.1, 12 % stolen;")
-    quiet = replace(view, conditions=Conditions(), rows=(replace(ROW, settled=Timing((1.0,))),))
-    assert closing(quiet)[0].startswith("stable: ")
+    quiet = replace(view, conditions=Conditions(), rows=(replace(ROW, retimed=Timing((1.0,))),))
+    assert summary_lines(quiet)[0].startswith("stable: ")
 
 
 def test_nothing_known_yet() -> None:
@@ -164,4 +164,4 @@ def test_explain_names_schedule_bounds_and_times(tmp_path: Path) -> None:
     RecordLog(tmp_path / "log").append([record])
     text = explain(task, tmp_path / "log", peak_flops=1e11)
     assert "measured        0.02 ms" in text and "parallel " in text and "error 1.0e-07" in text
-    assert least_bytes(task.dag) == 4 * (8 * 33 + 33 * 50 + 50 + 8 * 50)
+    assert compulsory_bytes(task.dag) == 4 * (8 * 33 + 33 * 50 + 50 + 8 * 50)

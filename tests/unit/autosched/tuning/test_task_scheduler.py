@@ -94,14 +94,14 @@ def test_heavy_tasks_get_more() -> None:
     assert by_weight[0] > 2 * by_weight[1]
 
 
-def test_improving_tasks_get_more_than_settled_ones() -> None:
+def test_improving_tasks_get_more_than_steady_ones() -> None:
     curves = [falling(1.0, 0.1, half=100), falling(1.0, 1.0)]
     trials = Simulation(curves, TuneOptions(trials=200)).run()
-    settled = Simulation([falling(1.0, 1.0)] * 2, TuneOptions(trials=200)).run()
+    steady = Simulation([falling(1.0, 1.0)] * 2, TuneOptions(trials=200)).run()
     recent = Simulation([falling(1.0, 1e-9, half=40), falling(1, 1)], TuneOptions(trials=60))
     recent.run(limit=2)
     gains = recent.scheduler.gains()
-    assert abs(settled[0] - settled[1]) <= 32
+    assert abs(steady[0] - steady[1]) <= 32
     assert sum(trials) == 200 and all(trials)
     assert len(gains) == 2 and min(gains) > 0
 
@@ -114,8 +114,8 @@ def test_the_gain_looks_back_over_the_last_batches() -> None:
     for turn in (Turn(0, 8), Turn(1, 8), Turn(0, 8), Turn(1, 8)):
         same.answer(turn)
     improving = run.scheduler.gains()[0] / run.scheduler.tasks[0].best_s
-    settled = same.scheduler.gains()[0] / same.scheduler.tasks[0].best_s
-    assert improving > settled
+    steady = same.scheduler.gains()[0] / same.scheduler.tasks[0].best_s
+    assert improving > steady
 
 
 def test_a_task_slower_than_its_kind_has_more_to_gain() -> None:

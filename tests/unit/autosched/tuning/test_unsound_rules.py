@@ -15,7 +15,7 @@ from autosched.measure.function_reference import reference_of
 from autosched.measure.result import Failure, Timing
 from autosched.records.log import RecordLog
 from autosched.search.options import SearchOptions
-from autosched.system.notices import AutoschedWarning
+from autosched.system.user_warnings import AutoschedWarning
 from autosched.tuning.options import TuneOptions
 from sketch.errors import LoweringError, ScheduleError
 from sketch.rules.backend import default_rules

@@ -8,7 +8,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang.dtypes import size_of
 
 
-def least_bytes(dag: ComputeDAG) -> float:
+def compulsory_bytes(dag: ComputeDAG) -> float:
     """Bytes of all inputs (constants included, each as a whole) and outputs."""
     tensors = [*dag.inputs, *dag.outputs]
     return float(sum(math.prod(tensor.shape) * size_of(tensor.dtype) for tensor in tensors))

@@ -14,15 +14,15 @@ from autosched.cli import main
 from autosched.runtime.memory import allocate
 from autosched.runtime.program import TensorSpec
 from autosched.runtime.random_arrays import random_arrays
-from autosched.system import memory_room
-from autosched.system.memory_room import OutOfMemoryError, available_bytes, enough_memory, room_for
+from autosched.system import memory_limit
+from autosched.system.memory_limit import OutOfMemoryError, available_bytes, enough_memory, room_for
 
 GIGABYTE = 1 << 30
 
 
 @pytest.fixture
 def small_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autosched.system.memory_room.available_bytes", lambda: GIGABYTE)
+    monkeypatch.setattr("autosched.system.memory_limit.available_bytes", lambda: GIGABYTE)
 
 
 def test_what_is_available_is_read_from_the_system(
@@ -30,11 +30,11 @@ def test_what_is_available_is_read_from_the_system(
 ) -> None:
     table = tmp_path / "meminfo"
     table.write_text("MemTotal: 9 kB\nMemAvailable:   2048 kB\nSwapFree: 1024 kB\n")
-    monkeypatch.setattr(memory_room, "_MEMINFO", table)
+    monkeypatch.setattr(memory_limit, "_MEMINFO", table)
     assert available_bytes() == 3 << 20
     table.write_text("MemTotal: 9 kB\n")
     assert available_bytes() is None
-    monkeypatch.setattr(memory_room, "_MEMINFO", tmp_path / "none")
+    monkeypatch.setattr(memory_limit, "_MEMINFO", tmp_path / "none")
     assert available_bytes() is None
     with room_for("anything", 1 << 60):
         pass  # nobody knows that it does not fit

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 
-class Closing(ABC):
+class Closeable(ABC):
     """A context manager that is itself what its block works with, and closes at the end."""
 
     @abstractmethod
