@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 import autosched as asd
+import codegen.backend
 import codegen.build
 from autosched.measure.simulated import SimulatedRunner
 from autosched.records.checksum import with_checksum
@@ -92,9 +94,11 @@ def test_wider_vectors_are_of_no_use(
     assert any("none can be used" in line for line in told)
 
 
-def fail_at_first(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    """The first ``count`` kernels cannot be built."""
-    build, asked = codegen.build.build, []
+def fail_at_first(
+    monkeypatch: pytest.MonkeyPatch, count: int, module: ModuleType, name: str
+) -> None:
+    """The first ``count`` kernels that ``name`` of ``module`` is asked for cannot be built."""
+    build, asked = getattr(module, name), []
 
     def fail(nest: Any, *rest: Any) -> Any:
         asked.append(nest)
@@ -102,7 +106,7 @@ def fail_at_first(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
             raise KeyError("no such variable")
         return build(nest, *rest)
 
-    monkeypatch.setattr(codegen.build, "build", fail)
+    monkeypatch.setattr(module, name, fail)
 
 
 @pytest.mark.parametrize("failures, keep, untuned", [(1, 16, 0), (2, 16, 0), (1, 1, 1)])
@@ -116,7 +120,7 @@ def test_what_cannot_be_built_gives_way_to_the_next_and_then_to_the_draft(
     recwarn: pytest.WarningsRecorder,
 ) -> None:
     merge([log], tmp_path / "best.jsonl", keep=keep)
-    fail_at_first(monkeypatch, failures)
+    fail_at_first(monkeypatch, failures, codegen.build, "build")
     module, told = compiled(tmp_path / "best.jsonl", 2, recwarn)
     failed = [line for line in told if "cannot be built: KeyError: 'no such variable'" in line]
     assert len(failed) == failures
@@ -134,7 +138,7 @@ def test_a_single_program_goes_on_to_its_next_record(
     task = sample_task()
     task.tune(trials=6, log=tmp_path / "log.jsonl", options=QUICK, runner=SimulatedRunner())
     recwarn.clear()
-    fail_at_first(monkeypatch, 2)
+    fail_at_first(monkeypatch, 2, codegen.backend, "build_kernel")
     kernel = task.compile(tmp_path / "log.jsonl")
     assert kernel.object_code
     failed = [str(w.message) for w in recwarn if "cannot be built" in str(w.message)]
