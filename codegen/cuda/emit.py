@@ -18,7 +18,7 @@ from codegen.cuda.kernel import Launch
 from codegen.cuda.names import Identifiers
 from codegen.cuda.scalars import C_TYPES
 from codegen.passes.affine import flatten
-from sketch.analysis.access import UNBOUNDED
+from sketch.lang.affine import UNBOUNDED
 from sketch.lang.expr import Var
 from sketch.nest.loopnest import Affine, Buffer, Predicate, Scope, Store
 from sketch.nest.walk import accesses

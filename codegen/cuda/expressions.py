@@ -9,7 +9,7 @@ from codegen.cuda.names import Identifiers
 from codegen.cuda.scalars import C_TYPES, call, convert, literal, power_function
 from codegen.errors import CodegenError
 from codegen.passes.affine import flatten
-from sketch.analysis.access import UNBOUNDED
+from sketch.lang.affine import UNBOUNDED
 from sketch.lang.dtypes import is_integer
 from sketch.lang.expr import Binary, Cast, Const, Expr, Select, Unary, Var
 from sketch.lang.operator_names import BITWISE, COMPARISON

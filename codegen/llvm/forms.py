@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from codegen.llvm.scope import LoopScope
 from codegen.llvm.values import Form
-from sketch.nest.loopnest import LoopVar
+from sketch.lang.affine import add_terms, scale_terms
 
 
 def add(lhs: Form, rhs: Form, sign: int = 1) -> Form:
     """``lhs + sign * rhs``."""
-    sums: dict[LoopVar, int] = dict(lhs.dynamic)
-    for var, coefficient in rhs.dynamic:
-        sums[var] = sums.get(var, 0) + sign * coefficient
-    dynamic = tuple((var, c) for var, c in sums.items() if c)
+    dynamic = add_terms(lhs.dynamic, rhs.dynamic, sign)
     return Form(dynamic, lhs.lane + sign * rhs.lane, lhs.const + sign * rhs.const)
 
 
 def scale(form: Form, factor: int) -> Form:
     """``form * factor``."""
-    if factor == 0:
-        return Form((), 0, 0)
-    return Form(
-        tuple((v, c * factor) for v, c in form.dynamic), form.lane * factor, form.const * factor
-    )
+    return Form(scale_terms(form.dynamic, factor), form.lane * factor, form.const * factor)
 
 
 def is_constant(form: Form) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from codegen.llvm.values import Form, Terms
 from codegen.llvm.writer import Lines, Writer
+from sketch.lang.affine import Interval, bounds
 from sketch.nest.loopnest import Affine, Buffer, LoopVar
 
 
@@ -128,20 +129,13 @@ class LoopScope:
 
     def interval(self, form: Form) -> tuple[int, int]:
         """Least and largest value, over all lanes."""
-        low = high = form.const
-        if form.lane > 0:
-            high += form.lane * (self.width - 1)
-        elif form.lane < 0:
-            low += form.lane * (self.width - 1)
-        for var, coefficient in form.dynamic:
-            known = self.dynamic[var]
-            if coefficient > 0:
-                low += coefficient * known.low
-                high += coefficient * known.high
-            else:
-                low += coefficient * known.high
-                high += coefficient * known.low
-        return low, high
+        low, high = bounds(form.const, form.dynamic, self._range)
+        lanes = form.lane * (self.width - 1)
+        return low + min(lanes, 0), high + max(lanes, 0)
+
+    def _range(self, var: LoopVar) -> Interval:
+        known = self.dynamic[var]
+        return known.low, known.high
 
     def _sorted(self, terms: Terms) -> Terms:
         if len(terms) < 2:

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from sketch.lang.affine import Interval, bounds
 from sketch.nest.loopnest import Affine, Buffer, Index, Loop, LoopVar, Predicate, Quasi
 
-Ranges = Mapping[LoopVar, tuple[int, int]]
+Ranges = Mapping[LoopVar, Interval]
 
 
-def loop_range(loop: Loop) -> tuple[int, int]:
+def loop_range(loop: Loop) -> Interval:
     """Smallest and largest value of the loop's variable."""
     return 0, (int(loop.extent) - 1) * int(loop.stride)
 
 
-def interval(form: Affine, ranges: Ranges) -> tuple[int, int]:
+def interval(form: Affine, ranges: Ranges) -> Interval:
     """Smallest and largest value of an affine form, each variable on its own."""
-    low = high = form.const
-    for var, coefficient in form.terms:
-        start, end = ranges[var]
-        if coefficient > 0:
-            low += coefficient * start
-            high += coefficient * end
-        else:
-            low += coefficient * end
-            high += coefficient * start
-    return low, high
+    return bounds(form.const, form.terms, ranges.__getitem__)
 
 
 def decide(predicate: Predicate, ranges: Ranges) -> bool | None:

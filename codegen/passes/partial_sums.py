@@ -32,7 +32,7 @@ from codegen.passes.tiles import (
     register_limit,
     tile_of,
 )
-from sketch.analysis.access import UNBOUNDED
+from sketch.lang.affine import UNBOUNDED
 from sketch.lang.reducers import adds_floats
 from sketch.nest.loopnest import (
     Affine,

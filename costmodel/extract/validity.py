@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from costmodel.extract.operations import as_affine
 from costmodel.extract.quantity import Quantity, ceil, larger, smaller, where
 from costmodel.extract.statement import STRAIGHT_KINDS, UNROLLED_KINDS, LoopInfo, StoreSite
-from sketch.analysis.access import UNBOUNDED
+from sketch.lang.affine import UNBOUNDED
 from sketch.lang.expr import Binary, Expr, Select
 from sketch.nest.loopnest import Affine, LoopVar, Predicate
 from sketch.nest.walk import walk_value

@@ -8,8 +8,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping
 from functools import lru_cache
-from typing import Final
 
+from sketch.lang.affine import (
+    UNBOUNDED,
+    Interval,
+    add_terms,
+    bounds,
+    combine_intervals,
+    hull,
+    scale_terms,
+)
 from sketch.lang.dtypes import INDEX_DTYPES, is_integer
 from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Unary
 from sketch.lang.operator_names import FLOAT_CALLS
@@ -17,11 +25,7 @@ from sketch.lang.rewrite import walk
 from sketch.lang.tensor import Compute, Operation, Placeholder, Tensor
 
 AffineForm = tuple[dict[Axis, int], int]
-Interval = tuple[int, int]
 Box = Mapping[Axis, Interval]
-
-# Larger than any index, small enough that sums with indices stay in 64 bits.
-UNBOUNDED: Final = 2**40
 
 
 @lru_cache(maxsize=4096)  # lowering asks for the same stages again and again
@@ -47,12 +51,7 @@ def reads(op: Compute) -> dict[Tensor, tuple[tuple[Expr, ...], ...]]:
 
 def interval_of(form: AffineForm, box: Box | None = None) -> Interval:
     """Smallest and largest value of an affine form; ``box`` narrows axes (inclusive bounds)."""
-    low = high = form[1]
-    for axis, coefficient in form[0].items():
-        first, last = axis_bounds(axis, box)
-        low += coefficient * (first if coefficient > 0 else last)
-        high += coefficient * (last if coefficient > 0 else first)
-    return low, high
+    return bounds(form[1], form[0].items(), lambda axis: axis_bounds(axis, box))
 
 
 def axis_bounds(axis: Axis, box: Box | None) -> Interval:
@@ -61,17 +60,12 @@ def axis_bounds(axis: Axis, box: Box | None) -> Interval:
 
 
 def _scale(form: AffineForm, factor: int) -> AffineForm:
-    if factor == 0:
-        return {}, 0
-    return {axis: c * factor for axis, c in form[0].items()}, form[1] * factor
+    return dict(scale_terms(form[0].items(), factor)), form[1] * factor
 
 
 def add_forms(lhs: AffineForm, rhs: AffineForm, sign: int = 1) -> AffineForm:
     """``lhs + sign * rhs``; terms that cancel disappear."""
-    terms = dict(lhs[0])
-    for axis, coefficient in rhs[0].items():
-        terms[axis] = terms.get(axis, 0) + sign * coefficient
-    return {axis: c for axis, c in terms.items() if c != 0}, lhs[1] + sign * rhs[1]
+    return dict(add_terms(lhs[0].items(), rhs[0].items(), sign)), lhs[1] + sign * rhs[1]
 
 
 def _multiply(lhs: AffineForm, rhs: AffineForm) -> AffineForm | None:
@@ -157,40 +151,6 @@ def index_interval(expr: Expr, box: Box | None = None) -> Interval | None:
         case Binary(op, lhs, rhs, dtype) if dtype in INDEX_DTYPES:
             left, right = index_interval(lhs, box), index_interval(rhs, box)
             return combine_intervals(op, left, right)
-        case _:
-            return None
-
-
-def hull(lhs: Interval | None, rhs: Interval | None) -> Interval | None:
-    """The smallest interval that contains both; None where one is unknown."""
-    if lhs is None or rhs is None:
-        return None
-    return min(lhs[0], rhs[0]), max(lhs[1], rhs[1])
-
-
-def combine_intervals(op: str, lhs: Interval | None, rhs: Interval | None) -> Interval | None:
-    """Bounds of ``lhs op rhs`` for operands within these bounds; None if unknown."""
-    if rhs is None:
-        return None
-    if op == "mod" and rhs[0] == rhs[1] and rhs[0] > 0:
-        fits = lhs is not None and lhs[0] >= 0 and lhs[1] < rhs[0]
-        return lhs if fits else (0, rhs[0] - 1)
-    if lhs is None:
-        return None
-    match op:
-        case "add":
-            return lhs[0] + rhs[0], lhs[1] + rhs[1]
-        case "sub":
-            return lhs[0] - rhs[1], lhs[1] - rhs[0]
-        case "min":
-            return min(lhs[0], rhs[0]), min(lhs[1], rhs[1])
-        case "max":
-            return max(lhs[0], rhs[0]), max(lhs[1], rhs[1])
-        case "mul":
-            corners = [a * b for a in lhs for b in rhs]
-            return min(corners), max(corners)
-        case "floordiv" if rhs[0] == rhs[1] and rhs[0] > 0:
-            return lhs[0] // rhs[0], lhs[1] // rhs[0]
         case _:
             return None
 

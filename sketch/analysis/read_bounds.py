@@ -12,7 +12,6 @@ from typing import Final
 
 from sketch.analysis.access import (
     AffineForm,
-    Interval,
     add_forms,
     affine_index,
     axis_bounds,
@@ -20,6 +19,7 @@ from sketch.analysis.access import (
     interval_of,
 )
 from sketch.errors import ExpressionError
+from sketch.lang.affine import Interval
 from sketch.lang.expr import Binary, Expr, Load, Select, Unary
 from sketch.lang.rewrite import children, walk
 from sketch.lang.tensor import Compute

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sketch.analysis.access import UNBOUNDED, affine_index, index_interval
+from sketch.analysis.access import affine_index, index_interval
+from sketch.lang.affine import UNBOUNDED
 from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Reduce, Select, binary
 from sketch.lang.rewrite import rewrite
 from sketch.lower.buffers import Buffers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sketch.analysis.access import UNBOUNDED
+from sketch.lang.affine import UNBOUNDED
 from sketch.lang.expr import Axis, Expr, Load
 from sketch.lang.rewrite import children
 from sketch.lang.tensor import Tensor

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sketch.analysis.access import UNBOUNDED, Interval, combine_intervals, hull
+from sketch.lang.affine import UNBOUNDED, Interval, combine_intervals, hull
 from sketch.lang.dtypes import INDEX_DTYPES, is_float, is_integer
 from sketch.lang.expr import Binary, Cast, Const, Expr, Select, Unary
 from sketch.lang.operator_names import COMPARISON

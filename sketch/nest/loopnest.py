@@ -24,6 +24,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sketch.lang.affine import add_terms, scale_terms
 from sketch.lang.expr import Axis, Expr, Reducer, Var
 
 Num = int | NDArray[np.int64]
@@ -72,17 +73,11 @@ class Affine:
     const: int = 0
 
     def __add__(self, other: Affine) -> Affine:
-        sums: dict[LoopVar, int] = dict(self.terms)
-        for var, coefficient in other.terms:
-            sums[var] = sums.get(var, 0) + coefficient
-        terms = tuple((var, c) for var, c in sums.items() if c != 0)
-        return Affine(terms, self.const + other.const)
+        return Affine(add_terms(self.terms, other.terms), self.const + other.const)
 
     def scale(self, factor: int) -> Affine:
         """This form times an integer."""
-        if factor == 0:
-            return Affine((), 0)
-        return Affine(tuple((v, c * factor) for v, c in self.terms), self.const * factor)
+        return Affine(scale_terms(self.terms, factor), self.const * factor)
 
     def coefficient(self, var: LoopVar) -> int:
         """The coefficient of ``var`` (0 when absent)."""

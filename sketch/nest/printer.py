@@ -9,7 +9,7 @@ acc[i1, j1] sum= A[i0 + i1, k]*B[j0, k, j1]  if 0 <= i0 + i1 < 512
 
 from __future__ import annotations
 
-from sketch.analysis.access import UNBOUNDED
+from sketch.lang.affine import UNBOUNDED
 from sketch.lang.expr import Binary, Cast, Const, Expr, Select, Unary, Var
 from sketch.nest.loopnest import (
     Affine,

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sketch.analysis.access import AffineForm, Interval, affine_index, interval_of
+from sketch.analysis.access import AffineForm, affine_index, interval_of
 from sketch.analysis.read_bounds import Facts, bound_by_fact, facts_of
+from sketch.lang.affine import Interval
 from sketch.lang.dtypes import is_float, size_of
 from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Unary
 from sketch.lang.scalar_functions import Array, oracle_dtype

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from sketch.analysis.access import Interval, index_interval, reads
+from sketch.analysis.access import index_interval, reads
 from sketch.dag.dag import ComputeDAG, output_name, output_shape
 from sketch.errors import ExpressionError
+from sketch.lang.affine import Interval
 from sketch.lang.scalar_functions import Array, oracle_dtype
 from sketch.lang.store_cover import store_view
 from sketch.lang.tensor import Compute, Operation, Placeholder, Tensor

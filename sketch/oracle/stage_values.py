@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from sketch.analysis.access import Interval
+from sketch.lang.affine import Interval
 from sketch.lang.expr import Axis, Reduce
 from sketch.lang.scalar_functions import Array, oracle_dtype
 from sketch.lang.tensor import Compute

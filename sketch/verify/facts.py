@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from sketch.analysis.access import Interval
 from sketch.errors import LoweringError
+from sketch.lang.affine import Interval, bounds
 from sketch.nest.intervals import value_interval
 from sketch.nest.loopnest import Affine, Index, Loop, LoopVar, Predicate
 
@@ -65,16 +65,13 @@ class Facts:
 
         Raises LoweringError when a variable is used outside its loop.
         """
-        low = high = index.const
-        for var, coefficient in index.terms:
-            reach = self.reaches.get(var)
-            if reach is None:
-                raise LoweringError(f"variable {var.name} is used outside its loop", self.where)
-            if coefficient < 0:
-                low += coefficient * reach
-            else:
-                high += coefficient * reach
-        return low, high
+        return bounds(index.const, index.terms, self._range)
+
+    def _range(self, var: LoopVar) -> Interval:
+        reach = self.reaches.get(var)
+        if reach is None:
+            raise LoweringError(f"variable {var.name} is used outside its loop", self.where)
+        return 0, reach
 
     def interval(self, index: Affine) -> Interval:
         """Least and largest value of a form; predicates narrow the forms that it is made of."""
@@ -99,10 +96,8 @@ class Facts:
             low, high = low + min(ends), high + max(ends)
             for var, coefficient in form.terms:
                 rest[var] -= coefficient * factor
-        for var, coefficient in rest.items():
-            reach = coefficient * self.reaches[var]
-            low, high = low + min(reach, 0), high + max(reach, 0)
-        return low, high
+        first, last = bounds(0, rest.items(), self._range)
+        return low + first, high + last
 
     def bounds(self, index: Index) -> Interval | None:
         """Least and largest value of any index; None if unknown.

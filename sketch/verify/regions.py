@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sketch.analysis.access import Interval
 from sketch.errors import LoweringError
+from sketch.lang.affine import Interval
 from sketch.nest.loopnest import Affine, Buffer, Index, Loop, LoopVar, Predicate, Store
 from sketch.verify.facts import Facts
 

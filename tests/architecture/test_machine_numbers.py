@@ -92,7 +92,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_REVISION": "format of features",
     },
     "costmodel/metrics.py": {"_LEAST_LABEL": "statistics"},
-    "sketch/analysis/access.py": {"UNBOUNDED": "stands for no bound"},
     "sketch/analysis/expr_size.py": {
         "MOST_OPERATIONS": "size of a program that we accept",
         "MOST_LEVELS": "size of a program that we accept: Python's stack",
@@ -100,6 +99,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "sketch/dag/dag.py": {"MOST_STAGES": "size of a program that we accept"},
     "sketch/dag/printer.py": {"_SYMBOLS": "precedence of operators"},
     "sketch/errors.py": {"_QUOTED": "length of a message"},
+    "sketch/lang/affine.py": {"UNBOUNDED": "stands for no bound"},
     "sketch/lang/dtypes.py": {"_BYTES": "element types"},
     "sketch/lang/storage_floats.py": {
         "_DOUBLE_DIGITS": "bits of a double",

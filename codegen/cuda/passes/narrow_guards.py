@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from codegen.passes.affine import Ranges, interval, loop_range
 from codegen.passes.rewrite import Nodes, map_body
-from sketch.analysis.access import UNBOUNDED
+from sketch.lang.affine import UNBOUNDED
 from sketch.nest.loopnest import Loop, LoopNest, Node, Predicate, Store
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from codegen.passes.affine import substitute_affine, variables
 from codegen.passes.rewrite import Nodes, map_body, map_expr
-from sketch.analysis.access import UNBOUNDED
+from sketch.lang.affine import UNBOUNDED
 from sketch.lang.expr import Const, Expr, Reducer, Select
 from sketch.nest.intervals import predicates_of
 from sketch.nest.loopnest import (

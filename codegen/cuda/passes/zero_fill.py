@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from codegen.passes.rewrite import Nodes, map_body
-from sketch.analysis.access import UNBOUNDED
+from sketch.lang.affine import UNBOUNDED
 from sketch.lang.dtypes import BOOL
 from sketch.lang.expr import Binary, Const, Expr, Select
 from sketch.nest.loopnest import (

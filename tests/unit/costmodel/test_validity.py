@@ -9,7 +9,7 @@ import pytest
 
 from costmodel.extract.statement import LoopInfo, StoreSite, statements_of
 from costmodel.extract.validity import MergedGuard, innermost_clips, share, validity
-from sketch.analysis.access import UNBOUNDED
+from sketch.lang.affine import UNBOUNDED
 from sketch.lower import lower
 from sketch.nest.loopnest import LoopKind, LoopVar
 from sketch.population.population import Population

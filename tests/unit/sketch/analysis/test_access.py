@@ -3,9 +3,9 @@
 import pytest
 
 from sketch.analysis import access
-from sketch.analysis.access import UNBOUNDED
 from sketch.analysis.read_bounds import facts_of
 from sketch.lang import reducers
+from sketch.lang.affine import UNBOUNDED
 from sketch.lang.expr import Axis, as_expr, cast, select, unary
 from sketch.lang.functions import all_of, maximum, minimum
 from sketch.lang.tensor import compute, placeholder, reduce_axis
