@@ -80,7 +80,23 @@ class Task(TaskSpec):
     ) -> TuneResult:
         """Search and measure on this machine; every trial goes to ``log``, which may exist.
 
-        Without any limit, 256 trials.  All arguments are explained at ``autosched.tune``.
+            task.tune(trials=64, log="task.jsonl")
+
+        Args:
+            trials: measured candidates, those of earlier runs in the log included.  Without any
+                limit: 256.
+            log: file that every trial is appended to; if it exists, tuning resumes from it.
+            budget: wall-clock time: ``"10m"``, ``"1h30m"``, or seconds.
+            options: all the rest of the search; trials, budget and seed override its fields.
+            progress: who is shown how far it is; None: nobody.
+            cost_model: ranks candidates and learns from them; None: gradient-boosted trees.
+            callbacks: told of every batch, see ``autosched.report.callbacks``.
+            runner: measures instead of this machine, see ``autosched.measure.protocol``.
+            measure: how to measure on this machine; None: the defaults.
+            seed: of everything random.
+
+        Raises:
+            AutoschedError: a malformed option, an unwritable log, or nothing runs.
         """
         from autosched.records.log import RecordLog
         from autosched.report.events import Quiet

@@ -18,6 +18,7 @@ class Callback:
     Calls come from the thread that tunes, after the records were written, so their time is taken
     from the search.  An exception ends the run and reaches the caller of ``tune``; everything
     measured stays in the log.  To show how far a run is, see ``events.Progress``.
+    ``task`` is data; ``autosched.Task.of(task)`` compiles and explains it.
     """
 
     def on_batch(

@@ -20,6 +20,7 @@ class TaskResult:
     """One task at the end.
 
     Attributes:
+        task: what was tuned, as data; ``autosched.Task.of(task)`` compiles and explains it.
         best: the fastest candidate that was checked against the oracle; None: nothing ran.
         seconds: its estimated time; infinite without one.
         trials, failures: results of this and earlier runs.
