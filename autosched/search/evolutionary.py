@@ -20,19 +20,6 @@ from autosched.search.space import Space
 from autosched.tasks.candidate import Candidate
 from sketch.population.population import Population, concat, deduplicate
 
-# Part of the first generation that comes from the samples the draft model likes best.
-_DRAFT_SHARE = 0.25
-# Rows a generation for each candidate wanted, up to the population: thinking about a batch should
-# not take longer than measuring it.
-_ROWS_A_TRIAL = 100
-# Share of the first batch that explores; it halves after this many successes, and so on.
-_CURIOSITY = 0.5
-_CURIOUS_TRIALS = 24
-# Exploring draws from the best one in so many samples.
-_GOOD = 2
-# A sketch may fill this many times its share of a batch.
-_QUOTA = 2.0
-
 
 class EvolutionaryPolicy:
     """Best measured rows and fresh samples, evolved; the best-scored are proposed.
@@ -65,7 +52,8 @@ class EvolutionaryPolicy:
         batch = self._next_seeds(count)
         shares = self._shares()
         at_random = self._portion(count - len(batch), self._options.epsilon)
-        curious = _CURIOSITY / (1.0 + self._measured.successes / _CURIOUS_TRIALS)
+        evolution = self._options.evolution
+        curious = evolution.curiosity / (1.0 + self._measured.successes / evolution.curious_trials)
         exploring = self._portion(count - len(batch) - at_random, curious)
         batch += self._evolved(count - len(batch) - at_random - exploring, shares)
         batch += self._explored(exploring, shares)
@@ -99,7 +87,9 @@ class EvolutionaryPolicy:
         for index in np.flatnonzero(wanted[: len(self._space.samples)]).tolist():
             rows = self._space.samples[index]
             rows = rows.take(np.flatnonzero(self._measured.unseen(rows)))
-            good = self._rng.permutation(max(1, rows.count // _GOOD))[: wanted[index]]
+            good = self._rng.permutation(max(1, rows.count // self._options.evolution.good))[
+                : wanted[index]
+            ]
             drawn = good[good < rows.count].tolist()
             batch += [Candidate(rows.sketch, rows.row(n)) for n in drawn]
         self._measured.note_asked(batch)
@@ -109,7 +99,10 @@ class EvolutionaryPolicy:
         if count <= 0:
             return []
         options = self._options
-        population = min(options.population, max(2 * options.sketch_rows, _ROWS_A_TRIAL * count))
+        population = min(
+            options.population,
+            max(2 * options.sketch_rows, options.evolution.rows_a_trial * count),
+        )
         rows = allocate_rows(shares, population, options.sketch_rows)
         pools: list[Scored] = []
         active: list[int] = []
@@ -121,7 +114,7 @@ class EvolutionaryPolicy:
         if not pools:
             return []
         part = shares[active] / shares[active].sum()
-        batch = pick(pools, count, np.ceil(_QUOTA * part * count).astype(np.int64))
+        batch = pick(pools, count, np.ceil(options.evolution.quota * part * count).astype(np.int64))
         self._measured.note_asked(batch)
         return batch
 
@@ -131,7 +124,8 @@ class EvolutionaryPolicy:
         parts: list[Population] = [best]
         if index < len(self._space.samples):
             drafted = self._space.samples[index]
-            parts.append(drafted.take(np.arange(min(drafted.count, int(_DRAFT_SHARE * rows)))))
+            wanted = int(self._options.evolution.draft_share * rows)
+            parts.append(drafted.take(np.arange(min(drafted.count, wanted))))
         known = sum(part.count for part in parts)
         parts.append(sample_feasible(sketch, max(1, rows - known), self._rng))
         start = deduplicate(concat(parts))

@@ -26,6 +26,36 @@ POLICIES: Final = ("evolutionary", "genetic", "random", "grid")
 
 
 @dataclass(frozen=True, slots=True)
+class EvolutionOptions:
+    """How the evolutionary policy makes its generations and its batches.
+
+    Attributes:
+        draft_share: part of the first generation that comes from the samples the draft model likes
+            best.
+        rows_a_trial: rows a generation for each candidate wanted, up to the population: thinking
+            about a batch should not take longer than measuring it.
+        curiosity: share of the first batch that explores.
+        curious_trials: successes after which that share has halved; after twice as many it is a
+            third, and so on.
+        good: exploring draws from the best one in so many samples.
+        quota: a sketch may fill this many times its share of a batch.
+    """
+
+    draft_share: float = 0.25
+    rows_a_trial: int = 100
+    curiosity: float = 0.5
+    curious_trials: int = 24
+    good: int = 2
+    quota: float = 2.0
+
+    def __post_init__(self) -> None:
+        for name in ("draft_share", "curiosity"):
+            check_number(name, getattr(self, name), 0, 1)
+        for name in ("rows_a_trial", "curious_trials", "good", "quota"):
+            check_number(name, getattr(self, name), 1, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
 class SearchOptions:
     """One round of the search of one task.
 
@@ -43,6 +73,7 @@ class SearchOptions:
             fixed cost of lowering outweighs the rows.
         model_trials: measured candidates of the task at which the learned model and the draft
             model weigh the same in the ranking.
+        evolution: what else the evolutionary policy goes by.
     """
 
     policy: PolicyName | PolicyFactory = "evolutionary"
@@ -54,6 +85,7 @@ class SearchOptions:
     measured_share: float = 0.2
     sketch_rows: int = 384
     model_trials: int = 4
+    evolution: EvolutionOptions = EvolutionOptions()
 
     def __post_init__(self) -> None:
         if not callable(self.policy) and self.policy not in POLICIES:
