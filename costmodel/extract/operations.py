@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from costmodel.feature_table import OP_KINDS
-from sketch.lang.dtypes import BOOL, is_float, is_integer
-from sketch.lang.expr import Binary, Cast, Const, Expr, Select, Unary
+from sketch.lang.dtypes import BOOL, is_float
+from sketch.lang.expr import Binary, Cast, Expr, Select, Unary
 from sketch.lang.operator_names import ARITHMETIC, COMPARISON
 from sketch.lang.rewrite import children
-from sketch.nest.loopnest import Affine, AffineValue, BufferLoad, Store
+from sketch.nest.loopnest import AffineValue, BufferLoad, Store
 from sketch.nest.walk import walk_value
 
 _FLOAT_KIND = {
@@ -95,28 +95,3 @@ def _fuse(store: Store, counts: dict[str, float]) -> None:
 def flops(counts: dict[str, float]) -> float:
     """Floating-point operations of the counts."""
     return sum(FLOPS[kind] * number for kind, number in counts.items())
-
-
-def as_affine(node: Expr) -> Affine | None:
-    """An index expression of a nest as an affine form, or None."""
-    match node:
-        case AffineValue(index):
-            return index
-        case Const(value, dtype) if is_integer(dtype):
-            return Affine((), int(value))
-        case Binary("add", lhs, rhs, _):
-            return _combine(lhs, rhs, 1)
-        case Binary("sub", lhs, rhs, _):
-            return _combine(lhs, rhs, -1)
-        case Binary("mul", lhs, Const(value, _), dtype) | Binary(
-            "mul", Const(value, _), lhs, dtype
-        ) if is_integer(dtype):
-            form = as_affine(lhs)
-            return None if form is None else form.scale(int(value))
-        case _:
-            return None
-
-
-def _combine(lhs: Expr, rhs: Expr, sign: int) -> Affine | None:
-    a, b = as_affine(lhs), as_affine(rhs)
-    return None if a is None or b is None else a + b.scale(sign)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from costmodel.extract.operations import as_affine
 from costmodel.extract.quantity import Quantity, ceil, larger, smaller, where
 from costmodel.extract.statement import STRAIGHT_KINDS, UNROLLED_KINDS, LoopInfo, StoreSite
 from sketch.lang.affine import UNBOUNDED
 from sketch.lang.expr import Binary, Expr, Select
+from sketch.nest.intervals import affine_of
 from sketch.nest.loopnest import Affine, LoopVar, Predicate
 from sketch.nest.walk import walk_value
 
@@ -283,7 +283,7 @@ def _conjuncts(condition: Expr) -> list[tuple[Affine, int, int]]:
         return []
     if condition.op == "and":
         return _conjuncts(condition.lhs) + _conjuncts(condition.rhs)
-    lhs, rhs = as_affine(condition.lhs), as_affine(condition.rhs)
+    lhs, rhs = affine_of(condition.lhs), affine_of(condition.rhs)
     if lhs is None or rhs is None:
         return []
     match condition.op:
