@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
+import numpy as np
 import pytest
 
 from costmodel.extract.access import Access, accesses_of, footprint
@@ -46,17 +46,15 @@ def touched(access: Access, level: int) -> set[tuple[int, ...]]:
         access.site.store.indices
     ]
     inner = access.site.loops[level:]
-    found = set()
-    for trips in itertools.product(*(range(int(loop.extent)) for loop in inner)):
-        at = {loop.var: int(trip * loop.stride) for loop, trip in zip(inner, trips, strict=True)}
-        for indices in loads:
-            found.add(
-                tuple(
-                    index.const + sum(c * at.get(var, 0) for var, c in index.terms)
-                    for index in indices
-                    if isinstance(index, Affine)
-                )
-            )
+    extents = tuple(int(loop.extent) for loop in inner)
+    grid = np.indices(extents, sparse=True)
+    at = {loop.var: trip * int(loop.stride) for loop, trip in zip(inner, grid, strict=True)}
+    found: set[tuple[int, ...]] = set()
+    for indices in loads:
+        forms = [index for index in indices if isinstance(index, Affine)]
+        values = [f.const + sum(c * at.get(var, 0) for var, c in f.terms) for f in forms]
+        columns = [np.broadcast_to(value, extents).ravel().tolist() for value in values]
+        found.update(zip(*columns, strict=True) if columns else [()])
     return found
 
 
