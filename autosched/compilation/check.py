@@ -27,9 +27,9 @@ from sketch.errors import AutoschedError, TargetError
 from sketch.oracle.reference import Sampling, sample_reference
 from sketch.target.target import Target
 
-# A tenth of what compiling takes: corners, and a few points of each face and tile boundary.  A
+# Cheap beside compiling: corners, and a few points of each face and tile boundary.  A
 # stage that is computed whole needs all of what it reads: none is.
-_SAMPLING: Final = Sampling(random=16, per_face=2, per_tile=2, whole_below_flops=-1.0)
+_SAMPLING: Final = Sampling(16, per_face=1, per_tile=2, tiles=(8, 32), whole_below_flops=-1.0)
 _SEED: Final = 0
 # Drawing larger inputs would take longer than compiling.
 _MOST_BYTES: Final = 1 << 28

@@ -33,7 +33,6 @@ from sketch.oracle.stage_errors import box_errors, point_errors
 from sketch.oracle.stage_values import empty_outputs, evaluate_box, evaluate_points, point_grid
 
 SAMPLE_ABOVE_FLOPS: Final = 1e9
-TILE_SIZES: Final = (4, 8, 16, 32, 64)
 # A stage read at sampled points only: enumerate the points it needs up to this many, ...
 ENUMERATE_UP_TO: Final = 1 << 24
 # A value within twice its bound is right: code may round in another order than the program says.
@@ -49,12 +48,14 @@ class Sampling:
         random: anywhere.
         per_face: on either face of each dimension.
         per_tile: on both sides of the tiles' boundaries, for each dimension and size of tile.
+        tiles: these sizes.
         whole_below_flops: a stage that costs less is computed whole for the sampled points.
     """
 
     random: int = 4096
     per_face: int = 32
     per_tile: int = 16
+    tiles: tuple[int, ...] = (4, 8, 16, 32, 64)
     whole_below_flops: float = 2e8
 
 
@@ -234,7 +235,7 @@ def sample_points(
             face = rng.integers(0, last + 1, size=(sampling.per_face, rank))
             face[:, dimension] = edge
             parts.append(face)
-        for tile in TILE_SIZES:
+        for tile in sampling.tiles:
             within = rng.integers(0, last + 1, size=(sampling.per_tile, rank))
             parts.append(_tile_boundary(within, last, dimension, tile, rng))
     flat = np.unique(np.ravel_multi_index(tuple(np.concatenate(parts).T), shape))
