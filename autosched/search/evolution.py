@@ -10,13 +10,6 @@ from autosched.search.scorer import Scorer
 from autosched.search.selection import Scored
 from sketch.population.population import Population, concat, crossover, deduplicate, mutate
 
-# Parents are drawn with probability exp(-rank / (share * rows)).
-_PRESSURE = 0.15
-# Best rows of all generations so far that may be parents again.
-_ELITE_SHARE = 0.25
-# Children bred for each one wanted: some are known, some are not feasible.
-_SPARE = 1.75
-
 
 def evolve(
     start: Population,
@@ -32,12 +25,12 @@ def evolve(
     current = Scored(start, scorer.score(start))
     archive = current
     for _ in range(options.generations):
-        elite = archive.best(max(1, int(_ELITE_SHARE * rows)))
+        elite = archive.best(max(1, int(options.evolution.elite_share * rows)))
         parents = Scored(
             concat([current.population, elite.population]),
             np.concatenate([current.scores, elite.scores]),
         )
-        children = breed(parents, rng, int(_SPARE * rows), options.mutation_probability)
+        children = breed(parents, rng, int(options.evolution.spare * rows), options)
         fresh = ~np.isin(children.keys(), archive.population.keys())
         children = keep_feasible(children.take(np.flatnonzero(fresh)))
         children = children.take(np.arange(min(rows, children.count)))
@@ -52,18 +45,18 @@ def evolve(
 
 
 def breed(
-    parents: Scored, rng: np.random.Generator, rows: int, mutation_probability: float
+    parents: Scored, rng: np.random.Generator, rows: int, options: SearchOptions
 ) -> Population:
     """At most ``rows`` different children; the better a parent's rank, the more of them it has.
 
     They are valid but need not be feasible, nor differ from their parents.
     """
     ranked = parents.best(len(parents.scores)).population
-    odds = np.exp(-np.arange(ranked.count) / max(1.0, _PRESSURE * ranked.count))
+    odds = np.exp(-np.arange(ranked.count) / max(1.0, options.evolution.pressure * ranked.count))
     odds /= odds.sum()
     mothers = ranked.take(rng.choice(ranked.count, rows, p=odds))
     fathers = ranked.take(rng.choice(ranked.count, rows, p=odds))
-    mutating = rng.random(rows) < mutation_probability
+    mutating = rng.random(rows) < options.mutation_probability
     mutated = mutate(mothers, rng)
     crossed = crossover(mothers, fathers, rng)
     values = np.where(mutating[:, None], mutated.values, crossed.values)

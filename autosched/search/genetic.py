@@ -76,8 +76,7 @@ class GeneticPolicy:
                 continue
             fittest = self._measured.best_rows(sketch, keys.count(sketch.key))
             ranks = Scored(fittest, np.arange(1.0, fittest.count + 1.0))
-            mutation = self._options.mutation_probability
-            bred = keep_feasible(breed(ranks, self._rng, _SPARE * number, mutation))
+            bred = keep_feasible(breed(ranks, self._rng, _SPARE * number, self._options))
             fresh = np.flatnonzero(self._measured.unseen(bred))[:number]
             batch += [Candidate(sketch, bred.row(n)) for n in fresh.tolist()]
         self._measured.note_asked(batch)

@@ -39,6 +39,9 @@ class EvolutionOptions:
             third, and so on.
         good: exploring draws from the best one in so many samples.
         quota: a sketch may fill this many times its share of a batch.
+        pressure: parents are drawn with probability exp(-rank / (pressure * rows)).
+        elite_share: best rows of all generations so far that may be parents again, of ``rows``.
+        spare: children bred for each one wanted: some are known, some are not feasible.
     """
 
     draft_share: float = 0.25
@@ -47,11 +50,14 @@ class EvolutionOptions:
     curious_trials: int = 24
     good: int = 2
     quota: float = 2.0
+    pressure: float = 0.15
+    elite_share: float = 0.25
+    spare: float = 1.75
 
     def __post_init__(self) -> None:
-        for name in ("draft_share", "curiosity"):
+        for name in ("draft_share", "curiosity", "pressure", "elite_share"):
             check_number(name, getattr(self, name), 0, 1)
-        for name in ("rows_a_trial", "curious_trials", "good", "quota"):
+        for name in ("rows_a_trial", "curious_trials", "good", "quota", "spare"):
             check_number(name, getattr(self, name), 1, math.inf)
 
 

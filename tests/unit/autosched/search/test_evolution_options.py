@@ -27,7 +27,7 @@ class Smooth:
 
 def proposed(evolution: EvolutionOptions) -> list[str]:
     """Keys of two batches; the first one's times are told."""
-    options = SearchOptions(population=512, generations=1, sketch_rows=32, evolution=evolution)
+    options = SearchOptions(population=512, generations=2, sketch_rows=32, evolution=evolution)
     policy = EvolutionaryPolicy(TASK.space, Smooth(), np.random.default_rng(0), options)
     first = policy.ask(12)
     policy.tell(first, [Timing((landscape(candidate),)) for candidate in first])
@@ -37,7 +37,7 @@ def proposed(evolution: EvolutionOptions) -> list[str]:
 @pytest.mark.parametrize(
     "change",
     [{"draft_share": 0.0}, {"rows_a_trial": 8}, {"curiosity": 0.0}, {"curious_trials": 1},
-     {"good": 9}, {"quota": 1.0}],
+     {"good": 9}, {"quota": 1.0}, {"pressure": 0.01}, {"elite_share": 1.0}, {"spare": 4.0}],
 )  # fmt: skip
 def test_every_field_acts(change: dict[str, float]) -> None:
     assert proposed(EvolutionOptions(**change)) != proposed(EvolutionOptions())  # type: ignore[arg-type]
