@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 
@@ -16,15 +15,6 @@ from autosched.search.sampling import keep_feasible
 from autosched.search.selection import Scored
 from autosched.search.space import Space
 from autosched.tasks.candidate import Candidate
-
-# Random rows that have to run before anything is bred from them.
-_FOUNDERS: Final = 16
-# The fastest candidates over all sketches are the parents of the next batch.
-_PARENTS: Final = 32
-# A sketch's part of a batch falls with the ranks of its parents: exp(-rank / _DECAY).
-_DECAY: Final = 8.0
-# Children bred for each one wanted: many are known or not feasible.
-_SPARE: Final = 8
 
 
 class GeneticPolicy:
@@ -52,7 +42,7 @@ class GeneticPolicy:
     def ask(self, count: int) -> list[Candidate]:
         """Children of the fastest; random rows as long as there are few; see ``SearchPolicy``."""
         batch: list[Candidate] = []
-        if self._measured.successes >= _FOUNDERS:
+        if self._measured.successes >= self._options.genetic.founders:
             at_random = int(self._rng.binomial(count, self._options.epsilon))
             batch = self._children(count - at_random)
         shares = np.zeros(len(self._measured.sketches))
@@ -64,8 +54,9 @@ class GeneticPolicy:
         self._measured.tell(candidates, results)
 
     def _children(self, count: int) -> list[Candidate]:
-        parents = [candidate for _, candidate in self._measured.leaders(_PARENTS)]
-        odds = np.exp(-np.arange(len(parents)) / _DECAY)
+        genetic = self._options.genetic
+        parents = [candidate for _, candidate in self._measured.leaders(genetic.parents)]
+        odds = np.exp(-np.arange(len(parents)) / genetic.decay)
         keys = [parent.sketch.key for parent in parents]
         sketches = {parent.sketch.key: parent.sketch for parent in parents}
         shares = [sum(o for o, k in zip(odds, keys, strict=True) if k == key) for key in sketches]
@@ -76,7 +67,7 @@ class GeneticPolicy:
                 continue
             fittest = self._measured.best_rows(sketch, keys.count(sketch.key))
             ranks = Scored(fittest, np.arange(1.0, fittest.count + 1.0))
-            bred = keep_feasible(breed(ranks, self._rng, _SPARE * number, self._options))
+            bred = keep_feasible(breed(ranks, self._rng, genetic.spare * number, self._options))
             fresh = np.flatnonzero(self._measured.unseen(bred))[:number]
             batch += [Candidate(sketch, bred.row(n)) for n in fresh.tolist()]
         self._measured.note_asked(batch)

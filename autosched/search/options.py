@@ -62,6 +62,27 @@ class EvolutionOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class GeneticOptions:
+    """How the genetic policy chooses parents.
+
+    Attributes:
+        founders: successes before there are children.
+        parents: most candidates that may be parents, the fastest.
+        decay: ranks over which a parent's share of the children falls by a factor of e.
+        spare: children bred for each one wanted.
+    """
+
+    founders: int = 16
+    parents: int = 32
+    decay: float = 8.0
+    spare: int = 8
+
+    def __post_init__(self) -> None:
+        for name in ("founders", "parents", "decay", "spare"):
+            check_number(name, getattr(self, name), 1, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
 class SearchOptions:
     """One round of the search of one task.
 
@@ -80,6 +101,7 @@ class SearchOptions:
         model_trials: measured candidates of the task at which the learned model and the draft
             model weigh the same in the ranking.
         evolution: what else the evolutionary policy goes by.
+        genetic: what else the genetic policy goes by.
     """
 
     policy: PolicyName | PolicyFactory = "evolutionary"
@@ -92,6 +114,7 @@ class SearchOptions:
     sketch_rows: int = 384
     model_trials: int = 4
     evolution: EvolutionOptions = EvolutionOptions()
+    genetic: GeneticOptions = GeneticOptions()
 
     def __post_init__(self) -> None:
         if not callable(self.policy) and self.policy not in POLICIES:

@@ -1,4 +1,4 @@
-"""Every field of the evolutionary policy's options changes what is proposed."""
+"""Every field of the policies' options changes what is proposed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 
 from autosched.measure.result import Timing
 from autosched.search.evolutionary import EvolutionaryPolicy
-from autosched.search.options import EvolutionOptions, SearchOptions
+from autosched.search.genetic import GeneticPolicy
+from autosched.search.options import EvolutionOptions, GeneticOptions, SearchOptions
 from autosched.system.errors import OptionError
 from autosched.task import Task
 from sketch.population.population import Population
@@ -49,3 +50,16 @@ def test_every_field_acts(change: dict[str, float]) -> None:
 def test_fields_are_checked(change: dict[str, float]) -> None:
     with pytest.raises(OptionError, match=next(iter(change))):
         EvolutionOptions(**change)  # type: ignore[arg-type]
+
+
+def bred(genetic: GeneticOptions) -> list[str]:
+    """Keys of two batches of the genetic policy; the first one's times are told."""
+    policy = GeneticPolicy(TASK.space, np.random.default_rng(0), SearchOptions(genetic=genetic))
+    first = policy.ask(24)
+    policy.tell(first, [Timing((landscape(candidate),)) for candidate in first])
+    return [candidate.key for candidate in policy.ask(12)]
+
+
+@pytest.mark.parametrize("change", [{"founders": 99}, {"parents": 2}, {"decay": 1.0}, {"spare": 1}])
+def test_every_field_of_the_genetic_policy_acts(change: dict[str, float]) -> None:
+    assert bred(GeneticOptions(**change)) != bred(GeneticOptions())  # type: ignore[arg-type]
