@@ -125,6 +125,9 @@ class Module:
             inputs: as for ``run``; random values when None.
             repeats: runs that are counted, at least 1.
             warmup: runs before them, at least 0.
+
+        Raises:
+            InputError: a wrong input, or fewer repeats or runs before them than that.
         """
         arrays = check_inputs(self.inputs, self._default(inputs))
         if repeats < 1 or warmup < 0:
@@ -153,6 +156,9 @@ class Module:
                 user mode and over all threads, in as many runs more.  A worker that waits for
                 another one counts: it spins.  Where the system offers no counters, ``note`` of the
                 profile says why.
+
+        Raises:
+            InputError: a wrong input, or no repeats.
         """
         from autosched.runtime.probes.peak import measured_peak
 
