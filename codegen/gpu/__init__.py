@@ -1,0 +1,1 @@
+"""GPUs as devices: memory, streams, graphs and events; a real one, and one that is emulated."""
