@@ -8,14 +8,18 @@
 
 A header is named by a hash of what it says.  So two processes that share a log, and logs that are
 joined, agree on names; a header may be there twice; and one that was altered is nobody's.
+
+A header is written again after its first few trials, and then every so often: a line that is
+damaged costs no more than those few, wherever it stands.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Final
 
@@ -37,9 +41,16 @@ from autosched.records.record import (
 )
 from sketch.errors import quoted
 
-# How a header begins that this release wrote.
-_BEGINNING: Final = f'{{"v":{SCHEMA_VERSION},"header":'.encode()
+# How lines of this schema begin that this release wrote.
+_HEADER: Final = f'{{"v":{SCHEMA_VERSION},"header":'.encode()
 _KEY_DIGITS: Final = 16
+_TRIAL: Final = re.compile(
+    rb'\{"v":%d,"session":"([0-9a-f]{%d})","sketch":"([0-9a-f]{%d})",'
+    % (SCHEMA_VERSION, _KEY_DIGITS, _KEY_DIGITS)
+)
+# Trials after which a header is written again: its only copy, and any later one.
+_TRIALS_OF_THE_FIRST: Final = 4
+_TRIALS_OF_A_COPY: Final = 64
 _DECISIONS: Final[Mapping[str, Reader]] = {"decisions": fields.name_list}
 _REFERENCES: Final[Mapping[str, Reader]] = {"session": fields.name, "sketch": fields.name}
 _VALUES: Final[Mapping[str, Reader]] = {"values": fields.counts}
@@ -85,23 +96,50 @@ def split(data: Mapping[str, Any]) -> tuple[tuple[dict[str, Any], ...], dict[str
     return (session, sketch), with_checksum(trial)
 
 
-def lines_of(records: Iterable[Record], known: Iterable[str]) -> Iterator[bytes]:
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """How often a log has a header.
+
+    Attributes:
+        written: lines that hold it whole.
+        trials: that refer to it, after the last of them.
+    """
+
+    written: int
+    trials: int = 0
+
+    @property
+    def enough(self) -> bool:
+        """Whether another trial may refer to it before it is written again."""
+        return self.trials < (_TRIALS_OF_THE_FIRST if self.written == 1 else _TRIALS_OF_A_COPY)
+
+
+def lines_of(records: Iterable[Record], known: Mapping[str, Copies]) -> Iterator[bytes]:
     """The lines of records for a log that has the headers ``known`` already, by their keys."""
-    written = set(known)
+    copies = dict(known)
     for record in records:
         headers, trial = split(to_json(record))
         for header in headers:
-            if header["header"] not in written:
-                written.add(header["header"])
+            key = header["header"]
+            before = copies.get(key, Copies(0))
+            if not before.written or not before.enough:
+                before = Copies(before.written + 1)
                 yield _encoded(header)
+            copies[key] = replace(before, trials=before.trials + 1)
         yield _encoded(trial)
 
 
-def header_keys(text: bytes) -> frozenset[str]:
-    """Keys of the headers in the bytes of a log, without those that are damaged."""
-    lines = text.split(b"\n")
-    keys = (_header_key(line) for line in lines if line.startswith(_BEGINNING))
-    return frozenset(key for key in keys if key is not None)
+def headers_in(text: bytes) -> dict[str, Copies]:
+    """The headers in the bytes of a log by key, without those that are damaged."""
+    copies: dict[str, Copies] = {}
+    for line in text.split(b"\n"):
+        if (key := _header_key(line) if line.startswith(_HEADER) else None) is not None:
+            copies[key] = Copies(copies[key].written + 1 if key in copies else 1)
+        elif (trial := _TRIAL.match(line)) is not None:
+            for key in map(bytes.decode, trial.groups()):
+                if key in copies:
+                    copies[key] = replace(copies[key], trials=copies[key].trials + 1)
+    return copies
 
 
 # A log is looked through before each append; its headers stay the same.

@@ -1,8 +1,10 @@
-"""Headers of a log: written once, named by what they say, never believed when damaged."""
+"""Headers of a log: shared, named by what they say, never believed when damaged."""
 
 from __future__ import annotations
 
 import json
+import random
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +15,9 @@ from autosched.records.checksum import with_checksum
 from autosched.records.identity import recorded
 from autosched.records.log import RecordLog
 from autosched.records.merge import merge
+from autosched.records.reading import parse_lines
 from autosched.records.record import Record, to_json
-from autosched.records.shared import header_keys, split
+from autosched.records.shared import headers_in, lines_of, split
 from sketch.target.target import Target
 
 ROOT = Path(__file__).parents[4]
@@ -46,25 +49,55 @@ def test_the_schema_is_what_version_3_says() -> None:
     assert sketch["decisions"] == ["a", "b"]
 
 
-def test_headers_are_written_once(tmp_path: Path) -> None:
+def test_headers_are_shared(tmp_path: Path) -> None:
     log = RecordLog(tmp_path / "log.jsonl")
     log.append([ONE, OTHER, ONE])
-    RecordLog(log.path).append([OTHER, replace(OTHER, decisions={"a": 9, "b": 9})])
+    RecordLog(log.path).append([replace(OTHER, decisions={"a": 9, "b": 9})])
     assert ['"header"' in line for line in lines(log.path)] == [
-        True, True, False, True, False, False, False, False,
+        True, True, False, True, False, False, False,
     ]  # fmt: skip
     log.append([replace(ONE, target=Target("cpu", "generic", threads=7))])
-    assert len(lines(log.path)) == 10
-    assert log.read().warnings == ()
-    assert [r.task for r in log.read().records] == [
-        "task",
-        "other",
-        "task",
-        "other",
-        "other",
-        "task",
-    ]
-    assert log.read().records[4].decisions == {"a": 9, "b": 9}
+    assert len(lines(log.path)) == 9
+    found = log.read()
+    assert found.warnings == ()
+    assert [r.task for r in found.records] == ["task", "other", "task", "other", "task"]
+    assert found.records[3].decisions == {"a": 9, "b": 9}
+
+
+@pytest.mark.parametrize("batch", [1, 50, 300])
+def test_headers_are_written_again(tmp_path: Path, batch: int) -> None:
+    log = RecordLog(tmp_path / "log.jsonl")
+    for _ in range(0, 300, batch):
+        log.append([ONE] * batch)
+    # two headers, and their trials up to the next copy
+    copies = [n for n, line in enumerate(lines(log.path)) if '"target"' in line]
+    assert copies == [0, 6, 72, 138, 204, 270]
+    assert log.read().records == (ONE,) * 300
+
+
+def test_a_damaged_line_costs_few_trials(tmp_path: Path) -> None:
+    log = RecordLog(tmp_path / "log.jsonl")
+    trials = [replace(ONE if n % 7 else OTHER, time=float(n)) for n in range(300)]
+    log.append(trials)
+    rng = random.Random(0)
+    text = [line.encode() for line in lines(log.path)]
+    keys = Counter(json.loads(line).get("header") for line in text)
+    for number, line in enumerate(text):
+        at = rng.randrange(len(line))
+        bad = line[:at] + bytes([line[at] ^ 1 << rng.randrange(8)]) + line[at + 1 :]
+        found = parse_lines(b"\n".join([*text[:number], bad, *text[number + 1 :], b""]), "log")
+        own = json.loads(line)
+        copied = "header" in own and keys[own["header"]] > 1
+        few = 0 if copied else 4 if "header" in own else 1
+        assert len(found.records) in range(300 - few, 301), (number, at)
+        assert all(record == trials[int(record.time)] for record in found.records)
+        assert [w.split(": ")[0] for w in found.warnings][:1] == [f"log:{number + 1}"]
+
+
+def test_a_header_may_follow_its_trials() -> None:
+    whole = list(lines_of([ONE, ONE], {}))
+    found = parse_lines(b"\n".join([*whole[2:], *whole[:2], b""]), "log")
+    assert (found.records, found.warnings) == ((ONE, ONE), ())
 
 
 def test_files_that_were_joined_in_any_order_are_one_log(tmp_path: Path) -> None:
@@ -126,7 +159,7 @@ def test_a_torn_header_is_written_again(tmp_path: Path) -> None:
     log = RecordLog(tmp_path / "log.jsonl")
     log.append([ONE])
     log.path.write_bytes(log.path.read_bytes().split(b"\n")[0][:-10])
-    assert header_keys(log.path.read_bytes()) == frozenset()
+    assert headers_in(log.path.read_bytes()) == {}
     log.append([ONE])
     assert log.read().records == (ONE,)
 
@@ -152,3 +185,41 @@ def test_merging_turns_old_lines_into_new_ones(tmp_path: Path) -> None:
     merge([old], tmp_path / "new.jsonl")
     assert RecordLog(tmp_path / "new.jsonl").read().records == RecordLog(old).read().records
     assert all(line.startswith('{"v":3,') for line in lines(tmp_path / "new.jsonl"))
+
+
+def test_truncated_logs_lose_the_torn_line_only() -> None:
+    trials = [replace(ONE if n % 2 else OTHER, time=float(n)) for n in range(4)]
+    text = b"\n".join([*lines_of(trials, {}), b""])
+    ends = [n for n in range(len(text)) if text[n : n + 1] == b"\n"]
+    for size in range(ends[1] + 1, len(text)):
+        found = parse_lines(text[:size], "log")
+        whole = sum(end <= size for end in ends)
+        torn = size not in ends and size - 1 not in ends
+        assert found.records == tuple(trials[: max(0, whole - 4)]) or whole < 4
+        assert [w.split(": ")[0] for w in found.warnings] == [f"log:{whole + 1}"] * torn
+
+
+def test_shuffled_merged_and_torn_lines_cost_no_others() -> None:
+    trials = [replace(ONE if n % 3 else OTHER, time=float(n)) for n in range(40)]
+    whole = list(lines_of(trials, {}))
+    for number in range(60):
+        rng = random.Random(number)
+        text = list(whole)
+        rng.shuffle(text)
+        one, two = rng.sample(range(len(text)), 2)
+        text[one] = text[one] + text[two][: rng.randrange(len(text[two]))]
+        text.insert(two, rng.choice(text))
+        found = parse_lines(b"\n".join([*text, b"\xff\xfe", b""]), "log")
+        assert all(record == trials[int(record.time)] for record in found.records)
+        lost = 40 - len({record.time for record in found.records})
+        assert lost <= 4 and 1 <= len(found.warnings) <= 4
+
+
+def test_a_header_by_the_name_of_another_is_nobodys() -> None:
+    whole = list(lines_of([ONE, OTHER], {}))
+    one, two = (json.loads(line) for line in (whole[1], whole[3]))
+    false = json.dumps(with_checksum(one | {"header": two["header"]})).encode()
+    for text in ([false, *whole], [*whole, false]):
+        found = parse_lines(b"\n".join([*text, b""]), "log")
+        assert found.records == (ONE, OTHER)
+        assert len(found.warnings) == 1 and "is of something else" in found.warnings[0]
