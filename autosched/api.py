@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from autosched.tuning.networks import NetworkTuning, SessionTuning
     from autosched.tuning.objectives import Objective
     from autosched.tuning.options import TuneOptions
+    from codegen.named_targets import DeviceName
     from costmodel.model import CostModel
 
 PathText = str | PathLike[str]
@@ -50,24 +51,30 @@ class NamedTarget(CodeTarget, metaclass=_AnyTargetIsOne):
     __slots__ = ()
 
     def __new__(
-        cls, name: str = "cpu", threads: int | None = None, arch: str | None = None
+        cls,
+        name: str = "cpu",
+        threads: int | None = None,
+        arch: str | None = None,
+        device: DeviceName | None = None,
     ) -> NamedTarget:
         """The target of that name.
 
         Args:
             name: ``"cpu"`` is this machine with all it has; ``"cpu-avx512"``, ``"cpu-avx2"``,
                 ``"cpu-sse2"`` and ``"cpu-neon"`` are instruction sets; ``"cuda"`` is the GPU of
-                this machine, ``"cuda:sm_90"`` or ``"cuda:h200"`` an architecture or a model.
+                this machine, ``"cuda:sm_90"`` or ``"cuda:h200"`` an architecture or a card.
             threads: worker threads of a CPU; None: one for each CPU that this process may use.
             arch: of a GPU, ``"sm_90"``.
+            device: ``"emulated"``: this machine's CPU stands in for the GPU: right results,
+                estimated times.
 
         Raises:
-            TargetError: an unknown name, fewer than one thread, or ``"cuda"`` where there is no
-                GPU.
+            TargetError: an unknown name or device, fewer than one thread, or ``"cuda"`` where
+                there is no GPU.
         """
         from codegen.named_targets import named_target
 
-        made = named_target(name, threads, arch)
+        made = named_target(name, threads, arch, device)
         return made  # type: ignore[return-value]  # see _AnyTargetIsOne
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
+from sketch.target.gpu_card import GpuCard
 from sketch.target.target import Target
 
 # Instructions that code is made of; LLVM names many more, for systems and for cryptography.
@@ -26,6 +27,8 @@ _USED: Final = frozenset(
 _SIZES: Final = ("l1_bytes", "l2_bytes", "l3_bytes", "cache_line_bytes")
 # Fields that only steer the search.
 _SEARCH: Final = ("instruction_budget", "fma_accumulators", "rates")
+# Fields whose difference is not said by their values.
+_SAID_APART: Final = ("features", "card")
 _PLAIN: Final = Target("cpu", "")
 
 
@@ -43,9 +46,13 @@ def recorded(target: Target) -> Target:
 
 @lru_cache(maxsize=256)
 def identity(target: Target) -> Target:
-    """Equal for machines whose times compare: without the sizes of caches and search limits."""
+    """Equal for machines whose times compare: without the sizes of caches and search limits.
+
+    GPUs of one architecture are one by the name of the card, and emulated or not.
+    """
     plain: dict[str, Any] = {name: getattr(_PLAIN, name) for name in (*_SIZES, *_SEARCH)}
-    return replace(recorded(target), **plain)
+    card = GpuCard(name=target.card.name, emulated=target.card.emulated)
+    return replace(recorded(target), **plain, card=card)
 
 
 def compatible(recorded_for: Target, wanted: Target) -> bool:
@@ -59,8 +66,10 @@ def target_difference(recorded_for: Target, wanted: Target) -> tuple[str, ...]:
     lines = [
         f"{name} {getattr(have, name)}, not {getattr(want, name)}"
         for name in have.__dataclass_fields__
-        if name != "features" and getattr(have, name) != getattr(want, name)
+        if name not in _SAID_APART and getattr(have, name) != getattr(want, name)
     ]
+    if have.card != want.card:
+        lines.append(f"{_card(have)}, not {_card(want)}")
     mine, theirs = set(instructions(have)), set(instructions(want))
     if mine - theirs:
         lines.append(f"with {', '.join(sorted(mine - theirs))}")
@@ -92,3 +101,9 @@ def distance(recorded_for: Target, wanted: Target) -> tuple[float, ...]:
 def _ratio(one: int, other: int) -> float:
     """How often one size must be doubled or halved to give the other."""
     return abs(math.log2(max(one, 1) / max(other, 1)))
+
+
+def _card(target: Target) -> str:
+    """What a GPU is called."""
+    name = target.card.name or target.arch
+    return f"emulated {name}" if target.card.emulated else name

@@ -1,54 +1,142 @@
-"""GPU targets from their compute capability alone: no device is needed."""
+"""GPU targets by architecture or by card: no device is needed."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sketch.errors import TargetError
+from sketch.target.gpu_card import GpuCard
 from sketch.target.target import Target
 
-# Streaming multiprocessors, L2 bytes and opt-in shared bytes a block, from NVIDIA's tuning guides.
-_ARCHS: Final = {
-    "sm_80": (108, 40 * 2**20, 163 * 1024),
-    "sm_86": (84, 6 * 2**20, 99 * 1024),
-    "sm_89": (128, 72 * 2**20, 99 * 1024),
-    "sm_90": (132, 50 * 2**20, 227 * 1024),
+_KB: Final = 1024
+_MB: Final = 1024**2
+_GHZ: Final = 1e9
+_GB: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """One card: an architecture with so many processors."""
+
+    arch: str
+    processors: int
+    ghz: float
+    l2_mb: int
+    memory_gb: int
+    gb_per_s: int
+    half_macs: int
+    tf32_macs: int
+    int8_macs: int
+
+
+# By compute capability: fp32 lanes, shared KB of a block and of a processor, threads and blocks of
+# a processor (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+_PROCESSORS: Final[Mapping[str, tuple[int, int, int, int, int]]] = {
+    "sm_75": (64, 64, 64, 1024, 16),
+    "sm_80": (64, 163, 164, 2048, 32),
+    "sm_86": (128, 99, 100, 1536, 16),
+    "sm_89": (128, 99, 100, 1536, 24),
+    "sm_90": (128, 227, 228, 2048, 32),
+    "sm_100": (128, 227, 228, 2048, 32),
+    "sm_120": (128, 99, 100, 1536, 24),
 }
-
-MODELS: Final = {
-    "a100": "sm_80",
-    "rtx3090": "sm_86",
-    "l40": "sm_89",
-    "rtx4090": "sm_89",
-    "h100": "sm_90",
-    "h200": "sm_90",
+# Processors, boost clock, L2, memory, bandwidth, tensor units: NVIDIA's data sheets.
+_MODELS: Final[Mapping[str, _Model]] = {
+    "t4": _Model("sm_75", 40, 1.59, 4, 16, 320, 512, 0, 1024),
+    "a100": _Model("sm_80", 108, 1.41, 40, 80, 2039, 1024, 512, 2048),
+    "a10": _Model("sm_86", 72, 1.695, 6, 24, 600, 512, 256, 1024),
+    "rtx3090": _Model("sm_86", 82, 1.695, 6, 24, 936, 256, 128, 1024),
+    "l4": _Model("sm_89", 58, 2.04, 48, 24, 300, 512, 256, 1024),
+    "l40": _Model("sm_89", 142, 2.49, 96, 48, 864, 256, 128, 512),
+    "l40s": _Model("sm_89", 142, 2.52, 96, 48, 864, 512, 256, 1024),
+    "rtx4090": _Model("sm_89", 128, 2.52, 72, 24, 1008, 256, 128, 1024),
+    "h100": _Model("sm_90", 132, 1.98, 50, 80, 3352, 2048, 1024, 4096),
+    "h200": _Model("sm_90", 132, 1.98, 60, 141, 4800, 2048, 1024, 4096),
+    "b200": _Model("sm_100", 148, 1.98, 126, 180, 8000, 4096, 2048, 8192),
+    "rtx5090": _Model("sm_120", 170, 2.41, 96, 32, 1792, 256, 128, 1024),
 }
-"""Architectures of well-known processors."""
+# What an architecture in general is taken for: the sizes that were always used, a card's rates.
+_USUAL: Final[Mapping[str, tuple[str, int, int]]] = {
+    "sm_75": ("t4", 40, 4),
+    "sm_80": ("a100", 108, 40),
+    "sm_86": ("rtx3090", 84, 6),
+    "sm_89": ("rtx4090", 128, 72),
+    "sm_90": ("h100", 132, 50),
+    "sm_100": ("b200", 148, 126),
+    "sm_120": ("rtx5090", 170, 96),
+}
+ARCHS: Final = tuple(_PROCESSORS)
+"""Architectures that there is code for."""
+CARDS: Final = tuple(_MODELS)
+"""Names of well-known cards."""
 
 
-def cuda_target(arch: str = "sm_90") -> Target:
-    """The target of an NVIDIA architecture; raises TargetError on an unknown one.
+def cuda_target(name: str = "sm_90") -> Target:
+    """The target of an NVIDIA architecture, ``sm_90``, or of a card, ``h200``.
 
-    Shared memory is limited to what a block may declare statically (48 KB), registers to the 255
+    Raises:
+        TargetError: it is unknown, or too old for the compiler.
+    """
+    name = name.lower()
+    if name in _MODELS:
+        return _target(name, _MODELS[name])
+    if name not in _USUAL:
+        known = ", ".join((*ARCHS, *CARDS))
+        raise TargetError(f"unknown GPU architecture or card {name!r}", hint=f"known: {known}")
+    card, processors, l2_mb = _USUAL[name]
+    return _target("", replace(_MODELS[card], processors=processors, l2_mb=l2_mb))
+
+
+def emulated(target: Target) -> Target:
+    """The same GPU as an emulated device: its kernels run on this machine's CPU.
+
+    Raises:
+        TargetError: it is a CPU.
+    """
+    if not target.warp_size:
+        raise TargetError(
+            f"a {target.kind} target is not emulated", hint='"emulated" is for "cuda" targets'
+        )
+    return replace(target, card=replace(target.card, emulated=True))
+
+
+def _target(name: str, model: _Model) -> Target:
+    """Shared memory is limited to what a block may declare statically (48 KB), registers to the 255
     that one thread can address.
     """
-    if arch not in _ARCHS:
-        known = ", ".join((*_ARCHS, *MODELS))
-        raise TargetError(f"unknown GPU architecture {arch!r}", hint=f"known: {known}")
-    processors, l2_bytes, shared = _ARCHS[arch]
+    lanes, block_kb, processor_kb, threads, blocks = _PROCESSORS[model.arch]
     return Target(
         kind="cuda",
-        arch=arch,
-        threads=processors,
+        arch=model.arch,
+        threads=model.processors,
         vector_bytes=16,
         registers=255,
         fma_accumulators=4,
-        l1_bytes=shared,
-        l2_bytes=l2_bytes,
+        l1_bytes=block_kb * _KB,
+        l2_bytes=model.l2_mb * _MB,
         l3_bytes=0,
         cache_line_bytes=128,
         instruction_budget=4096,
-        shared_memory_bytes=48 * 1024,
+        shared_memory_bytes=48 * _KB,
         threads_per_block=1024,
         warp_size=32,
         registers_per_block=65536,
         max_vthreads=8,
+        card=GpuCard(
+            name=name,
+            hertz=model.ghz * _GHZ,
+            fma_lanes=lanes,
+            shared_block_bytes=block_kb * _KB,
+            shared_processor_bytes=processor_kb * _KB,
+            registers_per_processor=65536,
+            threads_per_processor=threads,
+            blocks_per_processor=blocks,
+            memory_bytes=model.memory_gb * _GB,
+            memory_bytes_per_s=float(model.gb_per_s * _GB),
+            half_macs=model.half_macs,
+            tf32_macs=model.tf32_macs,
+            int8_macs=model.int8_macs,
+        ),
     )

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, get_args
 
 from sketch.errors import TargetError, quoted
 from sketch.target.code_limits import USUAL_LIMITS, CodeLimits
+from sketch.target.gpu_card import NO_CARD, GpuCard
 from sketch.target.rates import USUAL_RATES, Rates
 
 TargetKind = Literal["cpu", "cuda"]
@@ -42,6 +43,7 @@ class Target:
         max_vthreads: most virtual threads a GPU thread interleaves (warp size / 4, as Ansor).
         rates: throughputs and latencies, by which the draft model ranks schedules.
         code: how much code the code generator makes.
+        card: clock, units and memory of a GPU, and whether it is emulated.
 
     Raises:
         TargetError: a field that no machine has; says which.
@@ -66,6 +68,7 @@ class Target:
     max_vthreads: int = 0
     rates: Rates = USUAL_RATES
     code: CodeLimits = USUAL_LIMITS
+    card: GpuCard = NO_CARD
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(TargetKind):
@@ -100,7 +103,7 @@ class Target:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """All fields by name, for records; of rates and code limits those that are not usual."""
+        """All fields by name, for records; of nested ones those that are not usual."""
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
         for name in _NESTED:
             unusual = _unusual(data.pop(name))
@@ -118,30 +121,36 @@ class Target:
             raise TargetError(f"not a target: {quoted(dict(data))} ({error})") from error
 
 
-_NESTED: Final = {"rates": Rates, "code": CodeLimits}
+_Nested = Rates | CodeLimits | GpuCard
+_NESTED: Final = {"rates": Rates, "code": CodeLimits, "card": GpuCard}
 
 
-def _unusual(nested: Rates | CodeLimits) -> dict[str, float]:
+def _unusual(nested: _Nested) -> dict[str, float | str]:
     """The fields that differ from their defaults."""
     values = ((part.name, getattr(nested, part.name), part.default) for part in fields(nested))
     return {name: value for name, value, default in values if value != default}
 
 
-def _check_nested(name: str, value: object, kind: type[Rates | CodeLimits]) -> None:
+def _check_nested(name: str, value: object, kind: type[_Nested]) -> None:
     if not isinstance(value, kind):
         raise TargetError(
             f"a target's {name} is {quoted(value)}", hint=f"give {kind.__name__}(...)"
         )
     for part in fields(value):
-        number = getattr(value, part.name)
-        whole = isinstance(part.default, int)
-        if type(number) is not int and (whole or type(number) is not float):
+        number, usual = getattr(value, part.name), part.default
+        allowed = (int, float) if isinstance(usual, float) else (type(usual),)
+        if type(number) not in allowed:
             raise TargetError(f"a target's {name}.{part.name} is {quoted(number)}")
-        if not (math.isfinite(number) and 0 < number <= _MOST):
+        if isinstance(usual, int | float) and not _in_range(number, usual):
             raise TargetError(
                 f"a target's {name}.{part.name} is {quoted(number)}",
                 hint="give a positive number",
             )
+
+
+def _in_range(number: float, usual: float) -> bool:
+    """Positive, or zero where that is usual."""
+    return math.isfinite(number) and 0 <= number <= _MOST and (number > 0 or usual == 0)
 
 
 def _check(name: str, value: object) -> None:

@@ -267,17 +267,22 @@ def test_measuring_options_that_make_no_sense() -> None:
 def test_gpus_by_name() -> None:
     hopper = asd.Target("cuda", arch="sm_90")
     assert (hopper.kind, hopper.arch, hopper.warp_size) == ("cuda", "sm_90", 32)
-    assert asd.Target("cuda:sm_90") == asd.Target("cuda:h200") == asd.Target("cuda:H200") == hopper
+    assert asd.Target("cuda:sm_90") == hopper != asd.Target("cuda:h200") == asd.Target("cuda:H200")
+    emulated = asd.Target("cuda:h200", device="emulated")
+    assert emulated.card.emulated and emulated != asd.Target("cuda:h200")
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"name": "cuda:abacus"}, "unknown GPU architecture 'abacus' .*sm_90"),
-        ({"name": "cuda:"}, "unknown GPU architecture ''"),
+        ({"name": "cuda:abacus"}, "unknown GPU architecture or card 'abacus' .*sm_90"),
+        ({"name": "cuda:"}, "unknown GPU architecture or card ''"),
         ({"name": "cuda:h200", "arch": "sm_80"}, "give one of them"),
         ({"name": "cuda:h200", "threads": 4}, "takes no threads"),
         ({"name": "cpu", "arch": "sm_90"}, "no arch 'sm_90'"),
+        ({"name": "cpu", "device": "emulated"}, "a cpu target is not emulated"),
+        ({"name": "cuda:h200", "device": "vulkan"}, "unknown device 'vulkan'"),
+        ({"name": "cuda:sm_70"}, "unknown GPU architecture or card 'sm_70'"),
     ],
 )
 def test_what_is_no_gpu_is_refused(arguments: dict[str, Any], message: str) -> None:

@@ -11,7 +11,7 @@ from autosched.records.identity import (
     recorded,
     target_difference,
 )
-from sketch.target.gpu_targets import cuda_target
+from sketch.target.gpu_targets import cuda_target, emulated
 from sketch.target.target import Target
 
 HERE = Target("cpu", "znver4", "+avx2,+avx512f,+fma,+sha,-zu", threads=2, vector_bytes=64)
@@ -51,6 +51,16 @@ def test_what_code_depends_on_does_and_only_that_is_named(change, difference):
     other = replace(HERE, **change)
     assert not compatible(other, HERE)
     assert target_difference(other, HERE) == (difference,)
+
+
+def test_gpus_are_told_apart_by_card_and_by_whether_they_are_emulated():
+    h200, h100 = cuda_target("h200"), cuda_target("h100")
+    read = replace(h200, l2_bytes=50 << 20, card=replace(h200.card, hertz=1.8e9))
+    assert compatible(read, h200)
+    assert not compatible(h100, h200) and not compatible(emulated(h200), h200)
+    assert target_difference(h100, h200) == ("h100, not h200",)
+    assert target_difference(emulated(h200), h200) == ("emulated h200, not h200",)
+    assert Target.from_json(emulated(h200).compact_json()) == emulated(h200)
 
 
 def test_the_nearest_machine_has_the_same_vectors_then_the_same_threads():

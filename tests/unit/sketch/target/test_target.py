@@ -8,6 +8,7 @@ import pytest
 
 from sketch.errors import TargetError
 from sketch.target.code_limits import CodeLimits
+from sketch.target.gpu_targets import ARCHS, CARDS, cuda_target
 from sketch.target.rates import Rates
 from sketch.target.target import Target
 
@@ -45,6 +46,10 @@ def test_numbers_of_no_machine_are_refused(changes: dict[str, Any], message: str
         ({"rates": {"l2": float("inf")}}, r"rates\.l2 is inf"),
         ({"code": {"edge_copies": 1.5}}, r"code\.edge_copies is 1\.5"),
         ({"rates": {"l4": 1.0}}, "not a target"),
+        ({"card": {"name": 3}}, r"card\.name is 3"),
+        ({"card": {"emulated": 1}}, r"card\.emulated is 1"),
+        ({"card": {"hertz": -1.0}}, r"card\.hertz is -1\.0"),
+        ({"card": {"fma_lanes": 1.5}}, r"card\.fma_lanes is 1\.5"),
         ({"rates": [1.0]}, "not a target"),
     ],
 )
@@ -66,3 +71,14 @@ def test_unknown_and_missing_fields_are_refused() -> None:
     for values in ({"kind": "cpu"}, {"kind": "cpu", "arch": "generic", "cores": 4}):
         with pytest.raises(TargetError, match="not a target"):
             Target.from_json(values)
+
+
+@pytest.mark.parametrize("name", [*ARCHS, *CARDS])
+def test_every_gpu_is_whole_and_comes_back_from_a_record(name: str) -> None:
+    target = cuda_target(name)
+    assert Target.from_json(target.compact_json()) == target
+    card = target.card
+    assert target.shared_memory_bytes <= card.shared_block_bytes <= card.shared_processor_bytes
+    assert min(card.hertz, card.fma_lanes, card.memory_bytes, card.memory_bytes_per_s) > 0
+    assert card.threads_per_processor >= target.threads_per_block
+    assert card.name == (name if name in CARDS else "")
