@@ -29,7 +29,8 @@ from benchmarks.workloads import CONVOLUTIONS_3X3, Conv
 from costmodel.dataset import Dataset
 from costmodel.extract import features_of
 from costmodel.feature_table import FEATURE_COUNT
-from costmodel.gbdt import GbdtOptions, GradientBoostedModel
+from costmodel.gbdt import GradientBoostedModel
+from costmodel.gbdt_options import GbdtOptions
 from sketch.population.population import Population, sample
 
 SPEED_BAR = 20_000.0

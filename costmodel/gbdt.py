@@ -14,7 +14,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Final, Self
 
 import lightgbm
 import numpy as np
@@ -24,58 +24,11 @@ from costmodel.dataset import Dataset, Table
 from costmodel.errors import CostModelError
 from costmodel.feature_table import FEATURE_INDEX, FEATURE_VERSION
 from costmodel.features import Features
+from costmodel.gbdt_options import GbdtOptions
 
 _DRAFT = FEATURE_INDEX["draft_seconds"]
+_UNREADABLE: Final = (OSError, ValueError, KeyError, TypeError, RecursionError)
 _SHORTEST_S = 1e-12  # keeps the logarithm of an empty statement's draft finite
-
-
-@dataclass(frozen=True, slots=True)
-class GbdtOptions:
-    """How the trees are grown.
-
-    Attributes:
-        trees: of a model that is trained from scratch on very many programs.
-        least_trees: on very few, where more rank no better and cost time.
-        tree_programs: so many programs allow one tree more.
-        more_trees: added by an update that continues.
-        tree_limit: a model that would grow beyond it is trained from scratch.
-        scratch_programs: below it every update trains from scratch (about a second).
-        leaves, learning_rate, bins, least_rows, l2: of LightGBM; few leaves predict fast.
-        weight_power: a program weighs (best / time) ** weight_power.
-        least_programs: fewer successes leave the model as it is.
-        threads: of training; predictions use one.
-        seed: of LightGBM; nothing is sampled, so it only breaks ties.
-    """
-
-    trees: int = 100
-    least_trees: int = 50
-    tree_programs: int = 80
-    more_trees: int = 20
-    tree_limit: int = 200
-    scratch_programs: int = 5000
-    leaves: int = 16
-    learning_rate: float = 0.2
-    bins: int = 63
-    least_rows: int = 5
-    l2: float = 1.0
-    weight_power: float = 0.7
-    least_programs: int = 8
-    threads: int = 1
-    seed: int = 7
-
-    def scratch_trees(self, programs: int) -> int:
-        """Trees of a model that is trained from scratch on ``programs``."""
-        return min(self.trees, self.least_trees + programs // self.tree_programs)
-
-    def parameters(self) -> dict[str, Any]:
-        """LightGBM's names of the options."""
-        return {
-            "num_leaves": self.leaves, "learning_rate": self.learning_rate, "max_bin": self.bins,
-            "min_data_in_leaf": self.least_rows, "lambda_l2": self.l2,
-            "min_sum_hessian_in_leaf": 1e-3, "num_threads": self.threads, "seed": self.seed,
-            "deterministic": True, "force_row_wise": True, "verbosity": -1,
-            "feature_pre_filter": False,
-        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,10 +150,10 @@ class GradientBoostedModel:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             version, text = content["features"], content["trees"]
-            model = cls(_options(content["options"]))
+            model = cls(GbdtOptions(**content["options"]))
             if content["digest"] != _digest(text):
                 raise ValueError("its trees are not those that were saved")
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except (*_UNREADABLE, CostModelError) as error:
             raise CostModelError(f"not a saved model: {error}", str(path)) from error
         if version != FEATURE_VERSION:
             raise CostModelError(
@@ -220,16 +173,3 @@ def _digest(trees: str | None) -> str:
     if trees is not None and not isinstance(trees, str):
         raise TypeError("the trees are no text")
     return hashlib.sha256((trees or "").encode()).hexdigest()
-
-
-def _options(values: dict[str, Any]) -> GbdtOptions:
-    """Options of a file; raises TypeError or ValueError for what is none."""
-    options = GbdtOptions(**values)
-    for name, default in asdict(GbdtOptions()).items():
-        value = getattr(options, name)
-        kinds = (int,) if isinstance(default, int) else (int, float)
-        if isinstance(value, bool) or not isinstance(value, kinds):
-            raise TypeError(f"option {name} is {value!r}")
-        if not 0 <= value < 1 << 31:
-            raise ValueError(f"option {name} is {value!r}")
-    return options

@@ -1,20 +1,28 @@
-"""Fields of the frozen options by name: ``--set search.population=8192``."""
+"""Fields of the frozen options by name: ``--set search.evolution.quota=3``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, fields, replace
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import Field, dataclass, fields, is_dataclass, replace
+from typing import Any, Final, TypeVar
 
 from autosched.cli.command import UsageError
 from autosched.measure.options import MeasureOptions
-from autosched.search.options import SearchOptions
 from autosched.tuning.options import TuneOptions
 
+_Options = TypeVar("_Options")
+
 # What has a flag of its own, or is no single value.
-_ELSEWHERE: Final = frozenset({"trials", "budget_s", "seed", "search", "rules", "variants"})
-_GROUPS: Final = {"": TuneOptions, "search": SearchOptions, "measure": MeasureOptions}
+_ELSEWHERE: Final = frozenset(
+    {"trials", "budget_s", "seed", "rules", "variants", "search.gbdt.seed"}
+)
 _PARSERS: Final[Mapping[str, Callable[[str], int | float]]] = {"int": int, "float": float}
+
+
+@dataclass(frozen=True, slots=True)
+class _All:
+    tune: TuneOptions
+    measure: MeasureOptions
 
 
 def with_fields(
@@ -24,34 +32,47 @@ def with_fields(
 
     Args:
         options: what is not named stays.
-        settings: each ``NAME=VALUE``; a name is a field of ``TuneOptions``, ``search.`` and one of
-            ``SearchOptions``, or ``measure.`` and one of ``MeasureOptions``.
+        settings: each ``NAME=VALUE``; a name is a field of ``TuneOptions``, or a group and one of
+            its fields: ``measure.``, ``search.``, ``search.evolution.`` ...
 
     Raises:
         UsageError: an unknown name, or a value of another type.
-        OptionError: a value that makes no sense.
+        OptionError, CostModelError: a value that makes no sense.
     """
-    changes: dict[str, dict[str, Any]] = {group: {} for group in _GROUPS}
-    known = field_names()
+    changed = _All(options, MeasureOptions())
+    known = field_names(options)
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals or name not in known:
             problem = f"there is no option {name!r}" if equals else f"{setting!r} has no value"
             raise UsageError(problem, "--set", f"write NAME=VALUE, NAME one of {', '.join(known)}")
-        group, _, own = name.rpartition(".")
-        changes[group][own] = _value(name, text, known[name])
-    search = replace(options.search, **changes["search"])
-    return replace(options, search=search, **changes[""]), MeasureOptions(**changes["measure"])
+        path = name.split(".") if name.startswith("measure.") else ["tune", *name.split(".")]
+        changed = _with(changed, path, _value(name, text, known[name]))
+    return changed.tune, changed.measure
 
 
-def field_names() -> dict[str, Field[Any]]:
+def field_names(options: TuneOptions) -> dict[str, Field[Any]]:
     """Every name that ``with_fields`` knows, and its field."""
-    return {
-        f"{group}.{item.name}".lstrip("."): item
-        for group, kind in _GROUPS.items()
-        for item in fields(kind)
-        if group == "measure" or item.name not in _ELSEWHERE
-    }
+    tuning = {name: item for name, item in _leaves(options, "") if name not in _ELSEWHERE}
+    return tuning | dict(_leaves(MeasureOptions(), "measure."))
+
+
+def _leaves(options: object, prefix: str) -> Iterator[tuple[str, Field[Any]]]:
+    """Fields of options and of the options in them."""
+    assert is_dataclass(options)
+    for item in fields(options):
+        value = getattr(options, item.name)
+        if is_dataclass(value):
+            yield from _leaves(value, f"{prefix}{item.name}.")
+        else:
+            yield prefix + item.name, item
+
+
+def _with(options: _Options, path: Sequence[str], value: object) -> _Options:
+    """``options`` with another value of the field at the end of ``path``."""
+    head, *rest = path
+    inner = _with(getattr(options, head), rest, value) if rest else value
+    return replace(options, **{head: inner})  # type: ignore[type-var]  # it is a dataclass
 
 
 def _value(name: str, text: str, item: Field[Any]) -> int | float | str | None:

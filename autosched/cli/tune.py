@@ -102,7 +102,7 @@ def _run(args: argparse.Namespace) -> None:
         measure=measure,
         log=RecordLog(log),
         skip_tuned=args.skip_tuned,
-        cost_model=make_model(args.cost_model, args.seed or 0),
+        cost_model=make_model(args.cost_model, options.seed, options.search.gbdt),
     )
     with Waiting(f"preparing {subject.label}", quiet) as wait:
         shown = ProgressAfter(wait, progress_or_table(None, quiet, target))

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.search.options import BanditOptions
+
 Floats = NDArray[np.float64]
 
-# A sketch at 80 % of the best speed gets 0.8**6 = 26 % of the best one's share.
-_SHARPNESS: Final = 6.0
-# Optimism about sketches with few trials: what more of them may still gain, as a share.
-_OPTIMISM: Final = 0.35
-# The draft model tells sketches apart only roughly: its ratios count with this power.
-_DRAFT_TRUST: Final = 0.5
-_FAILED: Final = 0.3
 
-
-def sketch_shares(drafts: Floats, best: Floats, trials: NDArray[np.int64]) -> Floats:
+def sketch_shares(
+    drafts: Floats, best: Floats, trials: NDArray[np.int64], options: BanditOptions | None = None
+) -> Floats:
     """Share of each sketch, summing to 1.
 
     Args:
         drafts: [S] best draft seconds; infinite where unknown.
         best: [S] best measured seconds; infinite without a success.
         trials: [S] candidates measured.
+        options: how greedy the shares are.
     """
-    promise = np.where(np.isfinite(drafts), (drafts.min() / drafts) ** _DRAFT_TRUST, _FAILED)
+    options = options or BanditOptions()
+    known = (drafts.min() / drafts) ** options.draft_trust
+    promise = np.where(np.isfinite(drafts), known, options.failed)
     if np.isfinite(best).any():
-        yielded = np.where(np.isfinite(best), best.min() / best, _FAILED)
+        yielded = np.where(np.isfinite(best), best.min() / best, options.failed)
         promise = np.where(trials > 0, yielded, promise)
-    bonus = 1.0 + _OPTIMISM * np.sqrt(np.log1p(trials.sum()) / (1.0 + trials))
-    weight = (promise * bonus) ** _SHARPNESS
+    bonus = 1.0 + options.optimism * np.sqrt(np.log1p(trials.sum()) / (1.0 + trials))
+    weight = (promise * bonus) ** options.sharpness
     return np.asarray(weight / weight.sum(), dtype=np.float64)
 
 

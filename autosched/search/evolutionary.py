@@ -69,7 +69,10 @@ class EvolutionaryPolicy:
         drafts = np.full(len(sketches), np.inf)
         drafts[: len(self._space.sketches)] = [float(d[0]) for d in self._space.drafts]
         return sketch_shares(
-            drafts, self._measured.best_of_sketches(), self._measured.trials_of_sketches()
+            drafts,
+            self._measured.best_of_sketches(),
+            self._measured.trials_of_sketches(),
+            self._options.bandit,
         )
 
     def _portion(self, count: int, share: float) -> int:
@@ -114,7 +117,8 @@ class EvolutionaryPolicy:
         if not pools:
             return []
         part = shares[active] / shares[active].sum()
-        batch = pick(pools, count, np.ceil(options.evolution.quota * part * count).astype(np.int64))
+        quotas = np.ceil(options.evolution.quota * part * count).astype(np.int64)
+        batch = pick(pools, count, quotas, options.evolution.distance)
         self._measured.note_asked(batch)
         return batch
 

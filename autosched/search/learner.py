@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from autosched.measure.result import Failure, MeasureResult
+from autosched.search.options import LearnerOptions
 from autosched.search.scorer import ModelScorer
 from autosched.tasks.candidate import Candidate
 from costmodel.dataset import Dataset
@@ -16,14 +17,6 @@ if TYPE_CHECKING:
     from costmodel.features import Features
     from costmodel.model import CostModel
 
-# A measurement of another task teaches this much of what one of the task itself does.
-_FOREIGN: Final = 0.05
-# The model is updated after every batch while it is small, later when there is this much more data,
-# so that learning stays cheaper than the batch it follows.
-_GROWTH: Final = 0.15
-# From here on the last batch may wait to be learned until the next one is being compiled.
-_DEFER: Final = 256
-
 
 class Learner:
     """Turns results into training data, and decides when the model learns.
@@ -31,10 +24,14 @@ class Learner:
     Args:
         model: shared by all tasks.
         model_trials: measured candidates at which model and draft weigh the same.
+        options: when it learns, and how far it is trusted.
     """
 
-    def __init__(self, model: CostModel, model_trials: int = 4) -> None:
+    def __init__(
+        self, model: CostModel, model_trials: int = 4, options: LearnerOptions | None = None
+    ) -> None:
         self._model, self._model_trials = model, model_trials
+        self._options = options or LearnerOptions()
         self._dataset = Dataset()
         self._successes: dict[str, int] = {}
         self._learned = 0
@@ -54,7 +51,7 @@ class Learner:
 
     def scorer(self, task_key: str) -> ModelScorer:
         """Scores rows of a task; follows the model as it learns."""
-        return ModelScorer(self._model, lambda: self._trust(task_key), self._leave_out)
+        return ModelScorer(self._model, lambda: self.trust(task_key), self._leave_out)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -99,7 +96,7 @@ class Learner:
     @property
     def may_wait(self) -> bool:
         """Whether the next batch can be chosen before the last one is learned."""
-        return self._learned >= _DEFER
+        return self._learned >= self._options.defer
 
     def learn(self) -> None:
         """Update the model, if there is enough new data.
@@ -111,7 +108,8 @@ class Learner:
 
         dataset = self.dataset
         count = len(dataset)
-        if sum(self._successes.values()) and count >= self._learned * (1 + _GROWTH) + 1:
+        enough = self._learned * (1 + self._options.growth) + 1
+        if sum(self._successes.values()) and count >= enough:
             self._learned = count
             try:
                 checked_update(self._model, dataset)
@@ -120,12 +118,13 @@ class Learner:
                 self._untaught = True
                 self._faults.setdefault("update", (str(error), 0))
 
-    def _trust(self, task_key: str) -> float:
+    def trust(self, task_key: str) -> float:
+        """Share of the model in the ranking of a task's rows, from 0 (the draft alone) to 1."""
         if self._untaught or self._faulty:
             return 0.0
         own = self._successes.get(task_key, 0)
         foreign = sum(self._successes.values()) - own
-        known = own + _FOREIGN * foreign
+        known = own + self._options.foreign * foreign
         return known / max(1e-9, known + self._model_trials)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, assert_never, get_args
+
+from costmodel.gbdt_options import GbdtOptions
 
 if TYPE_CHECKING:
     from costmodel.model import CostModel
@@ -12,16 +15,17 @@ ModelName = Literal["gbdt", "forest", "ridge", "draft", "random"]
 MODELS: Final[tuple[ModelName, ...]] = get_args(ModelName)
 
 
-def make_model(name: ModelName, seed: int = 0) -> CostModel:
+def make_model(name: ModelName, seed: int = 0, gbdt: GbdtOptions | None = None) -> CostModel:
     """A fresh model: gradient-boosted trees, two of scikit-learn's, and two that never learn.
 
-    The libraries are imported only here: they start threads that a forking process must not have.
+    ``gbdt``: options of the trees, but for their seed.  The libraries are imported only here: they
+    start threads that a forking process must not have.
     """
     match name:
         case "gbdt":
-            from costmodel.gbdt import GbdtOptions, GradientBoostedModel
+            from costmodel.gbdt import GradientBoostedModel
 
-            return GradientBoostedModel(GbdtOptions(seed=seed))
+            return GradientBoostedModel(replace(gbdt or GbdtOptions(), seed=seed))
         case "forest":
             from costmodel.sklearn_model import random_forest
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from autosched.system.errors import OptionError
 from autosched.system.limits import check_number
+from costmodel.gbdt_options import GbdtOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +43,8 @@ class EvolutionOptions:
         pressure: parents are drawn with probability exp(-rank / (pressure * rows)).
         elite_share: best rows of all generations so far that may be parents again, of ``rows``.
         spare: children bred for each one wanted: some are known, some are not feasible.
+        distance: decisions in which two rows of a batch differ at least, unless there is nothing
+            else: one step away measures almost the same.
     """
 
     draft_share: float = 0.25
@@ -53,12 +56,14 @@ class EvolutionOptions:
     pressure: float = 0.15
     elite_share: float = 0.25
     spare: float = 1.75
+    distance: int = 2
 
     def __post_init__(self) -> None:
         for name in ("draft_share", "curiosity", "pressure", "elite_share"):
             check_number(name, getattr(self, name), 0, 1)
         for name in ("rows_a_trial", "curious_trials", "good", "quota", "spare"):
             check_number(name, getattr(self, name), 1, math.inf)
+        check_number("distance", self.distance, 0, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,72 @@ class GeneticOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class BanditOptions:
+    """What share of the rows and of the trials each sketch gets.
+
+    Attributes:
+        sharpness: a sketch at 80 % of the best speed gets 0.8 ** sharpness of the best one's share.
+        optimism: what more trials of a sketch that had few may still gain, as a share.
+        draft_trust: the draft model tells sketches apart only roughly: its ratios count with this
+            power.
+        failed: promise of a sketch without a success, relative to the best one's.
+    """
+
+    sharpness: float = 6.0
+    optimism: float = 0.35
+    draft_trust: float = 0.5
+    failed: float = 0.3
+
+    def __post_init__(self) -> None:
+        for name in ("sharpness", "optimism", "draft_trust"):
+            check_number(name, getattr(self, name), 0, math.inf)
+        check_number("failed", self.failed, 1e-6, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class FinishOptions:
+    """Coordinate descent from the best measured candidates, the last part of a run.
+
+    Attributes:
+        centres: candidates that it starts from, fastest first: the next when one has nothing left.
+        neighbours: a centre is left when so many of its neighbours, best-scored first, were no
+            better.
+        hops: most places that a decision moves up or down its choices.
+    """
+
+    centres: int = 4
+    neighbours: int = 48
+    hops: int = 2
+
+    def __post_init__(self) -> None:
+        for name in ("centres", "neighbours", "hops"):
+            check_number(name, getattr(self, name), 1, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerOptions:
+    """When the cost model learns, and how far it is trusted.
+
+    Attributes:
+        foreign: a measurement of another task teaches this much of what one of the task itself
+            does.
+        growth: the model is updated when there is this much more data: after every batch while they
+            are few, later so that learning stays cheaper than the batch it follows.
+        defer: programs learned from which on the last batch may wait to be learned until the next
+            one is being compiled.
+    """
+
+    foreign: float = 0.05
+    growth: float = 0.15
+    defer: int = 256
+
+    def __post_init__(self) -> None:
+        check_number("foreign", self.foreign, 0, 1)
+        for name in ("growth", "defer"):
+            check_number(name, getattr(self, name), 0, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
 class SearchOptions:
     """One round of the search of one task.
 
@@ -90,7 +161,8 @@ class SearchOptions:
         policy: "evolutionary" (by the cost model); without a model "genetic" (evolution by what was
             measured), "random", or "grid" (every row in a fixed order); or a function that makes
             a policy of the user's own.
-        population: rows a generation, over all sketches of the task.
+        population: most rows a generation, over all sketches of the task; ``evolution`` bounds them
+            for small batches.
         generations: generations after the first population.
         mutation_probability: share of the children that are mutated; the others are crossed.
         epsilon: share of the measured batch that is drawn at random.
@@ -102,10 +174,15 @@ class SearchOptions:
             model weigh the same in the ranking.
         evolution: what else the evolutionary policy goes by.
         genetic: what else the genetic policy goes by.
+        bandit: how the sketches of a task share its trials.
+        finish: the last part of a run.
+        learner: when the cost model learns, and how far it is trusted.
+        gbdt: gradient-boosted trees, where no other cost model is given; the seed is that of the
+            run.
     """
 
     policy: PolicyName | PolicyFactory = "evolutionary"
-    population: int = 4096
+    population: int = 3200
     generations: int = 3
     mutation_probability: float = 0.85
     epsilon: float = 0.05
@@ -115,6 +192,10 @@ class SearchOptions:
     model_trials: int = 4
     evolution: EvolutionOptions = EvolutionOptions()
     genetic: GeneticOptions = GeneticOptions()
+    bandit: BanditOptions = BanditOptions()
+    finish: FinishOptions = FinishOptions()
+    learner: LearnerOptions = LearnerOptions()
+    gbdt: GbdtOptions = field(default_factory=GbdtOptions)
 
     def __post_init__(self) -> None:
         if not callable(self.policy) and self.policy not in POLICIES:

@@ -11,9 +11,6 @@ from autosched.search.scorer import ranking, rounded
 from autosched.tasks.candidate import Candidate
 from sketch.population.population import Population
 
-# Decisions in which two rows of a batch differ at least: one step away measures almost the same.
-_DISTANCE = 2
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scored:
@@ -28,16 +25,19 @@ class Scored:
         return Scored(self.population.take(order), self.scores[order])
 
 
-def pick(pools: list[Scored], count: int, quotas: NDArray[np.int64]) -> list[Candidate]:
+def pick(
+    pools: list[Scored], count: int, quotas: NDArray[np.int64], distance: int
+) -> list[Candidate]:
     """The ``count`` best rows over several sketches.
 
-    Rows that differ from an accepted one in a single decision wait, as do rows beyond the quota of
+    Rows that differ from an accepted one in too few decisions wait, as do rows beyond the quota of
     their sketch; they come in only when there is nothing else.
 
     Args:
         pools: one per sketch, unseen rows only.
         count: size of the batch.
         quotas: [len(pools)] most rows of each sketch.
+        distance: decisions in which two rows of a sketch differ at least.
     """
     pools = [pool.best(16 * count) for pool in pools]
     owner = np.concatenate([np.full(len(p.scores), n) for n, p in enumerate(pools)])
@@ -51,7 +51,7 @@ def pick(pools: list[Scored], count: int, quotas: NDArray[np.int64]) -> list[Can
     for n, row in zip(owner[order].tolist(), place[order].tolist(), strict=True):
         if len(first) == count:
             break
-        fits = len(taken[n]) < quotas[n] and _is_far(pools[n].population, row, taken[n])
+        fits = len(taken[n]) < quotas[n] and _is_far(pools[n].population, row, taken[n], distance)
         (first if fits else waiting).append((n, row))
         if fits:
             taken[n].append(row)
@@ -59,8 +59,8 @@ def pick(pools: list[Scored], count: int, quotas: NDArray[np.int64]) -> list[Can
     return [Candidate(pools[n].population.sketch, pools[n].population.row(r)) for n, r in chosen]
 
 
-def _is_far(population: Population, row: int, taken: list[int]) -> bool:
+def _is_far(population: Population, row: int, taken: list[int], distance: int) -> bool:
     if not taken:
         return True
     differing = (population.values[taken] != population.values[row]).sum(axis=1)
-    return bool((differing >= _DISTANCE).all())
+    return bool((differing >= distance).all())

@@ -30,11 +30,6 @@ from autosched.tuning.task_run import TaskRun, verify_new_best
 if TYPE_CHECKING:
     from autosched.tasks.spec import TaskSpec
 
-# Seconds a task that its final re-measurement may take, as far as the budget is planned, and the
-# share of the budget that all of them may take.
-_FINAL_S = 0.5
-_FINAL_SHARE = 0.1
-
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
@@ -54,8 +49,9 @@ class TuningLoop:
         self._runner, self._log, self._options = job.runner, job.log, options
         self._progress, self._cache_state = job.progress, job.cache_state
         self._callbacks = job.callbacks
-        model = job.cost_model or make_model("gbdt", options.seed)
-        self._learner = Learner(model, options.search.model_trials)
+        search = options.search
+        model = job.cost_model or make_model("gbdt", options.seed, search.gbdt)
+        self._learner = Learner(model, search.model_trials, search.learner)
         rng = job.rng or np.random.default_rng(options.seed)
         pools = job.pools
         self._thinking = Stopwatch()
@@ -66,9 +62,9 @@ class TuningLoop:
                 )
                 for task, own in zip(tasks, rng.spawn(len(tasks)), strict=True)
             ]
-        reserve_s = _FINAL_S * len(tasks) if options.leaders else 0.0
+        reserve_s = options.retiming_s * len(tasks) if options.leaders else 0.0
         if options.budget_s is not None:
-            reserve_s = min(reserve_s, _FINAL_SHARE * options.budget_s)
+            reserve_s = min(reserve_s, options.retiming_share * options.budget_s)
         infos = [run.info() for run in self._runs]
         self._scheduler = TaskScheduler(
             infos, options, job.objective, self._elapsed, reserve_s, job.usage

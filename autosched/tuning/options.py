@@ -53,6 +53,56 @@ def _parse_parts(text: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class SchedulerOptions:
+    """Which task gets the next trials, and how many; see ``tuning.scheduler``.
+
+    Attributes:
+        alpha: weight of what a task's last batches gained, against what it promises.
+        window: batches that count as its last ones.
+        beta: a task may be so many times slower per FLOP than the best of its kind before that
+            counts as a promise.
+        kind_trust: that promise is at most so many times the one from the task alone: it may
+            differ from its kind for good, and must not starve the others.
+        rounds: batches that a task should see on average: an evolution of one is no evolution.
+        least_batch: trials of a batch at least.
+        young_batch: trials of a batch at most while a task is young: it learns most from each.
+        warm_up_share: part of the budget that goes to first batches, before any gradient counts.
+        even_share: part of the warm-up that all tasks get alike; the rest goes by weighted time.
+        trial_s: seconds of a trial before any was made.
+        trial_prior: trials that the mean of all tasks counts for in the seconds of a task's trial.
+        failed_batches, failed_trials: a task without a success is given up after both.
+        search_share: part of a time budget that is searched for, however long the end may take.
+    """
+
+    alpha: float = 0.2
+    window: int = 3
+    beta: float = 2.0
+    kind_trust: float = 3.0
+    rounds: int = 2
+    least_batch: int = 4
+    young_batch: int = 20
+    warm_up_share: float = 1 / 3
+    even_share: float = 0.5
+    trial_s: float = 0.05
+    trial_prior: int = 8
+    failed_batches: int = 2
+    failed_trials: int = 8
+    search_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "warm_up_share", "even_share", "search_share"):
+            check_number(name, getattr(self, name), 0, 1)
+        for name in ("beta", "kind_trust"):
+            check_number(name, getattr(self, name), 0, math.inf)
+        for name in (
+            "window", "rounds", "least_batch", "young_batch", "trial_prior", "failed_batches",
+            "failed_trials",
+        ):  # fmt: skip
+            check_number(name, getattr(self, name), 1, math.inf)
+        check_number("trial_s", self.trial_s, 1e-6, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
 class TuneOptions:
     """A tuning run over one or several tasks.
 
@@ -67,9 +117,12 @@ class TuneOptions:
         finish_share: share of the budget that goes to coordinate descent from the best candidates.
         leaders: candidates a task that are re-measured against each other at the end.
         leader_rounds: interleaved rounds of that re-measurement.
+        retiming_s: seconds a task that a time budget reserves for it.
+        retiming_share: largest share of a time budget that is reserved for it.
         tolerance: largest relative error against the oracle, ``max|y - ref| / max|ref|``.
         seed: of everything random.
         search: one round of one task.
+        scheduler: which task gets the next trials.
         rules: sketch rules instead of the target's default ones, asked in this order; the user's
             own go first: ``(MyRule(), *default_rules(target))``.  None: the tasks' own.
         variants: search other algorithms than those the tasks are written in, too; False keeps
@@ -85,9 +138,12 @@ class TuneOptions:
     finish_share: float = 0.15
     leaders: int = 4
     leader_rounds: int = 5
+    retiming_s: float = 0.5
+    retiming_share: float = 0.1
     tolerance: float = 1e-4
     seed: int = 0
     search: SearchOptions = field(default_factory=SearchOptions)
+    scheduler: SchedulerOptions = SchedulerOptions()
     rules: tuple[SketchRule, ...] | None = None
     variants: bool = True
 
@@ -99,9 +155,9 @@ class TuneOptions:
                 check_number(name, getattr(self, name), 1, math.inf)
         if self.budget_s is not None:
             parse_budget(self.budget_s)
-        for name in ("leaders", "leader_rounds", "seed"):
+        for name in ("leaders", "leader_rounds", "seed", "retiming_s"):
             check_number(name, getattr(self, name), 0, math.inf)
-        for name in ("finish_share", "improvement", "tolerance"):
+        for name in ("finish_share", "improvement", "tolerance", "retiming_share"):
             check_number(name, getattr(self, name), 0, 1)
 
     @property
@@ -143,6 +199,6 @@ DEFAULT: Final = TuneOptions()
 THOROUGH: Final = TuneOptions(
     leaders=8,
     leader_rounds=9,
-    search=SearchOptions(population=8192, generations=6, batch_trials=64),
+    search=SearchOptions(population=6400, generations=6, batch_trials=64),
 )
 PRESETS: Final = {"quick": QUICK, "default": DEFAULT, "thorough": THOROUGH}

@@ -21,21 +21,8 @@ from autosched.tuning.objectives import Objective, Usage, latencies, value_of, w
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.task_progress import TaskInfo, TaskProgress, Turn
 
-_ALPHA: Final = 0.2
-# A task may be this much slower per FLOP than the best of its kind before that counts as a promise.
-_BETA: Final = 2.0
-_KIND_TRUST: Final = 3.0
+# Relative step of a numeric derivative.
 _STEP: Final = 1e-4
-# Rounds that a task should see on average: an evolution of one round is no evolution.
-_ROUNDS: Final = 2
-_LEAST_BATCH: Final = 4
-_YOUNG_BATCH: Final = 20
-_WARM_UP_SHARE: Final = 1 / 3
-# Seconds of a trial before any was made.
-_TRIAL_S: Final = 0.05
-# A task whose first batches have no success is given up.
-_FAILED_BATCHES: Final = 2
-_LEAST_FAILED_TRIALS: Final = 8
 
 
 class TaskScheduler:
@@ -62,10 +49,12 @@ class TaskScheduler:
         self.tasks = [TaskProgress(info) for info in tasks]
         self.stopped = ""
         self._options, self._objective, self._clock = options, objective, clock
+        self._constants = options.scheduler
         self._usage = usage or [[info.weight for info in tasks]]
         self._limit_s = math.inf
         if options.budget_s is not None:
-            self._limit_s = max(0.5 * options.budget_s, options.budget_s - reserve_s)
+            least_s = self._constants.search_share * options.budget_s
+            self._limit_s = max(least_s, options.budget_s - reserve_s)
         self._best_objective = math.inf
         self._improved_at = 0
         self._last = -1
@@ -142,8 +131,9 @@ class TaskScheduler:
         task = self.tasks[index]
         total = sum(t.seconds for t in self.tasks)
         count = sum(t.timed_trials for t in self.tasks)
-        mean = total / count if count and total > 0 else _TRIAL_S
-        return (task.seconds + 8 * mean) / (task.timed_trials + 8)
+        mean = total / count if count and total > 0 else self._constants.trial_s
+        prior = self._constants.trial_prior
+        return (task.seconds + prior * mean) / (task.timed_trials + prior)
 
     def gains(self) -> list[float]:
         """Expected fall of the objective per trial (per second with a time budget) of each task."""
@@ -193,7 +183,7 @@ class TaskScheduler:
         if math.isfinite(self._limit_s):
             seconds = sum(task.seconds for task in self.tasks)
             count = sum(task.timed_trials for task in self.tasks)
-            trial_s = seconds / count if count and seconds > 0 else _TRIAL_S
+            trial_s = seconds / count if count and seconds > 0 else self._constants.trial_s
             limits.append(self._limit_s / trial_s)
         return min(limits)
 
@@ -202,9 +192,10 @@ class TaskScheduler:
 
         ``trials``: of the task so far; young tasks get small batches, as they learn most from each.
         """
-        share = self._total_trials() / (len(self.tasks) * _ROUNDS)
-        young = max(_YOUNG_BATCH, trials // 2)
-        return int(min(self._options.search.batch_trials, max(_LEAST_BATCH, min(share, young))))
+        share = self._total_trials() / (len(self.tasks) * self._constants.rounds)
+        young = max(self._constants.young_batch, trials // 2)
+        wanted = max(self._constants.least_batch, min(share, young))
+        return int(min(self._options.search.batch_trials, wanted))
 
     def _fitting(self, index: int) -> int:
         """A batch that ends within both limits."""
@@ -221,11 +212,12 @@ class TaskScheduler:
         return info.weight * info.estimate_s
 
     def _warm_up(self, index: int) -> int:
-        """First batch: half of the warm-up goes to all tasks alike, half by weighted time."""
+        """First batch: a part of the warm-up goes to all tasks alike, the rest by weighted time."""
         count = len(self.tasks)
         total = sum(self._heaviness(n) for n in range(count))
-        share = 0.5 / count + 0.5 * self._heaviness(index) / total
-        warm_up = min(self._total_trials() * _WARM_UP_SHARE, count * self._batch())
+        even = self._constants.even_share
+        share = even / count + (1.0 - even) * self._heaviness(index) / total
+        warm_up = min(self._total_trials() * self._constants.warm_up_share, count * self._batch())
         batch = self._batch(self.tasks[index].trials)
         return max(min(2, batch), min(batch, round(warm_up * share)))
 
@@ -255,7 +247,8 @@ class TaskScheduler:
         if task.stopped:
             return 0.0
         slope = self._slopes()[index]
-        gain = _ALPHA * task.recent_gain + (1.0 - _ALPHA) * self._promise(task, speeds)
+        alpha, recent = self._constants.alpha, task.recent_gain(self._constants.window)
+        gain = alpha * recent + (1.0 - alpha) * self._promise(task, speeds)
         per_second = self._options.budget_s is not None
         return slope * gain / (self.trial_s(index) if per_second else 1.0)
 
@@ -278,9 +271,9 @@ class TaskScheduler:
         gain = seconds / max(1, task.trials)
         speed = speeds.get(task.info.kind)
         if speed is not None and task.info.flops > 0:
-            reachable = _BETA * task.info.flops / speed
-            # Bounded, as a task may differ from its kind for good: it must not starve the others.
-            gain = max(gain, min((seconds - reachable) / self._batch(), _KIND_TRUST * gain))
+            reachable = self._constants.beta * task.info.flops / speed
+            most = self._constants.kind_trust * gain
+            gain = max(gain, min((seconds - reachable) / self._batch(), most))
         return gain
 
     def _speeds(self) -> dict[Hashable, float]:
@@ -294,7 +287,8 @@ class TaskScheduler:
     def _stop_if_all_fail(self, task: TaskProgress) -> None:
         patience = self._options.task_early_stop_trials
         if math.isinf(task.best_s):
-            if task.batches >= _FAILED_BATCHES and task.trials >= _LEAST_FAILED_TRIALS:
+            constants = self._constants
+            if task.batches >= constants.failed_batches and task.trials >= constants.failed_trials:
                 task.stopped = "nothing runs"
         elif patience is not None and task.trials - task.improved_at >= patience:
             task.stopped = "no improvement"

@@ -5,10 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Final
-
-# Batches that `TaskProgress.recent_gain` looks back.
-_WINDOW: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +65,9 @@ class TaskProgress:
         """Best seconds, or the estimate where there are none."""
         return self.best_s if math.isfinite(self.best_s) else self.info.estimate_s
 
-    @property
-    def recent_gain(self) -> float:
-        """Seconds gained per trial over the last batches."""
-        recent = self.history[-_WINDOW - 1 :]
+    def recent_gain(self, window: int) -> float:
+        """Seconds gained per trial over the last ``window`` batches."""
+        recent = self.history[-window - 1 :]
         if len(recent) < 2:
             return 0.0
         (first, slow), (last, fast) = recent[0], recent[-1]

@@ -59,7 +59,8 @@ class TaskRun:
         self._learner, self._options, self._rng = learner, options, rng
         self._pool = None if pool is None else CandidatePool(pool)
         self._search = self._policy(())
-        self._finish = FinishPolicy(self.measured, learner.scorer(task.key))
+        scorer = learner.scorer(task.key)
+        self._finish = FinishPolicy(self.measured, scorer, options.search.finish)
 
     @property
     def shapes(self) -> str:

@@ -1,7 +1,8 @@
 """All numbers of a machine are in ``Target``; every other module constant says what it is instead.
 
 Below ``sketch``, ``costmodel`` and ``codegen`` a number at the top of a module is either listed
-here with a reason, or belongs into ``Target`` (``rates``, ``code``).
+here with a reason, or belongs into ``Target`` (``rates``, ``code``).  In the search a number that
+an ablation may want to set is a field of ``TuneOptions``; what is left is listed here, too.
 """
 
 from __future__ import annotations
@@ -21,10 +22,28 @@ PLACES: Final[Mapping[str, str]] = {
     "sketch/variants/winograd.py": "the transforms of one algorithm, and where it pays",
     "sketch/variants/interpolation.py": "the interpolation points of that algorithm",
     "costmodel/sklearn_model.py": "settings of a learner, tuned on recorded times",
-    "costmodel/gbdt.py": "settings of a learner, tuned on recorded times",
 }
 # Others by name.
 REASONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "autosched/search/grid.py": {"_BLOCK": "rows that are listed at a time"},
+    "autosched/search/random_search.py": {
+        "_SPARE": "rows that are drawn at a time",
+        "_LEAST": "rows that are drawn at a time",
+    },
+    "autosched/search/recall.py": {"_ROOM": "what a record may ask of another machine"},
+    "autosched/search/sampling.py": {"_DRAWS": "how long feasible rows are looked for"},
+    "autosched/search/space.py": {
+        "SAMPLE_ROWS": "the space of a task, that of one which is only compiled, too",
+        "QUICK_ROWS": "time of compiling without a record",
+        "KEEP_WITHIN": "the space of a task, that of one which is only compiled, too",
+        "MAX_SKETCHES": "size of a space",
+        "MAX_OF_LONG": "size of a space",
+    },
+    "autosched/tuning/options.py": {
+        "DEFAULT_TRIALS": "the limit where nobody sets one",
+        "_UNIT_SECONDS": "units of time",
+    },
+    "autosched/tuning/scheduler.py": {"_STEP": "step of a numeric derivative"},
     "codegen/cuda/build.py": {"_GRID_LIMIT": "CUDA: blocks in a row of a grid"},
     "codegen/cuda/emit.py": {"_INT_LIMIT": "the int of CUDA C++"},
     "codegen/cuda/launch.py": {"_WARM_UP_RUNS": "how times are taken"},
@@ -92,6 +111,8 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "CURVE_POINTS": "format of features",
         "_REVISION": "format of features",
     },
+    "costmodel/gbdt.py": {"_SHORTEST_S": "keeps a logarithm finite"},
+    "costmodel/gbdt_options.py": {"_LEAST": "range of an option"},
     "costmodel/metrics.py": {"_LEAST_LABEL": "statistics"},
     "sketch/analysis/expr_size.py": {
         "MOST_OPERATIONS": "size of a program that we accept",
@@ -147,6 +168,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
+LISTED: Final = (
+    "sketch/", "costmodel/", "codegen/", "autosched/search/", "autosched/tuning/"
+)  # fmt: skip
+
 CALCULATION = (
     *(ast.Constant, ast.UnaryOp, ast.BinOp, ast.Name, ast.Attribute, ast.Tuple, ast.List),
     *(ast.Dict, ast.Starred, ast.operator, ast.unaryop, ast.expr_context),
@@ -174,12 +199,11 @@ def numeric_constants(tree: ast.Module) -> Iterator[str]:
 
 
 def constants_of(sources) -> dict[str, set[str]]:
-    """By path, of the packages in which nothing but ``Target`` knows the machine."""
+    """By path, of where nothing but ``Target`` knows the machine, and of the search."""
     found = {
         source.path: set(numeric_constants(source.tree))
         for source in sources
-        if source.package in ("sketch", "costmodel", "codegen")
-        and not source.path.startswith(tuple(PLACES))
+        if source.path.startswith(LISTED) and not source.path.startswith(tuple(PLACES))
     }
     return {path: names for path, names in found.items() if names}
 

@@ -15,7 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from autosched.testing import CostModelConformance
 from autosched.testing.cost_model import synthetic
 from costmodel.errors import CostModelError
-from costmodel.gbdt import GbdtOptions, GradientBoostedModel
+from costmodel.gbdt import GradientBoostedModel
+from costmodel.gbdt_options import GbdtOptions
 from costmodel.model import CostModel, DraftModel, RandomModel
 from costmodel.sklearn_model import SklearnModel
 

@@ -34,7 +34,8 @@ from autosched.tuning.job import TuneJob
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.result import TuneResult
 from autosched.tuning.run import run_job
-from costmodel.gbdt import GbdtOptions, GradientBoostedModel
+from costmodel.gbdt import GradientBoostedModel
+from costmodel.gbdt_options import GbdtOptions
 from costmodel.model import CostModel
 from tests.support.targets import SMALL
 from tests.support.workloads import conv2d_relu, matmul_dag

@@ -10,7 +10,8 @@ from costmodel.errors import CostModelError
 from costmodel.evaluation import SPLITS, evaluate, predict
 from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX
 from costmodel.features import Features
-from costmodel.gbdt import GbdtOptions, GradientBoostedModel
+from costmodel.gbdt import GradientBoostedModel
+from costmodel.gbdt_options import GbdtOptions
 from costmodel.model import DraftModel, RandomModel
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from costmodel.dataset import Dataset
 from costmodel.features import Features
-from costmodel.gbdt import GbdtOptions, GradientBoostedModel, _Objective
+from costmodel.gbdt import GradientBoostedModel, _Objective
+from costmodel.gbdt_options import GbdtOptions
 from costmodel.metrics import pairwise_accuracy, peak_score
 from costmodel.model import RandomModel
 
@@ -129,7 +130,8 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from costmodel.dataset import Dataset
-from costmodel.gbdt import GbdtOptions, GradientBoostedModel
+from costmodel.gbdt import GradientBoostedModel
+from costmodel.gbdt_options import GbdtOptions
 model = GradientBoostedModel(GbdtOptions(trees=30))
 model.update(Dataset.load(Path(sys.argv[1])))
 model.save(Path(sys.argv[2]))

@@ -20,7 +20,11 @@ from autosched.records.log import RecordLog
 from autosched.records.record import Record
 from autosched.report.comparison import Comparison
 from autosched.runtime.benchmark import Benchmark
+from autosched.search.options import BanditOptions
 from autosched.tuning.job import TuneJob
+from autosched.tuning.options import SchedulerOptions
+from costmodel.gbdt import GradientBoostedModel
+from costmodel.gbdt_options import GbdtOptions
 from sketch.target.target import Target
 
 TARGET = Target("cpu", "znver5", threads=2)
@@ -144,8 +148,13 @@ def test_tune_sets_any_field_of_the_options(
     line = "tune mlp --trials 9 -q --policy random --set leaders=2 --set improvement=0.01"
     line += " --set search.population=64 --set measure.cache_state=dram_cold"
     line += " --set measure.builders=none --set measure.run_timeout_s=2"
+    line += " --set search.bandit.optimism=0 --set search.gbdt.trees=7 --set scheduler.alpha=0.5"
     assert main(line.split()) == 0
     (job,) = jobs
+    assert job.options.search.bandit == BanditOptions(optimism=0.0)
+    assert job.options.scheduler == SchedulerOptions(alpha=0.5)
+    assert isinstance(job.cost_model, GradientBoostedModel)
+    assert job.cost_model.options == GbdtOptions(trees=7, seed=0)
     assert (job.options.leaders, job.options.improvement) == (2, 0.01)
     assert (job.options.search.policy, job.options.search.population) == ("random", 64)
     assert job.measure == MeasureOptions(cache_state="dram_cold", run_timeout_s=2.0)
@@ -154,6 +163,9 @@ def test_tune_sets_any_field_of_the_options(
         ("leaders", "has no value"),
         ("leaders=two", "leaders is 'two'"),
         ("search.epsilon=3", "between 0 and 1"),
+        ("search.finish.hops=0", "hops is 0"),
+        ("search.gbdt.leaves=1", "option leaves is 1"),
+        ("search.gbdt=3", "no option 'search.gbdt'"),
         ("measure.cache_state=cool", "cache state 'cool'"),
         ("trials=4", "no option 'trials'"),
     ):

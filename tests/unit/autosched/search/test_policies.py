@@ -144,7 +144,7 @@ def test_a_batch_is_diverse_and_keeps_quotas() -> None:
     for sketch in TASK.sketches[:2]:
         population = sample_feasible(sketch, 400, rng)
         pools.append(Scored(population, Valley().score(population)))
-    batch = pick(pools, 12, np.array([8, 8]))
+    batch = pick(pools, 12, np.array([8, 8]), 2)
     owners = [c.sketch.key for c in batch]
     assert len(batch) == 12 and max(owners.count(key) for key in owners) <= 8
     for n, one in enumerate(batch):
@@ -155,7 +155,7 @@ def test_a_batch_is_diverse_and_keeps_quotas() -> None:
 
 def test_a_batch_is_filled_when_there_is_nothing_else() -> None:
     population = sample_feasible(TASK.sketches[0], 6, np.random.default_rng(0))
-    batch = pick([Scored(population, np.ones(6))], 6, np.array([1]))
+    batch = pick([Scored(population, np.ones(6))], 6, np.array([1]), 2)
     assert len(batch) == 6
 
 

@@ -16,7 +16,8 @@ from autosched.tuning.result import TuneResult
 from autosched.tuning.run import run_job
 from costmodel.dataset import Dataset
 from costmodel.features import Features
-from costmodel.gbdt import GbdtOptions, GradientBoostedModel
+from costmodel.gbdt import GradientBoostedModel
+from costmodel.gbdt_options import GbdtOptions
 from costmodel.model import DraftModel
 from tests.support.fake_runner import FakeRunner, ticking
 from tests.support.targets import SMALL

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from autosched.search.options import SearchOptions
+from autosched.system.errors import OptionError
 from autosched.tuning.objectives import Latencies, Objective, Usage, weighted_sum
-from autosched.tuning.options import TuneOptions
+from autosched.tuning.options import SchedulerOptions, TuneOptions
 from autosched.tuning.scheduler import TaskScheduler
 from autosched.tuning.task_progress import TaskInfo, Turn
 
@@ -32,6 +34,7 @@ class Simulation:
         flops: Sequence[float] | None = None,
         objective: Objective = weighted_sum,
         usage: Usage | None = None,
+        reserve_s: float = 0.0,
     ) -> None:
         count = len(curves)
         self.curves, self.now = curves, 0.0
@@ -43,7 +46,9 @@ class Simulation:
             )
             for n in range(count)
         ]  # fmt: skip
-        self.scheduler = TaskScheduler(infos, options, objective, lambda: self.now, usage=usage)
+        self.scheduler = TaskScheduler(
+            infos, options, objective, lambda: self.now, reserve_s, usage=usage
+        )
         self.turns: list[Turn] = []
 
     def run(self, limit: int = 10_000) -> list[int]:
@@ -253,3 +258,36 @@ def test_a_busy_batch_counts_against_the_trials() -> None:
     last = run.scheduler.next_turn(Turn(0, 3))
     assert last == Turn(1, 1, finish=False)
     assert run.scheduler.next_turn(Turn(0, 4)) is None
+
+
+def turns(constants: SchedulerOptions) -> list[Turn]:
+    """Of a run of four tasks, two of one kind, one that never has a success."""
+    curves = [
+        falling(4e-3, 1e-3, 30), falling(9e-3, 3e-3, 15), falling(2e-3, 5e-4, 60),
+        lambda trials: math.inf,
+    ]  # fmt: skip
+    run = Simulation(
+        curves, TuneOptions(trials=400, budget_s=60.0, scheduler=constants),
+        trial_s=[0.05, 0.2, 0.06, 0.1], kinds=["a", "a", "b", "c"], flops=[4e6, 1e6, 1e6, 1e6],
+        reserve_s=45.0,
+    )  # fmt: skip
+    run.run()
+    return run.turns
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"alpha": 0.9}, {"window": 1}, {"beta": 20.0}, {"kind_trust": 0.5}, {"rounds": 12},
+     {"rounds": 60, "least_batch": 15}, {"young_batch": 6}, {"warm_up_share": 0.05},
+     {"even_share": 0.0}, {"trial_s": 1.0}, {"trial_prior": 200},
+     {"failed_batches": 9}, {"failed_trials": 60}, {"search_share": 1.0}],
+)  # fmt: skip
+def test_every_constant_acts(change: dict[str, float]) -> None:
+    usual = SchedulerOptions(rounds=60 if "least_batch" in change else 2)
+    assert turns(replace(usual, **change)) != turns(usual)  # type: ignore[arg-type]
+
+
+def test_constants_are_checked() -> None:
+    for change in ({"alpha": 2.0}, {"window": 0}, {"trial_s": 0.0}, {"beta": -1.0}):
+        with pytest.raises(OptionError, match=next(iter(change))):
+            SchedulerOptions(**change)  # type: ignore[arg-type]

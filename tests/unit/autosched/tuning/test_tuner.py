@@ -24,7 +24,8 @@ from autosched.tuning.job import TuneJob
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.result import TuneResult
 from autosched.tuning.run import run_job
-from costmodel.gbdt import GbdtOptions, GradientBoostedModel
+from costmodel.gbdt import GradientBoostedModel
+from costmodel.gbdt_options import GbdtOptions
 from tests.support.fake_runner import FakeRunner, digest, landscape, ticking
 from tests.support.targets import AVX512, SMALL
 from tests.support.workloads import conv2d_relu, dense_relu, matmul_dag, max_pool

@@ -1,0 +1,77 @@
+"""Options of the gradient-boosted trees; reading them does not load LightGBM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from costmodel.errors import CostModelError
+
+_LEAST: Final = {
+    "trees": 1,
+    "least_trees": 1,
+    "tree_programs": 1,
+    "more_trees": 1,
+    "leaves": 2,
+    "bins": 2,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GbdtOptions:
+    """How the trees are grown.
+
+    Attributes:
+        trees: of a model that is trained from scratch on very many programs.
+        least_trees: on very few, where more rank no better and cost time.
+        tree_programs: so many programs allow one tree more.
+        more_trees: added by an update that continues.
+        tree_limit: a model that would grow beyond it is trained from scratch.
+        scratch_programs: below it every update trains from scratch (about a second).
+        leaves, learning_rate, bins, least_rows, l2, least_hessian: of LightGBM; few leaves predict
+            fast.
+        weight_power: a program weighs (best / time) ** weight_power.
+        least_programs: fewer successes leave the model as it is.
+        threads: of training; predictions use one.
+        seed: of LightGBM; nothing is sampled, so it only breaks ties.
+    """
+
+    trees: int = 100
+    least_trees: int = 50
+    tree_programs: int = 80
+    more_trees: int = 20
+    tree_limit: int = 200
+    scratch_programs: int = 5000
+    leaves: int = 16
+    learning_rate: float = 0.2
+    bins: int = 63
+    least_rows: int = 5
+    l2: float = 1.0
+    least_hessian: float = 1e-3
+    weight_power: float = 0.7
+    least_programs: int = 8
+    threads: int = 1
+    seed: int = 7
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value, least = getattr(self, item.name), _LEAST.get(item.name, 0)
+            kinds = (int,) if isinstance(item.default, int) else (int, float)
+            right = isinstance(value, kinds) and not isinstance(value, bool)
+            if not right or not least <= value < 1 << 31:
+                hint = f"give {'an integer' if kinds == (int,) else 'a number'}, at least {least}"
+                raise CostModelError(f"option {item.name} is {value!r}", "GbdtOptions", hint)
+
+    def scratch_trees(self, programs: int) -> int:
+        """Trees of a model that is trained from scratch on ``programs``."""
+        return min(self.trees, self.least_trees + programs // self.tree_programs)
+
+    def parameters(self) -> dict[str, Any]:
+        """LightGBM's names of the options."""
+        return {
+            "num_leaves": self.leaves, "learning_rate": self.learning_rate, "max_bin": self.bins,
+            "min_data_in_leaf": self.least_rows, "lambda_l2": self.l2,
+            "min_sum_hessian_in_leaf": self.least_hessian, "num_threads": self.threads,
+            "seed": self.seed, "deterministic": True, "force_row_wise": True, "verbosity": -1,
+            "feature_pre_filter": False,
+        }  # fmt: skip
