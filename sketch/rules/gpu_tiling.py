@@ -21,8 +21,9 @@ from sketch.rules.rule import State, Verdict
 from sketch.rules.tiling import tiled_producer
 from sketch.schedule.decision import decision_name
 from sketch.schedule.loop import loop_name
-from sketch.schedule.program import StagePlan, cache_name
+from sketch.schedule.program import StagePlan
 from sketch.schedule.stage_names import cache_axis
+from sketch.schedule.stage_steps import cache_name
 from sketch.schedule.steps import Annotate, CacheRead, ComputeAt, Reorder, Split, Step
 
 _BOUND: Final = (LoopKind.BLOCK, LoopKind.VTHREAD, LoopKind.THREAD)

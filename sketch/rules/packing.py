@@ -12,8 +12,9 @@ from sketch.rules.patterns import coefficient_of
 from sketch.rules.rule import State
 from sketch.schedule.decision import decision_name
 from sketch.schedule.loop import loop_name
-from sketch.schedule.program import StagePlan, cache_name
+from sketch.schedule.program import StagePlan
 from sketch.schedule.stage_names import cache_axis
+from sketch.schedule.stage_steps import cache_name
 from sketch.schedule.steps import Annotate, CacheRead, Factor, Pack, Reorder, Split
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import ClassVar, Protocol
 
-from sketch.schedule.program import Program, StagePlan, apply_step
+from sketch.schedule.program import Program, StagePlan
+from sketch.schedule.replay import apply_step
 from sketch.schedule.steps import Step
 from sketch.target.target import Target
 

@@ -14,7 +14,8 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import tensors_of
 from sketch.schedule.decision import decision_name, decision_parts
 from sketch.schedule.loop import loop_name
-from sketch.schedule.program import Program, apply_step, initial_program
+from sketch.schedule.program import Program, initial_program
+from sketch.schedule.replay import apply_step
 from sketch.schedule.step_names import step_with_names
 from sketch.schedule.steps import Factor, Step
 

@@ -18,7 +18,8 @@ from sketch.lang.rewrite import rewrite
 from sketch.lang.tensor import Compute, Operation, Placeholder, Tensor, tensors_of
 from sketch.schedule.decision import decision_name, decision_parts
 from sketch.schedule.loop import loop_name
-from sketch.schedule.program import Program, StagePlan, apply_step, initial_program
+from sketch.schedule.program import Program, StagePlan, initial_program
+from sketch.schedule.replay import apply_step
 from sketch.schedule.step_names import step_with_names
 from sketch.schedule.steps import Factor, Step
 

@@ -14,7 +14,8 @@ from sketch.schedule.canonical import canonical_steps
 from sketch.schedule.decision import Decision, TileChain
 from sketch.schedule.factors import power_choices, tile_choices
 from sketch.schedule.loop import loop_name
-from sketch.schedule.program import Program, StagePlan, replay
+from sketch.schedule.program import Program, StagePlan
+from sketch.schedule.replay import replay
 from sketch.schedule.steps import Factor, Step, step_to_json
 from sketch.target.target import Target
 

@@ -26,7 +26,7 @@ MAY_PRINT = {
     "sketch/schedule/canonical.py": "positions in the place of names, for hashes",
     "sketch/schedule/decision.py": "names of decisions",
     "sketch/schedule/loop.py": "names of loops",
-    "sketch/schedule/program.py": "says which factor is wrong",
+    "sketch/schedule/loop_steps.py": "says which factor is wrong",
     "sketch/schedule/sketch.py": "prints a sketch",
     "sketch/schedule/stage_names.py": "names of stages and axes that steps add",
     "sketch/schedule/step_fields.py": "says which field is wrong",

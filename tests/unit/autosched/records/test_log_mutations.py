@@ -15,10 +15,10 @@ from autosched.measure.result import Timing
 from autosched.measure.simulated import SimulatedRunner
 from autosched.search.options import SearchOptions
 from autosched.tuning.options import TuneOptions
+from tests.support.log_judge import Judge
 from tests.support.log_mutations import (
     PRODUCT,
     REDUCTION,
-    Judge,
     Mutation,
     Sample,
     SampleLog,

@@ -16,7 +16,8 @@ from sketch.analysis.expr_size import MOST_LEVELS
 from sketch.errors import ExpressionError, ScheduleError
 from sketch.lang.expr import Expr
 from sketch.rules.generate import MAX_SKETCHES, explore
-from sketch.schedule.program import apply_step, initial_program
+from sketch.schedule.program import initial_program
+from sketch.schedule.replay import apply_step
 from sketch.schedule.steps import Inline
 from tests.support.targets import SMALL
 

@@ -8,7 +8,8 @@ from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
 from sketch.lang.tensor import compute, placeholder
 from sketch.rules.generate import generate
-from sketch.schedule.program import initial_program, replay
+from sketch.schedule.program import initial_program
+from sketch.schedule.replay import replay
 from sketch.schedule.sketch import sketch_from_steps
 from sketch.schedule.steps import (
     Annotate,

@@ -1,0 +1,89 @@
+"""Steps on the loops of stages: how they are split, ordered, run and attached; panels for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import Final
+
+from sketch.errors import ScheduleError, quoted
+from sketch.schedule.program import Program, root_host, tensors_read
+from sketch.schedule.step_fields import is_count
+from sketch.schedule.steps import Annotate, ComputeAt, Pack, Reorder, Split
+
+# Trips of the tiles of an axis, for each of its elements.  Vectors, and the threads of a GPU block,
+# may be far wider than an axis; beyond that a loop nest would just count for ever.
+_MOST_PADDING: Final = 4096
+
+
+def split(program: Program, step: Split) -> Program:
+    """Split an axis in nested loops; raises ScheduleError for factors that it cannot have."""
+    plan = program.stage(step.stage)
+    numbers = [factor for factor in step.factors if not isinstance(factor, str)]
+    for factor in numbers:
+        if not is_count(factor):
+            where = f"factor of axis {step.axis} of {step.stage}"
+            raise ScheduleError(f"{quoted(factor)} is no positive whole number", where)
+    extent = plan.axis(step.axis).extent
+    if prod(numbers) > _MOST_PADDING * extent:
+        raise ScheduleError(
+            f"tiles of {prod(numbers)} are far longer than axis {step.axis} of {step.stage}, "
+            f"which has {extent}"
+        )
+    if step.axis in plan.splits or plan.order:
+        raise ScheduleError(f"axis {step.axis} of {step.stage} is split twice, or after a reorder")
+    return program.with_stage(replace(plan, splits={**plan.splits, step.axis: step.factors}))
+
+
+def reorder(program: Program, step: Reorder) -> Program:
+    """Order the loops of a stage; raises ScheduleError unless each is there once."""
+    plan = program.stage(step.stage)
+    if sorted(step.order) != sorted(plan.loops()):
+        raise ScheduleError(
+            f"the order of {step.stage} must list its loops {plan.loops()}, got {step.order}"
+        )
+    return program.with_stage(replace(plan, order=step.order))
+
+
+def compute_at(program: Program, step: ComputeAt) -> Program:
+    """Compute a stage inside a loop of another; raises ScheduleError where it cannot be."""
+    plan = program.stage(step.stage)
+    program.stage(step.target).loop_id(step.loop)
+    if any(t.op.name == step.stage for t in program.dag.outputs):
+        raise ScheduleError(
+            f"stage {step.stage} is an output and cannot be computed inside {step.target}",
+            hint="outputs are computed at the root; add a cache_write and attach its stage",
+        )
+    if root_host(program, program.stage(step.target), inside=step.stage).op.name == step.stage:
+        raise ScheduleError(
+            f"stage {step.stage} is computed inside {step.target}, which is computed inside it",
+            hint="attach a stage to one of its consumers",
+        )
+    return program.with_stage(replace(plan, attach=(step.target, step.loop)))
+
+
+def annotate(program: Program, step: Annotate) -> Program:
+    """Say how a loop is executed; raises ScheduleError for a loop or a kind that is none."""
+    plan = program.stage(step.stage)
+    plan.loop_id(step.loop)
+    return program.with_stage(replace(plan, kinds={**plan.kinds, step.loop: step.loop_kind}))
+
+
+def pack(program: Program, step: Pack) -> Program:
+    """Lay a tensor out in panels; raises ScheduleError for one whose layout is not ours."""
+    reader = program.stage(step.reader)
+    for loop in step.loops:
+        reader.loop_id(loop)
+    packed = next((t for t in tensors_read(reader.op) if t.op.name == step.tensor), None)
+    if packed is None:
+        raise ScheduleError(f"stage {step.reader} does not read {step.tensor!r}, which is packed")
+    if not isinstance(step.dim, int) or not 0 <= step.dim < len(packed.shape):
+        raise ScheduleError(f"{step.tensor} has no dimension {step.dim!r}, and cannot be packed")
+    if any(tensor.op.name == step.tensor for tensor in program.dag.outputs):
+        raise ScheduleError(
+            f"{step.tensor} is an output, and its layout is what the caller expects",
+            hint=f"pack a copy of it, which a cache_read for {step.reader} makes",
+        )
+    if program.pack_of(step.tensor) is not None:
+        raise ScheduleError(f"tensor {step.tensor} is packed twice")
+    return replace(program, packs=(*program.packs, step))
