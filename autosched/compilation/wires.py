@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -212,11 +211,10 @@ def _build(number: int, item: Scheduled, output: str, strides: tuple[int, ...] |
     from codegen.build import build
     from sketch.lower import lower
 
-    label = re.sub(r"\W", "_", item.task.name, flags=re.ASCII)
     nest = lower(item.candidate.sketch, dict(item.candidate.values))
     apart = None if strides is None else {output: strides}
     try:
-        return build(nest, item.task.target, f"k{number}_{label}", apart)
+        return build(nest, item.task.target, f"k{number}", apart)
     except Exception as error:  # steps of a record may be such as no rule makes
         if item.recalled is None:
             raise

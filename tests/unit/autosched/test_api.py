@@ -37,19 +37,22 @@ from sketch.oracle.reference import relative_error
 from sketch.rules.generate import generate
 
 
-def make_network() -> Network:
-    """conv - relu - conv - relu - pool - flatten - dense; the same weight serves both convs."""
+def make_network(prefix: str = "") -> Network:
+    """conv - relu - conv - relu - pool - flatten - dense; the same weight serves both convs.
+
+    ``prefix``: of the names of layers.
+    """
     rng = np.random.default_rng(7)
     builder = GraphBuilder("tiny")
     value = builder.input(Value("image", (1, 8, 10, 10)))
     weight = builder.constant("weight", (rng.standard_normal((8, 8, 3, 3)) / 8).astype("float32"))
     for name in ("first", "second"):
-        value = builder.add(Conv((1, 1), (1, 1, 1, 1)), [value, weight], name=name)
-        value = builder.add(UnaryOp("relu"), [value], name=f"{name}.relu")
-    value = builder.add(GlobalPool("avg"), [value], name="pool")
-    value = builder.add(Reshape((1, 8)), [value], name="flat")
+        value = builder.add(Conv((1, 1), (1, 1, 1, 1)), [value, weight], name=prefix + name)
+        value = builder.add(UnaryOp("relu"), [value], name=f"{prefix}{name}.relu")
+    value = builder.add(GlobalPool("avg"), [value], name=f"{prefix}pool")
+    value = builder.add(Reshape((1, 8)), [value], name=f"{prefix}flat")
     dense = builder.constant("dense", rng.standard_normal((8, 5)).astype("float32"))
-    value = builder.add(Dense(), [value, dense], name="fc")
+    value = builder.add(Dense(), [value, dense], name=f"{prefix}fc")
     return Network("tiny", builder.finish({"scores": value}))
 
 
@@ -61,6 +64,11 @@ def network() -> Network:
 @pytest.fixture(scope="module")
 def module(network: Network) -> Any:
     return asd.compile(network, threads=1)
+
+
+def test_names_of_layers_change_no_code(module: Any) -> None:
+    other = asd.compile(make_network("é→日 k0.local"), threads=1)
+    assert other.objects == module.objects
 
 
 def worst(network: Network, outputs: dict[str, Any], inputs: dict[str, Any]) -> float:
