@@ -8,6 +8,7 @@ from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
 from codegen.cuda.nvrtc import compile_source
 from codegen.cuda.passes.barriers import insert_barriers
 from codegen.cuda.passes.bind_threads import bind_threads
+from codegen.cuda.passes.gather_sums import gather_sums
 from codegen.cuda.passes.inject_vthread import inject_vthread
 from codegen.cuda.passes.narrow_guards import narrow_guards
 from codegen.cuda.passes.relax_guards import relax_guards
@@ -21,7 +22,7 @@ from sketch.nest.loopnest import LoopNest, Scope
 from sketch.target.target import Target
 from sketch.verify import verify
 
-_NEST_PASSES = (simplify, narrow_guards, zero_fill, relax_guards, inject_vthread)
+_NEST_PASSES = (gather_sums, simplify, narrow_guards, zero_fill, relax_guards, inject_vthread)
 _GRID_LIMIT = 2**31 - 1
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from sketch.lang.expr import Reducer
 from sketch.nest.loopnest import Buffer, Loop, LoopVar, Predicate, Store
 
 
@@ -60,7 +61,29 @@ class Barrier:
     """All threads of the block wait for each other."""
 
 
-DeviceNode = Store | For | Cooperative | Declare | Barrier
+@dataclass(frozen=True, slots=True, eq=False)
+class Combine:
+    """The lanes that share a reduction combine their partial results; all of them get the result.
+
+    Every thread of the block reaches it.
+
+    Attributes:
+        targets: private accumulators, combined cell by cell.
+        lane: variable of the lane among those that share a result.
+        lanes: how many there are.
+        inner: threads between two neighbouring lanes.
+        scratch: shared memory, one for each target; empty where a warp's shuffles do.
+    """
+
+    targets: tuple[Buffer, ...]
+    reducer: Reducer
+    lane: LoopVar
+    lanes: int
+    inner: int
+    scratch: tuple[Buffer, ...]
+
+
+DeviceNode = Store | For | Cooperative | Declare | Barrier | Combine
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from codegen.cuda.combine import CombineText
 from codegen.cuda.device import (
     Barrier,
     Binding,
+    Combine,
     Cooperative,
     Declare,
     DeviceFunction,
@@ -19,7 +23,7 @@ from codegen.cuda.names import Identifiers
 from codegen.cuda.scalars import C_TYPES
 from codegen.passes.affine import flatten
 from sketch.lang.affine import UNBOUNDED
-from sketch.lang.expr import Var
+from sketch.lang.expr import Reducer, Var
 from sketch.nest.loopnest import Affine, Buffer, Predicate, Scope, Store
 from sketch.nest.walk import accesses
 
@@ -98,6 +102,8 @@ class _Emitter:
                     self._line(f"{shared}{C_TYPES[buffer.dtype]} {name}[{int(buffer.size)}];")
                 case Barrier():
                     self._line("__syncthreads();")
+                case Combine():
+                    self._combine(node)
 
     def _for(self, loop: For) -> None:
         name = self._expressions.variable(loop.var)
@@ -149,10 +155,12 @@ class _Emitter:
         place = self._expressions.element(store.targets[0], store.indices)
         value = self._expressions.expr(store.values[0], {})
         if store.reducer is not None:
-            reducer = store.reducer
-            operands = {reducer.lhs[0]: place, reducer.rhs[0]: value}
-            value = self._expressions.expr(reducer.result[0], operands)
+            value = self._reduced(store.reducer, place, value)
         self._line(f"{place} = {value};")
+
+    def _reduced(self, reducer: Reducer, place: str, value: str) -> str:
+        operands = {reducer.lhs[0]: place, reducer.rhs[0]: value}
+        return self._expressions.expr(reducer.result[0], operands)
 
     def _assign_tuple(self, store: Store) -> None:
         """All values are computed before the first one is stored."""
@@ -160,15 +168,52 @@ class _Emitter:
         types = [C_TYPES[t.dtype] for t in store.targets]
         values = [self._expressions.expr(value, {}) for value in store.values]
         if store.reducer is not None:
-            reducer = store.reducer
-            operands: dict[Var, str] = {}
-            for side, texts in ((reducer.lhs, places), (reducer.rhs, values)):
-                for var, kind, text in zip(side, types, texts, strict=True):
-                    operands[var] = self._define(var.name, kind, text)
-            values = [self._expressions.expr(result, operands) for result in reducer.result]
+            values = self._reduced_tuple(store.reducer, types, places, values)
         results = [self._define("result", *pair) for pair in zip(types, values, strict=True)]
         for place, result in zip(places, results, strict=True):
             self._line(f"{place} = {result};")
+
+    def _reduced_tuple(
+        self, reducer: Reducer, types: list[str], places: Sequence[str], values: Sequence[str]
+    ) -> list[str]:
+        operands: dict[Var, str] = {}
+        for side, texts in ((reducer.lhs, places), (reducer.rhs, values)):
+            for var, kind, text in zip(side, types, texts, strict=True):
+                operands[var] = self._define(var.name, kind, text)
+        return [self._expressions.expr(result, operands) for result in reducer.result]
+
+    def _combine(self, node: Combine) -> None:
+        """Cell by cell, in a block of its own."""
+        size = int(node.targets[0].size)
+        cell = self._names.fresh("cell") if size > 1 else "0"
+        if size > 1:
+            self._line("#pragma unroll")
+            self._line(f"for (int {cell} = 0; {cell} < {size}; ++{cell}) {{")
+        else:
+            self._line("{")
+        text = CombineText(
+            node,
+            self._function.block,
+            tuple(f"{self._expressions.buffer(target)}[{cell}]" for target in node.targets),
+            tuple(map(self._expressions.buffer, node.scratch)),
+            self._expressions.variable(node.lane),
+            lambda places, values: self._combination(node, places, values),
+        )
+        self._lines += [f"{'  ' * (self._depth + 1)}{line}" for line in text.lines()]
+        self._line("}")
+
+    def _combination(
+        self, node: Combine, places: Sequence[str], values: Sequence[str]
+    ) -> list[str]:
+        """The statements of one combination, by themselves."""
+        kept, depth = self._lines, self._depth
+        self._lines, self._depth = [], 0
+        types = [C_TYPES[target.dtype] for target in node.targets]
+        results = self._reduced_tuple(node.reducer, types, places, values)
+        names = [self._define("result", *pair) for pair in zip(types, results, strict=True)]
+        lines = [*self._lines, *(f"{p} = {n};" for p, n in zip(places, names, strict=True))]
+        self._lines, self._depth = kept, depth
+        return lines
 
     def _define(self, name: str, kind: str, value: str) -> str:
         """A constant of the C type ``kind`` for the rest of the block; its identifier."""

@@ -22,48 +22,60 @@ def feasible_on_gpu(nest: LoopNest, target: Target) -> Flags:
     for root in nest.roots:
         use = _Use()
         use.visit((root,))
-        fits = fits & (use.threads <= target.threads_per_block)
+        threads = threads_of((root,))
+        fits = fits & (threads <= target.threads_per_block)
         fits = fits & (use.vthreads <= target.max_vthreads)
         fits = fits & (use.shared_bytes <= target.shared_memory_bytes)
         registers = use.local * use.vthreads + _OVERHEAD_REGISTERS
         fits = fits & (registers <= target.registers)
-        fits = fits & (registers * use.threads <= target.registers_per_block)
+        fits = fits & (registers * threads <= target.registers_per_block)
         fits = fits & (use.copies <= target.instruction_budget)
     return fits
+
+
+def threads_of(nodes: tuple[Node, ...]) -> Num:
+    """Threads of a block; nests one after another in it are run by the same threads."""
+    most: Num = 1
+    for node in nodes:
+        match node:
+            case Loop():
+                inside = threads_of(node.body)
+                count = inside * node.extent if node.kind is LoopKind.THREAD else inside
+            case Allocate(buffer, body):
+                # The first nest of the body fills a shared buffer with whatever threads there are.
+                count = threads_of(body[1:] if buffer.scope is Scope.SHARED else body)
+            case _:
+                continue
+        most = np.maximum(most, count)
+    return most
 
 
 class _Use:
     """What one kernel asks of the hardware."""
 
     def __init__(self) -> None:
-        self.threads: Num = 1
         self.vthreads: Num = 1
         self.shared_bytes: Num = 0
         self.local: Num = 0
         self.copies: Num = 1
 
-    def visit(self, nodes: tuple[Node, ...], shared: bool = False) -> None:
+    def visit(self, nodes: tuple[Node, ...]) -> None:
         for node in nodes:
             match node:
                 case Loop():
-                    self._loop(node, shared)
+                    self._loop(node)
                 case Allocate(buffer, body):
                     if buffer.scope is Scope.SHARED:
                         self.shared_bytes = self.shared_bytes + buffer.size * size_of(buffer.dtype)
-                        # The first nest of the body fills the buffer with all threads together.
-                        self.visit(body[:1], shared=True)
-                        self.visit(body[1:], shared)
                     else:
                         self.local = self.local + buffer.size
-                        self.visit(body, shared)
+                    self.visit(body)
                 case _:
                     continue
 
-    def _loop(self, loop: Loop, shared: bool) -> None:
-        if loop.kind is LoopKind.THREAD and not shared:
-            self.threads = self.threads * loop.extent
-        elif loop.kind is LoopKind.VTHREAD:
+    def _loop(self, loop: Loop) -> None:
+        if loop.kind is LoopKind.VTHREAD:
             self.vthreads = self.vthreads * loop.extent
         elif loop.kind is LoopKind.UNROLLED and loop.axis_kind == "reduce":
             self.copies = np.maximum(self.copies, self.local * self.vthreads * loop.extent)
-        self.visit(loop.body, shared)
+        self.visit(loop.body)

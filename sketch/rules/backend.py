@@ -8,7 +8,8 @@ from typing import Final
 from sketch.population.feasible import GPU, SIMD_CPU, Hardware, hardware_of
 from sketch.rules.cache_write import AddCacheWrite
 from sketch.rules.compute_location import ComputeLocation
-from sketch.rules.gpu_simple import ScheduleOnThreads
+from sketch.rules.gpu_inline import InlineInThreads
+from sketch.rules.gpu_threads import AddPrivateSum, ComputeInThreads, ScheduleOnThreads
 from sketch.rules.gpu_tiling import GpuTilingWithFusion
 from sketch.rules.inline import InlineStage
 from sketch.rules.rfactor import AddRfactor
@@ -49,7 +50,14 @@ CPU_SKETCHES: Final = SketchBackend(
 )
 GPU_SKETCHES: Final = SketchBackend(
     GPU,
-    (InlineStage(), AddCacheWrite(), GpuTilingWithFusion(), ScheduleOnThreads()),
+    (
+        InlineInThreads(),
+        InlineStage(),
+        ComputeInThreads(),
+        AddPrivateSum(),
+        GpuTilingWithFusion(),
+        ScheduleOnThreads(),
+    ),
     (),
 )
 SKETCH_BACKENDS: Final = (CPU_SKETCHES, GPU_SKETCHES)

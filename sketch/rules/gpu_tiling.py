@@ -14,8 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from sketch.analysis.access import needs_tiling, stage_loads
+from sketch.analysis.access import stage_loads
 from sketch.nest.loopnest import LoopKind, Scope
+from sketch.rules.gpu_reuse import shares_operands
 from sketch.rules.patterns import longest
 from sketch.rules.rule import State, Verdict
 from sketch.rules.tiling import tiled_producer
@@ -40,7 +41,7 @@ class GpuTilingWithFusion:
     def applies(self, state: State, stage: StagePlan) -> Verdict:
         """Spatial stages that read a pending reduction with data reuse element by element."""
         found = tiled_producer(state, stage)
-        reuse = found is not None and needs_tiling(found.op)
+        reuse = found is not None and shares_operands(found.op)
         return Verdict.APPLY_AND_STOP if reuse else Verdict.SKIP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:

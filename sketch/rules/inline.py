@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from sketch.analysis.access import has_elementary_call, is_ordered_access, stage_loads
-from sketch.analysis.expr_size import Size, inlined_size
+from sketch.analysis.expr_size import inlined_size
+from sketch.lang.tensor import Compute
 from sketch.rules.patterns import MOST_READS, hosts_reduction, is_output
 from sketch.rules.rule import State, Verdict
 from sketch.schedule.program import StagePlan
@@ -39,7 +40,7 @@ class InlineStage:
             return Verdict.SKIP
         if any(c.op.reduce is not None for c in consumers) and len(stage_loads(op)) > MOST_READS:
             return Verdict.SKIP
-        if any(_is_large(inlined_size(c.op, op)) for c in consumers):
+        if any(is_large_inlined(c.op, op) for c in consumers):
             return Verdict.SKIP
         ordered = all(is_ordered_access(op, load.indices) for load in stage_loads(op))
         if ordered and not has_elementary_call(op):
@@ -54,5 +55,7 @@ class InlineStage:
         return (state.then(Inline(stage.op.name)),)
 
 
-def _is_large(size: Size) -> bool:
+def is_large_inlined(consumer: Compute, op: Compute) -> bool:
+    """Whether a statement would grow too long with ``op`` computed in it."""
+    size = inlined_size(consumer, op)
     return size.operations > _MOST_OPERATIONS or size.levels > _MOST_LEVELS

@@ -47,6 +47,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "codegen/cuda/build.py": {"_GRID_LIMIT": "CUDA: blocks in a row of a grid"},
     "codegen/cuda/emit.py": {"_INT_LIMIT": "the int of CUDA C++"},
     "codegen/cuda/launch.py": {"_WARM_UP_RUNS": "how times are taken"},
+    "codegen/cuda/passes/lanes.py": {"WARP": "CUDA C++: what the shuffle functions are defined on"},
     "codegen/entry.py": {
         "OK": "C ABI",
         "NOT_INITIALIZED": "C ABI",
@@ -145,6 +146,12 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_MAX_OF_LONG": "search",
         "MAX_PENDING": "search",
         "_MAX_IDLE": "what a user's rule may do",
+    },
+    "sketch/rules/gpu_reuse.py": {"_SHARED_OPERANDS": "what counts as reuse of data"},
+    "sketch/rules/gpu_threads.py": {
+        "_THREADS": "positions in a list of tile levels",
+        "_AXES_OF_ELEMENTS": "search",
+        "_LEAST_LANES": "search: shorter axes leave lanes idle",
     },
     "sketch/rules/gpu_tiling.py": {"_INNER": "positions in a list of tile levels"},
     "sketch/rules/inline.py": {

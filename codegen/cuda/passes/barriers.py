@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from codegen.cuda.device import (
     Barrier,
+    Combine,
     Cooperative,
     Declare,
     DeviceFunction,
@@ -85,7 +86,7 @@ def _insert_in_loop(
         if entry | after == entry:
             break
         entry |= after
-    if not any(isinstance(node, Barrier) for node in walk_device(body)):
+    if not any(isinstance(node, Barrier | Combine) for node in walk_device(body)):
         return loop, entry
     threads = [v.name for p in loop.clip for v in variables(p.index) if v in divergent]
     if threads:
@@ -108,7 +109,7 @@ def _touched(node: DeviceNode) -> _Touched:
             for inner in node.body:
                 total |= _touched(inner)
             return total
-        case Declare() | Barrier():
+        case Declare() | Barrier() | Combine():  # a combination waits for its own memory
             return _Touched()
 
 

@@ -99,3 +99,14 @@ static int launch(void (*kernel)(void **), void **args, int grid, int threads, i
 static inline void __syncthreads() {
   swapcontext(&emulator::fibres[threadIdx.x], &emulator::scheduler);
 }
+
+// All threads of the block exchange values; only those of one warp get each other's.
+template <typename T>
+static inline T __shfl_xor_sync(unsigned, T value, int mask) {
+  static char slots[1024][8];
+  std::memcpy(slots[threadIdx.x], &value, sizeof value);
+  __syncthreads();
+  std::memcpy(&value, slots[threadIdx.x ^ mask], sizeof value);
+  __syncthreads();
+  return value;
+}

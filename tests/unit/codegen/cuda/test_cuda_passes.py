@@ -181,13 +181,13 @@ def test_unread_cells_need_no_guard(
 # threads and barriers
 
 
-def test_threads_inside_a_thread_may_only_fill_shared_memory() -> None:
+def test_threads_inside_a_thread_keep_nothing_private() -> None:
     t, e = LoopVar("t"), LoopVar("e")
     acc, out = dense("acc", (4,), Scope.LOCAL), dense("out", (8,), Scope.OUTPUT)
     fill = loop(e, 4, THREAD, Store((acc,), (plus(e),), (Const(1.0, "float32"),)))
     final = Store((out,), (plus(t),), (BufferLoad(acc, (plus(),)),))
     nest = LoopNest("n", (out,), (), (loop(t, 8, THREAD, Allocate(acc, (fill, final))),))
-    with pytest.raises(CodegenError, match="threads over e write acc, which is not shared"):
+    with pytest.raises(CodegenError, match="threads inside a thread write acc, which is private"):
         bind_threads(nest)
 
 
