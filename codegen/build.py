@@ -13,6 +13,7 @@ from codegen.passes.legalize import legalize
 from codegen.passes.partial_sums import partial_sums
 from codegen.passes.promote import promote
 from codegen.passes.restride import restride
+from codegen.passes.share import share
 from codegen.passes.simplify import simplify
 from codegen.passes.specialize import specialize
 from sketch.nest.loopnest import LoopNest
@@ -27,6 +28,7 @@ def prepare(nest: LoopNest, target: Target) -> LoopNest:
         LoweringError: the nest is unsound.
         CodegenError: the nest has no machine code on this target.
     """
+    nest = share(nest)
     verify(nest)
     nest = legalize(simplify(nest), target)
     nest = clip(promote(partial_sums(nest, target), target))

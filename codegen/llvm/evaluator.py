@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from codegen.errors import CodegenError
 from codegen.llvm import forms
 from codegen.llvm.arithmetic import Arithmetic
-from codegen.llvm.memory import ALWAYS, Guard, Memory, in_bounds, lane_constants
+from codegen.llvm.dependence import Dependence
+from codegen.llvm.index_bounds import IndexBounds
+from codegen.llvm.memory import ALWAYS, Guard, Memory, lane_constants
 from codegen.llvm.scope import LoopScope, Plan
 from codegen.llvm.values import (
     SSA_TYPES,
@@ -25,9 +27,9 @@ from sketch.lang.dtypes import INDEX_DTYPES, is_float, size_of
 from sketch.lang.expr import Binary, Cast, Const, Expr, Select, Unary, Var
 from sketch.lang.operator_names import COMPARISON, LOGICAL
 from sketch.nest.loopnest import Affine, AffineValue, Buffer, BufferLoad, Index, LoopVar, Quasi
-from sketch.nest.walk import buffer_loads
 
 Cell = tuple[Buffer, int]
+_OPERATORS = frozenset((Binary, Unary, Select, Cast))
 
 
 class _Access:
@@ -63,6 +65,8 @@ class ExpressionEmitter:
         self._memo: dict[int, SsaValue] = {}
         self._accesses: dict[tuple[Buffer, int, LoopVar | None], _Access | None] = {}
         self._epoch = -1
+        self._dependence = Dependence()
+        self._bounds = IndexBounds(scope)
         # keyed by the identity of the index tuple, which the nest keeps alive
         self._flat: dict[tuple[Buffer, int], tuple[Affine, tuple[tuple[Quasi, int], ...]]] = {}
         self._visit: dict[type, Callable[..., SsaValue]] = {
@@ -89,7 +93,22 @@ class ExpressionEmitter:
             visit = self._visit.get(type(expr))
             if visit is None:
                 raise CodegenError(f"{type(expr).__name__} cannot appear in a loop nest")
-            known = self._memo[id(expr)] = visit(expr)
+            known = self._memo[id(expr)] = self._fixed(expr, visit)
+        return known
+
+    def _fixed(self, expr: Expr, visit: Callable[..., SsaValue]) -> SsaValue:
+        """What loop variables alone decide is computed once in a basic block."""
+        if type(expr) not in _OPERATORS:
+            return visit(expr)
+        used = self._dependence.variables(expr)
+        if used is None:
+            return visit(expr)
+        scope, fixed = self.scope, self.memory.fixed
+        lanes = scope.width if scope.lane in used else 0
+        key = (id(expr), lanes, scope.lane if lanes else None, *map(scope.static.get, used))
+        known = fixed.get(key)
+        if known is None:
+            known = fixed[key] = visit(expr)
         return known
 
     # operands
@@ -171,15 +190,13 @@ class ExpressionEmitter:
         width = value.width
         if factor != 1:
             literal_factor = self.arithmetic.splat(str(factor), "int64", width)
-            ref = self.writer.emit_free(
-                f"mul {type_text('int64', width)} {value.ref}, {literal_factor}"
-            )
-            value = SsaValue(ref, "int64", width)
+            text = f"mul {type_text('int64', width)} {value.ref}, {literal_factor}"
+            value = SsaValue(self.memory.cached(text, text), "int64", width)
         if extra is None:
             return value
         width, lhs, rhs = self._both(extra, value)
-        ref = self.writer.emit_free(f"add {type_text('int64', width)} {lhs}, {rhs}")
-        return SsaValue(ref, "int64", width)
+        text = f"add {type_text('int64', width)} {lhs}, {rhs}"
+        return SsaValue(self.memory.cached(text, text), "int64", width)
 
     def _access(self, buffer: Buffer, indices: tuple[Index, ...]) -> _Access | None:
         """The access at this place in the code, None where an index is quasi-affine."""
@@ -236,7 +253,7 @@ class ExpressionEmitter:
     def _load_memory(self, buffer: Buffer, indices: tuple[Index, ...]) -> SsaValue:
         form, extra = self.locate(buffer, indices, size_of(buffer.dtype))
         guard = self.guard
-        if guard is not ALWAYS and in_bounds(self.scope, buffer, indices):
+        if guard is not ALWAYS and self._bounds.contain(buffer, indices):
             guard = ALWAYS
         return self.memory.load(buffer, form, extra, guard)
 
@@ -352,7 +369,7 @@ class ExpressionEmitter:
 
     def _under(self, test: SsaValue, negate: bool, expr: Expr) -> SsaValue:
         """Evaluate a branch of a select: its loads happen only where the branch is taken."""
-        if not _reads_memory(expr):
+        if not self._dependence.reads(expr):
             return self.evaluate(expr)
         outer = self.guard
         kind = type_text("bool", test.width)
@@ -376,7 +393,3 @@ class ExpressionEmitter:
         value = self.materialise(self.evaluate(expr))
         self.guard, self._memo = outer, memo
         return value
-
-
-def _reads_memory(expr: Expr) -> bool:
-    return next(buffer_loads(expr), None) is not None

@@ -11,8 +11,7 @@ from codegen.llvm.scope import LoopScope
 from codegen.llvm.values import MEMORY_TYPES, SSA_TYPES, Form, SsaValue, suffix, vector_type
 from codegen.llvm.writer import Writer
 from sketch.lang.dtypes import size_of
-from sketch.nest.intervals import value_interval
-from sketch.nest.loopnest import Affine, Buffer, Index
+from sketch.nest.loopnest import Buffer
 
 # Sizes of vectors that are one register.
 _REGISTER_BITS: Final = (128, 256, 512)
@@ -58,6 +57,7 @@ class Memory:
         self.zeros_bytes = 0
         self.loads: dict[Buffer, dict[Hashable, SsaValue]] = {}
         self.epoch = 0  # changes whenever loaded values are forgotten
+        self.fixed: dict[Hashable, SsaValue] = {}  # of this block, whatever memory holds
         self._region: dict[Hashable, str] = {}
         self._dead: dict[str, frozenset[int]] = {}  # lanes in which a mask is known to be false
 
@@ -66,6 +66,7 @@ class Memory:
         self.loads.clear()
         self.epoch += 1
         self._region.clear()
+        self.fixed.clear()
 
     def cached(self, key: Hashable, text: str) -> str:
         """``text`` computed once in the current basic block."""
@@ -331,15 +332,3 @@ class Memory:
 def lane_constants(step: int, width: int) -> str:
     """``<0, step, 2*step, ...>`` as an i64 vector."""
     return "<" + ", ".join(f"i64 {step * lane}" for lane in range(width)) + ">"
-
-
-def in_bounds(scope: LoopScope, buffer: Buffer, indices: tuple[Index, ...]) -> bool:
-    """Whether an access is inside its buffer in every lane, whatever the dynamic variables are."""
-    for index, extent in zip(indices, buffer.shape, strict=True):
-        if isinstance(index, Affine):
-            bounds: tuple[int, int] | None = scope.bounds(index)
-        else:
-            bounds = value_interval(index.expr, scope.bounds)
-        if bounds is None or bounds[0] < 0 or bounds[1] >= int(extent):
-            return False
-    return True

@@ -174,6 +174,9 @@ def instructions(nodes: Nodes) -> int:
         for load in store_loads(store):
             if load.buffer.scope is Scope.LOCAL:
                 continue
+            if not unrolled:
+                total += 1
+                continue
             # an element is loaded once for all copies that differ in other variables
             used = {var for index in load.indices for var in index_variables(index)}
             total += _copies([loop for loop in unrolled if loop.var in used])

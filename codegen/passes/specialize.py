@@ -88,9 +88,10 @@ class _Specializer:
 
     def unit(self, node: Node, outer: Outer) -> Nodes:
         """Copies of one unit, nested by the variables that decide its predicates."""
-        size = instructions((node,))
         body: Nodes = (node,)
-        for group in _groups(_undecided(node, outer), outer):
+        groups = _groups(_undecided(node, outer), outer)
+        size = instructions(body) if groups else 0
+        for group in groups:
             for coarse in (False, True):
                 trial = _split(body, _Choice(group, coarse, self.limits), outer)
                 grown = instructions(trial) - size

@@ -18,6 +18,11 @@ from sketch.nest.loopnest import Affine, AffineValue, BufferLoad, LoopVar, Predi
 
 def affine_of(expr: Expr) -> Affine | None:
     """The affine form of an integer expression, None where it has none."""
+    return _form_of(expr, affine_of)
+
+
+def _form_of(expr: Expr, form_of: Callable[[Expr], Affine | None]) -> Affine | None:
+    """The affine form of an expression, from those of its operands."""
     match expr:
         case AffineValue(index):
             return index
@@ -26,12 +31,12 @@ def affine_of(expr: Expr) -> Affine | None:
         case Const(value, dtype) if not is_float(dtype):
             return Affine((), int(value))
         case Binary("add" | "sub" as op, lhs, rhs, _):
-            left, right = affine_of(lhs), affine_of(rhs)
+            left, right = form_of(lhs), form_of(rhs)
             if left is None or right is None:
                 return None
             return left + (right if op == "add" else right.scale(-1))
         case Binary("mul", lhs, rhs, _):
-            left, right = affine_of(lhs), affine_of(rhs)
+            left, right = form_of(lhs), form_of(rhs)
             if left is None or right is None:
                 return None
             if not right.terms:
@@ -70,10 +75,16 @@ def value_interval(expr: Expr, of_form: Callable[[Affine], Interval]) -> Interva
     bounded by what clamps it.
     """
     memo: dict[int, Interval | None] = {}
+    forms: dict[int, Affine | None] = {}
+
+    def form_of(node: Expr) -> Affine | None:
+        if id(node) not in forms:
+            forms[id(node)] = _form_of(node, form_of)
+        return forms[id(node)]
 
     def visit(node: Expr) -> Interval | None:
         if id(node) not in memo:
-            form = affine_of(node)
+            form = form_of(node)
             memo[id(node)] = _bounds_of(node, visit) if form is None else of_form(form)
         return memo[id(node)]
 

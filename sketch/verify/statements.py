@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from sketch.errors import LoweringError
 from sketch.lang.expr import Expr, Select
@@ -20,25 +21,45 @@ def check_targets(store: Store, facts: Facts) -> None:
         _check_access(target, store.indices, facts, "writes")
 
 
-def visit_loads(expr: Expr, facts: Facts, read: Reader) -> None:
+def visit_loads(value: Expr, facts: Facts, read: Reader) -> None:
     """``read`` every load that may happen, with what is known there."""
-    match expr:
-        case BufferLoad():
-            read(expr, facts)
-            for index in expr.indices:
-                if isinstance(index, Quasi):
-                    visit_loads(index.expr, facts, read)
-        case AffineValue(index):
-            facts.plain(index)  # its variables are known here
-        case Select(condition, then, otherwise):
-            visit_loads(condition, facts, read)
-            for branch, holds in ((then, True), (otherwise, False)):
-                there = facts.also(implied(condition, holds))
-                if not there.impossible:
-                    visit_loads(branch, there, read)
-        case _:
-            for child in children(expr):
-                visit_loads(child, facts, read)
+    _Visit(read).loads(value, facts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """Visits every part of a value once for all places where the same is known."""
+
+    read: Reader
+    seen: set[tuple[int, int]] = field(default_factory=set)
+    kept: list[Facts] = field(default_factory=list)  # those whose identity is in ``seen``
+
+    def loads(self, expr: Expr, facts: Facts) -> None:
+        """Visit a part of the value."""
+        key = id(expr), id(facts)
+        if key not in self.seen:
+            self.seen.add(key)
+            self._loads(expr, facts)
+
+    def _loads(self, expr: Expr, facts: Facts) -> None:
+        match expr:
+            case BufferLoad():
+                self.read(expr, facts)
+                for index in expr.indices:
+                    if isinstance(index, Quasi):
+                        self.loads(index.expr, facts)
+            case AffineValue(index):
+                facts.plain(index)  # its variables are known here
+            case Select(condition, then, otherwise):
+                self.loads(condition, facts)
+                for branch, holds in ((then, True), (otherwise, False)):
+                    there = facts.also(implied(condition, holds))
+                    self.kept.append(there)
+                    if not there.impossible:
+                        self.loads(branch, there)
+            case _:
+                for child in children(expr):
+                    self.loads(child, facts)
 
 
 def check_load(load: BufferLoad, facts: Facts) -> None:
