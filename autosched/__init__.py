@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from autosched.torch_frontend import from_torch
     from autosched.tuning.options import TuneOptions
     from autosched.workloads import workload
+    from costmodel.extra_feature import ExtraFeature
     from sketch.dag.dag import ComputeDAG
     from sketch.errors import AutoschedError
     from sketch.lang.expr import cast, select
@@ -113,6 +114,7 @@ _HOMES = {
     "autosched.search.options": ("SearchOptions",),
     "autosched.tuning.options": ("TuneOptions",),
     "autosched.workloads": ("workload",),
+    "costmodel.extra_feature": ("ExtraFeature",),
     "sketch.dag.dag": ("ComputeDAG",),
     "sketch.errors": ("AutoschedError",),
     "sketch.lang.expr": ("cast", "select"),
@@ -130,15 +132,15 @@ _PACKAGES = ("onnx_backend", "study", "workloads", "zoo")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "AutoschedError", "ComputeDAG", "MeasureOptions", "Module", "RecordLog", "SearchOptions",
-    "Target", "Task", "TuneOptions", "abs", "acos", "acosh", "all_of", "any_of", "argmax", "asin",
-    "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
-    "ceil", "compile", "compute", "cos", "cosh", "equal", "erf", "exp", "expm1", "extract_tasks",
-    "floor", "fmod", "from_onnx", "from_torch", "isinf", "isnan", "left_shift", "load", "log",
-    "log1p", "max", "maximum", "min", "minimum", "onnx_backend", "placeholder", "pow", "prod",
-    "reduce_axis", "right_shift", "round", "rsqrt", "select", "sigmoid", "sign", "sin", "sinh",
-    "sqrt", "study", "sum", "tan", "tanh", "trunc", "trunc_div", "tune", "workload", "workloads",
-    "zoo",
+    "AutoschedError", "ComputeDAG", "ExtraFeature", "MeasureOptions", "Module", "RecordLog",
+    "SearchOptions", "Target", "Task", "TuneOptions", "abs", "acos", "acosh", "all_of", "any_of",
+    "argmax", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or",
+    "bitwise_xor", "cast", "ceil", "compile", "compute", "cos", "cosh", "equal", "erf", "exp",
+    "expm1", "extract_tasks", "floor", "fmod", "from_onnx", "from_torch", "isinf", "isnan",
+    "left_shift", "load", "log", "log1p", "max", "maximum", "min", "minimum", "onnx_backend",
+    "placeholder", "pow", "prod", "reduce_axis", "right_shift", "round", "rsqrt", "select",
+    "sigmoid", "sign", "sin", "sinh", "sqrt", "study", "sum", "tan", "tanh", "trunc", "trunc_div",
+    "tune", "workload", "workloads", "zoo",
 ]  # fmt: skip
 
 

@@ -5,10 +5,10 @@ Everything heavy is imported inside the functions, so that ``import autosched`` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast, overload
 
 from autosched.system.optional_packages import require
 from sketch.target.target import Target as CodeTarget
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from autosched.tuning.objectives import Objective
     from autosched.tuning.options import TuneOptions
     from codegen.named_targets import DeviceName
+    from costmodel.extra_feature import ExtraFeature
     from costmodel.model import CostModel
 
+_Parameters = ParamSpec("_Parameters")
 PathText = str | PathLike[str]
 AnyTarget = str | CodeTarget
 
@@ -214,48 +216,30 @@ def load(path: PathText, trusted: bool = False) -> Module:
     return link(program, constants, objects, payloads)
 
 
-@overload
-def tune(
-    net: Network,
-    target: AnyTarget = ...,
-    budget: str | float | None = ...,
-    trials: int | None = ...,
-    log: PathText | None = ...,
-    seed: int | None = ...,
-    threads: int | None = ...,
-    options: TuneOptions | None = ...,
-    progress: Progress | None = ...,
-    quiet: bool = ...,
-    skip_tuned: bool = ...,
-    objective: Objective | None = ...,
-    cost_model: CostModel | None = ...,
-    callbacks: Sequence[Callback] = ...,
-    runner: Runner | None = ...,
-    measure: MeasureOptions | None = ...,
-) -> NetworkTuning: ...
+class _Tune(Protocol[_Parameters]):
+    """Of one network, or of several; the other parameters are those of the function."""
+
+    @overload
+    def __call__(
+        self, net: Network, /, *args: _Parameters.args, **options: _Parameters.kwargs
+    ) -> NetworkTuning: ...
+
+    @overload
+    def __call__(
+        self, net: Sequence[Network], /, *args: _Parameters.args, **options: _Parameters.kwargs
+    ) -> SessionTuning: ...
 
 
-@overload
-def tune(
-    net: Sequence[Network],
-    target: AnyTarget = ...,
-    budget: str | float | None = ...,
-    trials: int | None = ...,
-    log: PathText | None = ...,
-    seed: int | None = ...,
-    threads: int | None = ...,
-    options: TuneOptions | None = ...,
-    progress: Progress | None = ...,
-    quiet: bool = ...,
-    skip_tuned: bool = ...,
-    objective: Objective | None = ...,
-    cost_model: CostModel | None = ...,
-    callbacks: Sequence[Callback] = ...,
-    runner: Runner | None = ...,
-    measure: MeasureOptions | None = ...,
-) -> SessionTuning: ...
+def _as_given(
+    function: Callable[
+        Concatenate[Network | Sequence[Network], _Parameters], NetworkTuning | SessionTuning
+    ],
+) -> _Tune[_Parameters]:
+    """For type checkers: one network gives one result, several give one of them all."""
+    return cast("_Tune[_Parameters]", function)
 
 
+@_as_given
 def tune(
     net: Network | Sequence[Network],
     target: AnyTarget = "cpu",
@@ -273,6 +257,7 @@ def tune(
     callbacks: Sequence[Callback] = (),
     runner: Runner | None = None,
     measure: MeasureOptions | None = None,
+    extra_features: Sequence[ExtraFeature] | None = None,
 ) -> NetworkTuning | SessionTuning:
     """Search for fast schedules of all tasks of a network, measuring on this machine.
 
@@ -287,7 +272,7 @@ def tune(
         seed: of everything random.
         threads: worker threads, instead of the target's.
         options: all the rest (search policy, early stopping, sketch rules, ...); ``budget``,
-            ``trials`` and ``seed`` override its fields.
+            ``trials``, ``seed`` and ``extra_features`` override its fields.
         progress: who is shown how far it is; None: a table on the terminal.
         quiet: show nobody.
         skip_tuned: only tune tasks that have no record for this target in the log.
@@ -300,6 +285,8 @@ def tune(
         runner: measures instead of this machine, see ``autosched.measure.protocol``.
         measure: how to measure on this machine (samples, time limits, what the caches hold ...);
             None: the defaults.
+        extra_features: functions whose results the cost model gets beside the features of its
+            table; None: those of the options.
 
     Raises:
         AutoschedError: no network, a malformed option, an unwritable log, or a machine on which
@@ -314,7 +301,7 @@ def tune(
     networks = _networks(net)
     machine = resolve_target(target, threads)
     job = TuneJob(
-        options=(options or TuneOptions()).overridden(trials, budget, seed),
+        options=(options or TuneOptions()).overridden(trials, budget, seed, extra_features),
         measure=measure,
         runner=runner,
         log=None if log is None else RecordLog(log),

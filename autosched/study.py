@@ -19,9 +19,11 @@ from autosched.tuning.options import TuneOptions
 from autosched.tuning.result import TuneResult
 from autosched.tuning.run import run_job
 from costmodel.dataset import Dataset
+from costmodel.extract.extra import ExtraColumns
 
 if TYPE_CHECKING:
     from costmodel.evaluation import Evaluation, Split
+    from costmodel.extra_feature import ExtraFeature
     from costmodel.model import CostModel
 
 
@@ -34,6 +36,7 @@ def replay_study(
     cost_model: CostModel | None = None,
     objective: Objective = weighted_sum,
     callbacks: Sequence[Callback] = (),
+    extra_features: Sequence[ExtraFeature] | None = None,
 ) -> TuneResult:
     """A tuning run in which only recorded candidates are proposed, and answered from the records.
 
@@ -49,6 +52,7 @@ def replay_study(
         cost_model: as for ``autosched.tune``, as are the next two.
         objective: what to minimise.
         callbacks: told of every batch.
+        extra_features: that the cost model gets; None: those of the options.
     """
     memories = {task.key: _recalled(task, records, cache_state) for task in tasks}
     table = {
@@ -60,7 +64,7 @@ def replay_study(
     return run_job(
         TuneJob(
             tasks,
-            options=options or TuneOptions(),
+            options=(options or TuneOptions()).overridden(extra_features=extra_features),
             runner=runner,
             cost_model=cost_model,
             objective=objective,
@@ -72,13 +76,33 @@ def replay_study(
 
 
 def recorded_dataset(
-    tasks: Sequence[TaskSpec], records: Sequence[Record], cache_state: CacheState | None = None
+    tasks: Sequence[TaskSpec],
+    records: Sequence[Record],
+    cache_state: CacheState | None = None,
+    extra_features: Sequence[ExtraFeature] = (),
 ) -> Dataset:
-    """Features and times of all recorded programs of the tasks, failures included."""
+    """Features and times of all recorded programs of the tasks, failures included.
+
+    Args:
+        tasks: whose records count.
+        records: of a log.
+        cache_state: only timings taken in that state; None: all.
+        extra_features: columns beside those of the table; one that fails is 0 in all programs, and
+            a warning names it.
+
+    Raises:
+        CostModelError: two extra features of one name.
+    """
     dataset = Dataset()
+
+    def do_without(name: str, text: str) -> None:
+        dataset.clear_feature(name)
+        notify([text])
+
+    columns = ExtraColumns(extra_features, do_without)
     for task in tasks:
         memory = _recalled(task, records, cache_state)
-        for features, seconds in training_data(memory.candidates, memory.results):
+        for features, seconds in training_data(memory.candidates, memory.results, columns):
             dataset.append(task.key, features, seconds)
     return dataset
 
@@ -98,6 +122,7 @@ def evaluate_model(
     make: Callable[[], CostModel],
     split: Split = "within-task",
     seed: int = 0,
+    extra_features: Sequence[ExtraFeature] = (),
 ) -> Evaluation:
     """Ranking metrics of a model on recorded programs that it has not learned from.
 
@@ -107,10 +132,12 @@ def evaluate_model(
         make: an untrained model, called several times.
         split: held-out programs of known tasks, or whole tasks ("by-task").
         seed: of what is held out.
+        extra_features: that the model gets beside those of the table.
 
     Raises:
         CostModelError: too few programs or tasks.
     """
     from costmodel.evaluation import evaluate
 
-    return evaluate(recorded_dataset(tasks, records), make, split, seed)
+    dataset = recorded_dataset(tasks, records, extra_features=extra_features)
+    return evaluate(dataset, make, split, seed)

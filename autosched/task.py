@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from autosched.tuning.options import TuneOptions
     from autosched.tuning.result import TuneResult
     from codegen.kernel import CompiledKernel
+    from costmodel.extra_feature import ExtraFeature
     from costmodel.model import CostModel
     from sketch.schedule.sketch import Sketch
 
@@ -77,6 +78,7 @@ class Task(TaskSpec):
         runner: Runner | None = None,
         measure: MeasureOptions | None = None,
         seed: int | None = None,
+        extra_features: Sequence[ExtraFeature] | None = None,
     ) -> TuneResult:
         """Search and measure on this machine; every trial goes to ``log``, which may exist.
 
@@ -87,13 +89,15 @@ class Task(TaskSpec):
                 limit: 256.
             log: file that every trial is appended to; if it exists, tuning resumes from it.
             budget: wall-clock time: ``"10m"``, ``"1h30m"``, or seconds.
-            options: all the rest of the search; trials, budget and seed override its fields.
+            options: all the rest of the search; trials, budget, seed and extra_features override
+                its fields.
             progress: who is shown how far it is; None: nobody.
             cost_model: ranks candidates and learns from them; None: gradient-boosted trees.
             callbacks: told of every batch, see ``autosched.report.callbacks``.
             runner: measures instead of this machine, see ``autosched.measure.protocol``.
             measure: how to measure on this machine; None: the defaults.
             seed: of everything random.
+            extra_features: that the cost model gets beside those of its table.
 
         Raises:
             AutoschedError: a malformed option, an unwritable log, or nothing runs.
@@ -104,7 +108,7 @@ class Task(TaskSpec):
         from autosched.tuning.options import DEFAULT_TRIALS, TuneOptions
         from autosched.tuning.run import run_job
 
-        chosen = (options or TuneOptions()).overridden(trials, budget, seed)
+        chosen = (options or TuneOptions()).overridden(trials, budget, seed, extra_features)
         return run_job(
             TuneJob(
                 (self,),

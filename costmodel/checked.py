@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from costmodel.dataset import Dataset
 from costmodel.errors import CostModelError, ModelFaultError
+from costmodel.extra_feature import listed
 from costmodel.features import Features
 from costmodel.model import CostModel
 
@@ -29,6 +30,17 @@ def checked_ready(model: CostModel) -> bool:
         return bool(model.ready)
     except Exception as error:  # the boundary: a model may be anybody's code
         raise _raised(model, "ready", error) from error
+
+
+def check_extra(model: CostModel, names: tuple[str, ...]) -> None:
+    """Raise CostModelError where a model was trained with other extra features than these."""
+    trained = getattr(model, "extra_features", None)
+    if trained is not None and checked_ready(model) and tuple(trained) != names:
+        raise CostModelError(
+            f"it was trained with {listed(trained)}, now there are {listed(names)}",
+            f"cost model {model_name(model)}",
+            "give the same extra_features, or a new model",
+        )
 
 
 def checked_prediction(model: CostModel, features: Features) -> NDArray[np.float64]:

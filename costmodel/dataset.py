@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
-from costmodel.feature_table import FEATURE_COUNT, FEATURE_VERSION
+from costmodel.extra_feature import check_version, feature_version, listed
+from costmodel.feature_table import FEATURE_COUNT, FEATURE_NAMES
 from costmodel.features import Features
 
 # A failed program ranks below every program of its task that ran.  How slow it "is" means nothing,
@@ -30,12 +31,19 @@ class Table:
         offsets: int64 [N + 1], program p owns ``rows[offsets[p]:offsets[p + 1]]`` (at least one).
         groups: int64 [N], index of the program's task.
         seconds: float64 [N], NaN where the program failed.
+        extra: names of the extra features, the last columns of ``rows``.
     """
 
     rows: NDArray[np.float32]
     offsets: NDArray[np.int64]
     groups: NDArray[np.int64]
     seconds: NDArray[np.float64]
+    extra: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the F features: those of the table, then the extra ones."""
+        return (*FEATURE_NAMES, *self.extra)
 
     def program_of_row(self) -> NDArray[np.int64]:
         """[R]: the program that a row belongs to."""
@@ -68,6 +76,7 @@ class Dataset:
     _lengths: list[NDArray[np.int64]] = field(default_factory=list)
     _groups: list[NDArray[np.int64]] = field(default_factory=list)
     _seconds: list[NDArray[np.float64]] = field(default_factory=list)
+    _extra: tuple[str, ...] | None = None
     _table: Table | None = None
 
     @property
@@ -90,8 +99,15 @@ class Dataset:
             seconds: [P], one time each; None or NaN for a program that failed.
 
         Raises:
-            CostModelError: not one time per program, or a time that is not positive.
+            CostModelError: not one time per program, a time that is not positive, or other extra
+                features than the programs before.
         """
+        if self._extra not in (None, features.extra):
+            raise CostModelError(
+                f"programs with {listed(features.extra)}, before there were "
+                f"{listed(self._extra or ())}",
+                f"task {task}",
+            )
         times = np.array([np.nan if s is None else float(s) for s in seconds], dtype=np.float64)
         if len(times) != features.count:
             raise CostModelError(
@@ -103,6 +119,7 @@ class Dataset:
                 f"task {task}",
                 "use None for a program that failed",
             )
+        self._extra = features.extra
         lengths = np.full(features.count, len(features.statements), dtype=np.int64)
         self._extend(task, features.rows(), lengths, times)
 
@@ -124,18 +141,30 @@ class Dataset:
     def table(self) -> Table:
         """All programs as arrays, in the order of appending."""
         if self._table is None:
+            extra = self._extra or ()
+            width = FEATURE_COUNT + len(extra)
             lengths = np.concatenate([np.zeros(1, np.int64), *self._lengths])
             self._table = Table(
-                np.concatenate([np.zeros((0, FEATURE_COUNT), np.float32), *self._rows]),
+                np.concatenate([np.zeros((0, width), np.float32), *self._rows]),
                 np.cumsum(lengths),
                 np.concatenate([np.zeros(0, np.int64), *self._groups]),
                 np.concatenate([np.zeros(0, np.float64), *self._seconds]),
+                extra,
             )
         return self._table
 
+    def clear_feature(self, name: str) -> None:
+        """Make an extra feature 0 in all programs, as if nobody had ever computed it."""
+        if name in (self._extra or ()):
+            place = FEATURE_COUNT + (self._extra or ()).index(name)
+            self._rows = [rows.copy() for rows in self._rows]
+            for rows in self._rows:
+                rows[:, place] = 0.0
+            self._table = None
+
     def take(self, indices: NDArray[np.int64]) -> Dataset:
         """A dataset of some of the programs, in the order given."""
-        table, result = self.table(), Dataset()
+        table, result = self.table(), Dataset(_extra=self._extra)
         for index in indices:
             start, stop = int(table.offsets[index]), int(table.offsets[index + 1])
             result._extend(
@@ -151,14 +180,15 @@ class Dataset:
         table = self.table()
         with path.open("wb") as file:
             np.savez_compressed(
-                file, version=np.array(FEATURE_VERSION), tasks=np.array(self._tasks, dtype=str),
-                rows=table.rows, offsets=table.offsets, groups=table.groups,
-                seconds=table.seconds,
+                file, version=np.array(feature_version(table.extra)),
+                tasks=np.array(self._tasks, dtype=str), rows=table.rows,
+                offsets=table.offsets, groups=table.groups, seconds=table.seconds,
+                extra=np.array(table.extra, dtype=str),
             )  # fmt: skip
 
     @classmethod
     def load(cls, path: Path) -> Dataset:
-        """Read what ``save`` wrote.
+        """Read what ``save`` wrote, with the extra features it was made with.
 
         Raises:
             CostModelError: not such a file, or made with another feature table.
@@ -167,13 +197,11 @@ class Dataset:
             with np.load(path, allow_pickle=False) as file:
                 data = {name: file[name] for name in file.files}
             version, tasks = str(data["version"]), [str(task) for task in data["tasks"]]
-            table = Table(data["rows"], data["offsets"], data["groups"], data["seconds"])
+            extra = tuple(str(name) for name in data.get("extra", ()))
+            table = Table(data["rows"], data["offsets"], data["groups"], data["seconds"], extra)
         except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise CostModelError(f"not a dataset: {error}", str(path)) from error
-        if version != FEATURE_VERSION:
-            raise CostModelError(
-                f"features of version {version}, this is version {FEATURE_VERSION}",
-                str(path),
-                "extract the features again from the records",
-            )
-        return cls(tasks, [table.rows], [np.diff(table.offsets)], [table.groups], [table.seconds])
+        check_version(version, extra, str(path), "extract the features again from the records")
+        return cls(
+            tasks, [table.rows], [np.diff(table.offsets)], [table.groups], [table.seconds], extra
+        )

@@ -101,7 +101,8 @@ def predict(model: CostModel, dataset: Dataset, programs: NDArray[np.int64]) -> 
         starts = table.offsets[programs[places]]
         rows = table.rows[starts[:, None] + np.arange(length)]  # [P, S, F]
         names = tuple(f"statement {n}" for n in range(length))
-        result[places] = checked_prediction(model, Features(rows.transpose(1, 2, 0), names))
+        features = Features(rows.transpose(1, 2, 0), names, table.extra)
+        result[places] = checked_prediction(model, features)
     return result
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
-from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX
+from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX, FEATURE_NAMES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -16,20 +16,27 @@ class Features:
     """Features of P programs that share one structure.
 
     Attributes:
-        values: float32 [S, F, P]: statements, features (the order of ``FEATURES``), programs.
+        values: float32 [S, F, P]: statements, features (the order of ``names``), programs.
         statements: the names of the S statements (stages).
+        extra: names of the extra features, which follow those of the table.
     """
 
     values: NDArray[np.float32]
     statements: tuple[str, ...]
+    extra: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        shape = self.values.shape
-        if len(shape) != 3 or shape[:2] != (len(self.statements), FEATURE_COUNT) or shape[0] < 1:
+        shape, width = self.values.shape, FEATURE_COUNT + len(self.extra)
+        if len(shape) != 3 or shape[:2] != (len(self.statements), width) or shape[0] < 1:
             raise CostModelError(
                 f"features of shape {shape} for {len(self.statements)} statements",
-                hint=f"expected [statements >= 1, {FEATURE_COUNT}, programs]",
+                hint=f"expected [statements >= 1, {width}, programs]",
             )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the F features: those of the table, then the extra ones."""
+        return (*FEATURE_NAMES, *self.extra)
 
     @property
     def count(self) -> int:
@@ -38,7 +45,9 @@ class Features:
 
     def rows(self) -> NDArray[np.float32]:
         """[P * S, F], contiguous; program p owns rows ``p * S`` to ``(p + 1) * S``."""
-        return np.ascontiguousarray(self.values.transpose(2, 0, 1)).reshape(-1, FEATURE_COUNT)
+        return np.ascontiguousarray(self.values.transpose(2, 0, 1)).reshape(
+            -1, self.values.shape[1]
+        )
 
     def offsets(self) -> NDArray[np.int64]:
         """[P + 1]: where each program's rows start; the last entry is the number of rows."""
@@ -46,7 +55,8 @@ class Features:
 
     def column(self, name: str) -> NDArray[np.float32]:
         """[S, P]: one feature of all statements."""
-        return self.values[:, FEATURE_INDEX[name], :]
+        place = FEATURE_INDEX.get(name)
+        return self.values[:, self.names.index(name) if place is None else place, :]
 
     def draft_seconds(self) -> NDArray[np.float64]:
         """[P]: the draft model's time, the sum over statements."""
@@ -54,4 +64,4 @@ class Features:
 
     def take(self, indices: NDArray[np.int64]) -> Features:
         """The features of some of the programs."""
-        return Features(self.values[:, :, indices], self.statements)
+        return Features(self.values[:, :, indices], self.statements, self.extra)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -22,7 +23,8 @@ from numpy.typing import NDArray
 
 from costmodel.dataset import Dataset, Table
 from costmodel.errors import CostModelError
-from costmodel.feature_table import FEATURE_INDEX, FEATURE_VERSION
+from costmodel.extra_feature import ExtraFeature, check_version, extra_names, feature_version
+from costmodel.feature_table import FEATURE_INDEX
 from costmodel.features import Features
 from costmodel.gbdt_options import GbdtOptions
 
@@ -88,11 +90,17 @@ class GradientBoostedModel:
     def __init__(self, options: GbdtOptions | None = None) -> None:
         self.options = options or GbdtOptions()
         self._booster: lightgbm.Booster | None = None
+        self._extra: tuple[str, ...] = ()
 
     @property
     def ready(self) -> bool:
         """Whether the model has been trained."""
         return self._booster is not None
+
+    @property
+    def extra_features(self) -> tuple[str, ...]:
+        """Names of the extra features that it was trained with."""
+        return self._extra
 
     @property
     def trees(self) -> int:
@@ -118,7 +126,7 @@ class GradientBoostedModel:
         objective = _Objective.of(table, options.weight_power)
         parameters = {**options.parameters(), "objective": objective}
         programs = len(table.seconds)
-        scratch = self._starts_over(programs)
+        scratch = self._starts_over(programs) or table.extra != self._extra
         data = lightgbm.Dataset(table.rows, params=options.parameters(), free_raw_data=False)
         self._booster = lightgbm.train(
             parameters,
@@ -126,6 +134,7 @@ class GradientBoostedModel:
             num_boost_round=options.scratch_trees(programs) if scratch else options.more_trees,
             init_model=None if scratch else self._booster,
         )
+        self._extra = table.extra
 
     def _starts_over(self, programs: int) -> bool:
         full = self.trees + self.options.more_trees > self.options.tree_limit
@@ -135,17 +144,22 @@ class GradientBoostedModel:
         """Write options and trees to one JSON file; the trees in LightGBM's own text format."""
         text = None if self._booster is None else self._booster.model_to_string()
         content = {
-            "model": "gbdt", "features": FEATURE_VERSION, "options": asdict(self.options),
-            "trees": text, "digest": _digest(text),
+            "model": "gbdt", "features": feature_version(self._extra),
+            "options": asdict(self.options), "trees": text, "digest": _digest(text),
         }  # fmt: skip
         path.write_text(json.dumps(content), encoding="utf-8")
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path, extra_features: Sequence[ExtraFeature] = ()) -> Self:
         """Read what ``save`` wrote: numbers and text, no code.
 
+        Args:
+            path: of the file.
+            extra_features: those that it was trained with.
+
         Raises:
-            CostModelError: the file is no such model, is damaged, or of another release.
+            CostModelError: the file is no such model, is damaged, of another release, or trained
+                with other extra features.
         """
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -155,11 +169,8 @@ class GradientBoostedModel:
                 raise ValueError("its trees are not those that were saved")
         except (*_UNREADABLE, CostModelError) as error:
             raise CostModelError(f"not a saved model: {error}", str(path)) from error
-        if version != FEATURE_VERSION:
-            raise CostModelError(
-                f"the model reads features of version {version}, this is {FEATURE_VERSION}",
-                str(path), "train it again from the records",
-            )  # fmt: skip
+        model._extra = extra_names(extra_features)
+        check_version(version, model._extra, str(path), "train it again from the records")
         if text is not None:
             try:
                 model._booster = lightgbm.Booster(model_str=text)

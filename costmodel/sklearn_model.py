@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -16,10 +17,9 @@ from sklearn.preprocessing import StandardScaler
 
 from costmodel.dataset import Dataset, Table
 from costmodel.errors import CostModelError
-from costmodel.feature_table import FEATURE_COUNT, FEATURE_VERSION
+from costmodel.extra_feature import ExtraFeature, check_version, extra_names, feature_version
 from costmodel.features import Features
 
-VECTOR_WIDTH: Final = 2 * FEATURE_COUNT
 _LEAST_PROGRAMS: Final = 8
 
 
@@ -29,7 +29,7 @@ def signed_log(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def program_vectors(rows: NDArray[np.float32], offsets: NDArray[np.int64]) -> NDArray[np.float32]:
-    """[N, VECTOR_WIDTH]: signed logarithms of the sum and the maximum over a program's rows."""
+    """[N, 2 F]: signed logarithms of the sum and the maximum over a program's rows."""
     total = np.add.reduceat(rows, offsets[:-1], axis=0)
     peak = np.maximum.reduceat(rows, offsets[:-1], axis=0)
     return np.concatenate([signed_log(total), signed_log(peak)], axis=1)
@@ -52,11 +52,17 @@ class SklearnModel:
                 hint="derive it from sklearn.base.BaseEstimator, or implement CostModel",
             ) from error
         self._fitted: Any = None
+        self._extra: tuple[str, ...] = ()
 
     @property
     def ready(self) -> bool:
         """Whether the regressor has been fitted."""
         return self._fitted is not None
+
+    @property
+    def extra_features(self) -> tuple[str, ...]:
+        """Names of the extra features that it was trained with."""
+        return self._extra
 
     def predict(self, features: Features) -> NDArray[np.float64]:
         """[P]: relative times; the draft model's before any data."""
@@ -71,6 +77,7 @@ class SklearnModel:
         if np.isfinite(table.seconds).sum() < _LEAST_PROGRAMS:
             return
         vectors = program_vectors(table.rows, table.offsets)
+        self._extra = table.extra
         try:
             self._fitted = clone(self._template).fit(vectors, np.log(table.relative_times()))
         except (ArithmeticError, TypeError, ValueError) as error:
@@ -86,13 +93,15 @@ class SklearnModel:
         Whoever can write to such a file decides what code runs when it is loaded.
         """
         content = {
-            "model": "sklearn", "features": FEATURE_VERSION, "template": self._template,
-            "fitted": self._fitted,
+            "model": "sklearn", "features": feature_version(self._extra),
+            "template": self._template, "fitted": self._fitted,
         }  # fmt: skip
         path.write_bytes(pickle.dumps(content))
 
     @classmethod
-    def load(cls, path: Path, trusted: bool = False) -> Self:
+    def load(
+        cls, path: Path, trusted: bool = False, extra_features: Sequence[ExtraFeature] = ()
+    ) -> Self:
         """Read what ``save`` wrote.
 
         The file is a pickle: loading it can run any code that its author put there.
@@ -100,9 +109,11 @@ class SklearnModel:
         Args:
             path: of the file.
             trusted: that you trust whoever wrote it as you do a program that you run.
+            extra_features: those that it was trained with.
 
         Raises:
-            CostModelError: ``trusted`` was not said, or the file does not fit.
+            CostModelError: ``trusted`` was not said, or the file does not fit: it may be of another
+                release, or trained with other extra features.
         """
         if not trusted:
             raise CostModelError(
@@ -117,11 +128,8 @@ class SklearnModel:
             raise CostModelError(
                 f"not a saved model: {type(error).__name__}: {error}", str(path)
             ) from error
-        if version != FEATURE_VERSION:
-            raise CostModelError(
-                f"the model reads features of version {version}, this is {FEATURE_VERSION}",
-                str(path), "train it again from the records",
-            )  # fmt: skip
+        model._extra = extra_names(extra_features)
+        check_version(version, model._extra, str(path), "train it again from the records")
         return model
 
 

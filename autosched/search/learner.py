@@ -14,6 +14,8 @@ from sketch.population.population import from_rows
 
 if TYPE_CHECKING:
     from costmodel.errors import ModelFaultError
+    from costmodel.extra_feature import ExtraFeature
+    from costmodel.extract.extra import ExtraColumns
     from costmodel.features import Features
     from costmodel.model import CostModel
 
@@ -25,13 +27,22 @@ class Learner:
         model: shared by all tasks.
         model_trials: measured candidates at which model and draft weigh the same.
         options: when it learns, and how far it is trusted.
+        extra_features: that the model gets beside those of the table; one that fails is left out.
     """
 
     def __init__(
-        self, model: CostModel, model_trials: int = 4, options: LearnerOptions | None = None
+        self,
+        model: CostModel,
+        model_trials: int = 4,
+        options: LearnerOptions | None = None,
+        extra_features: Sequence[ExtraFeature] = (),
     ) -> None:
+        from costmodel.extract.extra import ExtraColumns
+
         self._model, self._model_trials = model, model_trials
         self._options = options or LearnerOptions()
+        self._columns = ExtraColumns(extra_features, self._do_without)
+        self._extra_faults: list[str] = []
         self._dataset = Dataset()
         self._successes: dict[str, int] = {}
         self._learned = 0
@@ -44,33 +55,47 @@ class Learner:
     def dataset(self) -> Dataset:
         """All programs told so far."""
         for task_key, candidates, results in self._told:
-            for features, seconds in training_data(candidates, results):
+            for features, seconds in training_data(candidates, results, self._columns):
                 self._dataset.append(task_key, features, seconds)
         self._told.clear()
         return self._dataset
 
     def scorer(self, task_key: str) -> ModelScorer:
         """Scores rows of a task; follows the model as it learns."""
-        return ModelScorer(self._model, lambda: self.trust(task_key), self._leave_out)
+        return ModelScorer(
+            self._model, lambda: self.trust(task_key), self._leave_out, self._columns
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was wrong with the model, and in how many rounds the draft ranked without it."""
-        return tuple(
-            f"{text} | the draft model ranked without it in {count} round{'s' * (count != 1)}"
-            for text, count in self._faults.values()
+        """What was wrong with the model, and in how many rounds the draft ranked without it.
+
+        Extra features that failed come first.
+        """
+        return (
+            *self._extra_faults,
+            *(
+                f"{text} | the draft model ranked without it in {count} round{'s' * (count != 1)}"
+                for text, count in self._faults.values()
+            ),
         )
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What was wrong with the model so far, each kind once."""
-        return tuple(text for text, _ in self._faults.values())
+        """What was wrong with the model and the extra features so far, each kind once."""
+        return (*self._extra_faults, *(text for text, _ in self._faults.values()))
 
     def begin_round(self) -> None:
         """A batch is about to be chosen: a model that failed before gets another chance."""
         self._faulty = False
         if self._untaught:
             self._count("update", "")
+
+    def _do_without(self, name: str, text: str) -> None:
+        """Go on without an extra feature, and learn again without what it gave."""
+        self._extra_faults.append(f"{text} | the search goes on without this feature")
+        self._dataset.clear_feature(name)
+        self._learned = 0
 
     def _leave_out(self, error: ModelFaultError) -> None:
         """Do without the model for the rest of the round."""
@@ -129,17 +154,15 @@ class Learner:
 
 
 def training_data(
-    candidates: Sequence[Candidate], results: Sequence[MeasureResult]
+    candidates: Sequence[Candidate], results: Sequence[MeasureResult], columns: ExtraColumns
 ) -> Iterator[tuple[Features, list[float | None]]]:
     """Features and seconds (None: failed) of candidates of one task, sketch by sketch."""
-    from costmodel.extract import features_of
-
     groups: dict[str, list[int]] = {}
     for n, candidate in enumerate(candidates):
         groups.setdefault(candidate.sketch.key, []).append(n)
     for members in groups.values():
         rows = [candidates[n].values for n in members]
-        features = features_of(from_rows(candidates[members[0]].sketch, rows))
+        features = columns.features_of(from_rows(candidates[members[0]].sketch, rows))
         yield features, [_seconds(results[n]) for n in members]
 
 

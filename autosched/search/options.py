@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from autosched.system.errors import OptionError
 from autosched.system.limits import check_number
+from costmodel.extra_feature import ExtraFeature, extra_names
 from costmodel.gbdt_options import GbdtOptions
 
 if TYPE_CHECKING:
@@ -179,6 +180,7 @@ class SearchOptions:
         learner: when the cost model learns, and how far it is trusted.
         gbdt: gradient-boosted trees, where no other cost model is given; the seed is that of the
             run.
+        extra_features: that the cost model gets beside those of its table.
     """
 
     policy: PolicyName | PolicyFactory = "evolutionary"
@@ -196,10 +198,12 @@ class SearchOptions:
     finish: FinishOptions = FinishOptions()
     learner: LearnerOptions = LearnerOptions()
     gbdt: GbdtOptions = field(default_factory=GbdtOptions)
+    extra_features: tuple[ExtraFeature, ...] = ()
 
     def __post_init__(self) -> None:
         if not callable(self.policy) and self.policy not in POLICIES:
             raise OptionError(f"policy {self.policy!r} is unknown", hint=f"one of {POLICIES}")
+        extra_names(self.extra_features)
         for name in ("population", "batch_trials", "sketch_rows"):
             check_number(name, getattr(self, name), 1, math.inf)
         for name in ("generations", "model_trials"):

@@ -13,6 +13,7 @@ from sketch.population.population import Population
 
 if TYPE_CHECKING:
     from costmodel.errors import ModelFaultError
+    from costmodel.extract.extra import ExtraColumns
     from costmodel.model import CostModel
 
 Floats = NDArray[np.float64]
@@ -34,6 +35,7 @@ class ModelScorer:
         trust: gives the learned model's share, from 0 (the draft alone) to 1.
         on_fault: told what is wrong with the model; the draft then ranks alone.  By default it is
             an error.
+        columns: adds the extra features that the model was trained with; None: there are none.
     """
 
     def __init__(
@@ -41,8 +43,10 @@ class ModelScorer:
         model: CostModel,
         trust: Callable[[], float],
         on_fault: Callable[[ModelFaultError], None] | None = None,
+        columns: ExtraColumns | None = None,
     ) -> None:
         self._model, self._trust, self._on_fault = model, trust, on_fault
+        self._columns = columns
         # log(score / draft) of the last rows that the model ranked, in the middle: what the draft
         # ranks alone must compare with what both have ranked in the same round.
         self._shift = 0.0
@@ -68,7 +72,8 @@ class ModelScorer:
 
         if not checked_ready(self._model):
             return draft_seconds(population)
-        features = features_of(population)
+        extract = features_of if self._columns is None else self._columns.features_of
+        features = extract(population)
         drafts = np.log(features.draft_seconds())
         shifts = trust * (np.log(checked_prediction(self._model, features)) - drafts)
         if len(shifts):

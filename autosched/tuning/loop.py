@@ -51,7 +51,7 @@ class TuningLoop:
         self._callbacks = job.callbacks
         search = options.search
         model = job.cost_model or make_model("gbdt", options.seed, search.gbdt)
-        self._learner = Learner(model, search.model_trials, search.learner)
+        self._learner = Learner(model, search.model_trials, search.learner, search.extra_features)
         rng = job.rng or np.random.default_rng(options.seed)
         pools = job.pools
         self._thinking = Stopwatch()

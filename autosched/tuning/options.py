@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -12,6 +13,7 @@ from autosched.system.errors import OptionError
 from autosched.system.limits import check_number
 
 if TYPE_CHECKING:
+    from costmodel.extra_feature import ExtraFeature
     from sketch.rules.rule import SketchRule
 
 Strategy = Literal["gradient", "round-robin"]
@@ -178,14 +180,19 @@ class TuneOptions:
         trials: int | None = None,
         budget: str | float | None = None,
         seed: int | None = None,
+        extra_features: Sequence[ExtraFeature] | None = None,
     ) -> TuneOptions:
         """These options with other values of what callers name most; what is None stays."""
+        search = self.search
+        if extra_features is not None:
+            search = replace(search, extra_features=tuple(extra_features))
         budget_s = self.budget_s if budget is None else parse_budget(budget)
         return replace(
             self,
             trials=self.trials if trials is None else trials,
             budget_s=budget_s,
             seed=self.seed if seed is None else seed,
+            search=search,
         )
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from autosched.system.errors import OptionError
 from autosched.tuning.objectives import weighted_sum
+from costmodel.checked import check_extra
+from costmodel.extra_feature import extra_names
 
 if TYPE_CHECKING:
     from autosched.tasks.spec import TaskSpec
@@ -26,10 +28,13 @@ def run_job(job: TuneJob) -> TuneResult:
         TuningError: nothing runs; names the first cause.
         OptionError: no limit, no tasks, one task twice, or an objective of its own in a run that
             leaves out tasks.
+        CostModelError: the cost model was trained with other extra features.
         RecordError: the log cannot be read or written.
         OutOfMemoryError: the arrays of a task do not fit the memory of this machine.
     """
     _check(job)
+    if job.cost_model is not None:
+        check_extra(job.cost_model, extra_names(job.options.search.extra_features))
     if job.skip_tuned and job.log is not None:
         job, nothing = _without_tuned(job)
         if not job.tasks:
