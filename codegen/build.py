@@ -63,7 +63,7 @@ def build(
         name=nest.name,
         symbol=symbol,
         object_code=emit_object(module.text, target),
-        arguments=tuple(argument_of(buffer, target) for buffer in nest.arguments),
+        arguments=tuple(argument_of(buffer) for buffer in nest.arguments),
         workspace_bytes=module.workspace_bytes,
         target=target,
         instructions=module.instructions,

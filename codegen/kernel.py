@@ -17,15 +17,14 @@ class Argument:
     """A buffer that the caller passes.
 
     ``shape`` is the shape as stored (packed for packed constants), row-major and dense.
-    ``alignment`` (bytes) is what the kernel is fastest with: vectors then never cross a cache line.
-    Any address that suits the dtype is correct.
+    Any address that suits the dtype is correct; a kernel is fastest where buffers start at a
+    multiple of ``Target.cache_line_bytes``: vectors then never cross a cache line.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     scope: Literal["input", "constant", "output"]
-    alignment: int
 
 
 class CompiledKernel(Protocol):
@@ -89,12 +88,6 @@ def stored_shape(buffer: Buffer) -> tuple[int, ...]:
     return shape if count == int(buffer.size) else (int(buffer.size),)
 
 
-def argument_of(buffer: Buffer, target: Target) -> Argument:
-    """The argument that holds a buffer on ``target``."""
-    return Argument(
-        buffer.name,
-        buffer.dtype,
-        stored_shape(buffer),
-        _SCOPES[buffer.scope],
-        alignment=target.cache_line_bytes,
-    )
+def argument_of(buffer: Buffer) -> Argument:
+    """The argument that holds a buffer."""
+    return Argument(buffer.name, buffer.dtype, stored_shape(buffer), _SCOPES[buffer.scope])

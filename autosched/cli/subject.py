@@ -121,7 +121,7 @@ class WorkloadSubject:
     """
 
     kind: ClassVar[str] = "workload"
-    workload: Workload
+    workload: Workload[...]
     arguments: inspect.BoundArguments
     constants: Mapping[str, NDArray[Any]] | None = None
 

@@ -35,7 +35,7 @@ def _run(args: argparse.Namespace) -> None:
     write_json(args.json, [_row(workload) for workload in found])
 
 
-def _text(workload: Workload) -> str:
+def _text(workload: Workload[...]) -> str:
     from autosched.workloads.arguments import text_of
 
     lines = [str(workload)]
@@ -43,7 +43,7 @@ def _text(workload: Workload) -> str:
     return "\n".join(lines)
 
 
-def _row(workload: Workload) -> dict[str, object]:
+def _row(workload: Workload[...]) -> dict[str, object]:
     from autosched.workloads.arguments import named_shape
 
     return {

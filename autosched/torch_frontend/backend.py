@@ -1,10 +1,11 @@
 """``torch.compile(model, backend="autosched")``.
 
 torch hands over graphs without side effects (through its AOT autograd), one for each part between
-graph breaks.  A graph is compiled when it first runs, once for each set of input shapes, with the
-model's parameters as constants, and its first results are compared with torch's.  What cannot be
-compiled runs as torch would run it: graphs with operators that are not supported or whose results
-differ, training, tensors that are not dense arrays on the CPU.
+graph breaks.  A graph is compiled when it first runs, once for each set of input shapes (the last
+``MOST_SHAPES`` are kept), with the model's parameters as constants, and its first results are
+compared with torch's.  What cannot be compiled runs as torch would run it: graphs with operators
+that are not supported or whose results differ, training, tensors that are not dense arrays on the
+CPU.
 
 Importing this module lets torch.compile trace recurrent layers, in the whole process.
 
@@ -15,6 +16,7 @@ from), ``budget`` (tunes each graph for so long, e.g. "2m", when it is compiled;
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("autosched.torch")
 _OPTIONS: Final = ("target", "log", "budget")
+# Sets of input shapes that a graph is kept compiled for; the least recently used one goes.
+MOST_SHAPES: Final = 32
 
 allow_recurrent_layers()  # torch asks for it when it meets the layer, before it calls a back end
 
@@ -132,7 +136,7 @@ class CompiledGraph:
         nodes = list(graph.graph.nodes)
         self._placeholders = [node for node in nodes if node.op == "placeholder"]
         self._outputs: tuple[Any, ...] = tuple(nodes[-1].args[0])
-        self._known: dict[tuple[Any, ...], _Specialised] = {}
+        self._known: OrderedDict[tuple[Any, ...], _Specialised] = OrderedDict()  # by last use
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
         """The graph's results, as torch would compute them."""
@@ -144,10 +148,20 @@ class CompiledGraph:
         versions = tuple(_version(args[index]) for index in sorted(self._static))
         known = self._known.get(key)
         if known is None or known.versions != versions:
-            known = self._known[key] = self._specialise(args, versions)
+            known = self._remember(key, self._specialise(args, versions))
+        elif key in self._known:
+            self._known.move_to_end(key)
         if known.module is None:
             return self._with_torch(args)
         return self._run(known.module, known.inputs, args)
+
+    def _remember(self, key: tuple[Any, ...], made: _Specialised) -> _Specialised:
+        """Keep what was made last; each holds its own copy of the constants."""
+        self._known[key] = made
+        if len(self._known) > MOST_SHAPES:
+            self._known.popitem(last=False)
+            LOG.info("a graph ran with more than %d sets of shapes: one is dropped", MOST_SHAPES)
+        return made
 
     def _with_torch(self, args: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(self._graph(*args))

@@ -21,7 +21,7 @@ _TYPES: Final[Mapping[Any, type]] = {kind.__name__: kind for kind in (int, float
 
 
 def bind_text(
-    workload: Workload, text: str = "", configuration: int | None = None
+    workload: Workload[...], text: str = "", configuration: int | None = None
 ) -> inspect.BoundArguments:
     """The arguments for ``workload`` that a text and one of its configurations give.
 
@@ -63,17 +63,17 @@ def bind_text(
     return bound
 
 
-def text_of(workload: Workload, shape: Sizes) -> str:
+def text_of(workload: Workload[...], shape: Sizes) -> str:
     """A configuration the way ``bind_text`` reads it: ``n=1,h=56``."""
     return ",".join(f"{name}={value}" for name, value in named_shape(workload, shape).items())
 
 
-def named_shape(workload: Workload, shape: Sizes) -> dict[str, Any]:
+def named_shape(workload: Workload[...], shape: Sizes) -> dict[str, Any]:
     """A configuration as values by the names of the arguments."""
     return dict(workload.signature.bind(*shape).arguments)
 
 
-def _configured(workload: Workload, configuration: int | None) -> dict[str, Any]:
+def _configured(workload: Workload[...], configuration: int | None) -> dict[str, Any]:
     count = len(workload.shapes)
     if configuration is None and not count:
         return {}
@@ -87,7 +87,7 @@ def _configured(workload: Workload, configuration: int | None) -> dict[str, Any]
     return named_shape(workload, workload.shapes[number - 1])
 
 
-def _pairs(text: str, workload: Workload) -> dict[str, str]:
+def _pairs(text: str, workload: Workload[...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for pair in _BETWEEN.split(text) if text.strip() else []:
         name, equals, value = (part.strip() for part in pair.partition("="))
@@ -102,7 +102,7 @@ def _pairs(text: str, workload: Workload) -> dict[str, str]:
     return found
 
 
-def example(workload: Workload) -> str:
+def example(workload: Workload[...]) -> str:
     """Arguments that could be given."""
     if workload.shapes:
         return text_of(workload, workload.shapes[0])
@@ -114,7 +114,7 @@ def _is_needed(parameter: inspect.Parameter) -> bool:
     return parameter.default is parameter.empty and parameter.kind not in several
 
 
-def _expected(workload: Workload, name: str, configured: Mapping[str, Any]) -> type | None:
+def _expected(workload: Workload[...], name: str, configured: Mapping[str, Any]) -> type | None:
     """The type that a value must have; None: any."""
     parameter = inspect.signature(workload.define).parameters[name]
     if name in configured:

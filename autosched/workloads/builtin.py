@@ -10,7 +10,7 @@ from autosched.workloads.layer import cbr
 from autosched.workloads.matrix import gmm, nrm, sfm, tbmm
 from autosched.workloads.naming import choose
 
-WORKLOADS: Final[tuple[Workload, ...]] = (
+WORKLOADS: Final[tuple[Workload[...], ...]] = (
     c1d,
     c2d,
     c3d,
@@ -27,7 +27,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
 )
 
 
-def get(name: str) -> Workload:
+def get(name: str) -> Workload[...]:
     """The built-in workload of that name, in upper or lower case.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, cast, overload
 
 from autosched.system.errors import WorkloadError
 from sketch.dag.dag import ComputeDAG
@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from autosched.api import AnyTarget
     from autosched.task import Task
 
-Definition = Callable[..., Tensor | Sequence[Tensor]]
+Parameters = ParamSpec("Parameters")
+_Own = ParamSpec("_Own")
+Outputs = Tensor | Sequence[Tensor]
 Sizes = tuple[int, ...]
+Size = int | float | bool | str
+"""An argument of a workload: a size, or what else its definition takes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Generic[Parameters]):
     """A named function from sizes to the outputs of a program.
 
     Attributes:
@@ -30,10 +34,10 @@ class Workload:
     """
 
     name: str
-    define: Definition
+    define: Callable[Parameters, Outputs]
     shapes: tuple[Sizes, ...] = ()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Tensor | Sequence[Tensor]:
+    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Outputs:
         """The outputs, as the decorated function returns them."""
         return self.define(*args, **kwargs)
 
@@ -52,12 +56,12 @@ class Workload:
         """First line of the function's docstring."""
         return (inspect.getdoc(self.define) or "").partition("\n")[0]
 
-    def label(self, *args: Any, **kwargs: Any) -> str:
+    def label(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> str:
         """Name and arguments, for people: ``GMM(1, 128, 128, 128)``."""
         given = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
         return f"{self.name}({', '.join(given)})"
 
-    def dag(self, *args: Any, **kwargs: Any) -> ComputeDAG:
+    def dag(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> ComputeDAG:
         """The program for these sizes.
 
         Raises:
@@ -81,46 +85,57 @@ class Workload:
             )
         return ComputeDAG(outputs)
 
-    def key(self, *args: Any, **kwargs: Any) -> str:
+    def key(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> str:
         """Structural key of the program, by which records are found: equal in every process."""
         return self.dag(*args, **kwargs).key
 
     def task(
-        self, *args: Any, target: AnyTarget = "cpu", threads: int | None = None, **kwargs: Any
+        self, *args: Size, target: AnyTarget = "cpu", threads: int | None = None, **kwargs: Size
     ) -> Task:
-        """A task to tune: the program for these sizes, on ``target``."""
+        """A task to tune: the program for these sizes, on ``target``.
+
+        Raises:
+            WorkloadError: the arguments do not fit the signature, or no tensor comes back.
+            ExpressionError: the sizes make no program.
+            TargetError: an unknown target.
+        """
         from autosched.api import resolve_target
         from autosched.task import Task
 
-        label = self.label(*args, **kwargs)
-        return Task(self.dag(*args, **kwargs), resolve_target(target, threads), label)
+        plain = cast("Workload[...]", self)  # type checkers: no other argument beside those of dag
+        label = plain.label(*args, **kwargs)
+        return Task(plain.dag(*args, **kwargs), resolve_target(target, threads), label)
 
     def configurations(self, batch: int = 1) -> tuple[Sizes, ...]:
         """``shapes`` with the first size, the batch, replaced."""
         return tuple((batch, *shape[1:]) for shape in self.shapes)
 
-    def with_shapes(self, shapes: Iterable[Sizes]) -> Workload:
+    def with_shapes(self, shapes: Iterable[Sizes]) -> Workload[Parameters]:
         """The same workload with other configurations."""
         return replace(self, shapes=tuple(shapes))
 
 
-@overload
-def workload(define: Definition, /) -> Workload: ...
+class _Decorator(Protocol):
+    """Makes a workload of a function, with the function's parameters."""
+
+    def __call__(self, function: Callable[_Own, Outputs], /) -> Workload[_Own]: ...
 
 
 @overload
-def workload(
-    *, name: str | None = None, shapes: Iterable[Sizes] = ()
-) -> Callable[[Definition], Workload]: ...
+def workload(define: Callable[Parameters, Outputs], /) -> Workload[Parameters]: ...
+
+
+@overload
+def workload(*, name: str | None = None, shapes: Iterable[Sizes] = ()) -> _Decorator: ...
 
 
 def workload(
-    define: Definition | None = None,
+    define: Callable[Parameters, Outputs] | None = None,
     /,
     *,
     name: str | None = None,
     shapes: Iterable[Sizes] = (),
-) -> Workload | Callable[[Definition], Workload]:
+) -> Workload[Parameters] | _Decorator:
     """Turn a function that returns output tensors into a ``Workload``.
 
         @asd.workload
@@ -137,7 +152,7 @@ def workload(
     """
     listed = tuple(tuple(shape) for shape in shapes)
 
-    def decorate(function: Definition) -> Workload:
+    def decorate(function: Callable[_Own, Outputs]) -> Workload[_Own]:
         return Workload(name or str(getattr(function, "__name__", "workload")), function, listed)
 
     return decorate if define is None else decorate(define)

@@ -9,7 +9,7 @@ from autosched.system.errors import WorkloadError
 from autosched.workloads.definition import Workload
 
 
-def choose(name: str, workloads: Sequence[Workload], where: str) -> Workload:
+def choose(name: str, workloads: Sequence[Workload[...]], where: str) -> Workload[...]:
     """The workload called ``name``, in upper or lower case.
 
     Raises:

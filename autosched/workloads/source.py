@@ -18,7 +18,7 @@ from autosched.workloads.naming import choose
 _SUFFIX: Final = ".py"
 
 
-def find(reference: str) -> Workload:
+def find(reference: str) -> Workload[...]:
     """The workload that a text names.
 
     Args:
@@ -46,7 +46,7 @@ def find(reference: str) -> Workload:
     return choose(name, workloads, source)
 
 
-def listed(reference: str | None = None) -> tuple[Workload, ...]:
+def listed(reference: str | None = None) -> tuple[Workload[...], ...]:
     """The built-in workloads, those of a file (``FILE.py``), or the one that ``find`` finds.
 
     Raises:
@@ -59,7 +59,7 @@ def listed(reference: str | None = None) -> tuple[Workload, ...]:
     return (find(reference),)
 
 
-def _workloads(module: ModuleType) -> tuple[Workload, ...]:
+def _workloads(module: ModuleType) -> tuple[Workload[...], ...]:
     found = [value for value in vars(module).values() if isinstance(value, Workload)]
     return tuple(dict.fromkeys(found))
 

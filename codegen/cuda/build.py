@@ -58,7 +58,7 @@ def emit(nest: LoopNest, target: Target, symbol: str = SYMBOL) -> CudaSource:
         name=nest.name,
         text=f"{prelude}\n{body}" if prelude else body,
         launches=tuple(launches),
-        arguments=tuple(argument_of(buffer, target) for buffer in nest.arguments),
+        arguments=tuple(argument_of(buffer) for buffer in nest.arguments),
         workspaces=tuple(
             (buffer.name, int(buffer.size) * size_of(buffer.dtype)) for buffer in nest.workspaces
         ),

@@ -124,6 +124,23 @@ def test_compiled_modules_equal_eager_ones_and_follow_their_weights() -> None:
     assert len(COMPILED) == 4
 
 
+def test_the_shapes_used_last_stay_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Constants are in every one of them, so that they must not pile up."""
+    made: list[int] = []
+
+    def specialise(self: Any, args: Any, versions: Any) -> Any:
+        made.append(args[0].shape[0])
+        return backend_module._Specialised(None, versions)
+
+    monkeypatch.setattr(backend_module, "MOST_SHAPES", 3)
+    monkeypatch.setattr(backend_module.CompiledGraph, "_specialise", specialise)
+    graph = torch.fx.symbolic_trace(lambda x: (x + 1,))
+    compiled = backend_module.CompiledGraph(graph, frozenset(), {})
+    for rows in (1, 2, 3, 1, 4, 1, 3, 2):
+        _assert_close(compiled(torch.ones(rows))[0], torch.full((rows,), 2.0))
+    assert made == [1, 2, 3, 4, 2]
+
+
 def test_graph_breaks_side_effects_and_constants_are_as_in_eager_mode() -> None:
     def function(x: Any, count: int) -> Any:
         x.add_(1)

@@ -77,8 +77,8 @@ def _compile(text):
 
 def _kernel(text, target, names=("A", "W")):
     scopes = {"A": "input", "W": "constant"}
-    arguments = [Argument(n, "float32", (64,), scopes.get(n, "input"), 64) for n in names]
-    output = Argument("C", "float32", (64,), "output", 64)
+    arguments = [Argument(n, "float32", (64,), scopes.get(n, "input")) for n in names]
+    output = Argument("C", "float32", (64,), "output")
     return Kernel(
         name="C",
         symbol="kernel",
