@@ -60,6 +60,11 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "codegen/kernel.py": {"BUFFER_ALIGNMENT": "C ABI: what callers promise on every target"},
     "codegen/llvm/conversions.py": {"_LOW_BITS": "bits of a double"},
     "codegen/llvm/memory.py": {"_REGISTER_BITS": "LLVM: widths of vector types"},
+    "codegen/gpu/cache.py": {"_MOST_BYTES": "disk"},
+    "codegen/gpu/emulation/library.py": {
+        "_MOST_LOG": "length of a message",
+        "_STATUS": "codes of our own header",
+    },
     "codegen/gpu/protocol.py": {"DEVICE_ALIGNMENT": "what we promise of addresses"},
     "codegen/llvm/region.py": {
         "CHUNKS_A_THREAD": "how a parallel loop is shared out; part of the code of every kernel",

@@ -16,7 +16,7 @@ from codegen.cuda.build import emit
 from sketch.dag.dag import ComputeDAG
 from sketch.oracle.interpret import interpret
 from tests.support.cuda_programs import GPU, MATMUL, feasible_nests, matmul_nest
-from tests.support.emulation.emulate import COMPILER, EmulationError, Program, compile_programs
+from tests.support.emulate import COMPILER, EmulationError, Program, compile_programs
 from tests.support.small_workloads import SMALL
 from tests.support.workloads import (
     WORKLOADS,

@@ -17,7 +17,7 @@ from sketch.operators.normalization import normalize
 from sketch.oracle.interpret import interpret
 from sketch.rules.generate import generate
 from tests.support.cuda_programs import GPU
-from tests.support.emulation.emulate import COMPILER, Program, compile_programs
+from tests.support.emulate import COMPILER, Program, compile_programs
 from tests.support.workloads import (
     argmax_dag,
     global_average_pool,

@@ -15,7 +15,7 @@ from sketch.oracle.reference import relative_error
 from tests.support.compiled import TOLERANCES
 from tests.support.cuda_programs import GPU, feasible_nests
 from tests.support.dtype_programs import NUMBERS, arithmetic, conversions, inputs_of, small_inputs
-from tests.support.emulation.emulate import COMPILER, compile_programs
+from tests.support.emulate import COMPILER, compile_programs
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run CUDA text with")
 

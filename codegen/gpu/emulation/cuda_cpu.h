@@ -37,12 +37,14 @@ namespace emulator {
 
 constexpr size_t kStackBytes = 96 * 1024;
 constexpr int kDivergent = 1;
+constexpr int kTrapped = 2;
 
 static ucontext_t scheduler;
 static std::vector<ucontext_t> fibres;
 static std::vector<char> finished;
 static void (*entry)(void **);
 static void **arguments;
+static bool trapped;
 
 static void run_thread() {
   entry(arguments);
@@ -58,6 +60,7 @@ static bool run_to_barrier(int threads, bool reverse, bool *all_finished) {
     if (finished[thread]) continue;
     threadIdx.x = thread;
     swapcontext(&scheduler, &fibres[thread]);
+    if (trapped) return true;
     waiting += !finished[thread];
   }
   *all_finished = waiting == 0;
@@ -76,13 +79,14 @@ static int run_block(int threads, bool reverse, std::vector<char> &stacks) {
     fibre.uc_link = nullptr;
     makecontext(&fibre, run_thread, 0);
   }
-  for (bool all_finished = false; !all_finished;)
+  for (bool all_finished = false; !all_finished && !trapped;)
     if (!run_to_barrier(threads, reverse, &all_finished)) return kDivergent;
-  return 0;
+  return trapped ? kTrapped : 0;
 }
 
-// 0, or kDivergent where a barrier was not reached by all threads of a block.
+// 0; kDivergent where a barrier was not reached by all threads of a block; kTrapped.
 static int launch(void (*kernel)(void **), void **args, int grid, int threads, int reverse) {
+  trapped = false;
   entry = kernel;
   arguments = args;
   fibres.resize(threads);
@@ -109,4 +113,9 @@ static inline T __shfl_xor_sync(unsigned, T value, int mask) {
   std::memcpy(&value, slots[threadIdx.x ^ mask], sizeof value);
   __syncthreads();
   return value;
+}
+
+static inline void __trap() {
+  emulator::trapped = true;
+  swapcontext(&emulator::fibres[threadIdx.x], &emulator::scheduler);
 }

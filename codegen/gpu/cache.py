@@ -1,0 +1,77 @@
+"""Compiled code on disk, found by its contents' hash and shared by all processes of a user."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+_FOLDER: Final = Path(".cache") / "autosched"
+# A cubin or a library has tens of kilobytes: some ten thousand candidates.
+_MOST_BYTES: Final = 512 << 20
+
+
+@dataclass(slots=True)
+class FileCache:
+    """Files in one folder that are written once, whole, and read often.
+
+    Attributes:
+        folder: made when it is first written to.
+        most_bytes: what the files may have together.
+        look_every: files after whose writing that is checked: it takes milliseconds.
+        written: files that this process wrote.
+    """
+
+    folder: Path
+    most_bytes: int = _MOST_BYTES
+    look_every: int = 256
+    written: int = 0
+
+    def file(self, name: str, write: Callable[[Path], object]) -> Path:
+        """The file of that name; ``write`` makes it, at another path first, where there is none.
+
+        Raises:
+            OSError: the folder cannot be written to.
+        """
+        path = self.folder / name
+        if path.exists():
+            return path
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.folder) as own:
+            made = Path(own) / name
+            write(made)
+            os.replace(made, path)
+        self.written += 1
+        if self.written % self.look_every == 0:
+            self._make_room()
+        return path
+
+    def _make_room(self) -> None:
+        """Once there is too much, remove half, what was written longest ago first."""
+        files = [(entry.stat(), entry.path) for entry in os.scandir(self.folder) if entry.is_file()]
+        total = sum(stat.st_size for stat, _ in files)
+        excess = total - self.most_bytes // 2 if total > self.most_bytes else 0
+        for stat, path in sorted(files, key=lambda pair: pair[0].st_mtime):
+            if excess <= 0:
+                return
+            with suppress(OSError):  # another process was faster
+                os.unlink(path)
+            excess -= stat.st_size
+
+
+@lru_cache(maxsize=8)
+def user_cache(name: str) -> FileCache:
+    """The user's cache of one sort of files; of this process alone where there is no home."""
+    try:
+        folder = Path.home() / _FOLDER / name
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return FileCache(folder)
+    except (OSError, RuntimeError):
+        pass
+    return FileCache(Path(tempfile.mkdtemp(prefix=f"autosched-{name}-")))
