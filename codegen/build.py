@@ -10,6 +10,7 @@ from codegen.llvm.module import ModuleText, emit_module
 from codegen.passes.clip import clip
 from codegen.passes.fuse import fuse
 from codegen.passes.legalize import legalize
+from codegen.passes.means import means
 from codegen.passes.partial_sums import partial_sums
 from codegen.passes.promote import promote
 from codegen.passes.restride import restride
@@ -30,7 +31,7 @@ def prepare(nest: LoopNest, target: Target) -> LoopNest:
     """
     nest = share(nest)
     verify(nest)
-    nest = legalize(simplify(nest), target)
+    nest = legalize(means(simplify(nest)), target)
     nest = clip(promote(partial_sums(nest, target), target))
     nest = simplify(specialize(nest, target))
     return fuse(nest, target)

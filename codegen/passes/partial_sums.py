@@ -10,6 +10,9 @@ A chain of n additions of like numbers may lose n roundings; blocks of b, blocks
 lose about b for each level.  All reducers that add floats are treated so, at every chain of terms
 that ends in one accumulator, whatever made it: one loop or several, lanes, chunks of threads.
 
+Of a sum of sums, such as those of lanes or threads, every addition may lose a last digit of the
+result, so it has the shortest blocks.
+
 A sum whose terms are elements of its own waits for memory, so its blocks are short.  Accumulators
 that share elements (register tiles of matrix products) wait for arithmetic, and adding a tile to
 another costs as much as a term: their blocks are so long that it does not count.
@@ -17,13 +20,14 @@ another costs as much as a term: their blocks are so long that it does not count
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
 from codegen.passes.affine import variables
 from codegen.passes.rewrite import Nodes, instructions, is_dynamic, map_body, substitute
+from codegen.passes.sums import float_sums
 from codegen.passes.tiles import (
     Cells,
     allocated,
@@ -38,6 +42,7 @@ from sketch.nest.loopnest import (
     Affine,
     Allocate,
     Buffer,
+    BufferLoad,
     Loop,
     LoopKind,
     LoopNest,
@@ -55,7 +60,7 @@ from sketch.target.target import Target
 _TERMS: Final = 16
 # Where accumulators share all elements: a tile more is added per thousand terms.
 _SHARED_TERMS: Final = 1024
-# Blocks of a block of blocks.
+# Blocks of a block of blocks, and sums in a sum of sums.
 _BLOCKS: Final = 4
 # A block becomes straight-line code of so many trips where its body has few instructions.
 _UNROLLED: Final = 4
@@ -66,12 +71,15 @@ _WORTH_SPLITTING: Final = 4
 
 def partial_sums(nest: LoopNest, target: Target) -> LoopNest:
     """The nest with long sums accumulated in blocks."""
-    return replace(nest, roots=_Pass(target).nodes(nest.roots, frozenset()))
+    return replace(nest, roots=_Pass(target, float_sums(nest)).nodes(nest.roots, frozenset()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
+    """``sums``: buffers that hold sums of floats."""
+
     target: Target
+    sums: frozenset[Buffer]
 
     def nodes(self, nodes: Nodes, tiles: frozenset[Buffer]) -> Nodes:
         new = tuple(self.node(node, tiles) for node in nodes)
@@ -83,7 +91,7 @@ class _Pass:
             tiles |= {node.buffer}
         if isinstance(node, Loop) and node.axis_kind == "reduce":
             chain = _chain(node)
-            plan = {} if chain is None else _plan(chain)
+            plan = {} if chain is None else _plan(chain, self.sums)
             if chain is not None and plan:
                 return _Blocked(self, chain, plan, tiles).build()
         return map_body(node, lambda body: self.nodes(body, tiles))
@@ -144,6 +152,14 @@ def _shares_elements(chain: _Chain) -> bool:
     return bool(shared) and all(shared)
 
 
+def _first(chain: _Chain, sums: Set[Buffer]) -> int:
+    """Terms that are added one after another, in a block of no blocks."""
+    value = chain.store.values[0]
+    if len(chain.store.values) == 1 and isinstance(value, BufferLoad) and value.buffer in sums:
+        return _BLOCKS
+    return _SHARED_TERMS if _shares_elements(chain) else _TERMS
+
+
 @dataclass(frozen=True, slots=True)
 class _Piece:
     """One of the nested loops that a loop becomes.
@@ -161,10 +177,10 @@ class _Piece:
 _Plan = Mapping[LoopVar, tuple[_Piece, ...]]
 
 
-def _plan(chain: _Chain) -> _Plan:
+def _plan(chain: _Chain, sums: Set[Buffer]) -> _Plan:
     """Where partial sums begin, from the innermost loop outwards."""
     left = prod(int(loop.extent) for loop in chain.loops if loop.axis_kind == "reduce")
-    first = _SHARED_TERMS if _shares_elements(chain) else _TERMS
+    first = _first(chain, sums)
     if left <= first:
         return {}
     plan: dict[LoopVar, tuple[_Piece, ...]] = {}

@@ -88,6 +88,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_SPIN_NANOSECONDS": "what sleeping and waking costs in Linux",
         "_LOOKS_A_CLOCK": "how often a waiting thread reads the clock",
     },
+    "codegen/passes/means.py": {
+        "_LEAST_TERMS": "accuracy of means: what a division may cost",
+        "_MOST_TERMS": "digits of a float32",
+    },
     "codegen/passes/partial_sums.py": {
         "_TERMS": "accuracy of sums",
         "_SHARED_TERMS": "accuracy of sums",
