@@ -18,7 +18,9 @@ from sketch.lower import lower
 from sketch.nest.lanes import store_bytes
 from sketch.nest.loopnest import Allocate, Loop, LoopKind, LoopNest, Node, Num, Scope
 from sketch.nest.walk import stores, walk
-from sketch.population.feasible_gpu import Flags, feasible_on_gpu
+from sketch.population.blocks_gpu import Flags, fills_gpu
+from sketch.population.draw_gpu import Ints, draw_blocks
+from sketch.population.feasible_gpu import feasible_on_gpu
 from sketch.population.tape import Tape, record
 from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.program import root_host
@@ -132,15 +134,34 @@ def _local_bytes(nest: LoopNest) -> Num:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockDraw:
+    """How rows are drawn where few of those that fit use the machine.
+
+    Attributes:
+        draw: (sketch, columns of one nest, count, randomness) to rows, int64 ``[count, D]``.
+        fills: (nest, target) to the rows that use all of the machine, as ``Hardware.feasible``.
+    """
+
+    draw: Callable[[Sketch, Sequence[int], int, np.random.Generator], Ints]
+    fills: Callable[[LoopNest, Target], Flags]
+
+
+@dataclass(frozen=True, slots=True)
 class Hardware:
-    """A kind of machine; ``feasible``: (nest, target) to the rows that fit, bool ``[P]`` or one."""
+    """A kind of machine.
+
+    Attributes:
+        feasible: (nest, target) to the rows that fit, bool ``[P]`` or one.
+        blocks: how rows are drawn; None: level by level.
+    """
 
     kind: TargetKind
     feasible: Callable[[LoopNest, Target], Flags]
+    blocks: BlockDraw | None = None
 
 
 SIMD_CPU: Final = Hardware("cpu", feasible_on_cpu)
-GPU: Final = Hardware("cuda", feasible_on_gpu)
+GPU: Final = Hardware("cuda", feasible_on_gpu, BlockDraw(draw_blocks, fills_gpu))
 
 
 def hardware_of(target: Target) -> Hardware:
@@ -155,29 +176,49 @@ def feasible(
 
     ``root``: look only at the nest of this root stage, and at what is attached inside it.
     """
+    return _judged(_tapes(sketch)[root], sketch, values)
+
+
+def fills(sketch: Sketch, values: Mapping[str, Num], root: str | None = None) -> NDArray[np.bool_]:
+    """Which rows of ``values`` use all of the target; as ``feasible``."""
+    return _judged(_filling_tapes(sketch)[root], sketch, values)
+
+
+def _judged(tape: Tape, sketch: Sketch, values: Mapping[str, Num]) -> NDArray[np.bool_]:
     columns = [np.atleast_1d(values[decision.name]) for decision in sketch.decisions]
     count = max((len(column) for column in columns), default=1)
-    (fits,) = _tapes(sketch)[root].replay(columns)
-    return np.broadcast_to(fits, (count,))
+    (flags,) = tape.replay(columns)
+    return np.broadcast_to(flags, (count,))
 
 
 @kept_by_sketch
 def _tapes(sketch: Sketch) -> Mapping[str | None, Tape]:
-    """By root stage, and under None for all of them together."""
+    return _record(sketch, hardware_of(sketch.target).feasible)
+
+
+@kept_by_sketch
+def _filling_tapes(sketch: Sketch) -> Mapping[str | None, Tape]:
+    blocks = hardware_of(sketch.target).blocks
+    return _record(sketch, hardware_of(sketch.target).feasible if blocks is None else blocks.fills)
+
+
+def _record(
+    sketch: Sketch, judge: Callable[[LoopNest, Target], Flags]
+) -> Mapping[str | None, Tape]:
+    """What ``judge`` says by root stage, and under None of all of them together."""
     names = [decision.name for decision in sketch.decisions]
-    fits_on = hardware_of(sketch.target).feasible
     roots: list[str | None] = [p.op.name for p in sketch.program.stages if p.attach is None]
 
-    def fits(columns: Sequence[Any]) -> list[Flags]:
+    def flags(columns: Sequence[Any]) -> list[Flags]:
         nest = lower(sketch, dict(zip(names, columns, strict=True)))
         made: dict[str | None, tuple[Node, ...]] = {}
         for node in nest.roots:
             root = _root_of(node, sketch)
             made[root] = (*made.get(root, ()), node)
         parts = [replace(nest, roots=made[root]) for root in roots]
-        return [fits_on(part, sketch.target) for part in (nest, *parts)]
+        return [judge(part, sketch.target) for part in (nest, *parts)]
 
-    tape = record(fits, len(names))
+    tape = record(flags, len(names))
     return {root: tape.only([n]) for n, root in enumerate([None, *roots])}
 
 

@@ -1,81 +1,104 @@
-"""Feasibility on GPUs: threads and shared memory of a block, registers of a thread."""
+"""Feasibility on GPUs: whole warps, shared memory of a block, registers and code of a thread."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sketch.lang.dtypes import size_of
-from sketch.nest.loopnest import Allocate, Loop, LoopKind, LoopNest, Node, Num, Scope
+from sketch.nest.loopnest import (
+    Allocate,
+    BufferLoad,
+    Loop,
+    LoopKind,
+    LoopNest,
+    LoopVar,
+    Node,
+    Num,
+    Scope,
+    Store,
+)
+from sketch.nest.walk import index_variables, store_loads, stores, walk
+from sketch.population.blocks_gpu import Flags, threads_of, whole_warps
 from sketch.target.target import Target
 
-# Registers a thread needs besides its accumulators: addresses, operands, loop counters.
+# Registers a thread needs besides its accumulators and operands: addresses, loop counters.
 _OVERHEAD_REGISTERS = 32
-
-
-Flags = bool | NDArray[np.bool_]
+_REGISTER_BYTES = 4
+_COPIES = (LoopKind.UNROLLED, LoopKind.VTHREAD)
 
 
 def feasible_on_gpu(nest: LoopNest, target: Target) -> Flags:
     """Which rows of a lowered population fit ``target``; bool ``[P]``, or one for all rows."""
     fits: Flags = True
     for root in nest.roots:
-        use = _Use()
-        use.visit((root,))
         threads = threads_of((root,))
-        fits = fits & (threads <= target.threads_per_block)
-        fits = fits & (use.vthreads <= target.max_vthreads)
-        fits = fits & (use.shared_bytes <= target.shared_memory_bytes)
-        registers = use.local * use.vthreads + _OVERHEAD_REGISTERS
+        fits = fits & (threads <= target.threads_per_block) & whole_warps(root, target)
+        fits = fits & (_vthreads(root) <= target.max_vthreads)
+        fits = fits & (_bytes_of(root, Scope.SHARED) <= target.shared_memory_bytes)
+        registers = registers_of(root)
         fits = fits & (registers <= target.registers)
         fits = fits & (registers * threads <= target.registers_per_block)
-        fits = fits & (use.copies <= target.instruction_budget)
+        fits = fits & (instructions_of(root) <= target.instruction_budget)
     return fits
 
 
-def threads_of(nodes: tuple[Node, ...]) -> Num:
-    """Threads of a block; nests one after another in it are run by the same threads."""
-    most: Num = 1
-    for node in nodes:
-        match node:
-            case Loop():
-                inside = threads_of(node.body)
-                count = inside * node.extent if node.kind is LoopKind.THREAD else inside
-            case Allocate(buffer, body):
-                # The first nest of the body fills a shared buffer with whatever threads there are.
-                count = threads_of(body[1:] if buffer.scope is Scope.SHARED else body)
-            case _:
-                continue
-        most = np.maximum(most, count)
-    return most
+def registers_of(root: Node) -> Num:
+    """About the 32-bit registers of a thread: accumulators, and the operands of one step of the
+    statement that has most of them.
+    """
+    accumulators = _bytes_of(root, Scope.LOCAL) * _vthreads(root) // _REGISTER_BYTES
+    operands: Num = 0
+    for store, loops in stores((root,)):
+        operands = np.maximum(operands, _operands(store, loops))
+    return accumulators + operands + _OVERHEAD_REGISTERS
 
 
-class _Use:
-    """What one kernel asks of the hardware."""
+def _operands(store: Store, loops: tuple[Loop, ...]) -> Num:
+    """Registers of the elements that the copies of a statement read in one step."""
+    if store.reducer is None:
+        return 0
+    copies = {n.var: n.extent for n in loops if n.kind in _COPIES and n.axis_kind == "spatial"}
+    total: Num = 0
+    for load in store_loads(store):
+        if load.buffer.scope is not Scope.LOCAL:
+            total = total + _elements(load, copies) * size_of(load.buffer.dtype)
+    return total // _REGISTER_BYTES
 
-    def __init__(self) -> None:
-        self.vthreads: Num = 1
-        self.shared_bytes: Num = 0
-        self.local: Num = 0
-        self.copies: Num = 1
 
-    def visit(self, nodes: tuple[Node, ...]) -> None:
-        for node in nodes:
-            match node:
-                case Loop():
-                    self._loop(node)
-                case Allocate(buffer, body):
-                    if buffer.scope is Scope.SHARED:
-                        self.shared_bytes = self.shared_bytes + buffer.size * size_of(buffer.dtype)
-                    else:
-                        self.local = self.local + buffer.size
-                    self.visit(body)
-                case _:
-                    continue
+def _elements(load: BufferLoad, copies: dict[LoopVar, Num]) -> Num:
+    """How many elements the copies of a load read."""
+    count: Num = 1
+    for var in set().union(*(index_variables(index) for index in load.indices)):
+        count = count * copies.get(var, 1)
+    return count
 
-    def _loop(self, loop: Loop) -> None:
-        if loop.kind is LoopKind.VTHREAD:
-            self.vthreads = self.vthreads * loop.extent
-        elif loop.kind is LoopKind.UNROLLED and loop.axis_kind == "reduce":
-            self.copies = np.maximum(self.copies, self.local * self.vthreads * loop.extent)
-        self.visit(loop.body)
+
+def instructions_of(root: Node) -> Num:
+    """About the instructions of all unrolled statements: a store, its loads and its tests, for each
+    copy.
+    """
+    total: Num = 0
+    for store, loops in stores((root,)):
+        copies: Num = 1 + len(store.predicates) + len(list(store_loads(store)))
+        for loop in loops:
+            if loop.kind in _COPIES:
+                copies = copies * loop.extent
+        total = total + copies
+    return total
+
+
+def _vthreads(root: Node) -> Num:
+    count: Num = 1
+    for node in walk((root,)):
+        if isinstance(node, Loop) and node.kind is LoopKind.VTHREAD:
+            count = count * node.extent
+    return count
+
+
+def _bytes_of(root: Node, scope: Scope) -> Num:
+    """Of all buffers of one scope, as if none of them lived after another."""
+    total: Num = 0
+    for node in walk((root,)):
+        if isinstance(node, Allocate) and node.buffer.scope is scope:
+            total = total + node.buffer.size * size_of(node.buffer.dtype)
+    return total

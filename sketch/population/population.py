@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketch.errors import ScheduleError
-from sketch.population.feasible import feasible
+from sketch.population.feasible import BlockDraw, feasible, fills, hardware_of
 from sketch.schedule.decision import TileChain
 from sketch.schedule.program import root_host
 from sketch.schedule.sketch import Sketch
@@ -26,6 +26,8 @@ Ints = NDArray[np.int64]
 _MOVE_SHARE: Final = 0.5
 # Most register tiles that are enumerated for one sketch.
 _MAX_TILES: Final = 16384
+# One row of so many may leave part of the machine idle, though others would not.
+_OTHERS: Final = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,14 +111,18 @@ def deduplicate(population: Population) -> Population:
 
 
 def sample(sketch: Sketch, count: int, rng: np.random.Generator) -> Population:
-    """``count`` random rows.
+    """``count`` random rows; a sketch without decisions has one.
 
-    The register tile (all decisions of unrolled loops) is drawn jointly from those that fit the
-    registers; then the levels of an axis inner first, uniformly over the choices that still fit;
-    other decisions uniformly.  A sketch without decisions has one row.
+    Where the hardware has a way of its own (``Hardware.blocks``), by that: rows that fit and fill
+    the machine first.  Else the register tile (all decisions of unrolled loops) is drawn jointly
+    from those that fit the registers; then the levels of an axis inner first, uniformly over the
+    choices that still fit; other decisions uniformly.
     """
     if not sketch.decisions:
         return Population(sketch, np.empty((min(count, 1), 0), dtype=np.int64))
+    blocks = hardware_of(sketch.target).blocks
+    if blocks is not None:
+        return _sample_blocks(sketch, blocks, count, rng)
     names = [d.name for d in sketch.decisions]
     values = np.empty((count, len(names)), dtype=np.int64)
     for n, decision in enumerate(sketch.decisions):
@@ -135,6 +141,24 @@ def sample(sketch: Sketch, count: int, rng: np.random.Generator) -> Population:
                 fitting = np.maximum(np.searchsorted(choices, room, side="right"), 1)
                 values[:, n] = choices[(rng.random(count) * fitting).astype(np.int64)]
             room = -(-room // values[:, n])
+    return Population(sketch, values)
+
+
+def _sample_blocks(
+    sketch: Sketch, blocks: BlockDraw, count: int, rng: np.random.Generator
+) -> Population:
+    """Rows of every nest by themselves, the better ones of twice as many."""
+    values = np.ones((count, len(sketch.decisions)), dtype=np.int64)
+    for root, columns in nests(sketch).items():
+        drawn = Population(sketch, clamp(sketch, blocks.draw(sketch, columns, 2 * count, rng)))
+        fit = feasible(sketch, drawn.columns(), root)
+        full = fit & fills(sketch, drawn.columns(), root)
+        some = np.flatnonzero(full)[: count - count // _OTHERS]
+        rank = np.where(fit, 1, 2) + full
+        rank[some] = 0
+        best = np.argsort(rank, kind="stable")[:count]
+        members = list(columns)
+        values[:, members] = drawn.values[rng.permutation(best)][:, members]
     return Population(sketch, values)
 
 

@@ -138,10 +138,27 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_LOW_BITS": "bits of a double",
     },
     "sketch/population/feasible.py": {"_LOCAL_SHARE_OF_L2": "a share of a number of Target"},
-    "sketch/population/feasible_gpu.py": {"_OVERHEAD_REGISTERS": "what our GPU code needs"},
+    "sketch/population/blocks_gpu.py": {
+        "_WARPS_OF_A_BLOCK": "search: what hides latencies",
+        "_MOST_PADDING": "search",
+    },
+    "sketch/population/draw_gpu.py": {
+        "_WARPS": "search",
+        "_SHARES": "search",
+        "_MOST_ELEMENTS": "search",
+        "_MOST_SERIAL": "search",
+        "_MOST_UNROLLED": "search",
+        "_LAST_AXIS": "search",
+        "_POWERS": "search",
+    },
+    "sketch/population/feasible_gpu.py": {
+        "_OVERHEAD_REGISTERS": "what our GPU code needs",
+        "_REGISTER_BYTES": "PTX",
+    },
     "sketch/population/population.py": {
         "_MOVE_SHARE": "search",
         "_MAX_TILES": "size of a table",
+        "_OTHERS": "search",
     },
     "sketch/population/recorded_range.py": {
         "_STEPS_FOR_EACH": "time of set-up",

@@ -1,0 +1,212 @@
+"""Rows of GPU sketches drawn as a whole: threads of a block, then elements of a thread.
+
+The numbers of one kind of loop are drawn by their product: it gets a budget, and one axis after
+another takes its next larger factor until the budget is spent or no axis has room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketch.nest.loopnest import LoopKind
+from sketch.schedule.loop import loop_name
+from sketch.schedule.memo import kept_by_sketch
+from sketch.schedule.program import root_host
+from sketch.schedule.sketch import Sketch
+
+Ints = NDArray[np.int64]
+
+# Threads of a block, in warps, and how often each is drawn.
+_WARPS: Final = (1, 2, 4, 8, 16, 32)
+_SHARES: Final = (0.05, 0.10, 0.35, 0.35, 0.10, 0.05)
+# Most results of one thread; larger tiles spill.
+_MOST_ELEMENTS: Final = 64
+# Most trips of a serial tile loop: what a block keeps in shared memory grows with it.
+_MOST_SERIAL: Final = 16
+# Most trips of an unrolled reduce loop.
+_MOST_UNROLLED: Final = 8
+# Share of the rows whose numbers of threads are powers of two along every axis.
+_POWERS: Final = 0.6
+# How much likelier the last axis takes the next factor: neighbouring threads and the elements of a
+# vector; the elements of a tile are to be square.
+_LAST_AXIS: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Kinds:
+    """Positions of decisions by the loops that they are about.
+
+    Attributes:
+        kinds: of the loop, by position.
+        reduces: decisions about reduce loops, maybe about others too.
+        last: decisions about the last axis of a stage, which lies in order in memory.
+        points: of all blocks of the nest together, by position.
+    """
+
+    kinds: Mapping[int, LoopKind]
+    reduces: frozenset[int]
+    last: frozenset[int]
+    points: Mapping[int, int]
+
+    def of(
+        self, columns: Sequence[int], kind: LoopKind, reduces: bool | None = None
+    ) -> tuple[int, ...]:
+        """The columns about loops of one kind."""
+        return tuple(
+            n for n in columns if self.kinds[n] is kind and reduces in (None, n in self.reduces)
+        )
+
+
+@kept_by_sketch
+def _kinds(sketch: Sketch) -> _Kinds:
+    positions = {decision.name: n for n, decision in enumerate(sketch.decisions)}
+    kinds: dict[int, LoopKind] = {}
+    reduces: set[int] = set()
+    last: set[int] = set()
+    points: dict[int, int] = {}
+    for plan in sketch.program.stages:
+        host = root_host(sketch.program, plan)
+        blocks = {host.loop_axis(n) for n, k in host.kinds.items() if k is LoopKind.BLOCK}
+        wide = [axis.name for axis in plan.op.axes if axis.extent > 1]
+        for name, factors in plan.splits.items():
+            axis = plan.axis(name)
+            for level, factor in enumerate(factors, start=1):
+                if not isinstance(factor, str):
+                    continue
+                n = positions[factor]
+                kinds[n] = plan.kinds.get(loop_name(name, level), LoopKind.SERIAL)
+                points[n] = prod(axis.extent for axis in blocks)
+                if axis.kind == "reduce":
+                    reduces.add(n)
+                elif name == wide[-1]:
+                    last.add(n)
+    return _Kinds(kinds, frozenset(reduces), frozenset(last), points)
+
+
+def draw_blocks(
+    sketch: Sketch, columns: Sequence[int], count: int, rng: np.random.Generator
+) -> Ints:
+    """``count`` rows, int64 ``[count, D]``; the decisions outside ``columns`` are 1.
+
+    Args:
+        sketch: what the rows are of.
+        columns: the decisions of one nest.
+        count: how many rows.
+        rng: where the randomness comes from.
+    """
+    kinds, target = _kinds(sketch), sketch.target
+    values = np.ones((count, len(sketch.decisions)), dtype=np.int64)
+    tiled = bool(kinds.of(columns, LoopKind.VTHREAD))
+    filling = _Filling(sketch, values, rng)
+    points = kinds.points[columns[0]]
+
+    def power(most: int) -> Ints:
+        return 2 ** rng.integers(0, most.bit_length(), count)
+
+    threads = target.warp_size * rng.choice(_WARPS, size=count, p=_SHARES)
+    threads = np.minimum(threads, target.threads_per_block)
+    room = np.clip(points // (threads * target.threads), 1, _MOST_ELEMENTS)
+    # large tiles more often than small ones: they reuse more of what they read
+    elements = 2 ** (np.sqrt(rng.random(count)) * (np.log2(room) + 1)).astype(np.int64)
+    copies = np.minimum(power(target.max_vthreads), elements)
+    in_order = () if tiled else kinds.last
+    filling.fill(kinds.of(columns, LoopKind.UNROLLED, False), elements // copies, in_order)
+    # as many lanes a point as leave a block for every processor
+    lanes = np.clip(threads * target.threads // points, 1, threads) * power(2) * power(2)
+    # shuffles serve powers of two; whole warps are made of them, or of them and odd extents
+    shuffled, warps = np.ones(count, np.bool_), rng.random(count) < _POWERS
+    lane_columns = kinds.of(columns, LoopKind.THREAD, True)
+    filling.fill(lane_columns, np.minimum(lanes, threads), powers=shuffled)
+    filling.fill(
+        kinds.of(columns, LoopKind.THREAD, False),
+        threads // filling.product(lane_columns),
+        kinds.last,
+        warps,
+    )
+    filling.fill(kinds.of(columns, LoopKind.VTHREAD), copies)
+    filling.fill(kinds.of(columns, LoopKind.UNROLLED, True), power(_MOST_UNROLLED))
+    filling.fill(kinds.of(columns, LoopKind.SERIAL), power(_MOST_SERIAL))
+    return filling.values
+
+
+@dataclass(frozen=True, slots=True)
+class _Filling:
+    """Rows that are being filled; ``values``: int64 ``[P, D]``, changed in place."""
+
+    sketch: Sketch
+    values: Ints
+    rng: np.random.Generator
+
+    def fill(
+        self,
+        members: Sequence[int],
+        budget: Ints,
+        first: Collection[int] = (),
+        powers: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Raise the factors of ``members`` one by one while their product is within ``budget``.
+
+        Args:
+            members: positions of decisions.
+            budget: int64 ``[P]``.
+            first: members that are likelier to take the next factor.
+            powers: rows in which they are raised to powers of two alone, bool ``[P]``.
+        """
+        if not members:
+            return
+        choices = [np.array(self.sketch.decisions[n].choices, np.int64) for n in members]
+        only = np.zeros(len(self.values), np.bool_) if powers is None else powers
+        values = [self.values[:, n] for n in members]
+        pairs = zip(choices, values, strict=True)
+        places = np.stack([np.searchsorted(known, now) for known, now in pairs], axis=1)
+        weights = np.array([_LAST_AXIS if n in first else 1.0 for n in members])
+        for _ in range(sum(len(known) for known in choices)):
+            fits = np.stack(
+                [self._next_fits(n, choices[m], places[:, m], members, budget, only)
+                 for m, n in enumerate(members)], axis=1
+            )  # fmt: skip
+            rows = np.flatnonzero(fits.any(axis=1))
+            if not len(rows):
+                return
+            score = fits[rows] * weights * self.rng.random((len(rows), len(members)))
+            chosen = score.argmax(axis=1)
+            places[rows, chosen] += 1
+            for m, n in enumerate(members):
+                self.values[:, n] = choices[m][places[:, m]]
+
+    def product(self, members: Sequence[int]) -> Ints:
+        """Of the factors of ``members``, int64 ``[P]``."""
+        return np.prod(self.values[:, list(members)], axis=1)
+
+    def _next_fits(
+        self,
+        n: int,
+        choices: Ints,
+        place: Ints,
+        members: Sequence[int],
+        budget: Ints,
+        powers: NDArray[np.bool_],
+    ) -> NDArray[np.bool_]:
+        """Whether the next larger factor of a decision leaves its axis and the budget room."""
+        more = place + 1 < len(choices)
+        wanted = choices[np.minimum(place + 1, len(choices) - 1)]
+        others = self.product([m for m in members if m != n])
+        whole = ~powers | (wanted & (wanted - 1) == 0)
+        return more & whole & (wanted * others <= budget) & (wanted <= self._room(n))
+
+    def _room(self, n: int) -> Ints:
+        """What is left of an axis for one of its levels."""
+        room = np.full(len(self.values), self.sketch.decisions[n].choices[-1])
+        names = [decision.name for decision in self.sketch.decisions]
+        for chain in self.sketch.chains:
+            if names[n] in chain.names:
+                others = [names.index(name) for name in chain.names if name != names[n]]
+                inner = self.product(others) * chain.fixed
+                room = np.minimum(room, -(-chain.extent // inner))
+        return room

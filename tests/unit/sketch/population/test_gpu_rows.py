@@ -1,0 +1,77 @@
+"""Rows of GPU sketches: valid, deterministic, of whole warps, and within what a thread can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from autosched.workloads import get
+from sketch.dag.dag import ComputeDAG
+from sketch.lower import lower
+from sketch.population.blocks_gpu import blocks_of, threads_of
+from sketch.population.feasible import feasible, fills
+from sketch.population.feasible_gpu import instructions_of, registers_of
+from sketch.population.population import clamp, sample
+from sketch.rules.generate import generate
+from sketch.target.gpu_targets import cuda_target
+from tests.support.workloads import conv2d_relu, matmul_dag, row_sum
+
+GPU = cuda_target("h200")
+DAGS: Mapping[str, Callable[[], ComputeDAG]] = {
+    "matmul": lambda: matmul_dag(512, 512, 256),
+    "conv2d_relu": conv2d_relu,
+    "softmax": lambda: get("SFM").dag(1, 64, 100),
+    "row_sum": row_sum,
+}
+
+
+@pytest.mark.parametrize("name", sorted(DAGS))
+def test_drawn_rows_are_valid_and_the_same_for_one_seed(name: str) -> None:
+    for sketch in generate(DAGS[name](), GPU):
+        drawn = sample(sketch, 256, np.random.default_rng(3))
+        assert drawn.values.shape == (256, len(sketch.decisions))
+        for n, decision in enumerate(sketch.decisions):
+            assert np.isin(drawn.values[:, n], decision.choices).all()
+        assert (clamp(sketch, drawn.values) == drawn.values).all()
+        again = sample(sketch, 256, np.random.default_rng(3))
+        assert (drawn.values == again.values).all()
+        assert len(np.unique(drawn.values, axis=0)) > 8
+        assert feasible(sketch, drawn.columns()).mean() > 0.5
+
+
+def test_most_rows_fill_the_card_and_some_do_not() -> None:
+    (sketch,) = generate(DAGS["matmul"](), GPU)
+    drawn = sample(sketch, 512, np.random.default_rng(0))
+    full = fills(sketch, drawn.columns())
+    assert 0.8 < full.mean() < 1.0
+    for index in np.flatnonzero(full)[:50]:
+        (root,) = lower(sketch, drawn.row(int(index))).roots
+        assert threads_of((root,)) >= 128 and threads_of((root,)) % 32 == 0
+        assert blocks_of(root) >= GPU.threads
+
+
+def test_blocks_of_part_of_a_warp_do_not_fit() -> None:
+    (sketch,) = generate(DAGS["matmul"](), GPU)
+    row = dict.fromkeys((decision.name for decision in sketch.decisions), 1)
+    for threads, fits in ((32, True), (64, True), (16, False), (1, False)):
+        assert feasible(sketch, row | {"C.j@2": threads}).all() == fits
+
+
+def test_a_program_smaller_than_a_warp_has_rows_that_fit() -> None:
+    (sketch,) = generate(matmul_dag(3, 5, 7), GPU)
+    assert feasible(sketch, sample(sketch, 64, np.random.default_rng(0)).columns()).any()
+
+
+def test_registers_and_instructions_of_a_tile() -> None:
+    """64 accumulators and a column and a row of operands; each step reads two and adds one."""
+    (sketch,) = generate(DAGS["matmul"](), GPU)
+    row = dict.fromkeys((decision.name for decision in sketch.decisions), 1)
+    row |= {"C.i@2": 16, "C.j@2": 16, "C.i@3": 2, "C.i@4": 4, "C.j@1": 2, "C.j@4": 4}
+    (root,) = lower(sketch, row).roots
+    (wider,) = lower(sketch, row | {"C.local.k@2": 4}).roots
+    assert registers_of(root) == 64 + 8 + 8 + 32
+    assert instructions_of(wider) > 3 * 64 * 3
+    assert instructions_of(root) < instructions_of(wider) < GPU.instruction_budget
+    assert not feasible(sketch, row | {"C.i@4": 64, "C.j@4": 8}).all()
