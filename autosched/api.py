@@ -6,6 +6,7 @@ Everything heavy is imported inside the functions, so that ``import autosched`` 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast, overload
@@ -83,11 +84,25 @@ class NamedTarget(CodeTarget, metaclass=_AnyTargetIsOne):
 Target = NamedTarget
 
 
-def resolve_target(target: AnyTarget, threads: int | None = None) -> CodeTarget:
-    """A target from a name or a target; ``threads`` overrides the number of threads."""
+def resolve_target(
+    target: AnyTarget, threads: int | None = None, device: DeviceName | None = None
+) -> CodeTarget:
+    """A target from a name or a target.
+
+    Args:
+        target: a name that ``Target`` knows, or a target.
+        threads: worker threads, instead of the target's.
+        device: ``"emulated"``: this machine's CPU stands in for the GPU; None: the target's.
+    """
     if isinstance(target, str):
-        return NamedTarget(target, threads)
-    return target if threads is None else target.with_threads(threads)
+        target = NamedTarget(target, threads)
+    elif threads is not None:
+        target = target.with_threads(threads)
+    if device is None:
+        return target
+    from codegen.named_targets import on_device
+
+    return on_device(target, device)
 
 
 def check_network(net: object) -> None:
@@ -164,6 +179,7 @@ def compile(
     threads: int | None = None,
     quick: bool = False,
     check: bool = True,
+    device: DeviceName | None = None,
 ) -> Module:
     """Compile a network.
 
@@ -178,7 +194,9 @@ def compile(
             fraction of the time, to code that may be slower.
         check: run each kernel that has no record once on random inputs and compare a sample of its
             results with the program's definition.  Not done for a target whose code cannot run on
-            this machine.
+            this machine, nor for GPUs.
+        device: ``"emulated"``: this machine's CPU stands in for the GPU: right results, estimated
+            times; None: what the target says.
 
     Raises:
         WrongResultError: a kernel without a record computes something else than its task says.
@@ -187,10 +205,11 @@ def compile(
     from autosched.compilation.network import contents_from_log, link
 
     check_network(net)
-    return link(*contents_from_log(net, resolve_target(target, threads), log, quick, check))
+    machine = resolve_target(target, threads, device)
+    return link(*contents_from_log(net, machine, log, quick, check))
 
 
-def load(path: PathText, trusted: bool = False) -> Module:
+def load(path: PathText, trusted: bool = False, device: DeviceName | None = None) -> Module:
     """Read a module that ``Module.save`` wrote; it runs at once, nothing is compiled.
 
     A module is machine code: running it is running a program that its author wrote, with all your
@@ -200,6 +219,7 @@ def load(path: PathText, trusted: bool = False) -> Module:
     Args:
         path: of the file.
         trusted: that you trust whoever made the file as you do a program that you run.
+        device: ``"emulated"``: a module for a GPU runs on the emulated device.
 
     Raises:
         UntrustedModuleError: it was saved by another user or on another machine, and ``trusted``
@@ -209,10 +229,11 @@ def load(path: PathText, trusted: bool = False) -> Module:
     """
     from autosched.compilation.network import link
     from autosched.runtime.archive import read_archive
-    from autosched.runtime.object_check import check_resolved
+    from autosched.runtime.backend import runtime_of
 
     program, constants, objects, payloads = read_archive(Path(path), trusted)
-    check_resolved(objects, program.target)
+    program = replace(program, target=resolve_target(program.target, device=device))
+    runtime_of(program.target).check_here(objects, program.target)
     return link(program, constants, objects, payloads)
 
 

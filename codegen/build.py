@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from codegen.kernel import SYMBOL, Kernel, argument_of
 from codegen.llvm.machine import emit_object, triple_of
 from codegen.llvm.module import ModuleText, emit_module
@@ -13,7 +11,6 @@ from codegen.passes.legalize import legalize
 from codegen.passes.means import means
 from codegen.passes.partial_sums import partial_sums
 from codegen.passes.promote import promote
-from codegen.passes.restride import restride
 from codegen.passes.share import share
 from codegen.passes.simplify import simplify
 from codegen.passes.specialize import specialize
@@ -42,13 +39,8 @@ def emit(nest: LoopNest, target: Target, symbol: str) -> ModuleText:
     return emit_module(prepare(nest, target), target, symbol, triple_of(target))
 
 
-def build(
-    nest: LoopNest,
-    target: Target,
-    symbol: str = SYMBOL,
-    strides: Mapping[str, tuple[int, ...]] | None = None,
-) -> Kernel:
-    """Compile an int nest for a CPU; ``strides`` (in elements) of arguments that are not dense.
+def build(nest: LoopNest, target: Target, symbol: str = SYMBOL) -> Kernel:
+    """Compile an int nest for a CPU.
 
     No name of the program shows in the code: programs that differ in names alone share theirs.
 
@@ -57,8 +49,6 @@ def build(
         CodegenError: the nest has no machine code on this target.
         TargetError: LLVM does not know the target.
     """
-    for argument, steps in (strides or {}).items():
-        nest = restride(nest, argument, steps)
     module = emit(nest, target, symbol)
     return Kernel(
         name=nest.name,

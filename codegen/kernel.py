@@ -35,8 +35,16 @@ class CompiledKernel(Protocol):
         """Of the nest."""
 
     @property
+    def symbol(self) -> str:
+        """What it is called by those who link it; what its functions are called starts so."""
+
+    @property
     def target(self) -> Target:
         """The machine that it is for."""
+
+    @property
+    def workspaces(self) -> tuple[tuple[str, int], ...]:
+        """Memory that the caller lends, by name and bytes: passed after the arguments."""
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
@@ -64,6 +72,11 @@ class Kernel:
     workspace_bytes: int
     target: Target
     instructions: int
+
+    @property
+    def workspaces(self) -> tuple[tuple[str, int], ...]:
+        """The one workspace, of no bytes where the kernel needs none."""
+        return (("workspace", self.workspace_bytes),)
 
 
 BUFFER_ALIGNMENT: Final = 64

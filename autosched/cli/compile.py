@@ -56,7 +56,7 @@ def _arguments(parser: Parser) -> None:
 
 def _run(args: argparse.Namespace) -> None:
     from autosched.runtime.archive import write_archive
-    from autosched.runtime.export import export_program
+    from autosched.runtime.backend import runtime_of
     from autosched.runtime.untuned import untuned_warning
 
     library, saved = _outputs(args)
@@ -71,7 +71,8 @@ def _run(args: argparse.Namespace) -> None:
         write_archive(saved, program, constants, objects, payloads)
         say(args, f"{saved}: {saved.stat().st_size / 1e6:.1f} MB")
     if library is not None:
-        say(args, export_program(program, constants, objects, library, args.name))
+        export = runtime_of(program.target).export
+        say(args, export(program, constants, objects, library, args.name))
 
 
 def _outputs(args: argparse.Namespace) -> tuple[Path | None, Path | None]:

@@ -17,11 +17,12 @@ from autosched.measure.execution import LoadedKernel, aligned_copy
 from autosched.measure.inputs import random_inputs
 from autosched.measure.options import MeasureOptions
 from autosched.measure.task_memory import TaskMemory
+from autosched.runtime.backend import runtime_of
 from autosched.runtime.team_pool import shared_teams
 from autosched.tasks.candidate import Candidate
 from autosched.tasks.compulsory_traffic import compulsory_bytes
 from autosched.tasks.spec import TaskSpec
-from codegen.kernel import Kernel
+from codegen.kernel import CompiledKernel, Kernel
 from codegen.llvm.jit import check_host
 from sketch.errors import AutoschedError, TargetError
 from sketch.oracle.reference import Sampling, sample_reference
@@ -40,7 +41,9 @@ class WrongResultError(AutoschedError):
 
 
 def runs_here(target: Target) -> bool:
-    """Whether this machine can run code for ``target``."""
+    """Whether this process can run code for ``target``."""
+    if not runtime_of(target).in_process:
+        return False
     try:
         check_host(target)
     except TargetError:
@@ -49,7 +52,10 @@ def runs_here(target: Target) -> bool:
 
 
 def check_kernel(
-    task: TaskSpec, candidate: Candidate, kernel: Kernel, strides: tuple[int, ...] | None = None
+    task: TaskSpec,
+    candidate: Candidate,
+    kernel: CompiledKernel,
+    strides: tuple[int, ...] | None = None,
 ) -> None:
     """Run ``kernel`` once on random inputs, and compare a sample of its results with the oracle.
 
@@ -67,6 +73,7 @@ def check_kernel(
     """
     if not runs_here(task.target) or compulsory_bytes(task.dag) > _MOST_BYTES:
         return
+    assert isinstance(kernel, Kernel)  # what runs in this process
     dag = task.dag
     inputs = {name: aligned_copy(array) for name, array in random_inputs(dag, _SEED).items()}
     oracle = sample_reference(dag, inputs, np.random.default_rng(_SEED), _SAMPLING)

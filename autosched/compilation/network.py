@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from autosched.records.best import target_warning
 from autosched.records.log import RecordLog
 from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan
+from autosched.runtime.backend import runtime_of
 from autosched.runtime.module import Module
 from autosched.runtime.program import ExecutionPlan
 from autosched.runtime.untuned import untuned_warning
@@ -25,14 +26,11 @@ from autosched.search.space import draft_candidate
 from autosched.system.memory_limit import enough_memory
 from autosched.system.user_warnings import notify
 from autosched.tasks.spec import TaskSpec
-from codegen.backend import check_runs
 from sketch.target.target import Target
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network
     from autosched.records.record import Record
-
-_DRIVER: Final = "autosched_driver"
 
 
 def network_tasks(extraction: Extraction, target: Target) -> tuple[TaskSpec, ...]:
@@ -118,7 +116,7 @@ def network_contents(
     quick: bool = False,
     check: bool = True,
 ) -> Contents:
-    """All that a compiled network consists of, for any CPU.
+    """All that a compiled network consists of, for any machine.
 
     Args:
         network: what to compile.
@@ -132,7 +130,6 @@ def network_contents(
         AssemblyError: weights are NaN.
         WrongResultError: a kernel computes something else than its task says.
     """
-    check_runs(target, "compile a network")
     with enough_memory(f"compiling network {network.name}"):
         extraction = extract_checked(network)
         state = cache_state_of(extraction, target)
@@ -162,7 +159,7 @@ def build_contents(
                 check_kernel(built.item.task, built.item.candidate, built.kernel, built.strides)
     program, packed = assemble(wires.wiring)
     payloads = {call.name: call.function.payload for call in extraction.host_calls}
-    return program, packed, wires.objects | {_DRIVER: _driver(target)}, payloads
+    return program, packed, wires.objects | runtime_of(target).common(target), payloads
 
 
 def link(
@@ -174,28 +171,9 @@ def link(
     """Load machine code and bind it to its memory; ``payloads``: ONNX models of the host steps.
 
     Raises:
-        TargetError: the code needs instructions that this machine does not have.
+        TargetError: the code needs instructions or a device that this machine does not have.
+        DeviceError: the device has no room, or cannot load the code.
         HostError: a host step needs the onnx package, or one that knows the operator.
     """
-    from codegen.kernel import Kernel
-    from codegen.llvm.jit import load
-
-    kernels = [
-        Kernel(
-            name=symbol,
-            symbol=symbol,
-            object_code=code,
-            arguments=(),
-            workspace_bytes=0,
-            target=program.target,
-            instructions=0,
-        )
-        for symbol, code in objects.items()
-    ]
-    return Module(program, constants, load(kernels), objects, payloads)
-
-
-def _driver(target: Target) -> bytes:
-    from codegen.driver import build_driver
-
-    return build_driver(target).object_code
+    loaded = runtime_of(program.target).load(program, constants, objects, payloads or {})
+    return Module(program, constants, loaded, objects, payloads)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -12,9 +13,11 @@ from numpy.typing import NDArray
 
 from autosched.compilation.check import check_kernel
 from autosched.compilation.network import link
+from autosched.compilation.wires import Scheduled, Source, expected_seconds
 from autosched.measure.inputs import random_inputs
 from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan
+from autosched.runtime.backend import runtime_of
 from autosched.runtime.module import Module
 from autosched.runtime.program import StepInfo, TensorSpec
 from autosched.runtime.untuned import untuned_warning
@@ -26,10 +29,8 @@ from autosched.system.user_warnings import notify
 from autosched.tasks.candidate import Candidate
 from autosched.tasks.compulsory_traffic import compulsory_bytes
 from autosched.tasks.spec import TaskSpec
-from codegen.backend import check_runs
-from codegen.build import build
-from codegen.driver import build_driver
-from codegen.kernel import Kernel
+from codegen.backend import build_kernel
+from codegen.kernel import CompiledKernel
 from sketch.lang.tensor import Placeholder, Tensor
 from sketch.lower import lower
 from sketch.lower.packing import preparations
@@ -65,8 +66,7 @@ def task_contents(
     log: str | PathLike[str] | None = None,
     check: bool = True,
 ) -> Contents:
-    """What ``task_module`` consists of, for any CPU (all arguments: there)."""
-    check_runs(task.target, "make a module")
+    """What ``task_module`` consists of, for any machine (all arguments: there)."""
     with enough_memory(f"compiling task {task.name}"):
         return _build_contents(task, constants or {}, log, check)
 
@@ -74,10 +74,11 @@ def task_contents(
 def _build_contents(
     task: TaskSpec, constants: Arrays, log: str | PathLike[str] | None, check: bool
 ) -> Contents:
-    def built(candidate: Candidate) -> tuple[Candidate, Kernel]:
-        return candidate, build(lower(candidate.sketch, dict(candidate.values)), task.target)
+    def built(candidate: Candidate) -> tuple[Candidate, CompiledKernel]:
+        return candidate, build_kernel(lower(candidate.sketch, dict(candidate.values)), task.target)
 
     (best, kernel), found = build_best(task, log, built)
+    source: Source = "model" if found is None else "record"
     if check and found is None:
         check_kernel(task, best, kernel)
     values = dict(best.values)
@@ -98,7 +99,7 @@ def _build_contents(
         flops=task.flops,
         bytes=compulsory_bytes(task.dag),
         task=task.key,
-        schedule="model" if found is None else "record",
+        schedule=source,
     )
     wiring = Wiring(
         name=task.name,
@@ -110,8 +111,9 @@ def _build_contents(
         sizes={spec.name: spec.size_bytes for spec in (*inputs, *outputs)},
     )
     program, packed = assemble(wiring)
-    driver = build_driver(task.target)
-    objects = {kernel.symbol: kernel.object_code, driver.symbol: driver.object_code}
+    expected = partial(expected_seconds, Scheduled(task, best, source, found))
+    runtime = runtime_of(task.target)
+    objects = runtime.files(kernel, expected) | runtime.common(task.target)
     return program, packed, objects, {}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from autosched.graph.extract import Extraction
 from autosched.graph.host_call import HostCall
 from autosched.graph.loop_call import LoopCall
 from autosched.graph.subgraph import Subgraph
+from autosched.runtime.backend import runtime_of
 from autosched.runtime.program import RepeatedSteps, StepInfo, TensorSpec
 from autosched.runtime.wiring import Call, HostBinding, Inside, Wiring
 from autosched.search.recall import Recalled, unbuildable
@@ -23,12 +25,13 @@ from autosched.tasks.spec import TaskSpec
 from sketch.errors import AutoschedError
 from sketch.lang.dtypes import size_of
 from sketch.lower.packing import preparations
+from sketch.population.population import from_rows
 from sketch.target.target import Target
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Value
     from autosched.records.record import Record
-    from codegen.kernel import Kernel
+    from codegen.kernel import CompiledKernel
 
 Source = Literal["record", "model"]
 _KernelKey = tuple[int, tuple[int, ...] | None]  # a scheduled task, the strides of its output
@@ -66,7 +69,7 @@ class Built:
     """The kernel of a scheduled task; ``strides``: of its output in elements, None if dense."""
 
     item: Scheduled
-    kernel: Kernel
+    kernel: CompiledKernel
     strides: tuple[int, ...] | None
 
 
@@ -79,8 +82,12 @@ class Wires:
 
     @property
     def objects(self) -> dict[str, bytes]:
-        """Machine code by symbol."""
-        return {built.kernel.symbol: built.kernel.object_code for built in self.built}
+        """Machine code by name."""
+        files = runtime_of(self.wiring.target).files
+        found: dict[str, bytes] = {}
+        for built in self.built:
+            found |= files(built.kernel, partial(expected_seconds, built.item))
+        return found
 
 
 def wire(
@@ -197,7 +204,9 @@ class _Wires:
         info = _info(subgraph, item, scope.trips)
         return Call(kernel, (*values, scope.name(subgraph.output)), info)
 
-    def _kernel(self, item: Scheduled, extraction: Extraction, subgraph: Subgraph) -> Kernel:
+    def _kernel(
+        self, item: Scheduled, extraction: Extraction, subgraph: Subgraph
+    ) -> CompiledKernel:
         """The task's kernel, one for each way in which its output lies in memory."""
         part = extraction.parts.get(subgraph.output)
         key = (id(item), None if part is None else part.strides)
@@ -207,18 +216,30 @@ class _Wires:
         return self.built[key].kernel
 
 
-def _build(number: int, item: Scheduled, output: str, strides: tuple[int, ...] | None) -> Kernel:
-    from codegen.build import build
+def _build(
+    number: int, item: Scheduled, output: str, strides: tuple[int, ...] | None
+) -> CompiledKernel:
+    from codegen.backend import build_kernel
     from sketch.lower import lower
 
     nest = lower(item.candidate.sketch, dict(item.candidate.values))
     apart = None if strides is None else {output: strides}
     try:
-        return build(nest, item.task.target, f"k{number}", apart)
+        return build_kernel(nest, item.task.target, f"k{number}", apart)
     except Exception as error:  # steps of a record may be such as no rule makes
         if item.recalled is None:
             raise
         raise UnbuildableRecordError(item.recalled.record, error) from error
+
+
+def expected_seconds(item: Scheduled) -> float:
+    """What the log says that a candidate takes, or what the draft model thinks."""
+    from costmodel.extract import draft_seconds
+
+    if item.recalled is not None:
+        return item.recalled.seconds
+    population = from_rows(item.candidate.sketch, [item.candidate.values])
+    return float(draft_seconds(population, once=True)[0])
 
 
 def _host_binding(call: HostCall) -> HostBinding:

@@ -24,9 +24,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.runtime.backend import runtime_of
 from autosched.runtime.errors import ModuleFileError, UntrustedModuleError
 from autosched.runtime.memory import allocate
-from autosched.runtime.object_check import check_objects
 from autosched.runtime.plan_check import check_program
 from autosched.runtime.program import ExecutionPlan
 from autosched.runtime.program_json import program_json, program_of
@@ -37,7 +37,7 @@ from sketch.errors import AutoschedError
 _MANIFEST: Final = "manifest.json"
 _PLAN: Final = "module.json"
 _CONSTANTS: Final = "constants.bin"
-_OBJECTS, _OBJECT_SUFFIX = "objects/", ".o"
+_OBJECTS: Final = "objects/"
 _HOST, _HOST_SUFFIX = "host/", ".onnx"
 _CHUNK_BYTES: Final = 1 << 24
 _ENCRYPTED: Final = 1  # a flag of a zip's member
@@ -60,7 +60,8 @@ def write_archive(
         ModuleFileError: the file cannot be written.
     """
     members: dict[str, Any] = {_PLAN: json.dumps(program_json(program), indent=1).encode()}
-    members |= {f"{_OBJECTS}{name}{_OBJECT_SUFFIX}": code for name, code in objects.items()}
+    suffix = runtime_of(program.target).suffix
+    members |= {f"{_OBJECTS}{name}{suffix}": code for name, code in objects.items()}
     members |= {f"{_HOST}{name}{_HOST_SUFFIX}": data for name, data in (payloads or {}).items()}
     members[_CONSTANTS] = constants.data
     manifest = {name: [len(data), _digest(data)] for name, data in members.items()}
@@ -122,10 +123,10 @@ class _Reader:
         """All of it, checked."""
         self._open_manifest(trusted)
         program = program_of(_parse(self._read(_PLAN)))
-        objects = self._read_all(_OBJECTS, _OBJECT_SUFFIX)
+        runtime = runtime_of(program.target)
+        objects = self._read_all(_OBJECTS, runtime.suffix)
         payloads = self._read_all(_HOST, _HOST_SUFFIX)
-        check_program(program, objects, payloads)
-        check_objects(objects, program.target)
+        check_program(program, runtime.signatures(objects, program.target), payloads)
         return program, self._read_constants(program.constants_bytes), objects, payloads
 
     def _open_manifest(self, trusted: bool) -> None:
@@ -155,7 +156,7 @@ class _Reader:
 
     def _read_all(self, folder: str, suffix: str) -> dict[str, bytes]:
         names = [n for n in self._digests if n.startswith(folder) and n.endswith(suffix)]
-        return {name[len(folder) : -len(suffix)]: self._read(name) for name in names}
+        return {name[len(folder) :].removesuffix(suffix): self._read(name) for name in names}
 
     def _check_digest(self, name: str, found: str) -> None:
         if found != self._digests[name]:

@@ -24,10 +24,11 @@ from autosched.runtime.program import (
 )
 from autosched.runtime.wiring import Arrays, Call, HostBinding, Inside, Wiring
 from autosched.system.element_types import element_bytes
+from codegen.backend import backend_of
 from sketch.lang.dtypes import is_float
 
 if TYPE_CHECKING:
-    from codegen.kernel import Kernel
+    from codegen.kernel import CompiledKernel
 
 
 def assemble(wiring: Wiring) -> tuple[ExecutionPlan, NDArray[np.uint8]]:
@@ -41,10 +42,11 @@ def assemble(wiring: Wiring) -> tuple[ExecutionPlan, NDArray[np.uint8]]:
         if isinstance(call, Call):
             loop = wiring.loop_of(number)
             _check_sizes(call, wiring, 1 if loop is None else loop.trips)
-    places, constants_bytes = _place_constants(wiring.constants)
+    alignment = backend_of(wiring.target).alignment
+    places, constants_bytes = _place_constants(wiring.constants, alignment)
     lifetimes = lifetimes_of(wiring)
     in_memory = [Block(n, wiring.sizes[n], *lifetimes[n]) for n in lifetimes if n in wiring.sizes]
-    plan = plan_memory(in_memory + _workspaces(wiring))
+    plan = plan_memory(in_memory + _workspaces(wiring), alignment)
     places |= {name: Place("arena", offset) for name, offset in plan.offsets.items()}
     others = (name for name in lifetimes if name not in wiring.sizes)
     places |= {name: Place("host", number) for number, name in enumerate(others)}
@@ -94,7 +96,7 @@ def _check_sizes(call: Call, wiring: Wiring, trips: int) -> None:
                 )
 
 
-def _sizes(kernel: Kernel) -> dict[str, int]:
+def _sizes(kernel: CompiledKernel) -> dict[str, int]:
     """Bytes of a kernel's arguments, by name, in order."""
     return {a.name: math.prod(a.shape) * element_bytes(a.dtype) for a in kernel.arguments}
 
@@ -110,12 +112,12 @@ def _fits(name: str, wanted: int, size_bytes: int, parts: Mapping[str, Inside], 
     return low >= 0 and high + wanted <= size_bytes
 
 
-def _place_constants(constants: Arrays) -> tuple[dict[str, Place], int]:
+def _place_constants(constants: Arrays, alignment: int) -> tuple[dict[str, Place], int]:
     places: dict[str, Place] = {}
     offset = 0
     for name, array in constants.items():
         places[name] = Place("constants", offset)
-        offset += align(array.nbytes)
+        offset += align(array.nbytes, alignment)
     return places, offset
 
 
@@ -130,14 +132,16 @@ def _fill_constants(
 
 def _workspaces(wiring: Wiring) -> list[Block]:
     return [
-        Block(_workspace(number), call.kernel.workspace_bytes, number, number)
+        Block(_workspace(number, name), size_bytes, number, number)
         for number, call in enumerate(wiring.calls)
-        if isinstance(call, Call) and call.kernel.workspace_bytes
+        if isinstance(call, Call)
+        for name, size_bytes in call.kernel.workspaces
+        if size_bytes
     ]
 
 
-def _workspace(step: int) -> str:
-    return f"workspace of step {step}"
+def _workspace(step: int, name: str) -> str:
+    return f"{name} of step {step}"
 
 
 def _step(
@@ -151,9 +155,10 @@ def _step(
             call.info,
         )
     bound = [arguments[name] for name in call.values]
-    # A kernel without a workspace still takes the pointer; it never follows it.
-    bound.append(arguments.get(_workspace(number), Place("arena", 0)))
-    sizes = (*_sizes(call.kernel).values(), call.kernel.workspace_bytes)
+    # A kernel takes the pointer to a workspace of no bytes, too; it never follows it.
+    names = [_workspace(number, name) for name, _ in call.kernel.workspaces]
+    bound += [arguments.get(name, Place("arena", 0)) for name in names]
+    sizes = (*_sizes(call.kernel).values(), *(size for _, size in call.kernel.workspaces))
     return Step(call.kernel.symbol, tuple(bound), call.info, sizes)
 
 

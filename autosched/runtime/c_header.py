@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from autosched.runtime.program import ExecutionPlan, TensorSpec
@@ -30,6 +30,10 @@ typedef struct {
     size_t bytes;
 } autosched_tensor;
 #endif"""
+
+_CODES: Final = {"OK": 0, "NOT_INITIALIZED": 1, "OUT_OF_MEMORY": 2, "BUSY": 3, "NULL_POINTER": 4}
+# Positive numbers are the driver's.
+_DEVICE_CODES: Final = {"OK": 0, "NO_FILE": -1, "OUT_OF_MEMORY": -2, "NULL_POINTER": -3}
 
 _FUNCTIONS: Final = """\
 /* Takes memory for intermediate results.  Call it once, before everything else; another call does
@@ -67,22 +71,61 @@ def header_text(program: ExecutionPlan, name: str, version: str) -> str:
         f"/* {_comment(program.name)}, compiled by autosched {version} for {target.arch}.\n"
         f"   Needs a processor with:\n   {_features(target.features)}.\n"
         f"   {_link_hint(target.threads)} */",
-        f"#ifndef {upper}_H\n#define {upper}_H\n\n#include <stddef.h>\n#include <stdint.h>\n",
-        f'#ifdef __cplusplus\nextern "C" {{\n#endif\n\n{_TENSOR_TYPE}\n',
-        _defines(program, upper),
+        *_opening(upper),
+        _defines(program, upper, _CODES),
         _FUNCTIONS.format(name=name, upper=upper) + "\n",
-        *(_tensor(f"{upper}_INPUT_{n}", spec) for n, spec in enumerate(program.inputs)),
-        *(_tensor(f"{upper}_OUTPUT_{n}", spec) for n, spec in enumerate(outputs)),
-        _table(f"{upper}_INPUT", program.inputs),
-        _table(f"{upper}_OUTPUT", outputs),
+        *_tensors(program, upper),
         _typed_call(name, program.inputs, outputs),
-        f"#ifdef __cplusplus\n}}\n#endif\n#endif /* {upper}_H */\n",
+        _closing(upper),
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _defines(program: ExecutionPlan, upper: str) -> str:
-    codes = ("OK", "NOT_INITIALIZED", "OUT_OF_MEMORY", "BUSY", "NULL_POINTER")
+def device_header_text(program: ExecutionPlan, name: str, version: str, declarations: str) -> str:
+    """The header of C source for a GPU.
+
+    Args:
+        program: what was exported; all its steps are kernels.
+        name: prefix of the functions.
+        version: of autosched.
+        declarations: of the functions.
+    """
+    upper = name.upper()
+    parts = [
+        f"/* {_comment(program.name)}, compiled by autosched {version} for {program.target.arch}.\n"
+        f"   Compile {name}.c with the header of the CUDA driver API, and link with -lcuda. */",
+        *_opening(upper),
+        _defines(program, upper, _DEVICE_CODES),
+        f"{declarations}\n",
+        *_tensors(program, upper),
+        _closing(upper),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _opening(upper: str) -> tuple[str, str]:
+    return (
+        f"#ifndef {upper}_H\n#define {upper}_H\n\n#include <stddef.h>\n#include <stdint.h>\n",
+        f'#ifdef __cplusplus\nextern "C" {{\n#endif\n\n{_TENSOR_TYPE}\n',
+    )
+
+
+def _closing(upper: str) -> str:
+    return f"#ifdef __cplusplus\n}}\n#endif\n#endif /* {upper}_H */\n"
+
+
+def _tensors(program: ExecutionPlan, upper: str) -> list[str]:
+    """What the inputs and outputs are."""
+    outputs = tuple(spec for spec, _ in program.outputs)
+    return [
+        *(_tensor(f"{upper}_INPUT_{n}", spec) for n, spec in enumerate(program.inputs)),
+        *(_tensor(f"{upper}_OUTPUT_{n}", spec) for n, spec in enumerate(outputs)),
+        _table(f"{upper}_INPUT", program.inputs),
+        _table(f"{upper}_OUTPUT", outputs),
+    ]
+
+
+def _defines(program: ExecutionPlan, upper: str, codes: Mapping[str, int]) -> str:
     numbers = {
         "INPUTS": len(program.inputs),
         "OUTPUTS": len(program.outputs),
@@ -91,7 +134,7 @@ def _defines(program: ExecutionPlan, upper: str) -> str:
         "CONSTANTS_BYTES": program.constants_bytes,
     }
     lines = [f"#define {upper}_{key} {value}" for key, value in numbers.items()]
-    members = [f"    {upper}_{code} = {number}" for number, code in enumerate(codes)]
+    members = [f"    {upper}_{code} = {number}" for code, number in codes.items()]
     return "\n".join([*lines, "", "enum {", ",\n".join(members), "};", ""])
 
 

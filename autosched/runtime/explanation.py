@@ -27,13 +27,15 @@ class Machine:
         flops: float32 operations a second, from a loop of fused multiply-adds.
         bandwidth: bytes a second, from a loop of loads over ``working_bytes``.
         working_bytes: the memory that the bandwidth was measured on.
-        threads: worker threads.
+        threads: worker threads, or processors of a GPU.
+        note: where the two come from, if they are not measured so.
     """
 
     flops: float
     bandwidth: float
     working_bytes: int
     threads: int
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

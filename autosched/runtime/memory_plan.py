@@ -46,23 +46,26 @@ def align(size_bytes: int, alignment: int = BUFFER_ALIGNMENT) -> int:
     return -(-size_bytes // alignment) * alignment
 
 
-def plan_memory(blocks: Iterable[Block]) -> MemoryPlan:
-    """Assign an offset to every block.  Raises AssemblyError when a name is used twice."""
+def plan_memory(blocks: Iterable[Block], alignment: int = BUFFER_ALIGNMENT) -> MemoryPlan:
+    """Assign an offset to every block, a multiple of ``alignment`` bytes.
+
+    Raises AssemblyError when a name is used twice.
+    """
     offsets: dict[str, int] = {}
     placed: list[tuple[int, Block]] = []
     for block in sorted(blocks, key=lambda b: (-b.size_bytes, b.first, b.name)):
         if block.name in offsets:
             raise AssemblyError(f"two values are named {block.name!r}")
-        offsets[block.name] = _lowest_gap(block, placed)
+        offsets[block.name] = _lowest_gap(block, placed, alignment)
         placed.append((offsets[block.name], block))
-    size = max((offset + align(block.size_bytes) for offset, block in placed), default=0)
+    size = max((offset + align(block.size_bytes, alignment) for offset, block in placed), default=0)
     return MemoryPlan(offsets, size)
 
 
-def _lowest_gap(block: Block, placed: list[tuple[int, Block]]) -> int:
+def _lowest_gap(block: Block, placed: list[tuple[int, Block]], alignment: int) -> int:
     """The lowest offset at which ``block`` meets no placed block that lives at the same time."""
     busy = sorted(
-        (offset, offset + align(other.size_bytes))
+        (offset, offset + align(other.size_bytes, alignment))
         for offset, other in placed
         if other.overlaps(block)
     )

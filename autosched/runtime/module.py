@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,27 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.runtime.benchmark import Benchmark
-from autosched.runtime.cores import available_cores, bound_to, check_cores
-from autosched.runtime.errors import AssemblyError, InputError
-from autosched.runtime.execution import Execution
-from autosched.runtime.executor import Executor
-from autosched.runtime.native_plan import NativeLibrary
+from autosched.runtime.errors import InputError
+from autosched.runtime.loaded import LoadedProgram
 from autosched.runtime.profiler import Profile, make_profile
 from autosched.runtime.program import ExecutionPlan, TensorSpec
 from autosched.runtime.random_arrays import random_arrays
 from autosched.runtime.summary import program_table
-from autosched.runtime.team_pool import shared_teams
 from autosched.runtime.untuned import Untuned, untuned_tasks
 from autosched.system.element_types import element_type
 from autosched.system.stability import Watch
-from codegen.cpu_share import usable_cpus
 
 if TYPE_CHECKING:
     from autosched.runtime.explanation import Explanation
     from autosched.runtime.export import ExportedLibrary
+    from autosched.runtime.gpu.export import ExportedSource
     from sketch.target.target import Target
 
 _PROFILE_RUNS = 20
+Read = Callable[[Any, str], Any]
 
 
 class Module:
@@ -54,19 +49,13 @@ class Module:
         self,
         program: ExecutionPlan,
         constants: NDArray[np.uint8],
-        library: NativeLibrary,
+        loaded: LoadedProgram,
         objects: Mapping[str, bytes],
         payloads: Mapping[str, bytes] | None = None,
     ) -> None:
-        """``constants``: the constants' segment; ``library``: the loaded ``objects``."""
+        """``constants``: the constants' segment; ``loaded``: code and constants, ready to run."""
         self.program, self.objects, self.payloads = program, objects, payloads or {}
-        self._constants, self._library = constants, library
-        # Executors that no call uses.  Taking one and giving it back are single steps of the
-        # interpreter: no lock is held, so that nothing can stay locked after an exception or in a
-        # forked child.  One that is lost on its way is garbage, and the next call makes another.
-        self._idle = deque([self._new_executor()], maxlen=usable_cpus())
-        self._cores: tuple[int, ...] = ()
-        shared_teams(self.target.threads).prepare()
+        self._constants, self._loaded = constants, loaded
 
     @property
     def name(self) -> str:
@@ -112,9 +101,32 @@ class Module:
             HostError: an operator that runs on the host failed on these values.
             OutOfMemoryError: an output does not fit the memory of this machine.
         """
-        arrays = check_inputs(self.inputs, inputs)
-        with self._call() as call:
+        arrays = check_inputs(self.inputs, inputs, self._loaded.read)
+        with self._loaded.call() as call:
             return call.once(arrays)
+
+    def run_on_device(self, inputs: Mapping[str, Any], stream: int | None = None) -> dict[str, Any]:
+        """Compute the outputs, and leave them in the memory of the GPU.
+
+        Args:
+            inputs: as for ``run``; arrays on the GPU (anything with ``__dlpack__``, row-major) are
+                read in place.
+            stream: handle of a CUDA stream that everything is submitted to, such as
+                ``torch.cuda.current_stream().cuda_stream``: outputs are there when it comes so far,
+                and inputs must stay until then.  None: what computes the inputs is waited for, and
+                so are the outputs.
+
+        Returns:
+            By output name a ``DeviceArray``, which other libraries read in place through DLPack,
+            or a NumPy array where the output is an input, a constant or a host operator's.
+
+        Raises:
+            InputError: as for ``run``.
+            HostError: an operator that runs on the host failed on these values.
+            TargetError: the module is for a CPU.
+        """
+        arrays = check_inputs(self.inputs, inputs, self._loaded.read)
+        return self._loaded.submit(arrays, stream)
 
     def benchmark(
         self, inputs: Mapping[str, Any] | None = None, repeats: int = 50, warmup: int = 5
@@ -129,12 +141,12 @@ class Module:
         Raises:
             InputError: a wrong input, or fewer repeats or runs before them than that.
         """
-        arrays = check_inputs(self.inputs, self._default(inputs))
+        arrays = check_inputs(self.inputs, self._default(inputs), self._loaded.read)
         if repeats < 1 or warmup < 0:
             raise InputError(
                 f"repeats must be at least 1 and warmup at least 0, got {repeats} and {warmup}"
             )
-        with self._call() as call, Watch() as watch:
+        with self._loaded.call() as call, Watch() as watch:
             seconds = call.time(arrays, repeats, warmup)
         return Benchmark(self.name, tuple(seconds), self.target.threads, watch.conditions)
 
@@ -160,18 +172,16 @@ class Module:
         Raises:
             InputError: a wrong input, or no repeats.
         """
-        from autosched.runtime.probes.peak import measured_peak
-
-        arrays = check_inputs(self.inputs, self._default(inputs))
+        arrays = check_inputs(self.inputs, self._default(inputs), self._loaded.read)
         if repeats < 1:
             raise InputError(f"repeats must be at least 1, got {repeats}")
         counts = None
-        with self._call() as call:
+        with self._loaded.call() as call:
             with Watch() as watch:
                 seconds, steps = call.time_steps(arrays, repeats)
             if counters:
                 counts = call.count_steps(arrays, repeats)
-        peak = measured_peak(self.target)
+        peak = self._loaded.peak_flops()
         return make_profile(self.program, seconds, steps, peak, counts, watch.conditions)
 
     def explain(
@@ -187,10 +197,9 @@ class Module:
             inputs: as for ``run``; random values when None.
             repeats: runs that are timed, at least 1.
         """
-        from autosched.runtime.explanation import explain_program, measured_machine
+        from autosched.runtime.explanation import explain_program
 
-        size = self.program.arena_bytes + self.program.constants_bytes
-        machine = measured_machine(self.target, size)
+        machine = self._loaded.machine()
         return explain_program(self.program, self.profile(inputs, repeats), machine)
 
     def pin_threads(self, cores: Sequence[int] | None = None) -> None:
@@ -202,12 +211,7 @@ class Module:
         Raises:
             AssemblyError: there are fewer cores than threads, or a core is not lent to us.
         """
-        count = self.target.threads
-        chosen = tuple(sorted(available_cores())[:count] if cores is None else cores)
-        if len(chosen) != count:
-            raise AssemblyError(f"cannot pin {count} threads to {len(chosen)} cores")
-        check_cores(chosen)
-        self._cores = chosen
+        self._loaded.pin_threads(cores)
 
     def random_inputs(self, seed: int = 0) -> dict[str, NDArray[Any]]:
         """Standard-normal floats, small integers, random booleans and digits, by input name.
@@ -229,12 +233,17 @@ class Module:
 
         write_archive(Path(path), self.program, self.constants, self.objects, self.payloads)
 
-    def export_library(self, path: str | Path, name: str | None = None) -> ExportedLibrary:
+    def export_library(
+        self, path: str | Path, name: str | None = None
+    ) -> ExportedLibrary | ExportedSource:
         """Write a native library that runs without Python: ``path.o``, ``path.h``, ``path.so``.
 
         The object holds machine code and packed constants.  The header documents the C functions
         ``NAME_init``, ``NAME_run``, ``NAME_call`` and ``NAME_free``.  The shared library is only
         written where a linker is found; the result says so otherwise.
+
+        Of a module for a GPU: ``path.c`` and ``path.h`` on the CUDA driver API alone, cubins,
+        constants and a manifest.
 
         Args:
             path: of the files, without suffix.
@@ -244,9 +253,10 @@ class Module:
             ExportError: operators run on the host, the constants exceed 2 GB, or a file cannot be
                 written.
         """
-        from autosched.runtime.export import export_program
+        from autosched.runtime.backend import runtime_of
 
-        return export_program(self.program, self.constants, self.objects, Path(path), name)
+        export = runtime_of(self.target).export
+        return export(self.program, self.constants, self.objects, Path(path), name)
 
     def summary(self) -> str:
         """A table: layers, operator, shapes, task and where each schedule comes from."""
@@ -262,29 +272,14 @@ class Module:
     def _default(self, inputs: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return self.random_inputs() if inputs is None else inputs
 
-    def _new_executor(self) -> Executor:
-        return Executor(self.program, self._constants, self._library, self.payloads)
 
-    @contextmanager
-    def _call(self) -> Iterator[Execution]:
-        """Memory and threads for the calls of the ``with`` block."""
-        cores = self._cores
-        try:
-            executor = self._idle.pop()
-        except IndexError:
-            executor = self._new_executor()
-        try:
-            with (
-                bound_to(cores[0]) if cores else nullcontext(),
-                shared_teams(self.target.threads, cores).team() as team,
-            ):
-                yield Execution(executor, team)
-        finally:
-            self._idle.append(executor)
+def check_inputs(
+    specs: Sequence[TensorSpec], inputs: Mapping[str, Any], read: Read
+) -> dict[str, Any]:
+    """``inputs`` as arrays, in the order of ``specs``; raises InputError on a mismatch.
 
-
-def check_inputs(specs: Sequence[TensorSpec], inputs: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """``inputs`` as NumPy arrays, in the order of ``specs``; raises InputError on a mismatch."""
+    ``read``: makes an array of what is no NumPy array, see ``LoadedProgram.read``.
+    """
     if not isinstance(inputs, Mapping):
         raise InputError(
             f"inputs must be a dict from name to array, got {type(inputs).__name__}",
@@ -298,21 +293,21 @@ def check_inputs(specs: Sequence[TensorSpec], inputs: Mapping[str, Any]) -> dict
         parts = [f"no array for input {n!r}" for n in missing]
         parts += [f"no input is named {n!r}" for n in unknown]
         raise InputError("; ".join(parts), hint=_expected(specs))
-    return {spec.name: _check_input(spec, inputs[spec.name]) for spec in specs}
+    return {spec.name: _check_input(spec, inputs[spec.name], read) for spec in specs}
 
 
 def _expected(specs: Sequence[TensorSpec]) -> str:
     return f"the model takes {', '.join(map(str, specs))}"
 
 
-def _check_input(spec: TensorSpec, value: Any) -> NDArray[Any]:
+def _check_input(spec: TensorSpec, value: Any, read: Read) -> Any:
     where = f"input {spec.name!r}"
     if not isinstance(value, np.ndarray):
         if not hasattr(value, "__dlpack__"):
             raise InputError(
                 f"{type(value).__name__} is no array", where, "give a NumPy array or DLPack"
             )
-        value = _from_dlpack(value, where)
+        value = read(value, where)
     if value.shape != spec.shape:
         raise InputError(f"shape {value.shape}, expected {spec.shape}", where)
     if spec.dtype == "object" and value.dtype.kind in "US":
@@ -322,14 +317,3 @@ def _check_input(spec: TensorSpec, value: Any) -> NDArray[Any]:
             f"dtype {value.dtype}, expected {spec.dtype}", where, f"use .astype('{spec.dtype}')"
         )
     return value
-
-
-def _from_dlpack(value: Any, where: str) -> NDArray[Any]:
-    try:
-        return np.from_dlpack(value)
-    except (TypeError, ValueError, RuntimeError, BufferError) as error:
-        raise InputError(
-            f"cannot read {type(value).__name__} through DLPack: {error}",
-            where,
-            "give an array in CPU memory that needs no gradient",
-        ) from error

@@ -49,7 +49,7 @@ class NativePlan:
         self._bases = bases
         self._readers: list[_Reader] = []
         self._tables: list[NDArray[np.uint64]] = []
-        blocks = [self._block(program, loop) for loop in _loops(program)]
+        blocks = [self._block(program, loop) for loop in kernel_loops(program)]
         self._rows = np.concatenate([rows for rows, _ in blocks] or [np.zeros((0, 2), np.uint64)])
         self.steps = np.concatenate([steps for _, steps in blocks] or [np.zeros(0, np.int64)])
 
@@ -102,7 +102,7 @@ class NativePlan:
             entries[...] = offsets + (self._bases[place.segment] + place.offset)
 
 
-def _loops(program: ExecutionPlan) -> Iterator[RepeatedSteps]:
+def kernel_loops(program: ExecutionPlan) -> Iterator[RepeatedSteps]:
     """The kernels of ``program`` as loops, those outside of one as loops of a single iteration."""
     loops = {loop.first: loop for loop in program.loops}
     inside = {n for loop in program.loops for n in range(loop.first, loop.first + loop.count)}

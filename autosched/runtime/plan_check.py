@@ -6,7 +6,8 @@ The machine code itself is believed: it may do anything (see ``archive``).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from autosched.runtime.errors import ModuleFileError
@@ -22,7 +23,6 @@ from autosched.runtime.program import (
 )
 from autosched.system.element_types import element_type
 from codegen.backend import backend_of
-from codegen.kernel import BUFFER_ALIGNMENT
 
 _MOST_DIMENSIONS: Final = 32
 _MOST_BYTES: Final = 1 << 48
@@ -31,32 +31,44 @@ _MOST_THREADS: Final = 4096
 _MOST_RESULTS: Final = 1 << 16  # of one evaluation on the host
 
 
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """How a kernel is called.
+
+    Attributes:
+        workspaces: how many of its last arguments are memory that it is lent.
+        sizes: bytes of each argument; None: the plan is believed.
+    """
+
+    workspaces: int
+    sizes: tuple[int, ...] | None = None
+
+
 def check_program(
-    program: ExecutionPlan, symbols: Collection[str], payloads: Collection[str]
+    program: ExecutionPlan, kernels: Mapping[str, Signature], payloads: Collection[str]
 ) -> None:
-    """Check a program against itself and against the names of its kernels and host payloads.
+    """Check a program against itself, its kernels by symbol, and the names of its host payloads.
 
     Raises:
         ModuleFileError: it cannot be run; says what does not fit.
     """
-    _Check(program, symbols, payloads).run()
+    _Check(program, kernels, payloads).run()
 
 
 class _Check:
     """The checks of one program; ``known`` are the host arrays that were written so far."""
 
     def __init__(
-        self, program: ExecutionPlan, symbols: Collection[str], payloads: Collection[str]
+        self, program: ExecutionPlan, kernels: Mapping[str, Signature], payloads: Collection[str]
     ) -> None:
-        self._program, self._symbols, self._payloads = program, symbols, payloads
+        self._program, self._kernels, self._payloads = program, kernels, payloads
+        self._alignment = backend_of(program.target).alignment
         self._sizes = {"arena": program.arena_bytes, "constants": program.constants_bytes}
         self._known: set[int] = set()
 
     def run(self) -> None:
         """All of them."""
         program = self._program
-        if backend_of(program.target).missing is not None:
-            raise _damaged(f"a target of kind {program.target.kind!r}", "target")
         if program.target.threads > _MOST_THREADS:
             raise _damaged(f"{program.target.threads} threads", "target")
         for specs, what in ((program.inputs, "inputs"), (self._outputs(), "outputs")):
@@ -98,18 +110,21 @@ class _Check:
         return found
 
     def _check_kernel(self, step: Step, trips: int, where: str) -> None:
-        if step.symbol not in self._symbols:
+        kernel = self._kernels.get(step.symbol)
+        if kernel is None:
             raise _damaged(f"there is no code {step.symbol!r}", where)
         if len(step.sizes) != len(step.arguments) or not step.arguments:
             raise _damaged(f"{len(step.arguments)} arguments with {len(step.sizes)} sizes", where)
+        if len(step.arguments) < kernel.workspaces or kernel.sizes not in (None, step.sizes):
+            raise _damaged("its code takes other arguments", where)
         for argument, size in zip(step.arguments, step.sizes, strict=True):
             for place, low, high in _extremes(argument, trips):
                 self._check_bytes(place, low, high + size, where)
-        workspace = step.arguments[-1]
-        if not isinstance(workspace, Place) or workspace.segment != "arena":
-            raise _damaged("its workspace is not in the arena", where)
-        if workspace.offset % BUFFER_ALIGNMENT:
-            raise _damaged(f"its workspace is not aligned to {BUFFER_ALIGNMENT} bytes", where)
+        for workspace in step.arguments[len(step.arguments) - kernel.workspaces :]:
+            if not isinstance(workspace, Place) or workspace.segment != "arena":
+                raise _damaged("its workspace is not in the arena", where)
+            if workspace.offset % self._alignment:
+                raise _damaged(f"its workspace is not aligned to {self._alignment} bytes", where)
 
     def _check_bytes(self, place: Place, low: int, high: int, where: str) -> None:
         """That ``low`` to ``high`` bytes after a place are the program's own."""

@@ -121,7 +121,7 @@ class StepInfo:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Call ``symbol`` with a table of pointers: the kernel's arguments, then its workspace.
+    """Call ``symbol`` with a table of pointers: the kernel's arguments, then its workspaces.
 
     ``sizes``: bytes that the kernel takes of each argument.
     """

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from autosched.runtime.program import RepeatedSteps, StepInfo, TensorSpec
 
 if TYPE_CHECKING:
-    from codegen.kernel import Kernel
+    from codegen.kernel import CompiledKernel
     from sketch.target.target import Target
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -27,7 +27,7 @@ class Call:
         info: what it is, for people.
     """
 
-    kernel: Kernel
+    kernel: CompiledKernel
     values: tuple[str, ...]
     info: StepInfo
 

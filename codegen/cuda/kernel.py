@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from codegen.kernel import Argument
+from sketch.lang.dtypes import size_of
 from sketch.target.target import Target
 
 
@@ -69,6 +71,22 @@ class CudaKernel:
     def name(self) -> str:
         """Of the nest."""
         return self.source.name
+
+    @property
+    def symbol(self) -> str:
+        """What the names of its launches start with."""
+        return self.source.launches[0].symbol.rpartition("_")[0]
+
+    @property
+    def workspaces(self) -> tuple[tuple[str, int], ...]:
+        """What passes values between its launches."""
+        return self.source.workspaces
+
+    @property
+    def buffer_bytes(self) -> tuple[int, ...]:
+        """Bytes of the arguments, then of the workspaces."""
+        dense = (math.prod(a.shape) * size_of(a.dtype) for a in self.arguments)
+        return (*dense, *(size for _, size in self.workspaces))
 
     @property
     def arguments(self) -> tuple[Argument, ...]:

@@ -66,12 +66,12 @@ def test_callers_of_one_module_are_inside_at_the_same_time() -> None:
     together = threading.Barrier(4, timeout=60)
 
     def work(_: int) -> None:
-        with module._call():
+        with module._loaded.call():
             together.wait()  # breaks where one caller waits for another
 
     in_threads(4, work)
     assert not together.broken
-    assert len(module._idle) <= max(1, len(os.sched_getaffinity(0)))
+    assert len(module._loaded._idle) <= max(1, len(os.sched_getaffinity(0)))
 
 
 def test_callers_that_find_no_team_compute_alone() -> None:
@@ -146,7 +146,7 @@ def test_loading_and_running_leaves_nothing_behind(cycles: int, tmp_path: Path) 
 def test_pinned_threads_give_the_caller_its_cores_back() -> None:
     module, cores = scaled(1, 1), os.sched_getaffinity(0)
     module.pin_threads([min(cores)])
-    with module._call():
+    with module._loaded.call():
         assert os.sched_getaffinity(0) == {min(cores)}
     assert os.sched_getaffinity(0) == cores
     assert right(module, 1, 4)

@@ -30,6 +30,10 @@ class FakeKernel:
     arguments: tuple[FakeArgument, ...]
     workspace_bytes: int = 0
 
+    @property
+    def workspaces(self) -> tuple[tuple[str, int], ...]:
+        return (("workspace", self.workspace_bytes),)
+
 
 def floats(pointer: int) -> np.ndarray[Any, Any]:
     return np.ctypeslib.as_array((ctypes.c_float * COUNT).from_address(pointer))

@@ -66,9 +66,7 @@ def test_what_is_missing_is_said_once_and_clearly() -> None:
     check_runs(AVX512, "do anything")
     for run in (
         lambda: check_runs(GPU, "do it"),
-        lambda: task(GPU).module(),
         lambda: task(GPU).tune(4),
-        lambda: asd.compile(net, GPU),
         lambda: asd.tune(net, GPU, trials=4),
         lambda: LocalRunner(GPU),
     ):

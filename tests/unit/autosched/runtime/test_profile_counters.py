@@ -125,10 +125,10 @@ def test_without_counters_nothing_changes() -> None:
 def test_the_threads_of_a_call_are_known_one_by_one() -> None:
     module: Any = small_module(3)
     team = Team(3)
-    first = Execution(module._idle[0], team).thread_ids()
+    first = Execution(module._loaded._idle[0], team).thread_ids()
     assert len(set(first)) == 3 and first[0] == threading.get_native_id()
-    assert Execution(module._idle[0], team).thread_ids() == first  # the same workers again
-    assert Execution(module._idle[0], None).thread_ids() == first[:1]
+    assert Execution(module._loaded._idle[0], team).thread_ids() == first  # the same workers again
+    assert Execution(module._loaded._idle[0], None).thread_ids() == first[:1]
 
 
 class FakeReader:
@@ -148,7 +148,7 @@ class FakeReader:
 
 def test_differences_of_readings_belong_to_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     module = small_module(1)
-    executor, evaluated = module._idle[0], []
+    executor, evaluated = module._loaded._idle[0], []
     executor.bind(module.random_inputs())
     on_host: Any = SimpleNamespace(number=2)
     executor._segments = (_Kernels(0, 2), on_host, _Kernels(2, 1))
@@ -185,7 +185,7 @@ def test_the_clock_of_every_thread_runs(threads: int) -> None:
     arrays = module.random_inputs()
     module.run(arrays)  # the workers exist before the counters
 
-    with module._call() as call:
+    with module._loaded.call() as call:
 
         def once(reader: Reader) -> Any:
             call.executor.bind(arrays)
@@ -200,7 +200,7 @@ def test_the_clock_of_every_thread_runs(threads: int) -> None:
 def test_workers_that_existed_before_are_counted() -> None:
     module = small_module(2)
     arrays = module.random_inputs()
-    call = Execution(module._idle[0], Team(2))
+    call = Execution(module._loaded._idle[0], Team(2))
     call.once(arrays)
     with counting([TASK_CLOCK], call.thread_ids()) as counters:
         while not all(clock > 0 for clock in clocks(counters.files)):

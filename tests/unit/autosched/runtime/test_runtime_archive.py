@@ -186,7 +186,7 @@ def set_place(step: int, argument: int, place: list[Any]) -> Callable[[Any], Non
         (lambda plan: plan["inputs"][0].update(shape=[1] * 65), "a shape of"),
         (lambda plan: plan["inputs"][0].update(shape=[2, 2]), "segment 'input'"),
         (lambda plan: plan["outputs"][0][0].update(shape=[1 << 40]), "in segment 'arena'"),
-        (lambda plan: plan["target"].update(kind="cuda"), "target of kind 'cuda'"),
+        (lambda plan: plan["target"].update(kind="cuda"), "files that make no kernel"),
         (lambda plan: plan["target"].update(threads=0), "threads is 0"),
         (lambda plan: plan["target"].update(threads=1 << 20), "1048576 threads"),
         (lambda plan: plan["steps"][0]["info"].update(flops=float("nan")), "NaN is no number"),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from autosched.runtime.assemble import assemble
+from autosched.runtime.cpu_program import CpuProgram
 from autosched.runtime.errors import AssemblyError, ModuleFileError
 from autosched.runtime.module import Module
 from autosched.runtime.program import Moving, Place, RepeatedSteps, StepInfo, TensorSpec
@@ -80,7 +81,7 @@ def test_iterations_find_their_values(trips: int, backwards: bool, stacked: bool
     wiring, library = make_wiring(trips, backwards, stacked)
     program, constants = assemble(wiring)
     assert program_of(program_json(program)) == program
-    module = Module(program, constants, library, {})
+    module = Module(program, constants, CpuProgram(program, constants, library, {}), {})
     inputs = module.random_inputs(trips)
     last, states = reference(inputs["x"], inputs["start"], backwards)
     for _ in range(2):
@@ -92,7 +93,8 @@ def test_iterations_find_their_values(trips: int, backwards: bool, stacked: bool
 
 def test_a_step_takes_the_time_of_all_its_iterations() -> None:
     wiring, library = make_wiring(3, False, True)
-    module = Module(*assemble(wiring), library, {})
+    program, constants = assemble(wiring)
+    module = Module(program, constants, CpuProgram(program, constants, library, {}), {})
     # the fake clock gives row n of the plan n microseconds: 1 to 6 in the loop
     rows = module.profile(repeats=1).rows
     assert [round(row.microseconds, 6) for row in rows] == [1 + 3 + 5, 2 + 4 + 6, 7]

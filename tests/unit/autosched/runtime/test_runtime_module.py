@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from autosched.runtime.assemble import assemble, check_no_nan
+from autosched.runtime.cpu_program import CpuProgram
 from autosched.runtime.errors import AssemblyError, InputError
 from autosched.runtime.module import Module
 from autosched.runtime.program import StepInfo, TensorSpec
@@ -57,7 +58,7 @@ def make_wiring(**changes: Any) -> tuple[Wiring, FakeLibrary]:
 def make_module(**changes: Any) -> Module:
     wiring, library = make_wiring(**changes)
     program, constants = assemble(wiring)
-    return Module(program, constants, library, {})
+    return Module(program, constants, CpuProgram(program, constants, library, {}), {})
 
 
 def expected(x: Any) -> Any:

@@ -1,0 +1,112 @@
+"""A program on the CPUs of this machine: executors for callers, and threads that help them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.runtime.cores import available_cores, bound_to, check_cores
+from autosched.runtime.errors import AssemblyError, InputError
+from autosched.runtime.execution import Execution
+from autosched.runtime.executor import Executor
+from autosched.runtime.loaded import Arrays
+from autosched.runtime.native_plan import NativeLibrary
+from autosched.runtime.program import ExecutionPlan
+from autosched.runtime.team_pool import shared_teams
+from codegen.cpu_share import usable_cpus
+from sketch.errors import TargetError
+
+if TYPE_CHECKING:
+    from autosched.runtime.explanation import Machine
+
+
+class CpuProgram:
+    """A ``LoadedProgram`` whose kernels are functions of this process."""
+
+    def __init__(
+        self,
+        program: ExecutionPlan,
+        constants: NDArray[np.uint8],
+        library: NativeLibrary,
+        payloads: Mapping[str, bytes],
+    ) -> None:
+        """Make the first executor.
+
+        Args:
+            program: the plan.
+            constants: the constants' segment.
+            library: the loaded machine code.
+            payloads: ONNX models of the host steps by name.
+        """
+        self._program, self._payloads = program, payloads
+        self._constants, self._library = constants, library
+        # Executors that no call uses.  Taking one and giving it back are single steps of the
+        # interpreter: no lock is held, so that nothing can stay locked after an exception or in a
+        # forked child.  One that is lost on its way is garbage, and the next call makes another.
+        self._idle = deque([self._new_executor()], maxlen=usable_cpus())
+        self._cores: tuple[int, ...] = ()
+        shared_teams(program.target.threads).prepare()
+
+    @contextmanager
+    def call(self) -> Iterator[Execution]:
+        """Memory and threads for the calls of the ``with`` block."""
+        cores = self._cores
+        try:
+            executor = self._idle.pop()
+        except IndexError:
+            executor = self._new_executor()
+        try:
+            with (
+                bound_to(cores[0]) if cores else nullcontext(),
+                shared_teams(self._program.target.threads, cores).team() as team,
+            ):
+                yield Execution(executor, team)
+        finally:
+            self._idle.append(executor)
+
+    def submit(self, arrays: Arrays, handle: int | None) -> dict[str, Any]:
+        """Raises TargetError."""
+        raise TargetError(
+            "the module is for a CPU: its arrays are in CPU memory", self._program.name, "use run"
+        )
+
+    def read(self, value: Any, where: str) -> NDArray[Any]:
+        """The array in CPU memory that ``value`` gives through DLPack."""
+        try:
+            return np.from_dlpack(value)
+        except (TypeError, ValueError, RuntimeError, BufferError) as error:
+            raise InputError(
+                f"cannot read {type(value).__name__} through DLPack: {error}",
+                where,
+                "give an array in CPU memory that needs no gradient",
+            ) from error
+
+    def pin_threads(self, cores: Sequence[int] | None) -> None:
+        """Bind the threads that compute to cores."""
+        count = self._program.target.threads
+        chosen = tuple(sorted(available_cores())[:count] if cores is None else cores)
+        if len(chosen) != count:
+            raise AssemblyError(f"cannot pin {count} threads to {len(chosen)} cores")
+        check_cores(chosen)
+        self._cores = chosen
+
+    def peak_flops(self) -> float:
+        """The measured peak of all threads."""
+        from autosched.runtime.probes.peak import measured_peak
+
+        return measured_peak(self._program.target)
+
+    def machine(self) -> Machine:
+        """This machine, measured."""
+        from autosched.runtime.explanation import measured_machine
+
+        size = self._program.arena_bytes + self._program.constants_bytes
+        return measured_machine(self._program.target, size)
+
+    def _new_executor(self) -> Executor:
+        return Executor(self._program, self._constants, self._library, self._payloads)

@@ -1,0 +1,144 @@
+"""A program on a GPU, real or emulated: executors for callers."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from weakref import finalize
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.runtime.counters.counts import StepCounts
+from autosched.runtime.errors import AssemblyError
+from autosched.runtime.gpu.device_array import DeviceArray, read_array
+from autosched.runtime.gpu.executor import DeviceExecutor
+from autosched.runtime.gpu.machine import device_machine
+from autosched.runtime.gpu.resident import Resident
+from autosched.runtime.loaded import Arrays, Outputs
+
+if TYPE_CHECKING:
+    from autosched.runtime.explanation import Machine
+    from codegen.gpu.protocol import DeviceStream
+
+# Executors that wait for a caller; others are given back, with their arenas.
+_MOST_IDLE = 4
+
+
+class DeviceCalls:
+    """What one caller has to itself."""
+
+    def __init__(self, executor: DeviceExecutor) -> None:
+        self._executor = executor
+
+    def once(self, arrays: Arrays) -> Outputs:
+        """New arrays with the outputs."""
+        self._executor.bind(arrays)
+        self._executor.run()
+        return self._executor.results()
+
+    def time(self, arrays: Arrays, repeats: int, warmup: int) -> list[float]:
+        """Seconds of every run: on the device's clock, host steps on this machine's."""
+        self._executor.bind(arrays)
+        for _ in range(warmup + 1):  # the first one captures
+            self._executor.run()
+        return [self._executor.run_clocked() for _ in range(repeats)]
+
+    def time_steps(
+        self, arrays: Arrays, repeats: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Seconds end to end, float64 ``[repeats]``, and of every step, ``[repeats, steps]``.
+
+        The two are of different runs: what times steps is not in the run that is timed as a whole.
+        """
+        self._executor.bind(arrays)
+        self._executor.run()
+        self._executor.run_timed()
+        total = np.zeros(repeats)
+        rows = []
+        for row in range(repeats):
+            total[row] = self._executor.run_clocked()
+            rows.append(self._executor.run_timed())
+        return total, np.array(rows)
+
+    def count_steps(self, arrays: Arrays, repeats: int) -> StepCounts:
+        """None: see the note."""
+        return StepCounts((), (), "counters are those of the CPU; kernels run on a GPU")
+
+
+class DeviceProgram:
+    """A ``LoadedProgram`` whose kernels run on a device."""
+
+    def __init__(self, resident: Resident, payloads: Mapping[str, bytes]) -> None:
+        """``payloads``: ONNX models of the host steps by name."""
+        self._resident, self._payloads = resident, payloads
+        self._idle = deque([self._new_executor()], maxlen=_MOST_IDLE)
+
+    @contextmanager
+    def call(self) -> Iterator[DeviceCalls]:
+        """Memory and a stream for the calls of the ``with`` block.
+
+        What an exception has left in the middle of a run is given back to the device.
+        """
+        executor = self._take()
+        yield DeviceCalls(executor)
+        self._idle.append(executor)
+
+    def submit(self, arrays: Arrays, handle: int | None) -> dict[str, Any]:
+        """Run, and leave the outputs on the device.
+
+        Args:
+            arrays: the inputs.
+            handle: a CUDA stream that everything is submitted to, without waiting for the end;
+                None: a stream of our own, whose end is waited for.
+        """
+        executor = self._take()
+        executor.bind(arrays, foreign=handle is not None)
+        device = self._resident.device
+        stream = executor.stream if handle is None else device.stream_of(handle)
+        executor.submit(stream)
+        if handle is None:
+            stream.synchronise()
+        owner = _Lease()
+        found = executor.results_on_device(owner)
+        finalize(owner, self._end_lease, executor, None if handle is None else stream)
+        return found
+
+    def read(self, value: Any, where: str) -> NDArray[Any] | DeviceArray:
+        """An array that is no NumPy array; in place where it is on the device."""
+        return read_array(value, self._resident.device, where)
+
+    def pin_threads(self, cores: Sequence[int] | None) -> None:
+        """Raises AssemblyError."""
+        raise AssemblyError(
+            "no threads of this machine compute: the kernels run on a GPU", "pin_threads"
+        )
+
+    def peak_flops(self) -> float:
+        """float32 operations a second: measured, or nominal where the device is emulated."""
+        return self.machine().flops
+
+    def machine(self) -> Machine:
+        """The device: measured, or nominal where it is emulated."""
+        program = self._resident.program
+        return device_machine(self._resident.device, program.arena_bytes + program.constants_bytes)
+
+    def _take(self) -> DeviceExecutor:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._new_executor()
+
+    def _new_executor(self) -> DeviceExecutor:
+        return DeviceExecutor(self._resident, self._payloads)
+
+    def _end_lease(self, executor: DeviceExecutor, stream: DeviceStream | None) -> None:
+        """Nobody has its outputs any more; what was submitted to read them may still run."""
+        executor.wait_for(stream)
+        self._idle.append(executor)
+
+
+class _Lease:
+    """Lives as long as somebody has the outputs of a call."""
