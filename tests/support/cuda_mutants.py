@@ -31,7 +31,7 @@ def mutants_of(source: CudaSource) -> Iterator[Mutant]:
     start = text.index("__global__")
     threads = {launch.symbol: launch.block for launch in source.launches}
     for match in _BARRIER.finditer(text, start):
-        before = [symbol for symbol in threads if text.index(f" {symbol}(") < match.start()]
+        before = [symbol for symbol in threads if text.index(f"\n{symbol}(") < match.start()]
         if threads[before[-1]] > 1:
             yield _changed(source, "barrier deleted", match, ";")
     for match in _SHARED.finditer(text, start):
