@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from tests.support.ptx.arithmetic import compute
 from tests.support.ptx.memory import Region, Who
-from tests.support.ptx.program import Instruction, Operand, PtxError, PtxKernel, Variable
-from tests.support.ptx.values import POISON, as_type, constant, is_type, resized, type_of
+from tests.support.ptx.program import Instruction, PtxError, PtxKernel, Variable
+from tests.support.ptx.registers import Registers
+from tests.support.ptx.values import as_type, is_type, type_of
 from tests.support.ptx.warp import ballot, shuffled
 
 Mask = NDArray[np.bool_]
@@ -73,7 +74,6 @@ class _Machine:
         self._epochs = np.zeros(grid, np.int64)
         self._counter = np.zeros(self._count, np.int64)
         self._waiting = np.zeros(self._count, bool)
-        self._registers: dict[str, Bits] = {}
         self._copies: list[_Copy] = []
         self._parameters: dict[str, int] = {}
         self._regions: list[Region] = []
@@ -88,18 +88,8 @@ class _Machine:
         self._strides: dict[str, int] = {}  # bytes between the copies of two blocks or threads
         self._shared = self._private("shared", _SHARED, grid, dynamic_bytes)
         self._local = self._private("local", _LOCAL, self._count, 0)
-        self._special = {
-            "%tid.x": lanes % block,
-            "%ntid.x": np.full(self._count, block),
-            "%ctaid.x": lanes // block,
-            "%nctaid.x": np.full(self._count, grid),
-            "%laneid": lanes % block % _WARP,
-            **{f"%{name}.{axis}": np.zeros(self._count, int) for name in ("tid", "ctaid")
-               for axis in "yz"},
-            **{f"%{name}.{axis}": np.ones(self._count, int) for name in ("ntid", "nctaid")
-               for axis in "yz"},
-        }  # fmt: skip
-
+        special = _special_registers(lanes, grid, block)
+        self._registers = Registers(kernel.registers, self._count, special, self._symbols)
         self._handlers: Mapping[str, Callable[[Instruction, Mask], None]] = {
             "bra": self._branch, "ret": self._return, "exit": self._return, "trap": self._trap,
             "bar": self._arrive, "barrier": self._arrive, "ld": self._load, "st": self._store,
@@ -124,7 +114,9 @@ class _Machine:
         self._counter[active] = at + 1
         mask = active
         if instruction.guard is not None:
-            mask = active & (self._value(instruction.guard, "pred") != instruction.negated)
+            mask = active & (
+                self._registers.value(instruction.guard, "pred") != instruction.negated
+            )
             if not mask.any():
                 return
         self._handlers.get(instruction.opcode, self._compute)(instruction, mask)
@@ -149,17 +141,17 @@ class _Machine:
         if instruction.opcode == "mov" and (
             isinstance(destination, tuple) or isinstance(sources[0], tuple)
         ):
-            self._pack(destination, sources[0], kind, mask)
+            self._registers.pack(destination, sources[0], kind, mask)
             return
         values = []
         for number, source in enumerate(sources):
             assert isinstance(source, str)
             wanted = self._operand_type(instruction, number, kind)
-            value = self._value(source.lstrip("!"), wanted)
+            value = self._registers.value(source.lstrip("!"), wanted)
             values.append(~value if source.startswith("!") else value)
         result = compute(instruction.opcode, instruction.modifiers, tuple(values))
         assert isinstance(destination, str)
-        self._assign(destination.split("|")[0], result, mask)
+        self._registers.assign(destination.split("|")[0], result, mask)
 
     @staticmethod
     def _operand_type(instruction: Instruction, number: int, kind: str) -> str:
@@ -172,56 +164,6 @@ class _Machine:
         if number == 2 and opcode == "mad" and "wide" in instruction.modifiers:
             return kind[0] + {"16": "32", "32": "64"}[kind[1:]]
         return kind
-
-    def _pack(self, destination: Operand, source: Operand, kind: str, mask: Mask) -> None:
-        """``mov`` between a register and the registers that make it up."""
-        if isinstance(source, tuple):
-            assert isinstance(destination, str)
-            part = 8 * type_of(kind).itemsize // len(source)
-            total = np.zeros(self._count, f"u{type_of(kind).itemsize}")
-            for number, name in enumerate(source):
-                piece = as_type(self._value(name, f"b{part}"), f"b{part}").astype(total.dtype)
-                total |= piece << total.dtype.type(part * number)
-            self._assign(destination, total, mask)
-            return
-        assert isinstance(destination, tuple)
-        value = as_type(self._value(source, kind), kind)
-        part = 8 * value.dtype.itemsize // len(destination)
-        for number, name in enumerate(destination):
-            piece = value >> value.dtype.type(part * number)
-            self._assign(name, piece.astype(f"u{part // 8}"), mask)
-
-    def _value(self, name: str, kind: str) -> Bits:
-        if name in self._special:
-            return self._special[name].astype(np.uint32)
-        if name.startswith("%") or self._declared(name) is not None:
-            if name not in self._registers:
-                self._registers[name] = self._poison(name)
-            return self._registers[name]
-        if name in self._symbols:
-            return np.full(self._count, self._symbols[name], np.uint64)
-        return np.broadcast_to(constant(name, kind), (self._count,))
-
-    def _declared(self, name: str) -> str | None:
-        registers = self._kernel.registers
-        return registers.get(name) or registers.get(name.rstrip("0123456789"))
-
-    def _poison(self, name: str) -> Bits:
-        kind = self._declared(name)
-        if kind is None:
-            raise PtxError(f"register {name} is not declared")
-        return resized(np.full(self._count, POISON), kind)
-
-    def _assign(self, name: str, bits: Bits, mask: Mask) -> None:
-        if name == "_":
-            return
-        kind = self._declared(name)
-        if kind is None:
-            raise PtxError(f"register {name} is not declared")
-        bits = resized(np.broadcast_to(bits, (self._count,)), kind)
-        if not mask.all():
-            bits = np.where(mask, bits, self._value(name, kind))
-        self._registers[name] = bits
 
     # Memory.
 
@@ -259,7 +201,7 @@ class _Machine:
         if "param" in instruction.modifiers:
             assert isinstance(destination, str)
             address = self._parameters[source.strip("[] ")]
-            self._assign(destination, np.full(self._count, address, np.uint64), mask)
+            self._registers.assign(destination, np.full(self._count, address, np.uint64), mask)
             return
         names = destination if isinstance(destination, tuple) else (destination,)
         width = type_of(kind).itemsize
@@ -269,7 +211,9 @@ class _Machine:
         values[lanes] = self._access(space, addresses, width * len(names), lanes)
         for number, name in enumerate(names):
             part = np.ascontiguousarray(values[:, number * width : (number + 1) * width])
-            self._assign(name, _extended(part.view(type_of(kind)).reshape(-1), kind), mask)
+            self._registers.assign(
+                name, _extended(part.view(type_of(kind)).reshape(-1), kind), mask
+            )
 
     def _store(self, instruction: Instruction, mask: Mask) -> None:
         target, source = instruction.operands
@@ -278,7 +222,7 @@ class _Machine:
         names = source if isinstance(source, tuple) else (source,)
         lanes = np.flatnonzero(mask)
         parts = [
-            np.ascontiguousarray(as_type(self._value(name, kind), kind)[lanes])
+            np.ascontiguousarray(as_type(self._registers.value(name, kind), kind)[lanes])
             .view(np.uint8)
             .reshape(len(lanes), -1)
             for name in names
@@ -294,7 +238,7 @@ class _Machine:
         match = _ADDRESS.match(operand.strip())
         if match is None:
             raise PtxError(f"no address: {operand!r} in {instruction.text!r}")
-        base = self._value(match.group(1), "u64")[lanes].astype(np.int64)
+        base = self._registers.value(match.group(1), "u64")[lanes].astype(np.int64)
         addresses = base + int(match.group(2) or 0)
         space = next((s for s in instruction.modifiers if s in ("shared", "local", "global")), "")
         if not space:  # a generic address
@@ -351,11 +295,11 @@ class _Machine:
     def _cast_address(self, instruction: Instruction, mask: Mask) -> None:
         destination, source = instruction.operands
         assert isinstance(destination, str) and isinstance(source, str)
-        value = self._value(source, "u64").astype(np.uint64)
+        value = self._registers.value(source, "u64").astype(np.uint64)
         space = next((s for s in instruction.modifiers if s in ("shared", "local")), None)
         window = np.uint64({"shared": _SHARED, "local": _LOCAL, None: 0}[space])
         value = value - window if "to" in instruction.modifiers else value + window
-        self._assign(destination, value, mask)
+        self._registers.assign(destination, value, mask)
 
     def _copy(self, instruction: Instruction, mask: Mask) -> None:
         """``cp.async`` and what waits for it."""
@@ -374,7 +318,7 @@ class _Machine:
         if not _COPIES & set(modifiers):
             raise PtxError(f"no instruction {instruction.text!r} is known")
         target, source, size, *rest = (str(operand) for operand in instruction.operands)
-        kept = as_type(self._value(rest[0], "u32"), "u32")[lanes] if rest else None
+        kept = as_type(self._registers.value(rest[0], "u32"), "u32")[lanes] if rest else None
         width = int(size)
         values = np.zeros((len(lanes), width), np.uint8)
         _, addresses = self._space(_in_space(instruction, "global"), source, lanes)
@@ -423,15 +367,33 @@ class _Machine:
 
     def _collective(self, instruction: Instruction, mask: Mask) -> None:
         destination, *sources = (str(operand) for operand in instruction.operands)
-        values = [self._value(source, "b32") for source in sources]
+        values = [self._registers.value(source, "b32") for source in sources]
         if instruction.opcode == "shfl":
             value, valid = shuffled(instruction.modifiers, values, mask, self._threads)
         else:
             value, valid = ballot(instruction.modifiers, values, mask, self._threads), mask
         name, _, predicate = destination.partition("|")
-        self._assign(name, value, mask)
+        self._registers.assign(name, value, mask)
         if predicate:
-            self._assign(predicate, valid, mask)
+            self._registers.assign(predicate, valid, mask)
+
+
+def _special_registers(
+    lanes: NDArray[np.int64], grid: int, block: int
+) -> dict[str, NDArray[np.uint32]]:
+    """Indices and extents of threads and blocks, one value a lane; all but x are trivial."""
+    first, one = np.zeros_like(lanes), np.ones_like(lanes)
+    values = {
+        "%tid.x": lanes % block,
+        "%ntid.x": one * block,
+        "%ctaid.x": lanes // block,
+        "%nctaid.x": one * grid,
+        "%laneid": lanes % block % _WARP,
+    }
+    for axis in "yz":
+        values |= {f"%tid.{axis}": first, f"%ctaid.{axis}": first}
+        values |= {f"%ntid.{axis}": one, f"%nctaid.{axis}": one}
+    return {name: value.astype(np.uint32) for name, value in values.items()}
 
 
 class _Copy:

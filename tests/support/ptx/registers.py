@@ -1,0 +1,85 @@
+"""The registers of all threads of a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.support.ptx.program import Operand, PtxError
+from tests.support.ptx.values import POISON, as_type, constant, resized, type_of
+
+Mask = NDArray[np.bool_]
+Bits = NDArray[Any]
+
+
+class Registers:
+    """Bits by name, one value a lane; reads special registers, symbols and immediate values too."""
+
+    def __init__(
+        self,
+        declared: Mapping[str, str],
+        count: int,
+        special: Mapping[str, NDArray[np.uint32]],
+        symbols: Mapping[str, int],
+    ) -> None:
+        """``declared``: types by name or stem; ``symbols``: addresses of variables."""
+        self._declarations = declared
+        self._count = count
+        self._special = special
+        self._symbols = symbols
+        self._registers: dict[str, Bits] = {}
+
+    def pack(self, destination: Operand, source: Operand, kind: str, mask: Mask) -> None:
+        """``mov`` between a register and the registers that make it up."""
+        if isinstance(source, tuple):
+            assert isinstance(destination, str)
+            part = 8 * type_of(kind).itemsize // len(source)
+            total = np.zeros(self._count, f"u{type_of(kind).itemsize}")
+            for number, name in enumerate(source):
+                piece = as_type(self.value(name, f"b{part}"), f"b{part}").astype(total.dtype)
+                total |= piece << total.dtype.type(part * number)
+            self.assign(destination, total, mask)
+            return
+        assert isinstance(destination, tuple)
+        value = as_type(self.value(source, kind), kind)
+        part = 8 * value.dtype.itemsize // len(destination)
+        for number, name in enumerate(destination):
+            piece = value >> value.dtype.type(part * number)
+            self.assign(name, piece.astype(f"u{part // 8}"), mask)
+
+    def value(self, name: str, kind: str) -> Bits:
+        """An operand's bits; ``kind`` is the type by which an immediate value is read."""
+        if name in self._special:
+            return self._special[name]
+        if name.startswith("%") or self._declared(name) is not None:
+            if name not in self._registers:
+                self._registers[name] = self._poison(name)
+            return self._registers[name]
+        if name in self._symbols:
+            return np.full(self._count, self._symbols[name], np.uint64)
+        return np.broadcast_to(constant(name, kind), (self._count,))
+
+    def _declared(self, name: str) -> str | None:
+        found = self._declarations.get(name)
+        return found or self._declarations.get(name.rstrip("0123456789"))
+
+    def _poison(self, name: str) -> Bits:
+        kind = self._declared(name)
+        if kind is None:
+            raise PtxError(f"register {name} is not declared")
+        return resized(np.full(self._count, POISON), kind)
+
+    def assign(self, name: str, bits: Bits, mask: Mask) -> None:
+        """Change the lanes of a mask.  Raises PtxError for a register without a declaration."""
+        if name == "_":
+            return
+        kind = self._declared(name)
+        if kind is None:
+            raise PtxError(f"register {name} is not declared")
+        bits = resized(np.broadcast_to(bits, (self._count,)), kind)
+        if not mask.all():
+            bits = np.where(mask, bits, self.value(name, kind))
+        self._registers[name] = bits
