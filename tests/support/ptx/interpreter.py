@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.support.ptx.arithmetic import compute
+from tests.support.ptx.copies import AsynchronousCopies
 from tests.support.ptx.memory import Region, Who
 from tests.support.ptx.program import Instruction, PtxError, PtxKernel, Variable
 from tests.support.ptx.registers import Registers
@@ -74,7 +75,6 @@ class _Machine:
         self._epochs = np.zeros(grid, np.int64)
         self._counter = np.zeros(self._count, np.int64)
         self._waiting = np.zeros(self._count, bool)
-        self._copies: list[_Copy] = []
         self._parameters: dict[str, int] = {}
         self._regions: list[Region] = []
         for name, region in zip(kernel.parameters, arguments, strict=True):
@@ -87,6 +87,7 @@ class _Machine:
         self._module_memory(kernel.variables)
         self._strides: dict[str, int] = {}  # bytes between the copies of two blocks or threads
         self._shared = self._private("shared", _SHARED, grid, dynamic_bytes)
+        self._copies = AsynchronousCopies(self._count, self._shared)
         self._local = self._private("local", _LOCAL, self._count, 0)
         special = _special_registers(lanes, grid, block)
         self._registers = Registers(kernel.registers, self._count, special, self._symbols)
@@ -306,14 +307,11 @@ class _Machine:
         modifiers = instruction.modifiers
         lanes = np.flatnonzero(mask)
         if "commit_group" in modifiers:
-            for copy in self._copies:
-                copy.groups[lanes] += copy.issued[lanes]
+            self._copies.commit(lanes)
             return
         if "wait_group" in modifiers or "wait_all" in modifiers:
             left = int(str(instruction.operands[0])) if "wait_group" in modifiers else -1
-            for copy in self._copies:
-                self._finish(copy, lanes, left)
-            self._copies = [copy for copy in self._copies if copy.issued.any()]
+            self._copies.wait(self._subset(lanes), left)
             return
         if not _COPIES & set(modifiers):
             raise PtxError(f"no instruction {instruction.text!r} is known")
@@ -331,19 +329,8 @@ class _Machine:
             raise PtxError(f"misaligned asynchronous copy of {width} bytes")
         ((region, _, at),) = self._parts("shared", offsets, lanes)
         cells = at[:, None] + np.arange(width)
-        region.begin_copy(cells, self._subset(lanes))
-        self._copies.append(_Copy(self._count, lanes, cells, values))
-
-    def _finish(self, copy: _Copy, lanes: NDArray[np.int64], left: int) -> None:
-        """The copies of all but the last ``left`` groups of these lanes have arrived."""
-        done = np.zeros(self._count, bool)
-        done[lanes] = True
-        arrived = done & copy.issued & (copy.groups >= left)
-        chosen = np.flatnonzero(arrived[copy.lanes])
-        if len(chosen):
-            who = self._subset(copy.lanes[chosen])
-            self._shared.end_copy(copy.cells[chosen], copy.values[chosen], who)
-            copy.issued &= ~arrived
+        assert region is self._shared
+        self._copies.begin(self._subset(lanes), cells, values)
 
     # Threads together.
 
@@ -394,22 +381,6 @@ def _special_registers(
         values |= {f"%tid.{axis}": first, f"%ctaid.{axis}": first}
         values |= {f"%ntid.{axis}": one, f"%nctaid.{axis}": one}
     return {name: value.astype(np.uint32) for name, value in values.items()}
-
-
-class _Copy:
-    """One asynchronous copy of some lanes; ``groups``: commits since, by lane of the launch."""
-
-    def __init__(
-        self,
-        count: int,
-        lanes: NDArray[np.int64],
-        cells: NDArray[np.int64],
-        values: NDArray[np.uint8],
-    ) -> None:
-        self.lanes, self.cells, self.values = lanes, cells, values
-        self.issued = np.zeros(count, bool)
-        self.issued[lanes] = True
-        self.groups = np.full(count, -1)
 
 
 def _in_space(instruction: Instruction, space: str) -> Instruction:
