@@ -34,7 +34,7 @@ class AsynchronousCopies:
             copy.groups[lanes] += copy.issued[lanes]
 
     def wait(self, who: Who, left: int) -> None:
-        """All but the last ``left`` groups of these lanes have arrived; -1: also what is in none."""
+        """All but the last ``left`` groups of these lanes have arrived; -1: also copies in none."""
         waiting = np.zeros(self._count, bool)
         waiting[who.lane] = True
         epochs = np.zeros(self._count, np.int64)
@@ -53,8 +53,8 @@ class AsynchronousCopies:
 
 
 class _Copy:
-    """One instruction: ``issued``: lanes of the launch whose copy is under way; ``groups``: how many
-    groups each lane has committed since, -1 while the copy is in none.
+    """One instruction.  ``issued``: lanes of the launch whose copy is under way; ``groups``: how
+    many groups each lane has committed since, -1 while the copy is in none.
     """
 
     def __init__(
