@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from costmodel.extract.analysis import Analysis
+from costmodel.extract.locality import capacities
 from costmodel.extract.quantity import Floats, Quantity, larger, smaller, where
 from costmodel.extract.registers import AccumulatorTile
+from costmodel.extract.statement import STRAIGHT_KINDS
 from costmodel.extract.structure import branches, busiest_share, specialized_fill, tasks_of
 from costmodel.extract.validity import Validity
 from sketch.target.rates import Rates
@@ -64,17 +69,30 @@ def _compute_cycles(
     if reduces:
         # Every accumulator waits for its own last update.
         arithmetic = larger(arithmetic, rates.fma_latency * rates.fma_slack / rates.chain_slack)
-    loads = (tile.vector_loads + tile.broadcast_loads + 2.0 * tile.gathered_loads) / rates.loads
+    loads = tile.vector_loads + tile.broadcast_loads + 2.0 * tile.gathered_loads + tile.prefetches
+    loads = loads / rates.loads
     step = larger(arithmetic, loads) + rates.load_overlap * smaller(arithmetic, loads)
     missing = larger(tile.registers - float(analysis.target.registers), 0.0)
     if reduces:
         spilled = smaller(missing, tile.accumulators)
         share = spilled / tile.accumulators
         step = step * (1.0 + where(missing > 0.0, rates.spill_start, 0.0) + rates.spill * share)
-        step = step + _start_and_finish(tile, rates)
+        step = step + _start_and_finish(analysis, tile, rates) + _reloads(analysis, tile, checks)
     main = steps * step * checks.tail_executed * checks.padding_valid
-    guarded = (specialized_fill(analysis, tile, checks) > 1.0) & (checks.growth > 1.0)
-    return main * where(guarded, rates.guarded, 1.0) + _other_sites(analysis, tile)
+    return main * _edge_factor(analysis, tile, checks, rates) + _other_sites(analysis, tile)
+
+
+def _edge_factor(
+    analysis: Analysis, tile: AccumulatorTile, checks: Validity, rates: Rates
+) -> Quantity:
+    """How much slower code gets by tiles that touch edges and by the end of an unrolled reduction.
+
+    Copies that do not fit the budget leave their predicates in the code of the edges.
+    """
+    full = (specialized_fill(analysis, tile, checks) > 1.0) & (checks.growth > 1.0)
+    edges = where(full, (rates.guarded - 1.0) * (1.0 - checks.interior), 0.0)
+    partial = where(checks.reduce_growth > 1.0, rates.partial_reduce, 0.0)
+    return 1.0 + edges + partial
 
 
 def _cycles(rates: Rates) -> dict[str, float]:
@@ -94,11 +112,31 @@ def _vector_share(analysis: Analysis, tile: AccumulatorTile) -> Quantity:
     return parts / tile.width
 
 
-def _start_and_finish(tile: AccumulatorTile, rates: Rates) -> Quantity:
+def _start_and_finish(analysis: Analysis, tile: AccumulatorTile, rates: Rates) -> Quantity:
     """Cycles of a step's share in initialising, draining and storing the accumulators."""
-    per_tile = rates.tile_accumulator * tile.accumulators
-    per_tile = per_tile + rates.tile_latencies * rates.fma_latency
+    each = rates.tile_accumulator + where(_in_memory(analysis), rates.memory_accumulator, 0.0)
+    per_tile = each * tile.accumulators + rates.tile_latencies * rates.fma_latency
     return per_tile / larger(tile.chain * tile.reduce_unroll, 1.0)
+
+
+def _in_memory(analysis: Analysis) -> bool | NDArray[np.bool_]:
+    """Whether results wait in memory between the visits of their tile.
+
+    Then their buffer is allocated outside of serial loops over tiles.
+    """
+    depth = analysis.main.allocation_depth(analysis.accesses[0].buffer)
+    tiles: Quantity = 1.0
+    for loop in analysis.loops[depth:]:
+        if not loop.reduce and loop.kind not in STRAIGHT_KINDS:
+            tiles = tiles * loop.extent
+    return tiles > 1.0
+
+
+def _reloads(analysis: Analysis, tile: AccumulatorTile, checks: Validity) -> Quantity:
+    """Cycles of a step's share in spilling accumulators around a loop of unknown bounds."""
+    full = tile.live > float(analysis.target.registers)
+    per_visit = analysis.target.rates.tile_accumulator * tile.accumulators
+    return where(full, per_visit / checks.bounded_trips, 0.0)
 
 
 def _other_sites(analysis: Analysis, tile: AccumulatorTile) -> Quantity:
@@ -118,7 +156,14 @@ def _other_sites(analysis: Analysis, tile: AccumulatorTile) -> Quantity:
 def _memory_cycles(
     analysis: Analysis, traffic: dict[str, list[Floats]], rates: Rates
 ) -> tuple[Floats, Floats]:
-    """(cycles on L2, cycles on what all cores share)."""
+    """(cycles on L2, cycles on what all cores share).
+
+    What fits the last cache is there already: another layer has just written it, or the last
+    inference has left it.
+    """
     width = float(analysis.target.vector_bytes)
     moved = {cache: sum(parts[1:], parts[0]) / width for cache, parts in traffic.items()}
-    return moved["l1"] / rates.l2, moved["l2"] / rates.l3 + moved["l3"] / rates.memory
+    whole = analysis.working_set[0]
+    fits = whole <= capacities(analysis.target)["l3"]
+    memory = where(fits, moved["l3"] - whole / width, moved["l3"])
+    return moved["l1"] / rates.l2, moved["l2"] / rates.l3 + larger(memory, 0.0) / rates.memory

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from costmodel.extract.access import READ, Access
 from costmodel.extract.analysis import Analysis
-from costmodel.extract.quantity import Quantity, ceil, is_one, larger, where
+from costmodel.extract.quantity import Quantity, ceil, is_one, larger, to_quantity, where
 from costmodel.extract.statement import UNROLLED_KINDS, VECTOR_KINDS, LoopInfo
 
 # Vector instructions per operation: polynomials of transcendental functions, everything else one.
@@ -25,6 +25,7 @@ class AccumulatorTile:
         reduce_unroll: copies of a step by unrolled reduce loops.
         chain: serial reduce trips for which the accumulators stay in registers.
         vector_loads, broadcast_loads, gathered_loads: loads of a step.
+        prefetches: of a step, one with each vector load of a constant that is fetched ahead.
         operations: vector operations of a step.
         lane_use: share of the lanes that work.
     """
@@ -37,6 +38,7 @@ class AccumulatorTile:
     vector_loads: Quantity
     broadcast_loads: Quantity
     gathered_loads: Quantity
+    prefetches: Quantity
     operations: Quantity
     lane_use: Quantity
 
@@ -49,6 +51,13 @@ class AccumulatorTile:
     def registers(self) -> Quantity:
         """Registers the tile needs: accumulators, a row of vector operands, one broadcast."""
         return self.rows * self.vectors + self.vectors + 1.0
+
+    @property
+    def live(self) -> Quantity:
+        """Registers the tile fills where broadcasts that several vectors share are loaded first."""
+        return (
+            self.accumulators + self.vectors + where(self.vectors > 1.0, self.broadcast_loads, 1.0)
+        )
 
     @property
     def loads(self) -> Quantity:
@@ -88,6 +97,7 @@ def register_tile(analysis: Analysis) -> AccumulatorTile:
         vector_loads=vector_loads,
         broadcast_loads=broadcast_loads,
         gathered_loads=gathered_loads,
+        prefetches=_prefetches(tile, reads, parts),
         operations=rows * vectors * per_execution,
         lane_use=width / (parts * lanes),
     )
@@ -154,6 +164,14 @@ def _loads(
         vector_loads = vector_loads + where(dense, wide * parts, 0.0)
         gathered_loads = gathered_loads + where(dense, 0.0, wide * width)
     return vector_loads, broadcast_loads, gathered_loads
+
+
+def _prefetches(tile: _Tile, reads: list[Access], parts: Quantity) -> Quantity:
+    total: Quantity = 0.0
+    for read in reads:
+        used = where(to_quantity(read.buffer.ahead) > 0.0, 1.0, 0.0)
+        total = total + used * _loads(tile, [read], parts)[0]
+    return total
 
 
 def latency_cover(tile: AccumulatorTile, accumulators: int) -> Quantity:

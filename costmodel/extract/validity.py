@@ -10,6 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from costmodel.extract.quantity import Quantity, ceil, larger, smaller, where
 from costmodel.extract.statement import STRAIGHT_KINDS, UNROLLED_KINDS, LoopInfo, StoreSite
 from sketch.lang.affine import UNBOUNDED
@@ -45,7 +48,10 @@ class Validity:
         copies: estimated specialised copies of the straight-line code.
         growth: how much those copies enlarge it: at an edge that padding makes, the short reduce
             loops of the guard are unrolled, so that every tap is decided.
+        interior: share of the tiles that touch no such edge.
         reduce_growth: how much copies for the ends of unrolled reductions enlarge it.
+        bounded_trips: trips inside the innermost reduce loop whose bounds a padding guard makes
+            known at run time only; infinite without one.
     """
 
     tail_valid: Quantity
@@ -54,7 +60,9 @@ class Validity:
     guards: float
     copies: Quantity
     growth: Quantity
+    interior: Quantity
     reduce_growth: Quantity
+    bounded_trips: Quantity
 
 
 def validity(site: StoreSite) -> Validity:
@@ -75,6 +83,7 @@ def validity(site: StoreSite) -> Validity:
     tail_executed: Quantity = 1.0
     padding_valid: Quantity = 1.0
     growth: Quantity = 1.0
+    interior: Quantity = 1.0
     for guard in clips:
         tail_executed = tail_executed * share(guard, site.loops)
     inside = [(guard, share(guard, site.loops)) for guard in tails]
@@ -86,14 +95,21 @@ def validity(site: StoreSite) -> Validity:
     for guard in paddings:
         padding_valid = padding_valid * _inside(guard, inside, site.loops)
     for guard in (*paddings, *_uncovered(tails, paddings)):
-        edges = _edges(guard, site.loops)
+        edges = _edges(guard, tails, site.loops)
         copies = copies * (1.0 + edges)
         growth = growth * (1.0 + edges * _taps(guard, site.loops))
+        interior = interior * larger(1.0 - edges / _tiles(guard, site.loops), 0.0)
     reduce_growth: Quantity = 1.0
     for guard in tails:
         reduce_growth = reduce_growth * (1.0 + _reduce_tail(guard, site.loops))
+    bounded: Quantity = math.inf
+    for guard in paddings:
+        bounded = smaller(bounded, _bounded_trips(guard, site.loops))
     guards = float(len(tails) + len(paddings))
-    return Validity(tail_valid, tail_executed, padding_valid, guards, copies, growth, reduce_growth)
+    return Validity(
+        tail_valid, tail_executed, padding_valid, guards, copies, growth, interior, reduce_growth,
+        bounded,
+    )  # fmt: skip
 
 
 def innermost_clips(clips: list[MergedGuard]) -> list[MergedGuard]:
@@ -206,15 +222,46 @@ def _distribution(at: Quantity, a: Quantity, b: Quantity) -> Quantity:
     return area / (2.0 * a * b)
 
 
-def _edges(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
+def _edges(guard: MergedGuard, tails: list[MergedGuard], loops: tuple[LoopInfo, ...]) -> Quantity:
     """Edges that need code of their own.
 
     Guards that straight-line code depends on are specialised, one copy a violated side; others
-    become bounds of a loop.
+    become bounds of a loop.  A tail of the guard's own axes is at its high side.
     """
+    below, above = _violated(guard, loops)
+    for tail in tails:
+        if tail.variables < guard.variables:
+            above = larger(above, _violated(tail, loops)[1])
+    return where(_is_in_tile(guard, loops), below + above, 0.0)
+
+
+def _is_in_tile(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> bool | NDArray[np.bool_]:
+    """Whether spatial loops of straight-line code move a guard."""
+    reach: Quantity = 0.0
+    for loop in loops:
+        if dict(guard.terms).get(loop.var) and not loop.reduce and loop.kind in STRAIGHT_KINDS:
+            reach = reach + loop.reach
+    return reach > 0.0
+
+
+def _bounded_trips(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
+    """Reduce trips inside the innermost loop that becomes a loop of unknown bounds."""
+    below, above = _violated(guard, loops)
+    inside: Quantity = 1.0
+    for loop in reversed(loops):
+        if not loop.reduce:
+            continue
+        if dict(guard.terms).get(loop.var) and loop.kind not in STRAIGHT_KINDS:
+            bounded = where(_is_in_tile(guard, loops), 0.0, below + above)
+            return where(bounded > 0.0, inside, math.inf)
+        inside = inside * loop.extent
+    return math.inf
+
+
+def _violated(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> tuple[Quantity, Quantity]:
+    """1 for each side, low and high, that some trips lie beyond; else 0."""
     low: Quantity = 0.0
     high: Quantity = 0.0
-    unrolled: Quantity = 0.0
     terms = dict(guard.terms)
     for loop in loops:
         coefficient = terms.get(loop.var, 0)
@@ -222,10 +269,16 @@ def _edges(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
             high = high + coefficient * loop.reach
         elif coefficient < 0:
             low = low + coefficient * loop.reach
-        if coefficient and not loop.reduce and loop.kind in STRAIGHT_KINDS:
-            unrolled = unrolled + loop.reach
-    edges = where(low < guard.low, 1.0, 0.0) + where(high >= guard.high, 1.0, 0.0)
-    return where(unrolled > 0.0, edges, 0.0)
+    return where(low < guard.low, 1.0, 0.0), where(high >= guard.high, 1.0, 0.0)
+
+
+def _tiles(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
+    """Tiles of straight-line code along the axes of a guard."""
+    trips: Quantity = 1.0
+    for loop in loops:
+        if dict(guard.terms).get(loop.var) and not loop.reduce and loop.kind not in STRAIGHT_KINDS:
+            trips = trips * loop.extent
+    return trips
 
 
 def _reduce_tail(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:

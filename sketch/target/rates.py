@@ -27,11 +27,15 @@ class Rates:
         chain_slack: how much of the scheduling slack in ``fma_slack`` a chain of updates of one
             accumulator does without.
         tile_accumulator: cycles to initialise, drain and store one accumulator of a tile.
+        memory_accumulator: cycles more where the accumulator waits in memory between two visits.
         tile_latencies: latencies of a multiply-add that starting and finishing a tile exposes.
         spill: how much slower a step gets for each accumulator that does not fit, relative to one
             accumulator's share of it: a load and a store beside one operation.
         spill_start: how much slower a step gets as soon as anything does not fit.
-        guarded: how much slower code is whose predicates could not be specialised away.
+        guarded: how much slower tiles at an edge are whose predicates could not be specialised
+            away.
+        partial_reduce: how much slower a step gets where an unrolled reduce loop does not divide
+            its reduction: loops of unknown length around it spill accumulators.
     """
 
     hertz: float = 4e9
@@ -42,7 +46,7 @@ class Rates:
     integer: float = 0.5
     loads: float = 2.0
     load_overlap: float = 0.15
-    l2: float = 1.0
+    l2: float = 0.5
     l3: float = 0.25
     memory: float = 0.08
     overlap: float = 0.3
@@ -50,10 +54,12 @@ class Rates:
     region: float = 2000.0
     chain_slack: float = 1.25
     tile_accumulator: float = 1.5
+    memory_accumulator: float = 2.5
     tile_latencies: float = 3.0
     spill: float = 2.0
     spill_start: float = 0.25
     guarded: float = 2.0
+    partial_reduce: float = 0.4
 
 
 USUAL_RATES: Final = Rates()

@@ -8,7 +8,9 @@ import pytest
 
 from costmodel.extract import draft_seconds
 from sketch.dag.dag import ComputeDAG
-from sketch.lang.tensor import placeholder
+from sketch.lang.functions import maximum
+from sketch.lang.tensor import compute, placeholder
+from sketch.operators.conv import conv2d
 from sketch.operators.matmul import matmul
 from sketch.population.population import from_rows
 from sketch.rules.generate import generate
@@ -73,3 +75,98 @@ def test_smaller_caches_are_not_faster(sketch: Sketch, target: Target) -> None:
         l3_bytes=65536,
     )  # fmt: skip
     assert estimate(sketch, tiny, 4, 2) > estimate(sketch, target, 4, 2)
+
+
+@pytest.fixture(scope="module")
+def first_layer(target: Target) -> list[Sketch]:
+    """Sketches of a convolution of 3 channels, 3x3 taps, in steps of two."""
+    data = placeholder((1, 64, 64, 3), name="data")
+    weight = placeholder((3, 3, 3, 16), name="weight", constant=True)
+    conv = conv2d(data, weight, stride=2, padding=1)
+    relu = compute(conv.shape, lambda n, h, w, c: maximum(conv[n, h, w, c], 0.0), name="relu")
+    return list(generate(ComputeDAG([relu]), target))
+
+
+def seconds_of(sketch: Sketch, target: Target, **chosen: int) -> float:
+    """Draft seconds where all other decisions are 1; ``_`` stands for ``.`` and for ``@``."""
+    names = {d.name.replace(".", "_").replace("@", "_"): d.name for d in sketch.decisions}
+    row = dict.fromkeys(names.values(), 1) | {names[name]: n for name, n in chosen.items()}
+    return float(draft_seconds(from_rows(replace(sketch, target=target), [row]))[0])
+
+
+def with_rates(target: Target, **rates: float) -> Target:
+    return replace(target, rates=replace(target.rates, **rates))
+
+
+def test_what_fits_the_last_cache_is_not_fetched_from_memory(
+    sketch: Sketch, target: Target
+) -> None:
+    slow = with_rates(target, memory=0.001)
+    assert estimate(sketch, slow, 4, 2) == estimate(sketch, target, 4, 2)
+    small, slower = replace(target, l3_bytes=2**20), replace(slow, l3_bytes=2**20)
+    assert estimate(sketch, slower, 4, 2) > 2 * estimate(sketch, small, 4, 2)
+
+
+def test_a_prefetch_takes_the_slot_of_a_load(sketch: Sketch, target: Target) -> None:
+    row = values(sketch, target, 1, 2)
+    on, off = (
+        float(draft_seconds(from_rows(sketch, [{**row, "matmul.local.j@prefetch": used}]))[0])
+        for used in (1, 0)
+    )
+    assert on > off
+
+
+def test_unrolled_reductions_that_do_not_divide_are_slower(
+    first_layer: list[Sketch], target: Target
+) -> None:
+    harder = with_rates(target, partial_reduce=2.0)
+    for sketch in first_layer[:1]:
+        whole, partial = (
+            seconds_of(sketch, harder, relu_w_3=4, conv2d_rc_unroll=copies)
+            / seconds_of(sketch, target, relu_w_3=4, conv2d_rc_unroll=copies)
+            for copies in (1, 2)
+        )
+        assert whole == 1.0
+        assert partial > 1.5
+
+
+def test_few_edges_cost_less_than_many(first_layer: list[Sketch], target: Target) -> None:
+    sketch = first_layer[0]
+    tight = replace(target, instruction_budget=64)
+
+    def loss(tiles: int) -> float:
+        """How much slower edges get that cannot be specialised, with so many tiles along a row."""
+        chosen = {"relu_w_3": 32 // tiles, "relu_w_2": tiles, "relu_h_3": 2}
+        slow = seconds_of(sketch, with_rates(tight, guarded=8.0), **chosen)
+        return slow / seconds_of(sketch, with_rates(tight, guarded=1.0), **chosen)
+
+    assert loss(2) > loss(4) > loss(8) > 1.0
+
+
+def test_accumulators_that_wait_in_memory_are_slower(
+    first_layer: list[Sketch], target: Target
+) -> None:
+    slow = with_rates(target, memory_accumulator=20.0)
+    ratios = [
+        seconds_of(sketch, slow, relu_w_2=4, relu_w_3=4)
+        / seconds_of(sketch, target, relu_w_2=4, relu_w_3=4)
+        for sketch in first_layer
+    ]
+    assert ratios[0] == 1.0
+    assert max(ratios) > 1.2
+
+
+def test_loops_of_unknown_bounds_spill_a_full_tile(
+    first_layer: list[Sketch], target: Target
+) -> None:
+    # Rows alone move the vertical guard: the taps of a row become a loop of unknown bounds.
+    many = replace(target, registers=64)
+    chosen = {"relu_h_3": 7, "relu_c_3": 2}
+    slow = with_rates(target, tile_accumulator=30.0, spill=1e-9, spill_start=1e-9)
+    free = replace(slow, registers=64)
+    assert seconds_of(first_layer[0], slow, **chosen) > 1.2 * seconds_of(
+        first_layer[0], free, **chosen
+    )
+    one = {"relu_h_3": 7}
+    assert seconds_of(first_layer[0], slow, **one) == seconds_of(first_layer[0], free, **one)
+    assert seconds_of(first_layer[0], many, **one) == seconds_of(first_layer[0], target, **one)
