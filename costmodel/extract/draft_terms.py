@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.extract.access import Access
 from costmodel.extract.analysis import Analysis
 from costmodel.extract.locality import capacities
 from costmodel.extract.quantity import Floats, Quantity, larger, smaller, where
 from costmodel.extract.registers import AccumulatorTile
-from costmodel.extract.statement import STRAIGHT_KINDS
+from costmodel.extract.statement import STRAIGHT_KINDS, UNROLLED_KINDS
 from costmodel.extract.structure import branches, busiest_share, specialized_fill, tasks_of
 from costmodel.extract.validity import Validity
 from sketch.target.rates import Rates
@@ -163,7 +164,22 @@ def _memory_cycles(
     """
     width = float(analysis.target.vector_bytes)
     moved = {cache: sum(parts[1:], parts[0]) / width for cache, parts in traffic.items()}
+    jumping = [
+        part * where(_jumps(access, rates), rates.jumping, 0.0)
+        for access, part in zip(analysis.accesses, traffic["l1"], strict=True)
+    ]
+    near = moved["l1"] + sum(jumping[1:], jumping[0]) / width
     whole = analysis.working_set[0]
     fits = whole <= capacities(analysis.target)["l3"]
     memory = where(fits, moved["l3"] - whole / width, moved["l3"])
-    return moved["l1"] / rates.l2, moved["l2"] / rates.l3 + larger(memory, 0.0) / rates.memory
+    return near / rates.l2, moved["l2"] / rates.l3 + larger(memory, 0.0) / rates.memory
+
+
+def _jumps(access: Access, rates: Rates) -> bool | NDArray[np.bool_]:
+    """Whether copies of straight-line code touch different pages: nothing is fetched ahead."""
+    farthest: Quantity = 0.0
+    for loop in access.site.loops:
+        if loop.kind in UNROLLED_KINDS and not loop.reduce:
+            step = access.address_step(loop) * access.element_bytes
+            farthest = larger(farthest, where(loop.extent > 1.0, larger(step, -step), 0.0))
+    return farthest >= rates.page_bytes

@@ -21,6 +21,9 @@ class Rates:
         loads: SIMD loads (or broadcasts) a cycle from L1.
         load_overlap: share of the smaller of arithmetic and loads of a step that is not hidden.
         l2, l3, memory: SIMD registers a cycle that arrive from L2, from L3 and from memory.
+        jumping: how much longer a register takes from L2 where neighbours in a tile are in
+            different pages.
+        page_bytes: what a processor fetches ahead of a walk through memory ends at such bounds.
         overlap: share of the smaller of compute and memory time that is not hidden.
         branch: cycles of a loop iteration that nothing hides.
         region: cycles to start and join a parallel region.
@@ -49,6 +52,8 @@ class Rates:
     l2: float = 0.5
     l3: float = 0.25
     memory: float = 0.08
+    jumping: float = 1.0
+    page_bytes: float = 4096.0
     overlap: float = 0.3
     branch: float = 1.0
     region: float = 2000.0

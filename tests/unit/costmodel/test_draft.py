@@ -170,3 +170,16 @@ def test_loops_of_unknown_bounds_spill_a_full_tile(
     one = {"relu_h_3": 7}
     assert seconds_of(first_layer[0], slow, **one) == seconds_of(first_layer[0], free, **one)
     assert seconds_of(first_layer[0], many, **one) == seconds_of(first_layer[0], target, **one)
+
+
+def test_tiles_over_several_pages_wait_longer(sketch: Sketch, target: Target) -> None:
+    """Four rows of 8 KiB each; four vectors of one row are neighbours."""
+    wide = ComputeDAG(
+        [matmul(placeholder((64, 2048), name="a"), placeholder((2048, 64), name="b"))]
+    )
+    tall = generate(wide, target)[0]
+    slow = with_rates(target, jumping=50.0)
+    rows = seconds_of(tall, slow, matmul_i_3=4) / seconds_of(tall, target, matmul_i_3=4)
+    vectors = seconds_of(tall, slow, matmul_j_3=4) / seconds_of(tall, target, matmul_j_3=4)
+    assert rows > 1.2
+    assert vectors == 1.0
