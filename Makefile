@@ -58,7 +58,7 @@ check: lint
 	@$(BIN)/python -m pytest -q -n 0 tests/architecture $(ARGS)
 
 test: lint
-	@$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 test-slow: $(DEV_STAMP)
 	@$(BIN)/python -m pytest -q -m "slow" $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -37,6 +38,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite tests/golden with what tests produce"
     )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A file's tests run in one process, which computes what they share once; so do all files
+    that use torch, which takes seconds to load and to warm up.
+    """
+    for item in items:
+        uses_torch = "torch" in item.path.stem or "torch" in item.name
+        item.add_marker(pytest.mark.xdist_group("torch" if uses_torch else item.path.as_posix()))
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import autosched as asd
+from autosched.graph.ops.elementwise import BinaryOp
 from autosched.graph.ops.lowering import LOWERINGS
 from tests.support.pages import PAGES, ROOT, Block, Page, arguments, run
+from tests.support.small_graphs import Net
 
 # What makes snippets take minutes, and what stands for it here.
 SHORTER = {'budget="10m"': "trials=24", "trials=200": "trials=8", "trials=64": "trials=16"}
@@ -24,10 +26,12 @@ every_page = pytest.mark.parametrize("page", [Page(path) for path in PAGES], ids
 @pytest.fixture(scope="module")
 def onnx_model() -> bytes:
     pytest.importorskip("onnx", reason="snippets read an ONNX file")
-    from autosched import zoo
     from autosched.onnx.export import to_onnx
 
-    return bytes(to_onnx(zoo.build("resnet-18", image=32).graph).SerializeToString())
+    net = Net((1, 3, 16, 16), "data")
+    first = net.unary(net.norm(net.conv(net.x, 8)))
+    last = net.unary(net.then(BinaryOp("add"), net.norm(net.conv(first, 8)), first))
+    return bytes(to_onnx(net.finish({"logits": last})).SerializeToString())
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from autosched.graph.ops.norm import BatchNorm
 class Net(GraphBuilder):
     """A builder with seeded weights."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, name: str = "x") -> None:
         super().__init__("net")
         self._rng = np.random.default_rng(0)
-        self.x = self.input(Value("x", shape))
+        self.x = self.input(Value(name, shape))
 
     def random(self, *shape: int) -> str:
         array = self._rng.standard_normal(shape, dtype=np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pytest
@@ -282,25 +283,33 @@ def arrays_of(nest: LoopNest, rng: np.random.Generator) -> dict[str, np.ndarray]
     return arrays
 
 
-def check(nest: LoopNest, target: Target, rng: np.random.Generator) -> None:
-    arrays = arrays_of(nest, rng)
-    expected, result = run_nest(nest, arrays), execute(nest, arrays, target)
-    for name, values in expected.items():
-        np.testing.assert_allclose(result[name], values, rtol=1e-4, atol=1e-5)
+@cache
+def interpreted(name: str) -> tuple[LoopNest, dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """A nest, its inputs, and what the interpreter makes of them: the same for every target."""
+    nest = NESTS[name]()
+    arrays = arrays_of(nest, np.random.default_rng(0))
+    return nest, arrays, run_nest(nest, arrays)
+
+
+def check(name: str, target: Target) -> None:
+    nest, arrays, expected = interpreted(name)
+    result = execute(nest, arrays, target)
+    for output, values in expected.items():
+        np.testing.assert_allclose(result[output], values, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=label)
 @pytest.mark.parametrize("name", sorted(NESTS))
-def test_equals_interpreter(name: str, target: Target, rng: np.random.Generator) -> None:
-    check(NESTS[name](), target, rng)
+def test_equals_interpreter(name: str, target: Target) -> None:
+    check(name, target)
 
 
 @pytest.mark.parametrize("name", ["matmul", "conv_14", "softmax", "large_private"])
-def test_three_threads(name: str, rng: np.random.Generator) -> None:
-    check(NESTS[name](), TARGETS[0].with_threads(3), rng)
+def test_three_threads(name: str) -> None:
+    check(name, TARGETS[0].with_threads(3))
 
 
-def test_a_small_budget_leaves_guards_dynamic(rng: np.random.Generator) -> None:
+def test_a_small_budget_leaves_guards_dynamic() -> None:
     tight = Target(
         "cpu",
         TARGETS[0].arch,
@@ -310,7 +319,7 @@ def test_a_small_budget_leaves_guards_dynamic(rng: np.random.Generator) -> None:
         registers=32,
     )
     for name in ("matmul_prime", "conv_rows", "conv_odd"):
-        check(NESTS[name](), tight, rng)
+        check(name, tight)
 
 
 def test_nan_and_infinity_in_padding_do_not_leak(rng: np.random.Generator) -> None:
