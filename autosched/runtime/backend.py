@@ -13,7 +13,7 @@ from autosched.runtime.errors import ModuleFileError
 from autosched.runtime.object_check import check_objects, check_resolved
 from autosched.runtime.plan_check import Signature
 from autosched.runtime.program import ExecutionPlan
-from codegen.backend import CPU, CUDA, Backend, backend_of, check_runs
+from codegen.backend import CPU, CUDA, Backend, backend_of
 from codegen.cuda.kernel_files import StoredKernel, kernel_files, stored_kernels
 from codegen.errors import ObjectFileError
 from codegen.kernel import CompiledKernel
@@ -121,8 +121,13 @@ def _device_signatures(objects: Files, target: Target) -> dict[str, Signature]:
 def _load_on_device(
     program: ExecutionPlan, constants: Constants, objects: Files, payloads: Files
 ) -> LoadedProgram:
-    check_runs(program.target, "run a program")
-    raise AssertionError
+    from autosched.runtime.gpu.program import DeviceProgram
+    from autosched.runtime.gpu.resident import Resident
+    from codegen.gpu.open import open_device
+
+    kernels = _stored(objects, program.target)
+    device = open_device(program.target)
+    return DeviceProgram(Resident(device, program, constants, kernels), payloads)
 
 
 def _export_source(

@@ -28,14 +28,28 @@ class Machine:
         bandwidth: bytes a second, from a loop of loads over ``working_bytes``.
         working_bytes: the memory that the bandwidth was measured on.
         threads: worker threads, or processors of a GPU.
-        note: where the two come from, if they are not measured so.
+        on_gpu: whether it is a GPU.
+        note: how the two were found, where a CPU's are measured.
     """
 
     flops: float
     bandwidth: float
     working_bytes: int
     threads: int
+    on_gpu: bool = False
     note: str = ""
+
+    @property
+    def workers(self) -> str:
+        """What computes, for people."""
+        return f"{self.threads} processors" if self.on_gpu else f"threads {self.threads}"
+
+    @property
+    def how(self) -> str:
+        """How the bandwidth was found, for people."""
+        return self.note or (
+            f"reading {self.working_bytes / 1e6:.4g} MB again and again: the memory of this network"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +151,8 @@ class Explanation:
             table,
             str(self.stability),
             f"limit: the larger of FLOPs at {machine.flops / 1e9:.4g} GFLOPS (float32 multiply-adds"
-            f" in registers, threads {machine.threads}) and inputs, constants and outputs, each "
-            f"once, at {machine.bandwidth / 1e9:.4g} GB/s (reading "
-            f"{machine.working_bytes / 1e6:.4g} MB again and again: the memory of this network)",
+            f" in registers, {machine.workers}) and inputs, constants and outputs, each "
+            f"once, at {machine.bandwidth / 1e9:.4g} GB/s ({machine.how})",
         ])  # fmt: skip
 
 

@@ -19,7 +19,8 @@ def nominal_machine(target: Target, working_bytes: int) -> Machine:
         card.memory_bytes_per_s,
         working_bytes,
         target.threads,
-        "nominal numbers of the card, not measured",
+        on_gpu=True,
+        note="nominal numbers of the card, not measured",
     )
 
 

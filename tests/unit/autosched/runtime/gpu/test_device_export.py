@@ -1,0 +1,71 @@
+"""Exported programs for GPUs, compiled by the C compiler and run on a driver that emulates."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+
+import autosched as asd
+from autosched.graph.evaluate import evaluate
+from autosched.runtime.gpu.export import ExportedSource
+from codegen.cuda.kernel_files import stored_kernels
+from codegen.gpu.emulation.library import compile_unit, translation_unit
+from tests.support.device_networks import loop_network
+
+DRIVER = Path(asd.__file__).parents[1] / "tests" / "support" / "cuda_driver"
+COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+
+
+def build(exported: ExportedSource, module: asd.Module, folder: Path) -> ctypes.CDLL:
+    assert COMPILER is not None
+    stored = stored_kernels(module.objects, module.target)
+    emulated = folder / "emulated.so"
+    compile_unit(translation_unit([kernel.kernel.source for kernel in stored.values()]), emulated)
+    library = folder / "program.so"
+    command = [COMPILER, "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared"]
+    command += ["-fPIC", "-Wno-unused-parameter", f"-I{DRIVER}", f'-DEMULATED="{emulated}"']
+    command += [str(exported.source), str(DRIVER / "driver.c"), "-o", str(library), "-ldl"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:4000]
+    return ctypes.CDLL(str(library))
+
+
+def test_exported_source_runs_on_the_driver_alone(tmp_path: Path) -> None:
+    network = loop_network()
+    module = asd.compile(network, "cuda:h200", device="emulated")
+    exported = module.export_library(tmp_path / "net")
+    assert isinstance(exported, ExportedSource)
+    library = build(exported, module, tmp_path)
+    inputs = module.random_inputs(3)
+    outputs = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in module.outputs}
+    given = (ctypes.c_void_p * len(inputs))(*(array.ctypes.data for array in inputs.values()))
+    found = (ctypes.c_void_p * len(outputs))(*(array.ctypes.data for array in outputs.values()))
+    context = ctypes.c_void_p()
+    assert library.net_init(ctypes.byref(context), str(tmp_path).encode(), 0) == 0
+    for _ in range(2):
+        assert library.net_run(context, given, found) == 0
+    for name, array in evaluate(network.graph, inputs).items():
+        np.testing.assert_allclose(outputs[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
+    library.net_free(context)
+    assert library.driver_alive() == 0
+    for file in exported.files:
+        file.unlink()
+        assert library.net_init(ctypes.byref(context), str(tmp_path).encode(), 0) == -1
+        assert library.driver_alive() == 0
+        break
+
+
+def test_the_manifest_names_all_files(tmp_path: Path) -> None:
+    module = asd.compile(loop_network(), "cuda:h200", device="emulated")
+    exported = module.export_library(tmp_path / "out" / "my net", "n")
+    assert isinstance(exported, ExportedSource)
+    manifest = json.loads(exported.manifest.read_text())
+    files = {path.name for path in exported.manifest.parent.iterdir()}
+    assert set(manifest["files"]) == files - {"n.json"}
+    assert [spec["name"] for spec in manifest["inputs"]] == [s.name for s in module.inputs]
+    assert manifest["arch"] == "sm_90" and manifest["kernels"]

@@ -1,0 +1,57 @@
+"""Loops, parts of values and programs without kernels on the emulated device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import autosched as asd
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.evaluate import evaluate
+from autosched.graph.ir import Network, Value
+from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
+from tests.support.device_networks import loop_network
+
+ROW = (2, 3)
+
+
+def run_both(network: Network) -> None:
+    module = asd.compile(network, "cuda:h200", device="emulated")
+    inputs = module.random_inputs()
+    expected = evaluate(network.graph, inputs)
+    for _ in range(2):
+        found = module.run(inputs)
+        assert found.keys() == expected.keys()
+        for name, array in expected.items():
+            np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_loops(backwards: bool) -> None:
+    run_both(loop_network(backwards))
+
+
+def test_the_steps_of_a_profile_are_the_run() -> None:
+    module = asd.compile(loop_network(), "cuda:h200", device="emulated")
+    profile = module.profile(repeats=4)
+    steps = sum(row.microseconds for row in profile.rows)
+    assert steps == pytest.approx(profile.total.microseconds, rel=0.03)
+    assert steps == pytest.approx(1e6 * module.benchmark(repeats=3).median, rel=0.03)
+
+
+def test_a_kernel_that_runs_twice_between_the_same_places() -> None:
+    net = GraphBuilder("again")
+    value = net.input(Value("x", (8,)))
+    for _ in range(3):
+        value = net.add(UnaryOp("sin"), (net.add(BinaryOp("add"), (value, value)),))
+        value = net.add(
+            BinaryOp("mul"), (value, net.constant(net.unique("c"), np.full(8, 3, "f4")))
+        )
+    run_both(Network("again", net.finish({"y": value})))
+
+
+def test_outputs_that_no_kernel_computes() -> None:
+    net = GraphBuilder("none")
+    x = net.input(Value("x", ROW))
+    constant = net.constant("c", np.ones(ROW, np.float32))
+    run_both(Network("none", net.finish({"same": x, "constant": constant})))
