@@ -56,7 +56,7 @@ def test_text_json_and_table() -> None:
     assert "at 1 GFLOPS" in lines[-1] and "0.1 GB/s" in lines[-1]
     data = json.loads(json.dumps(found.to_json()))
     assert data["machine"] == {"flops": 1e9, "bandwidth": 1e8, "working_bytes": 1 << 20,
-                               "threads": 2}  # fmt: skip
+                               "threads": 2, "on_gpu": False, "note": ""}  # fmt: skip
     assert data["rows"][0]["schedule"] == "model" and data["lost_us"] == pytest.approx(17)
     frame = found.to_pandas()
     assert list(frame["lost_us"]) == sorted(frame["lost_us"], reverse=True)
