@@ -88,6 +88,8 @@ class ExpressionEmitter:
 
     def evaluate(self, expr: Expr) -> SsaValue:
         """The value of an expression under the current guard."""
+        if type(expr) is BufferLoad:  # remembered where loads are
+            return self.load(expr.buffer, expr.indices)
         known = self._memo.get(id(expr))
         if known is None:
             visit = self._visit.get(type(expr))

@@ -127,14 +127,20 @@ class Loops:
         return tests
 
     def _unrolled(self, loop: Loop, bounds: list[Predicate]) -> None:
-        stride, static = int(loop.stride), self.scope.static
-        for trip in range(int(loop.extent)):
-            static[loop.var] = trip * stride
+        static, emit = self.scope.static, self.emit
+        body, outer = loop.body, (self.scope.lane, self.scope.width, self.scope.lane_step)
+        if len(body) == 1 and isinstance(lanes := body[0], Loop) and _is_plain_vector(lanes):
+            # most code is made here: the lanes are entered once for all trips
+            self.scope.enter_lanes(lanes.var, int(lanes.extent), int(lanes.stride))
+            body = lanes.body
+        for value in range(0, int(loop.extent) * int(loop.stride), int(loop.stride)):
+            static[loop.var] = value
             if bounds:
-                self.emit_clipped(bounds, loop.body)
+                self.emit_clipped(bounds, body)
             else:
-                self.emit(loop.body)
+                emit(body)
         static.pop(loop.var, None)
+        self.scope.enter_lanes(*outer)
 
     def _vectorized(self, loop: Loop) -> None:
         scope = self.scope
@@ -315,6 +321,10 @@ class Loops:
         self.flow.open_block(join)
         if paths:
             self.flow.merge(paths)
+
+
+def _is_plain_vector(loop: Loop) -> bool:
+    return loop.kind is LoopKind.VECTORIZED and not loop.clip
 
 
 class _Bound:

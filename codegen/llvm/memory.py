@@ -90,6 +90,9 @@ class Memory:
 
     def splat(self, ref: str, kind: str, width: int) -> str:
         """All lanes equal to a scalar."""
+        known = self._region.get(("splat", ref, width))
+        if known is not None:
+            return known
         vector = f"<{width} x {kind}>"
         first = self.cached(
             ("insert", ref, width), f"insertelement {vector} poison, {kind} {ref}, i64 0"
@@ -117,9 +120,10 @@ class Memory:
     def _pointer(self, address: Address) -> str:
         if address.const == 0:
             return address.base
-        return self.cached(
-            ("at", address.base, address.const),
-            f"getelementptr i8, ptr {address.base}, i64 {address.const}",
+        key = ("at", address.base, address.const)
+        known = self._region.get(key)
+        return known or self.cached(
+            key, f"getelementptr i8, ptr {address.base}, i64 {address.const}"
         )
 
     def _safe_pointer(self, pointer: str, guard: Guard, need: int, masked: bool) -> str:

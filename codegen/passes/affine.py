@@ -32,7 +32,10 @@ def decide(predicate: Predicate, ranges: Ranges) -> bool | None:
 
 def substitute_affine(form: Affine, values: Mapping[LoopVar, Affine]) -> Affine:
     """Replace variables by affine forms; returns ``form`` itself where none occurs."""
-    if not any(var in values for var, _ in form.terms):
+    for var, _ in form.terms:
+        if var in values:
+            break
+    else:
         return form
     result = Affine((), form.const)
     for var, coefficient in form.terms:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from operator import is_
 
 from codegen.passes.affine import substitute_affine
 from sketch.lang.expr import Binary, Cast, Expr, Select, Unary
@@ -88,9 +89,8 @@ def substitute_index(index: Index, values: Values) -> Index:
 
 
 def _substitute_indices(indices: tuple[Index, ...], values: Values) -> tuple[Index, ...]:
-    new = tuple(substitute_index(index, values) for index in indices)
-    same = all(a is b for a, b in zip(new, indices, strict=True))
-    return indices if same else new
+    new = tuple([substitute_index(index, values) for index in indices])
+    return indices if all(map(is_, new, indices)) else new
 
 
 def substitute_expr(expr: Expr, values: Values) -> Expr:
@@ -116,13 +116,17 @@ def substitute_predicates(
     predicates: tuple[Predicate, ...], values: Values
 ) -> tuple[Predicate, ...]:
     """Replace loop variables in predicates."""
+    if not predicates:
+        return predicates
     new = tuple(
-        p
-        if (form := substitute_affine(p.index, values)) is p.index
-        else Predicate(form, p.low, p.high)
-        for p in predicates
+        [
+            p
+            if (form := substitute_affine(p.index, values)) is p.index
+            else Predicate(form, p.low, p.high)
+            for p in predicates
+        ]
     )
-    return predicates if all(a is b for a, b in zip(new, predicates, strict=True)) else new
+    return predicates if all(map(is_, new, predicates)) else new
 
 
 def substitute_store(store: Store, values: Values) -> Store:
@@ -133,15 +137,18 @@ def substitute_store(store: Store, values: Values) -> Store:
     same = indices is store.indices and predicates is store.predicates
     if same and all(a is b for a, b in zip(bodies, store.values, strict=True)):
         return store
-    return replace(store, indices=indices, values=bodies, predicates=predicates)
+    return Store(store.targets, indices, bodies, store.reducer, predicates, store.stage)
 
 
 def map_body(node: Node, visit: Callable[[Nodes], Nodes]) -> Node:
     """``node`` with ``visit`` applied to its body (or to the body of each case)."""
     match node:
-        case Loop() | Allocate():
+        case Loop():
             body = visit(node.body)
-            return node if body is node.body else replace(node, body=body)
+            return node if body is node.body else with_body(node, body)
+        case Allocate(buffer, inside):
+            body = visit(inside)
+            return node if body is inside else Allocate(buffer, body)
         case Branch(var, cases):
             new = tuple(Case(case.low, case.high, visit(case.body)) for case in cases)
             same = all(a.body is b.body for a, b in zip(new, cases, strict=True))
@@ -150,10 +157,15 @@ def map_body(node: Node, visit: Callable[[Nodes], Nodes]) -> Node:
             return node
 
 
+def with_body(loop: Loop, body: Nodes) -> Loop:
+    """``loop`` around something else; what ``replace`` does, in a third of its time."""
+    return Loop(loop.var, loop.extent, loop.stride, loop.kind, loop.axis_kind, body, loop.clip)
+
+
 def substitute(nodes: Nodes, values: Values) -> Nodes:
     """Replace loop variables in a nest."""
-    new = tuple(_substitute_node(node, values) for node in nodes)
-    return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+    new = tuple([_substitute_node(node, values) for node in nodes])
+    return nodes if all(map(is_, new, nodes)) else new
 
 
 def _substitute_node(node: Node, values: Values) -> Node:

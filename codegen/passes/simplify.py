@@ -8,9 +8,10 @@ for k in 0..9: acc[0] += x[k]
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import is_
 
 from codegen.passes.affine import Ranges, constant, decide, interval, loop_range
-from codegen.passes.rewrite import Nodes, map_body, map_expr, substitute
+from codegen.passes.rewrite import Nodes, map_body, map_expr, substitute, with_body
 from sketch.lang.expr import Binary, Const, Expr, Reducer, Select
 from sketch.lang.operator_names import COMPARISON
 from sketch.nest.intervals import affine_of, predicates_of
@@ -27,7 +28,7 @@ def simplify_nodes(nodes: Nodes, ranges: Ranges) -> Nodes:
     new: list[Node] = []
     for node in nodes:
         new.extend(_simplify_node(node, ranges))
-    same = len(new) == len(nodes) and all(a is b for a, b in zip(new, nodes, strict=True))
+    same = len(new) == len(nodes) and all(map(is_, new, nodes))
     return nodes if same else tuple(new)
 
 
@@ -46,8 +47,19 @@ def _simplify_node(node: Node, ranges: Ranges) -> Nodes:
 
 
 def _simplify_loop(loop: Loop, ranges: Ranges) -> Nodes:
-    if loop.extent == 1 and not loop.clip:
-        return simplify_nodes(substitute(loop.body, {loop.var: constant(0)}), ranges)
+    if _runs_once(loop):
+        values, body = {loop.var: constant(0)}, loop.body
+        while len(body) == 1 and isinstance(inner := body[0], Loop) and _runs_once(inner):
+            values[inner.var], body = constant(0), inner.body
+        return simplify_nodes(substitute(body, values), ranges)
+    return _simplify_trips(loop, ranges)
+
+
+def _runs_once(loop: Loop) -> bool:
+    return bool(loop.extent == 1) and not loop.clip
+
+
+def _simplify_trips(loop: Loop, ranges: Ranges) -> Nodes:
     inner = {**ranges, loop.var: loop_range(loop)}
     clip: list[Predicate] = []
     for predicate in loop.clip:
@@ -61,7 +73,7 @@ def _simplify_loop(loop: Loop, ranges: Ranges) -> Nodes:
         return ()
     if len(clip) != len(loop.clip):
         return _simplify_loop(replace(loop, clip=tuple(clip), body=body), ranges)
-    return (loop,) if body is loop.body else (replace(loop, body=body),)
+    return (loop,) if body is loop.body else (with_body(loop, body),)
 
 
 def _simplify_branch(node: Branch, ranges: Ranges) -> Nodes:
