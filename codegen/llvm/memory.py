@@ -150,7 +150,7 @@ class Memory:
 
     def load(self, buffer: Buffer, form: Form, extra: SsaValue | None, guard: Guard) -> SsaValue:
         """Load an element, or one per lane where the address depends on the lane."""
-        key = (form, extra, guard.condition, guard.mask)
+        key = (form.dynamic, form.lane, form.const, extra, guard.condition, guard.mask)
         per_lane = bool(form.lane) or (extra is not None and extra.width > 0)
         width = self.scope.width if per_lane else 0
         known = self.loads.setdefault(buffer, {})

@@ -37,11 +37,16 @@ def substitute_affine(form: Affine, values: Mapping[LoopVar, Affine]) -> Affine:
             break
     else:
         return form
-    result = Affine((), form.const)
+    const, sums = form.const, dict[LoopVar, int]()
     for var, coefficient in form.terms:
         part = values.get(var)
-        result += Affine(((var, coefficient),)) if part is None else part.scale(coefficient)
-    return result
+        if part is None:
+            sums[var] = sums.get(var, 0) + coefficient
+            continue
+        const += part.const * coefficient
+        for inner, factor in part.terms:
+            sums[inner] = sums.get(inner, 0) + factor * coefficient
+    return Affine(tuple([term for term in sums.items() if term[1]]), const)
 
 
 def constant(value: int) -> Affine:
@@ -58,11 +63,13 @@ def flatten(
     buffer: Buffer, indices: Sequence[Index]
 ) -> tuple[Affine, tuple[tuple[Quasi, int], ...]]:
     """The flat element offset: an affine part, and quasi-affine indices with their strides."""
-    total = Affine((), 0)
+    const, sums = 0, dict[LoopVar, int]()
     rest: list[tuple[Quasi, int]] = []
     for index, stride in zip(indices, buffer.strides, strict=True):
         if isinstance(index, Quasi):
             rest.append((index, int(stride)))
-        else:
-            total += index.scale(int(stride))
-    return total, tuple(rest)
+            continue
+        const += index.const * int(stride)
+        for var, coefficient in index.terms:
+            sums[var] = sums.get(var, 0) + coefficient * int(stride)
+    return Affine(tuple([term for term in sums.items() if term[1]]), const), tuple(rest)
