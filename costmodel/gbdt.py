@@ -15,9 +15,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,6 +26,9 @@ from costmodel.extra_feature import ExtraFeature, check_version, extra_names, fe
 from costmodel.feature_table import FEATURE_INDEX
 from costmodel.features import Features
 from costmodel.gbdt_options import GbdtOptions
+
+if TYPE_CHECKING:
+    import lightgbm
 
 _DRAFT = FEATURE_INDEX["draft_seconds"]
 _UNREADABLE: Final = (OSError, ValueError, KeyError, TypeError, RecursionError)
@@ -123,6 +125,8 @@ class GradientBoostedModel:
         table, options = dataset.table(), self.options
         if np.isfinite(table.seconds).sum() < options.least_programs:
             return
+        import lightgbm  # takes a second, in which the first batches are being compiled
+
         objective = _Objective.of(table, options.weight_power)
         parameters = {**options.parameters(), "objective": objective}
         programs = len(table.seconds)
@@ -172,6 +176,8 @@ class GradientBoostedModel:
         model._extra = extra_names(extra_features)
         check_version(version, model._extra, str(path), "train it again from the records")
         if text is not None:
+            import lightgbm
+
             try:
                 model._booster = lightgbm.Booster(model_str=text)
             except lightgbm.basic.LightGBMError as error:

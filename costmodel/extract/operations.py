@@ -23,14 +23,25 @@ FLOPS = {
 }
 
 
-def is_index(node: Expr) -> bool:
-    """Whether a node only computes an index or compares indices (no data in it)."""
+def is_index(node: Expr, known: dict[int, bool] | None = None) -> bool:
+    """Whether a node only computes an index or compares indices (no data in it).
+
+    ``known``: answers so far, by identity of the node.
+    """
+    known = {} if known is None else known
+    found = known.get(id(node))
+    if found is None:
+        found = known[id(node)] = _is_index(node, known)
+    return found
+
+
+def _is_index(node: Expr, known: dict[int, bool]) -> bool:
     if isinstance(node, BufferLoad):
         return False
     parts = children(node)
     if not parts:
         return isinstance(node, AffineValue) or not is_float(node.dtype)
-    return all(is_index(part) for part in parts)
+    return all(is_index(part, known) for part in parts)
 
 
 def operation_counts(store: Store) -> dict[str, float]:
@@ -49,18 +60,19 @@ def operation_counts(store: Store) -> dict[str, float]:
 
 
 def _count(value: Expr, counts: dict[str, float]) -> None:
+    known: dict[int, bool] = {}
     for node in walk_value(value):
-        kind = _kind(node)
+        kind = _kind(node, known)
         if kind is not None:
             counts[kind] += 1.0
 
 
-def _kind(node: Expr) -> str | None:
+def _kind(node: Expr, known: dict[int, bool]) -> str | None:
     match node:
         case Select(condition, _, _):
-            return None if is_index(condition) else "select"
+            return None if is_index(condition, known) else "select"
         case Binary() | Unary() | Cast():
-            return None if is_index(node) else _arithmetic(node)
+            return None if is_index(node, known) else _arithmetic(node)
         case _:
             return None
 

@@ -40,6 +40,7 @@ def lane_bytes(op: Compute) -> int:
     return max(size_of(op.output_dtypes[0]), data_bytes(op.bodies))
 
 
+@lru_cache(maxsize=64)  # asked again and again while one nest is looked at
 def store_bytes(store: Store) -> int:
     """Bytes of a lane of a statement of a nest."""
     return max(size_of(store.targets[0].dtype), data_bytes(store.values))
