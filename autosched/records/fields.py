@@ -7,12 +7,12 @@ be, and says which.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, cast
 
 from autosched.measure.result import CACHE_STATES, STAGES, Failure, MeasureResult, Timing
+from autosched.system.json_values import json_list, json_number, json_object, json_text
 from sketch.errors import quoted
 from sketch.schedule.rename import Names
 from sketch.schedule.step_fields import is_count, is_text, is_writable
@@ -35,16 +35,14 @@ def name(value: Any) -> str:
 
 def text(value: Any) -> str:
     """Any text, such as a message."""
-    if not isinstance(value, str) or not is_writable(value):
+    if not is_writable(json_text(value)):
         raise ValueError(f"{quoted(value)} is no text")
-    return value
+    return cast(str, value)
 
 
 def number(value: Any) -> float:
     """A finite number."""
-    if type(value) not in (int, float) or not math.isfinite(value):
-        raise ValueError(f"{quoted(value)} is no finite number")
-    return float(value)
+    return float(json_number(value))
 
 
 def moment(value: Any) -> float:
@@ -71,7 +69,7 @@ def one_of(value: Any, known: tuple[str, ...], what: str) -> str:
 
 def decisions(value: Any) -> dict[str, int]:
     """Whole numbers by name; whether a sketch can take them is seen when it is replayed."""
-    for key, entry in _object(value).items():
+    for key, entry in json_object(value).items():
         if not is_text(key) or not is_count(entry, 0):
             raise ValueError(f"{quoted(key)} is {quoted(entry)}")
     return dict(value)
@@ -79,7 +77,7 @@ def decisions(value: Any) -> dict[str, int]:
 
 def name_list(value: Any) -> tuple[str, ...]:
     """Names, each of them once."""
-    found = tuple(map(name, _list(value)))
+    found = tuple(map(name, json_list(value)))
     if len(set(found)) < len(found):
         raise ValueError("a name is given twice")
     return found
@@ -87,7 +85,7 @@ def name_list(value: Any) -> tuple[str, ...]:
 
 def counts(value: Any) -> tuple[int, ...]:
     """Whole numbers from 0."""
-    for entry in _list(value):
+    for entry in json_list(value):
         if not is_count(entry, 0):
             raise ValueError(f"{quoted(entry)} is no count")
     return tuple(value)
@@ -95,13 +93,13 @@ def counts(value: Any) -> tuple[int, ...]:
 
 def versions(value: Any) -> dict[str, str]:
     """Texts by name."""
-    return {name(key): text(entry) for key, entry in _object(value).items()}
+    return {name(key): text(entry) for key, entry in json_object(value).items()}
 
 
 def steps(value: Any) -> tuple[Mapping[str, Any], ...]:
     """Steps as JSON values, each with the fields that its kind has."""
-    for step in _list(value):
-        step_from_json(_object(step))
+    for step in json_list(value):
+        step_from_json(json_object(step))
     return tuple(value)
 
 
@@ -110,16 +108,16 @@ def names(value: Any) -> Names | None:
     if value is None:
         return None
     data = _only(value, ("inputs", "stages"))
-    pairs = [_list(pair) for pair in _list(data["stages"])]
+    pairs = [json_list(pair) for pair in json_list(data["stages"])]
     if any(len(pair) != 2 for pair in pairs):
         raise ValueError(f"{quoted(data['stages'])} are no stages with their axes")
-    stages = tuple((name(stage), tuple(map(name, _list(axes)))) for stage, axes in pairs)
-    return Names(tuple(map(name, _list(data["inputs"]))), stages)
+    stages = tuple((name(stage), tuple(map(name, json_list(axes)))) for stage, axes in pairs)
+    return Names(tuple(map(name, json_list(data["inputs"]))), stages)
 
 
 def result(value: Any) -> MeasureResult:
     """A timing or a failure."""
-    if "seconds" not in _object(value):
+    if "seconds" not in json_object(value):
         data = _only(value, ("stage", "kind", "message"))
         stage = one_of(data["stage"], STAGES, "stage")
         return Failure(cast(Any, stage), text(data["kind"]), text(data["message"]))
@@ -128,7 +126,7 @@ def result(value: Any) -> MeasureResult:
     error = None if data.get("error") is None else number(data["error"])
     if error is not None and error < 0:
         raise ValueError(f"{error} is no error of a result")
-    return Timing(tuple(map(_duration, _list(data["seconds"]))), cast(Any, state), error)
+    return Timing(tuple(map(_duration, json_list(data["seconds"]))), cast(Any, state), error)
 
 
 def _duration(value: Any) -> float:
@@ -140,7 +138,7 @@ def _duration(value: Any) -> float:
 
 def target(value: Any) -> Target:
     """A machine; equal ones are one object."""
-    return _target(json.dumps(_object(value)))
+    return _target(json.dumps(json_object(value)))
 
 
 @lru_cache(maxsize=64)
@@ -148,21 +146,9 @@ def _target(encoded: str) -> Target:
     return Target.from_json(json.loads(encoded))
 
 
-def _object(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{quoted(value)} is no object")
-    return value
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise ValueError(f"{quoted(value)} is no list")
-    return value
-
-
 def _only(value: Any, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> Mapping[str, Any]:
     """An object with these fields and no others."""
-    data = _object(value)
+    data = json_object(value)
     missing = [key for key in needed if key not in data]
     if missing:
         raise ValueError(f"{missing[0]!r} is missing")

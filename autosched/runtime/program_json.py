@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, Final, TypeVar
@@ -19,6 +18,13 @@ from autosched.runtime.program import (
     Step,
     StepInfo,
     TensorSpec,
+)
+from autosched.system.json_values import (
+    json_list,
+    json_number,
+    json_object,
+    json_text,
+    json_whole,
 )
 from sketch.errors import TargetError
 from sketch.target.target import Target
@@ -59,8 +65,8 @@ def program_of(data: Any) -> ExecutionPlan:
         )
     try:
         return ExecutionPlan(
-            name=_text(data["name"]),
-            target=Target.from_json(_record(data["target"])),
+            name=json_text(data["name"]),
+            target=Target.from_json(json_object(data["target"])),
             inputs=_each(_spec_of, data["inputs"]),
             outputs=_each(_output_of, data["outputs"]),
             steps=_each(_step_of, data["steps"]),
@@ -107,13 +113,13 @@ def _step_json(step: Step | HostStep) -> dict[str, Any]:
 
 
 def _step_of(value: Any) -> Step | HostStep:
-    data = _record(value)
-    info = _info_of(_record(data["info"]))
+    data = json_object(value)
+    info = _info_of(json_object(data["info"]))
     if "payload" not in data:
         arguments = _each(_argument_of, data["arguments"])
-        return Step(_text(data["symbol"]), arguments, info, _each(_count, data["sizes"]))
+        return Step(json_text(data["symbol"]), arguments, info, _each(_count, data["sizes"]))
     return HostStep(
-        payload=_text(data["payload"]),
+        payload=json_text(data["payload"]),
         inputs=_each(_output_of, data["inputs"]),
         outputs=_each(_result_of, data["outputs"]),
         info=info,
@@ -122,13 +128,13 @@ def _step_of(value: Any) -> Step | HostStep:
 
 def _info_of(data: Mapping[str, Any]) -> StepInfo:
     return StepInfo(
-        name=_text(data["name"]),
-        layers=_each(_text, data["layers"]),
-        op=_text(data["op"]),
-        shapes=_text(data["shapes"]),
+        name=json_text(data["name"]),
+        layers=_each(json_text, data["layers"]),
+        op=json_text(data["op"]),
+        shapes=json_text(data["shapes"]),
         flops=_amount(data["flops"]),
-        task=_text(data["task"]),
-        schedule=_text(data["schedule"]),
+        task=json_text(data["task"]),
+        schedule=json_text(data["schedule"]),
         bytes=_amount(data["bytes"]),
     )
 
@@ -142,37 +148,31 @@ def _argument_of(value: Any) -> Argument:
 
 
 def _place_of(value: Any) -> Place:
-    segment, offset = _items(value, 2)
+    segment, offset = json_list(value, 2)
     if segment not in SEGMENTS:
         raise ValueError(f"no segment {segment!r}")
     return Place(segment, _count(offset))
 
 
 def _spec_of(value: Any) -> TensorSpec:
-    data = _record(value)
-    return TensorSpec(_text(data["name"]), _each(_count, data["shape"]), _text(data["dtype"]))
+    data = json_object(value)
+    return TensorSpec(
+        json_text(data["name"]), _each(_count, data["shape"]), json_text(data["dtype"])
+    )
 
 
 def _output_of(value: Any) -> tuple[TensorSpec, Place]:
-    spec, place = _items(value, 2)
+    spec, place = json_list(value, 2)
     return _spec_of(spec), _place_of(place)
 
 
 def _result_of(value: Any) -> tuple[int, TensorSpec, Place]:
-    number, spec, place = _items(value, 3)
+    number, spec, place = json_list(value, 3)
     return _count(number), _spec_of(spec), _place_of(place)
 
 
 def _each(read: Callable[[Any], T], values: Any) -> tuple[T, ...]:
-    return tuple(read(value) for value in _items(values))
-
-
-def _items(value: Any, count: int | None = None) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r} is no list")
-    if count is not None and len(value) != count:
-        raise ValueError(f"{len(value)} values instead of {count}")
-    return value
+    return tuple(read(value) for value in json_list(values))
 
 
 def _three(values: tuple[int, ...]) -> tuple[int, int, int]:
@@ -180,22 +180,8 @@ def _three(values: tuple[int, ...]) -> tuple[int, int, int]:
     return first, count, trips
 
 
-def _record(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise TypeError(f"{value!r} is no object")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
 def _whole(value: Any) -> int:
-    if type(value) is not int or not -_MOST <= value <= _MOST:
-        raise ValueError(f"{value!r} is no whole number of a size that can be")
-    return value
+    return json_whole(value, _MOST)
 
 
 def _count(value: Any) -> int:
@@ -205,8 +191,7 @@ def _count(value: Any) -> int:
 
 
 def _amount(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is no number")
-    if not (math.isfinite(value) and value >= 0):
-        raise ValueError(f"{value!r} is no amount")
-    return value
+    amount = json_number(value)
+    if amount < 0:
+        raise ValueError(f"{amount} is no amount")
+    return amount
