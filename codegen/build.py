@@ -14,6 +14,7 @@ from codegen.passes.promote import promote
 from codegen.passes.share import share
 from codegen.passes.simplify import simplify
 from codegen.passes.specialize import specialize
+from codegen.straight_line import check_straight_line
 from sketch.nest.loopnest import LoopNest
 from sketch.target.target import Target
 from sketch.verify import verify
@@ -24,11 +25,12 @@ def prepare(nest: LoopNest, target: Target) -> LoopNest:
 
     Raises:
         LoweringError: the nest is unsound.
-        CodegenError: the nest has no machine code on this target.
+        CodegenError: the nest has no machine code on this target, or far too much of it.
     """
     nest = share(nest)
     verify(nest)
     nest = legalize(means(simplify(nest)), target)
+    check_straight_line(nest, target)
     nest = clip(promote(partial_sums(nest, target), target))
     nest = simplify(specialize(nest, target))
     return fuse(nest, target)

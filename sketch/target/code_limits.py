@@ -17,6 +17,9 @@ class CodeLimits:
         edge_unroll_trips: longest reduce loop that is unrolled to decide predicates at an edge.
         edge_copies: most values of one variable that get a copy of their own at an edge.
         instruction_seconds: seconds that making one vector instruction of code takes.
+        straight_instructions: most operations that the unrolled loops of a stage become; more
+            would take minutes and are refused.
+        vector_operation_bytes: widest vector operation that it cuts into instructions by itself.
         budget_used: share of the instruction budget that copies fill where more were wanted.
     """
 
@@ -26,6 +29,8 @@ class CodeLimits:
     edge_unroll_trips: int = 12
     edge_copies: int = 6
     instruction_seconds: float = 6e-5
+    straight_instructions: int = 1 << 16
+    vector_operation_bytes: int = 1 << 14
     budget_used: float = 0.6
 
 
