@@ -9,6 +9,7 @@ from sketch.population.feasible import GPU, SIMD_CPU, Hardware, hardware_of
 from sketch.rules.cache_write import AddCacheWrite
 from sketch.rules.compute_location import ComputeLocation
 from sketch.rules.gpu_inline import InlineInThreads
+from sketch.rules.gpu_split_reduce import SplitForBlocks
 from sketch.rules.gpu_threads import AddPrivateSum, ComputeInThreads, ScheduleOnThreads
 from sketch.rules.gpu_tiling import GpuTilingWithFusion
 from sketch.rules.inline import InlineStage
@@ -55,6 +56,7 @@ GPU_SKETCHES: Final = SketchBackend(
         InlineStage(),
         ComputeInThreads(),
         AddPrivateSum(),
+        SplitForBlocks(),
         GpuTilingWithFusion(),
         ScheduleOnThreads(),
     ),

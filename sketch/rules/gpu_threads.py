@@ -91,7 +91,7 @@ class AddPrivateSum:
     def applies(self, state: State, stage: StagePlan) -> Verdict:
         """Reductions that are not computed inside another stage."""
         op = stage.op
-        private = op.reduce is None or not op.axes or Role.ACCUMULATE in stage.roles
+        private = op.reduce is None or not op.axes or stage.roles[-1:] == (Role.ACCUMULATE,)
         return Verdict.SKIP if private else Verdict.APPLY_AND_STOP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
@@ -143,7 +143,7 @@ def _host_steps(op: Compute, rows: list[Axis], columns: list[Axis]) -> list[Step
     blocks = [loop_name(axis.name, 0) for axis in rows]
     threads = [loop_name(axis.name, _THREADS) for axis in wide]
     elements = [loop_name(axis.name, 2) for axis in several]
-    serial = [loop_name(axis.name, 0) for axis in columns]
+    serial = [loop_name(axis.name, 0) for axis in (*columns, *op.reduce_axes)]
     if lanes is not None:
         last = loop_name(lanes.name, 0)
         serial = [loop for loop in serial if loop != last] + [last]

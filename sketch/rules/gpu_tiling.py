@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from sketch.analysis.access import stage_loads
+from sketch.lang.expr import Axis
 from sketch.nest.loopnest import LoopKind, Scope
 from sketch.rules.gpu_reuse import shares_operands
-from sketch.rules.patterns import longest
+from sketch.rules.patterns import batch_positions, longest
 from sketch.rules.rule import State, Verdict
 from sketch.rules.tiling import tiled_producer
 from sketch.schedule.decision import decision_name
@@ -48,7 +49,7 @@ class GpuTilingWithFusion:
         """One state; operands of the reduction are read through shared memory."""
         inner = tiled_producer(state, stage)
         assert inner is not None
-        state = state.then(*_tile_host(stage, inner.op.name), *_tile_inner(stage, inner))
+        state = state.then(*_tile_host(stage, inner), *_tile_inner(stage, inner))
         tensors = {load.tensor.name: load.tensor for load in stage_loads(inner.op)}
         caches = []
         for name, tensor in tensors.items():
@@ -63,35 +64,50 @@ class GpuTilingWithFusion:
         return (state.done([stage.op.name, inner.op.name, *caches]),)
 
 
-def _tile_host(host: StagePlan, inner: str) -> list[Step]:
+def _tile_host(host: StagePlan, inner: StagePlan) -> list[Step]:
     name, axes = host.op.name, [a.name for a in host.op.axes]
+    tiled = [a.name for a, _ in _tiled_pairs(host, inner)]
     levels = range(1, 5)
     steps: list[Step] = [
-        Split(name, a, tuple(decision_name(name, a, level) for level in levels)) for a in axes
+        Split(name, a, tuple(decision_name(name, a, level) for level in levels)) for a in tiled
     ]
-    steps.append(Reorder(name, tuple(loop_name(a, level) for level in range(5) for a in axes)))
+    inside = [loop_name(a, level) for level in levels for a in tiled]
+    steps.append(Reorder(name, (*(loop_name(a, 0) for a in axes), *inside)))
     for level, kind in enumerate(_BOUND):
-        steps += [Annotate(name, loop_name(a, level), kind.value) for a in axes]
+        bound = axes if level == 0 else tiled
+        steps += [Annotate(name, loop_name(a, level), kind.value) for a in bound]
     steps += [
         Annotate(name, loop_name(a, level), LoopKind.UNROLLED.value)
         for level in _INNER
-        for a in axes
+        for a in tiled
     ]
-    return [*steps, ComputeAt(inner, name, loop_name(axes[-1], 2))]
+    return [*steps, ComputeAt(inner.op.name, name, loop_name(tiled[-1], 2))]
+
+
+def _tiled_pairs(host: StagePlan, inner: StagePlan) -> list[tuple[Axis, Axis]]:
+    """The axes to tile, of the consumer and of the reduction: tiles along an axis that all operands
+    depend on (a batch, the parts of a split reduction) reuse nothing.
+    """
+    batch = batch_positions(inner.op)
+    pairs = zip(host.op.axes, inner.op.axes, strict=True)
+    return [pair for n, pair in enumerate(pairs) if n not in batch]
 
 
 def _tile_inner(host: StagePlan, inner: StagePlan) -> list[Step]:
     name = inner.op.name
-    axes = [a.name for a in inner.op.axes]
+    pairs = _tiled_pairs(host, inner)
+    axes = [own.name for _, own in pairs]
     split = longest(inner.op.reduce_axes).name
     others = [loop_name(a.name, 0) for a in inner.op.reduce_axes if a.name != split]
     steps: list[Step] = [
-        Split(name, own, (decision_name(host.op.name, theirs.name, 4),))
-        for own, theirs in zip(axes, host.op.axes, strict=True)
+        Split(name, own.name, (decision_name(host.op.name, theirs.name, 4),))
+        for theirs, own in pairs
     ]
     reduce_levels = tuple(decision_name(name, split, level) for level in (1, 2))
     steps.append(Split(name, split, reduce_levels))
-    outer_tile, inner_tile = [loop_name(a, 0) for a in axes], [loop_name(a, 1) for a in axes]
+    batch = [loop_name(a.name, 0) for a in inner.op.axes if a.name not in axes]
+    outer_tile = [*batch, *(loop_name(a, 0) for a in axes)]
+    inner_tile = [loop_name(a, 1) for a in axes]
     order = (
         loop_name(split, 0),
         *others,

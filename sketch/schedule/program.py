@@ -30,8 +30,8 @@ class Role(Enum):
     ACCUMULATE = "accumulate"  # CacheWrite: computes what its consumer copies out
     COPY_OUT = "copy_out"  # CacheWrite: copies the result out
     CACHE = "cache"  # CacheRead: holds a copy of a tensor
-    PARTIAL = "partial"  # Rfactor: partial reductions
-    COMBINE = "combine"  # Rfactor: combines them
+    PARTIAL = "partial"  # Rfactor, SplitReduce: partial reductions
+    COMBINE = "combine"  # Rfactor, SplitReduce: combines them
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
 from sketch.schedule.loop_steps import annotate, compute_at, pack, reorder, split
 from sketch.schedule.program import Program, initial_program
-from sketch.schedule.stage_steps import cache_read, cache_write, inline, rfactor
+from sketch.schedule.stage_steps import cache_read, cache_write, in_parts, inline
 from sketch.schedule.steps import (
     Annotate,
     CacheRead,
@@ -17,6 +17,7 @@ from sketch.schedule.steps import (
     Reorder,
     Rfactor,
     Split,
+    SplitReduce,
     Step,
 )
 
@@ -30,8 +31,8 @@ def apply_step(program: Program, step: Step) -> Program:
             return cache_write(program, step)
         case CacheRead():
             return cache_read(program, step)
-        case Rfactor():
-            return rfactor(program, step)
+        case Rfactor() | SplitReduce():
+            return in_parts(program, step)
         case Split():
             return split(program, step)
         case Reorder():

@@ -23,7 +23,7 @@ from sketch.schedule.stage_names import (
     part_names,
     partial_name,
 )
-from sketch.schedule.steps import CacheRead, CacheWrite, Inline, Rfactor
+from sketch.schedule.steps import CacheRead, CacheWrite, Inline, Rfactor, SplitReduce
 
 
 def _relink(
@@ -158,8 +158,10 @@ def cache_read(program: Program, step: CacheRead) -> Program:
     return replace(program, stages=tuple(_relink(plans, edit, (tensor.op.name,))))
 
 
-def rfactor(program: Program, step: Rfactor) -> Program:
+def in_parts(program: Program, step: Rfactor | SplitReduce) -> Program:
     """Split a reduction in partial ones and their sum; raises ScheduleError for wrong parts."""
+    interleave = isinstance(step, Rfactor) and step.interleave
+    outermost = isinstance(step, SplitReduce)
     plan = program.stage(step.stage)
     op, axis = plan.op, plan.axis(step.axis)
     reduce = op.reduce
@@ -172,7 +174,7 @@ def rfactor(program: Program, step: Rfactor) -> Program:
     part_name, inner_name = part_names(axis.name, taken)
     part = Axis(part_name, step.parts, "spatial")
     inner = Axis(inner_name, chunk, "reduce")
-    index = inner * step.parts + part if step.interleave else part * chunk + inner
+    index = inner * step.parts + part if interleave else part * chunk + inner
     axes = fresh_axes(op)
     mapping: dict[Axis, Expr] = {**dict(zip(op.axes, axes, strict=True)), axis: index}
     sources = tuple(substitute_axes(s, mapping) for s in reduce.sources)
@@ -181,9 +183,11 @@ def rfactor(program: Program, step: Rfactor) -> Program:
         sources = tuple(select(index < axis.extent, s, i) for s, i in pairs)
     rest = tuple(inner if a is axis else a for a in reduce.axes)
     name = partial_name(op.name, _taken_stages(program))
-    partial = Compute(name, (*axes, part), (Reduce(reduce.reducer, sources, rest),))
+    walked = (part, *axes) if outermost else (*axes, part)
+    partial = Compute(name, walked, (Reduce(reduce.reducer, sources, rest),))
     final = Axis(part.name, step.parts, "reduce")
-    loads = tuple(Load(Tensor(partial, n), (*op.axes, final)) for n in range(len(sources)))
+    place = (final, *op.axes) if outermost else (*op.axes, final)
+    loads = tuple(Load(Tensor(partial, n), place) for n in range(len(sources)))
     combined = Compute(op.name, op.axes, (Reduce(reduce.reducer, loads, (final,)),), op.store)
     split = [
         StagePlan(partial, roles=(*plan.roles, Role.PARTIAL)),

@@ -16,6 +16,7 @@ from sketch.schedule.steps import (
     Reorder,
     Rfactor,
     Split,
+    SplitReduce,
     Step,
 )
 
@@ -55,7 +56,7 @@ def step_with_names(step: Step, names: StepNames) -> Step:
             return replace(step, stage=names.stage(stage))
         case CacheRead(tensor, consumer):
             return replace(step, tensor=names.tensor(tensor), consumer=names.stage(consumer))
-        case Rfactor(stage, axis):
+        case Rfactor(stage, axis) | SplitReduce(stage, axis):
             return replace(step, stage=names.stage(stage), axis=names.axis(stage, axis))
         case Split(stage, axis, factors):
             renamed = tuple(names.factor(factor) for factor in factors)

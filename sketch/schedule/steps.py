@@ -73,6 +73,22 @@ class Rfactor:
 
 
 @dataclass(frozen=True, slots=True)
+class SplitReduce:
+    """``Rfactor`` by chunks for the blocks of a GPU: the parts are the outermost axis, so that each
+    one is laid out as the result is.
+
+    before:  s(i) += A[i, k]
+    after:   s.rf(p, i) += A[i, p*c + k];  s(i) += s.rf[p, i]
+    """
+
+    kind: ClassVar[str] = "split_reduce"
+    version: ClassVar[int] = 1
+    stage: str
+    axis: str
+    parts: int
+
+
+@dataclass(frozen=True, slots=True)
 class Split:
     """Split ``axis`` of ``stage`` into ``len(factors) + 1`` nested loops, outermost first."""
 
@@ -154,12 +170,24 @@ class Pack:
     prefetch: Factor = 0
 
 
-Step = Inline | CacheWrite | CacheRead | Rfactor | Split | Reorder | ComputeAt | Annotate | Pack
+Step = (
+    Inline
+    | CacheWrite
+    | CacheRead
+    | Rfactor
+    | SplitReduce
+    | Split
+    | Reorder
+    | ComputeAt
+    | Annotate
+    | Pack
+)
 STEP_KINDS: Final[tuple[type[Step], ...]] = (
     Inline,
     CacheWrite,
     CacheRead,
     Rfactor,
+    SplitReduce,
     Split,
     Reorder,
     ComputeAt,

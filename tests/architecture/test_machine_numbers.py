@@ -174,6 +174,12 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_MAX_IDLE": "what a user's rule may do",
     },
     "sketch/rules/gpu_reuse.py": {"_SHARED_OPERANDS": "what counts as reuse of data"},
+    "sketch/rules/gpu_split_reduce.py": {
+        "_WARPS": "search: what a tile should have",
+        "_RESULTS": "search: what a tile should have",
+        "_STEP": "search",
+        "_LEAST_TERMS": "search",
+    },
     "sketch/rules/gpu_threads.py": {
         "_THREADS": "positions in a list of tile levels",
         "_AXES_OF_ELEMENTS": "search",

@@ -27,8 +27,8 @@ from sketch.rules.gpu_reuse import shares_operands
 from sketch.target.gpu_targets import cuda_target
 
 H200 = cuda_target("h200")
-_ROWS = 128
-_EMITTED = 2  # rows of each sketch
+_ROWS = 64
+_EMITTED = 1  # rows of each sketch
 _FULL_BLOCK = 128
 
 

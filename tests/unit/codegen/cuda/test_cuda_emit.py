@@ -66,7 +66,7 @@ def test_limits_of_the_target_are_kept(limits: dict[str, int], message: str) -> 
 
 
 def test_indices_are_64_bit_where_32_do_not_reach(rng: np.random.Generator) -> None:
-    (sketch,) = generate(dense_relu(4, 2**16, 2**15), GPU)
+    sketch = generate(dense_relu(4, 2**16, 2**15), GPU)[-1]
     row = feasible_rows(sketch, 1, rng).row(0)
     assert "typedef long long index_t;" in emit(lower(sketch, row), GPU).text
     assert "typedef int index_t;" in emit(matmul_nest(), GPU).text

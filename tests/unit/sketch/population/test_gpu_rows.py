@@ -20,7 +20,7 @@ from tests.support.workloads import conv2d_relu, matmul_dag, row_sum
 
 GPU = cuda_target("h200")
 DAGS: Mapping[str, Callable[[], ComputeDAG]] = {
-    "matmul": lambda: matmul_dag(512, 512, 256),
+    "matmul": lambda: matmul_dag(1024, 1024, 256),
     "conv2d_relu": conv2d_relu,
     "softmax": lambda: get("SFM").dag(1, 64, 100),
     "row_sum": row_sum,

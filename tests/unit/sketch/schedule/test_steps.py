@@ -20,6 +20,7 @@ from sketch.schedule.steps import (
     Reorder,
     Rfactor,
     Split,
+    SplitReduce,
     step_from_json,
     step_to_json,
 )
@@ -76,6 +77,13 @@ def test_rfactor_adds_the_partial_results() -> None:
     partial = program.stage(f"{stage.name}.rf").op
     assert partial.shape == (5, 7)
     assert partial.reduce_axes[0].extent == -(-300 // 7)
+
+
+def test_parts_for_blocks_are_the_outermost_axis() -> None:
+    stage = row_sum().stages[0]
+    program = replay(row_sum(), (SplitReduce(stage.name, stage.reduce_axes[0].name, 7),))
+    assert program.stage(f"{stage.name}.rf").op.shape == (7, 5)
+    assert program.stage(stage.name).op.reduce_axes[0].extent == 7
 
 
 @pytest.mark.parametrize(

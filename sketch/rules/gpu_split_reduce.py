@@ -1,0 +1,63 @@
+"""Split reductions: more blocks for results whose tiles are too few for all processors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar, Final
+
+from sketch.lang.tensor import Compute
+from sketch.rules.gpu_reuse import shares_operands
+from sketch.rules.patterns import longest
+from sketch.rules.rule import State, Verdict
+from sketch.rules.tiling import tiled_producer
+from sketch.schedule.program import Role, StagePlan
+from sketch.schedule.steps import SplitReduce
+from sketch.target.target import Target
+
+# Results of a block that keep its arithmetic ahead of its reads: 4 warps of 16 results a thread.
+_WARPS: Final = 4
+_RESULTS: Final = 16
+# Ways to split are offered for as many parts as fill the processors, and for so many times that.
+_STEP: Final = 4
+# Least terms of a part along the axis that is split.
+_LEAST_TERMS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SplitForBlocks:
+    """Partial results by blocks in one kernel, their sum in the consumer's; no atomics.
+
+    before:  C(i, j) += A[i, k]*B[k, j]
+    after:   C.rf(p, i, j) += A[i, p*c + k]*B[p*c + k, j];  C(i, j) += C.rf[p, i, j]
+    """
+
+    eager: ClassVar[bool] = False
+
+    def applies(self, state: State, stage: StagePlan) -> Verdict:
+        """Stages that read a pending reduction with too few tiles; it stays as it is as well."""
+        inner = tiled_producer(state, stage)
+        if inner is None or not shares_operands(inner.op) or Role.PARTIAL in inner.roles:
+            return Verdict.SKIP
+        return Verdict.APPLY if _parts(inner.op, state.target) else Verdict.SKIP
+
+    def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
+        """One state for each number of parts; all stages are still to be scheduled."""
+        inner = tiled_producer(state, stage)
+        assert inner is not None
+        axis = longest(inner.op.reduce_axes).name
+        return tuple(
+            state.then(SplitReduce(inner.op.name, axis, parts))
+            for parts in _parts(inner.op, state.target)
+        )
+
+
+def _parts(op: Compute, target: Target) -> list[int]:
+    """Numbers of parts to offer, powers of two; none where the tiles are enough."""
+    tile = _WARPS * target.warp_size * _RESULTS
+    tiles = prod(axis.extent for axis in op.axes) / tile
+    least = 1
+    while tiles * least < target.threads:
+        least *= 2
+    most = longest(op.reduce_axes).extent // _LEAST_TERMS
+    return [parts for parts in (least, _STEP * least) if parts <= most and least > 1]

@@ -1,0 +1,87 @@
+"""Split reductions: offered where tiles are few, two launches, and the same result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codegen.cuda.build import emit
+from sketch.dag.dag import ComputeDAG
+from sketch.lower import lower
+from sketch.oracle.interpret import interpret
+from sketch.population.blocks_gpu import blocks_of, threads_of
+from sketch.population.feasible import feasible, fills
+from sketch.population.population import sample
+from sketch.rules.generate import generate
+from sketch.schedule.sketch import Sketch
+from sketch.schedule.steps import SplitReduce
+from sketch.target.gpu_targets import cuda_target
+from tests.support.emulate import COMPILER, compile_programs
+from tests.support.workloads import conv2d_relu, matmul_dag, random_inputs
+
+H200 = cuda_target("h200")
+# So few processors that small programs are split for them; parts that do and do not divide.
+FEW = replace(H200, threads=2)
+CASES: Mapping[str, Callable[[], ComputeDAG]] = {
+    "matmul": lambda: matmul_dag(24, 40, 64),
+    "matmul of uneven parts": lambda: matmul_dag(17, 40, 67),
+    "conv2d_relu": lambda: conv2d_relu(6, 64, 16),
+}
+
+
+def split_sketches(dag: ComputeDAG, few: bool = True) -> list[Sketch]:
+    """Those with a split reduction."""
+    sketches = generate(dag, FEW if few else H200)
+    return [s for s in sketches if any(isinstance(step, SplitReduce) for step in s.steps)]
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run CUDA text with")
+def test_split_reductions_equal_the_oracle_in_two_launches(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    dags = {name: make() for name, make in CASES.items()}
+    sources, names = [], []
+    for name, dag in dags.items():
+        found = split_sketches(dag)
+        assert found, name
+        for sketch in found:
+            rows = sample(sketch, 16, rng)
+            fits = np.flatnonzero(feasible(sketch, rows.columns()))
+            for index in fits[:2]:
+                sources.append(emit(lower(sketch, rows.row(int(index))), FEW))
+                names.append(name)
+    assert len(sources) >= 2 * len(dags)
+    inputs = {name: random_inputs(dag, rng) for name, dag in dags.items()}
+    for name, program in zip(names, compile_programs(sources, tmp_path), strict=True):
+        assert len(program.source.launches) == 2
+        expected = interpret(dags[name], inputs[name])
+        forward, backward = (program.run(inputs[name], reverse=order) for order in (False, True))
+        for key, value in forward.items():
+            assert np.array_equal(value, backward[key])
+            np.testing.assert_allclose(value, expected[key].reshape(value.shape), atol=1e-4)
+
+
+def test_a_small_image_of_many_channels_fills_the_card_with_tiles() -> None:
+    """ResNet-18's last layers: without a split, a block for every processor has no tiles."""
+    found = split_sketches(conv2d_relu(7, 512, 512), few=False)
+    assert found
+    for sketch in found:
+        drawn = sample(sketch, 128, np.random.default_rng(0))
+        full = np.flatnonzero(fills(sketch, drawn.columns()))
+        best = 0
+        for index in full[:32]:
+            partial, _ = lower(sketch, drawn.row(int(index))).roots
+            blocks, threads = int(blocks_of(partial)), int(threads_of((partial,)))
+            assert blocks >= H200.threads and threads >= 128
+            parts = next(s.parts for s in sketch.steps if isinstance(s, SplitReduce))
+            best = max(best, 7 * 7 * 512 * parts // (blocks * threads))
+        assert best >= 4
+
+
+def test_enough_tiles_are_not_split() -> None:
+    assert not split_sketches(matmul_dag(2048, 2048, 512), few=False)
+    assert len(generate(matmul_dag(2048, 2048, 512), H200)) == 1
