@@ -6,7 +6,8 @@ The definitions of the predicates follow Ansor's access analyzer (Zheng et al., 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from sketch.lang.affine import (
@@ -98,19 +99,27 @@ def affine_index(expr: Expr, axes: Collection[Axis] | None = None) -> AffineForm
 
     ``axes``: the axes that may occur; None allows all.  Zero coefficients are left out.
     """
+    if isinstance(expr, Axis):
+        allowed = axes is None or any(axis is expr for axis in axes)
+        return ({expr: 1}, 0) if allowed else None
+    return _form_of(expr, lambda part: affine_index(part, axes))
+
+
+def _form_of(expr: Expr, form: Callable[[Expr], AffineForm | None]) -> AffineForm | None:
+    """The form of a node from those of its operands."""
     match expr:
         case Const(value, dtype) if is_integer(dtype):
             return {}, int(value)
         case Axis():
-            allowed = axes is None or any(axis is expr for axis in axes)
-            return ({expr: 1}, 0) if allowed else None
+            return {expr: 1}, 0
         case Cast(operand, dtype) if dtype in INDEX_DTYPES and is_integer(operand.dtype):
-            return affine_index(operand, axes)
+            return form(operand)
         case Unary("neg", operand, dtype) if dtype in INDEX_DTYPES:
-            form = affine_index(operand, axes)
-            return None if form is None else _scale(form, -1)
+            inner = form(operand)
+            return None if inner is None else _scale(inner, -1)
         case Binary(op, lhs, rhs, dtype) if dtype in INDEX_DTYPES:
-            return _affine_binary(op, affine_index(lhs, axes), affine_index(rhs, axes))
+            left = form(lhs)
+            return None if left is None else _affine_binary(op, left, form(rhs))
         case _:
             return None
 
@@ -135,24 +144,46 @@ def index_interval(expr: Expr, box: Box | None = None) -> Interval | None:
     ``box``: inclusive bounds of axes that are narrower than their extents.  Data may be any number,
     so an index made of them is bounded by what clamps it.
     """
-    form = affine_index(expr)
-    if form is not None:
-        return interval_of(form, box)
-    match expr:
-        case Load():
-            return -UNBOUNDED, UNBOUNDED
-        case Cast(operand, dtype) if dtype in INDEX_DTYPES and is_integer(operand.dtype):
-            return index_interval(operand, box)
-        case Unary("neg", operand, dtype) if dtype in INDEX_DTYPES:
-            inner = index_interval(operand, box)
-            return None if inner is None else (-inner[1], -inner[0])
-        case Select(_, then, otherwise):
-            return hull(index_interval(then, box), index_interval(otherwise, box))
-        case Binary(op, lhs, rhs, dtype) if dtype in INDEX_DTYPES:
-            left, right = index_interval(lhs, box), index_interval(rhs, box)
-            return combine_intervals(op, left, right)
-        case _:
-            return None
+    return _Intervals(box, {}, {}).of(expr)
+
+
+@dataclass(frozen=True, slots=True)
+class _Intervals:
+    """Bounds within a box; every node of an expression is looked at once, by its identity."""
+
+    box: Box | None
+    forms: dict[int, AffineForm | None]
+    known: dict[int, Interval | None]
+
+    def form(self, expr: Expr) -> AffineForm | None:
+        """The affine form of a node."""
+        if id(expr) not in self.forms:
+            self.forms[id(expr)] = _form_of(expr, self.form)
+        return self.forms[id(expr)]
+
+    def of(self, expr: Expr) -> Interval | None:
+        """The bounds of a node."""
+        if id(expr) not in self.known:
+            form = self.form(expr)
+            inside = self._find(expr) if form is None else interval_of(form, self.box)
+            self.known[id(expr)] = inside
+        return self.known[id(expr)]
+
+    def _find(self, expr: Expr) -> Interval | None:
+        match expr:
+            case Load():
+                return -UNBOUNDED, UNBOUNDED
+            case Cast(operand, dtype) if dtype in INDEX_DTYPES and is_integer(operand.dtype):
+                return self.of(operand)
+            case Unary("neg", operand, dtype) if dtype in INDEX_DTYPES:
+                inner = self.of(operand)
+                return None if inner is None else (-inner[1], -inner[0])
+            case Select(_, then, otherwise):
+                return hull(self.of(then), self.of(otherwise))
+            case Binary(op, lhs, rhs, dtype) if dtype in INDEX_DTYPES:
+                return combine_intervals(op, self.of(lhs), self.of(rhs))
+            case _:
+                return None
 
 
 def simple_axis(index: Expr, axes: Collection[Axis]) -> tuple[Axis | None, bool]:

@@ -51,7 +51,15 @@ def _converter(
             return BufferLoad(view.buffer, view.locate(indices))
         return None
 
+    known: dict[tuple[int, int], Index] = {}
+
     def index(expr: Expr, extent: int) -> Index:
+        key = id(expr), extent
+        if key not in known:
+            known[key] = found(expr, extent)
+        return known[key]
+
+    def found(expr: Expr, extent: int) -> Index:
         form = index_affine(expr, stage)
         if form is not None:
             return form
