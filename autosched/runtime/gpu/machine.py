@@ -1,14 +1,28 @@
-"""What a GPU can do at best: nominal numbers of an emulated one."""
+"""What a GPU can do at best: measured, or the numbers of its data sheet where it is emulated."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from autosched.runtime.explanation import Machine
+from autosched.runtime.memory_plan import align
+from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
+from codegen.cuda.nvrtc import compile_source
+from codegen.gpu.protocol import DEVICE_ALIGNMENT
+from codegen.kernel import Argument
 
 if TYPE_CHECKING:
-    from codegen.gpu.protocol import Device
+    from codegen.gpu.protocol import Device, DeviceStream
     from sketch.target.target import Target
+
+CHAINS: Final = 8  # independent multiply-adds of a thread, twice what hides their latency
+TRIPS: Final = 20_000  # about a millisecond: launching does not show
+_THREADS: Final = 256
+_BLOCKS_EACH: Final = 8  # of a processor: as many threads as it holds
+_COPIES: Final = 20
+_REPEATS: Final = 5
+_LEAST_BYTES: Final = 1 << 22  # smaller copies measure how fast copies start
 
 
 def nominal_machine(target: Target, working_bytes: int) -> Machine:
@@ -25,5 +39,83 @@ def nominal_machine(target: Target, working_bytes: int) -> Machine:
 
 
 def device_machine(device: Device, working_bytes: int) -> Machine:
-    """A device, nominal where it is emulated."""
-    return nominal_machine(device.target, working_bytes)
+    """A device: measured, which takes some 50 ms, or nominal where it is emulated.
+
+    Raises:
+        DeviceError: the device fails, or has no room.
+    """
+    if device.kind == "emulated":
+        return nominal_machine(device.target, working_bytes)
+    size = max(working_bytes, _LEAST_BYTES)
+    return Machine(
+        measured_flops(device),
+        measured_bandwidth(device, size),
+        size,
+        device.target.threads,
+        on_gpu=True,
+        note=f"copying inside {size / 1e6:.4g} MB again and again: the memory of this network",
+    )
+
+
+def measured_bandwidth(device: Device, size: int) -> float:
+    """Bytes a second, read and written, of copies from one half of ``size`` bytes to the other."""
+    half = align(size // 2, DEVICE_ALIGNMENT)
+    memory = device.allocate(2 * half)
+
+    def copies(stream: DeviceStream) -> None:
+        for _ in range(_COPIES):
+            stream.copy(memory + half, memory, half)
+
+    try:
+        return 2.0 * half * _COPIES / _best_seconds(device, copies)
+    finally:
+        device.free(memory)
+
+
+def measured_flops(device: Device, trips: int = TRIPS) -> float:
+    """float32 operations a second of chains of multiply-adds in registers, on all processors."""
+    target = device.target
+    blocks = _BLOCKS_EACH * target.threads
+    flops = 2.0 * CHAINS * trips * _THREADS * blocks
+    code = device.load(_chains(target, blocks, trips), flops / nominal_machine(target, 0).flops)
+    out = device.allocate(DEVICE_ALIGNMENT)
+    try:
+        return flops / _best_seconds(device, lambda s: s.launch(code.launches[0], [out]))
+    finally:
+        device.free(out)
+        device.unload(code)
+
+
+def _best_seconds(device: Device, work: Callable[[DeviceStream], None]) -> float:
+    """Seconds of what ``work`` submits, as a graph: the fastest of a few, after one to warm up."""
+    stream = device.stream()
+    stream.begin_capture()
+    work(stream)
+    graph = stream.end_capture()
+    found = []
+    for _ in range(_REPEATS + 1):
+        before = stream.record()
+        stream.replay(graph)
+        found.append(stream.record().seconds_since(before))
+    graph.close()
+    stream.close()
+    return min(found[1:])
+
+
+def _chains(target: Target, blocks: int, trips: int) -> CudaKernel:
+    chains = range(CHAINS)
+    lines = [
+        'extern "C" __global__ void fma_chains_0(float* out) {',
+        *(f"  float x{c} = threadIdx.x + {c}.0f;" for c in chains),
+        f"  for (int trip = 0; trip < {trips}; ++trip) {{",
+        *(f"    x{c} = x{c} * 0.5f + 1.0f;" for c in chains),
+        "  }",
+        f"  const float sum = {' + '.join(f'x{c}' for c in chains)};",
+        "  if (sum < 0.0f) out[0] = sum;",  # never, which no compiler knows
+        "}",
+    ]
+    launch = Launch("fma_chains_0", blocks, _THREADS, ("out",), ("float*",))
+    out = Argument("out", "float32", (1,), "output")
+    source = CudaSource("fma_chains", "\n".join(lines) + "\n", (launch,), (out,), ())
+    cubin, resources = compile_source(source, target.arch)
+    return CudaKernel(source, target, cubin, resources)

@@ -75,6 +75,7 @@ class DeviceProgram:
         """``payloads``: ONNX models of the host steps by name."""
         self._resident, self._payloads = resident, payloads
         self._idle = deque([self._new_executor()], maxlen=_MOST_IDLE)
+        self._machine: Machine | None = None
 
     @contextmanager
     def call(self) -> Iterator[DeviceCalls]:
@@ -121,9 +122,12 @@ class DeviceProgram:
         return self.machine().flops
 
     def machine(self) -> Machine:
-        """The device: measured, or nominal where it is emulated."""
-        program = self._resident.program
-        return device_machine(self._resident.device, program.arena_bytes + program.constants_bytes)
+        """The device: measured once, or nominal where it is emulated."""
+        if self._machine is None:
+            program = self._resident.program
+            size = program.arena_bytes + program.constants_bytes
+            self._machine = device_machine(self._resident.device, size)
+        return self._machine
 
     def _take(self) -> DeviceExecutor:
         try:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import autosched as asd
 from autosched.graph.evaluate import evaluate
-from autosched.runtime.errors import AssemblyError, ExportError, InputError
+from autosched.runtime.errors import AssemblyError, ExportError, InputError, ModuleFileError
 from autosched.runtime.module import Module
+from tests.support.archives import change_plan
 from tests.support.device_networks import mixed_network
 from tests.support.small_graphs import assert_close
 
@@ -53,6 +55,25 @@ def test_a_module_of_a_card_is_loaded_on_the_emulated_device(
 ) -> None:
     module.save(tmp_path / "net.asd")
     assert asd.load(tmp_path / "net.asd", device="emulated").target.card.emulated
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda step: step["sizes"].insert(0, step["sizes"].pop(0) + 4), "takes other arguments"),
+        (lambda step: step["arguments"].pop(), "arguments with"),
+        (lambda step: step["arguments"][0].__setitem__(1, 1 << 30), "bytes|input"),
+        (lambda step: step.update(symbol="k99"), "no code 'k99'"),
+    ],
+)
+def test_a_plan_that_does_not_fit_its_kernels(
+    module: Module, tmp_path: Path, change: Callable[[Any], None], message: str
+) -> None:
+    path = tmp_path / "net.asd"
+    module.save(path)
+    change_plan(path, lambda plan: change(plan["steps"][1]))
+    with pytest.raises(ModuleFileError, match=message):
+        asd.load(path)
 
 
 def test_host_steps_have_times_and_counters_none(module: Module) -> None:
