@@ -17,7 +17,7 @@ from costmodel.extract.locality import capacities
 from costmodel.extract.quantity import Floats, Quantity, larger, smaller, where
 from costmodel.extract.registers import AccumulatorTile
 from costmodel.extract.statement import STRAIGHT_KINDS, UNROLLED_KINDS
-from costmodel.extract.structure import branches, busiest_share, specialized_fill, tasks_of
+from costmodel.extract.structure import branches, busiest_share, tasks_of
 from costmodel.extract.validity import Validity
 from sketch.target.rates import Rates
 
@@ -86,14 +86,17 @@ def _compute_cycles(
 def _edge_factor(
     analysis: Analysis, tile: AccumulatorTile, checks: Validity, rates: Rates
 ) -> Quantity:
-    """How much slower code gets by tiles that touch edges and by the end of an unrolled reduction.
+    """How much slower code gets by edges and by the end of an unrolled reduction.
 
-    Copies that do not fit the budget leave their predicates in the code of the edges.
+    Copies beyond the budget are not made: that share of them leaves its predicates in the code.
     """
-    full = (specialized_fill(analysis, tile, checks) > 1.0) & (checks.growth > 1.0)
-    edges = where(full, (rates.guarded - 1.0) * (1.0 - checks.interior), 0.0)
+    target = analysis.target
+    step = tile.operations + tile.loads
+    copied = step * (tile.reduce_unroll + checks.growth - 1.0)
+    room = target.instruction_budget * target.code.budget_used
+    left = where(checks.growth > 1.0, larger(1.0 - room / copied, 0.0), 0.0)
     partial = where(checks.reduce_growth > 1.0, rates.partial_reduce, 0.0)
-    return 1.0 + edges + partial
+    return 1.0 + (rates.guarded - 1.0) * left + partial
 
 
 def _cycles(rates: Rates) -> dict[str, float]:

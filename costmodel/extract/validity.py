@@ -48,7 +48,6 @@ class Validity:
         copies: estimated specialised copies of the straight-line code.
         growth: how much those copies enlarge it: at an edge that padding makes, the short reduce
             loops of the guard are unrolled, so that every tap is decided.
-        interior: share of the tiles that touch no such edge.
         reduce_growth: how much copies for the ends of unrolled reductions enlarge it.
         bounded_trips: trips inside the innermost reduce loop whose bounds a padding guard makes
             known at run time only; infinite without one.
@@ -60,7 +59,6 @@ class Validity:
     guards: float
     copies: Quantity
     growth: Quantity
-    interior: Quantity
     reduce_growth: Quantity
     bounded_trips: Quantity
 
@@ -83,7 +81,6 @@ def validity(site: StoreSite) -> Validity:
     tail_executed: Quantity = 1.0
     padding_valid: Quantity = 1.0
     growth: Quantity = 1.0
-    interior: Quantity = 1.0
     for guard in clips:
         tail_executed = tail_executed * share(guard, site.loops)
     inside = [(guard, share(guard, site.loops)) for guard in tails]
@@ -98,7 +95,6 @@ def validity(site: StoreSite) -> Validity:
         edges = _edges(guard, tails, site.loops)
         copies = copies * (1.0 + edges)
         growth = growth * (1.0 + edges * _taps(guard, site.loops))
-        interior = interior * larger(1.0 - edges / _tiles(guard, site.loops), 0.0)
     reduce_growth: Quantity = 1.0
     for guard in tails:
         reduce_growth = reduce_growth * (1.0 + _reduce_tail(guard, site.loops))
@@ -107,9 +103,8 @@ def validity(site: StoreSite) -> Validity:
         bounded = smaller(bounded, _bounded_trips(guard, site.loops))
     guards = float(len(tails) + len(paddings))
     return Validity(
-        tail_valid, tail_executed, padding_valid, guards, copies, growth, interior, reduce_growth,
-        bounded,
-    )  # fmt: skip
+        tail_valid, tail_executed, padding_valid, guards, copies, growth, reduce_growth, bounded
+    )
 
 
 def innermost_clips(clips: list[MergedGuard]) -> list[MergedGuard]:
@@ -270,15 +265,6 @@ def _violated(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> tuple[Quantity
         elif coefficient < 0:
             low = low + coefficient * loop.reach
     return where(low < guard.low, 1.0, 0.0), where(high >= guard.high, 1.0, 0.0)
-
-
-def _tiles(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
-    """Tiles of straight-line code along the axes of a guard."""
-    trips: Quantity = 1.0
-    for loop in loops:
-        if dict(guard.terms).get(loop.var) and not loop.reduce and loop.kind not in STRAIGHT_KINDS:
-            trips = trips * loop.extent
-    return trips
 
 
 def _reduce_tail(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:

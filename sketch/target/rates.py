@@ -35,8 +35,7 @@ class Rates:
         spill: how much slower a step gets for each accumulator that does not fit, relative to one
             accumulator's share of it: a load and a store beside one operation.
         spill_start: how much slower a step gets as soon as anything does not fit.
-        guarded: how much slower tiles at an edge are whose predicates could not be specialised
-            away.
+        guarded: how much slower code is whose predicates could not be specialised away.
         partial_reduce: how much slower a step gets where an unrolled reduce loop does not divide
             its reduction: loops of unknown length around it spill accumulators.
     """
@@ -54,7 +53,7 @@ class Rates:
     memory: float = 0.08
     jumping: float = 1.0
     page_bytes: float = 4096.0
-    overlap: float = 0.3
+    overlap: float = 0.2
     branch: float = 1.0
     region: float = 2000.0
     chain_slack: float = 1.25

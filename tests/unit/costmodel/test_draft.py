@@ -130,17 +130,17 @@ def test_unrolled_reductions_that_do_not_divide_are_slower(
         assert partial > 1.5
 
 
-def test_few_edges_cost_less_than_many(first_layer: list[Sketch], target: Target) -> None:
-    sketch = first_layer[0]
-    tight = replace(target, instruction_budget=64)
+def test_edges_beyond_the_budget_are_slower(first_layer: list[Sketch], target: Target) -> None:
+    """The fewer copies fit, the more predicates are left."""
 
-    def loss(tiles: int) -> float:
-        """How much slower edges get that cannot be specialised, with so many tiles along a row."""
-        chosen = {"relu_w_3": 32 // tiles, "relu_w_2": tiles, "relu_h_3": 2}
-        slow = seconds_of(sketch, with_rates(tight, guarded=8.0), **chosen)
-        return slow / seconds_of(sketch, with_rates(tight, guarded=1.0), **chosen)
+    def loss(budget: int) -> float:
+        small = replace(target, instruction_budget=budget)
+        chosen = {"relu_w_3": 4, "relu_w_2": 4, "relu_h_3": 2}
+        slow = seconds_of(first_layer[0], with_rates(small, guarded=8.0), **chosen)
+        return slow / seconds_of(first_layer[0], with_rates(small, guarded=1.0), **chosen)
 
-    assert loss(2) > loss(4) > loss(8) > 1.0
+    assert loss(16) > loss(64) > loss(128) > 1.0
+    assert loss(4096) == 1.0
 
 
 def test_accumulators_that_wait_in_memory_are_slower(
