@@ -118,12 +118,12 @@ def test_the_scale_of_a_task_does_not_matter(conv_features: tuple[Features, ...]
     features = conv_features[0]
     dataset = Dataset()
     times = true_times(features, 0)
-    dataset.append("a", features.take(np.arange(150)), times[:150])
-    dataset.append("b", features.take(np.arange(150)), 1000.0 * times[:150])
+    dataset.append("a", features.take(np.arange(200)), times[:200])
+    dataset.append("b", features.take(np.arange(200)), 1000.0 * times[:200])
     model = GradientBoostedModel()
     model.update(dataset)
-    predicted = model.predict(features.take(np.arange(150, 300)))
-    assert pairwise_accuracy(times[150:], predicted) > 0.85
+    predicted = model.predict(features.take(np.arange(200, 300)))
+    assert pairwise_accuracy(times[200:], predicted) > 0.85
 
 
 SCRIPT = """
