@@ -42,10 +42,12 @@ class CostModelConformance(ABC):
         damages: how many files with a flipped bit are read; 0 where a file is trusted (a pickle).
         damage_shows: whether a damaged file that is read without an error predicts what the model
             did; False where a wrong digit cannot be told from a right one.
+        by_features: whether a prediction follows from the program's features; False for chance.
     """
 
     damages: ClassVar[int] = 40
     damage_shows: ClassVar[bool] = True
+    by_features: ClassVar[bool] = True
 
     @abstractmethod
     def make(self) -> CostModel:
@@ -157,3 +159,25 @@ class CostModelConformance(ABC):
         features, _ = synthetic(20, 2, 12)
         a, b = (self.trained().predict(features) for _ in range(2))
         np.testing.assert_array_equal(a, b)
+
+    def test_a_prediction_does_not_depend_on_those_beside_it(self) -> None:
+        """Programs of several sketches are ranked by predictions that are made apart."""
+        features, _ = synthetic(9, 2, 13)
+        for model in (self.make(), self.trained()) if self.by_features else ():
+            together = model.predict(features)
+            for n in range(features.count):
+                alone = Features(features.values[:, :, n : n + 1].copy(), features.statements)
+                np.testing.assert_allclose(model.predict(alone), together[n], rtol=1e-4)
+
+    def test_what_it_is_given_stays_as_it_is(self) -> None:
+        """Features and data are shared with the rest of the search."""
+        features, _ = synthetic(9, 2, 14)
+        model, data, values = self.make(), self.data(), features.values.copy()
+        for _ in range(2):
+            model.update(data)
+            model.predict(features)
+        np.testing.assert_array_equal(features.values, values)
+        found, expected = data.table(), self.data().table()
+        assert data.tasks == self.data().tasks
+        for name in ("rows", "offsets", "groups", "seconds"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))

@@ -20,6 +20,8 @@ from autosched.testing import (
     RunnerConformance,
     SearchPolicyConformance,
 )
+from autosched.testing.cost_model import synthetic
+from costmodel.dataset import Dataset
 from costmodel.features import Features
 from costmodel.model import CostModel, DraftModel
 
@@ -27,6 +29,28 @@ from costmodel.model import CostModel, DraftModel
 class Negative(DraftModel):
     def predict(self, features: Features) -> NDArray[np.float64]:
         return -super().predict(features)
+
+
+class Relative(DraftModel):
+    """Times relative to those of the programs beside."""
+
+    def predict(self, features: Features) -> NDArray[np.float64]:
+        times = super().predict(features)
+        return np.asarray(times / times.mean())
+
+
+class Overwriting(DraftModel):
+    def predict(self, features: Features) -> NDArray[np.float64]:
+        times = super().predict(features)
+        features.values[:] = np.log1p(features.values)
+        return times
+
+
+class Consuming(DraftModel):
+    def update(self, dataset: Dataset) -> None:
+        super().update(dataset)
+        dataset.clear_feature("draft_seconds")
+        dataset.append("one more", *synthetic(1, 1, 0))
 
 
 class Forgetful(RandomPolicy):
@@ -61,6 +85,23 @@ def test_a_model_that_predicts_negative_times() -> None:
 
     with pytest.raises(AssertionError):
         Suite().test_predictions_are_positive_times()
+
+
+@pytest.mark.parametrize(
+    ("model", "test"),
+    [
+        (Relative, "test_a_prediction_does_not_depend_on_those_beside_it"),
+        (Overwriting, "test_what_it_is_given_stays_as_it_is"),
+        (Consuming, "test_what_it_is_given_stays_as_it_is"),
+    ],
+)
+def test_models(model: type[DraftModel], test: str) -> None:
+    class Suite(CostModelConformance):
+        def make(self) -> CostModel:
+            return model()
+
+    with pytest.raises(AssertionError):
+        getattr(Suite(), test)()
 
 
 @pytest.mark.parametrize(
