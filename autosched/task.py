@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import NDArray
 
+from autosched.system.errors import TaskError
 from autosched.tasks.spec import TaskSpec
 
 if TYPE_CHECKING:
@@ -36,7 +37,13 @@ class Task(TaskSpec):
 
     @classmethod
     def of(cls, spec: TaskSpec) -> Self:
-        """The task of a specification, such as one that a callback is given."""
+        """The task of a specification, such as one that a callback is given.
+
+        Raises:
+            TaskError: ``spec`` is something else.
+        """
+        if not isinstance(spec, TaskSpec):
+            raise TaskError(f"{spec!r} is no task", hint="write Task(dag, target)")
         return cls(spec.variants, spec.target, spec.name, spec.weight, spec.rules)
 
     @property

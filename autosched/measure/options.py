@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from autosched.measure.result import CACHE_STATES, CacheState
 from autosched.system.errors import OptionError
-from autosched.system.limits import check_number
+from autosched.system.limits import check_kinds, check_number
 
 CheckPolicy = Literal["best", "all", "none"]
 
@@ -64,6 +64,7 @@ class MeasureOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         if self.cache_state not in (None, *CACHE_STATES):
             raise OptionError(
                 f"cache state {self.cache_state!r} is unknown", hint=f"one of {CACHE_STATES}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from autosched.system.errors import OptionError
-from autosched.system.limits import check_number
+from autosched.system.limits import check_kinds, check_number, check_tuple
 from costmodel.extra_feature import ExtraFeature, extra_names
 from costmodel.gbdt_options import GbdtOptions
 
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 PolicyName = Literal["evolutionary", "genetic", "random", "grid"]
 PolicyFactory = Callable[["Space", "Scorer", "np.random.Generator", "Measured"], "SearchPolicy"]
 """(space, scorer, rng, measured) -> the user's own policy of one task; see ``search.policy``."""
+
+# Children bred for each one wanted: beyond it, breeding takes longer than measuring.
+_MOST_SPARE: Final = 1000
+# Of ratios, as a power or a factor: beyond it, shares are 0 or infinite.
+_MOST_POWER: Final = 100
 
 POLICIES: Final = ("evolutionary", "genetic", "random", "grid")
 
@@ -60,10 +65,12 @@ class EvolutionOptions:
     distance: int = 2
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         for name in ("draft_share", "curiosity", "pressure", "elite_share"):
             check_number(name, getattr(self, name), 0, 1)
-        for name in ("rows_a_trial", "curious_trials", "good", "quota", "spare"):
+        for name in ("rows_a_trial", "curious_trials", "good", "quota"):
             check_number(name, getattr(self, name), 1, math.inf)
+        check_number("spare", self.spare, 1, _MOST_SPARE)
         check_number("distance", self.distance, 0, math.inf)
 
 
@@ -84,8 +91,10 @@ class GeneticOptions:
     spare: int = 8
 
     def __post_init__(self) -> None:
-        for name in ("founders", "parents", "decay", "spare"):
+        check_kinds(self)
+        for name in ("founders", "parents", "decay"):
             check_number(name, getattr(self, name), 1, math.inf)
+        check_number("spare", self.spare, 1, _MOST_SPARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +115,9 @@ class BanditOptions:
     failed: float = 0.3
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         for name in ("sharpness", "optimism", "draft_trust"):
-            check_number(name, getattr(self, name), 0, math.inf)
+            check_number(name, getattr(self, name), 0, _MOST_POWER)
         check_number("failed", self.failed, 1e-6, 1)
 
 
@@ -127,6 +137,7 @@ class FinishOptions:
     hops: int = 2
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         for name in ("centres", "neighbours", "hops"):
             check_number(name, getattr(self, name), 1, math.inf)
 
@@ -149,6 +160,7 @@ class LearnerOptions:
     defer: int = 256
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         check_number("foreign", self.foreign, 0, 1)
         for name in ("growth", "defer"):
             check_number(name, getattr(self, name), 0, math.inf)
@@ -201,8 +213,10 @@ class SearchOptions:
     extra_features: tuple[ExtraFeature, ...] = ()
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         if not callable(self.policy) and self.policy not in POLICIES:
             raise OptionError(f"policy {self.policy!r} is unknown", hint=f"one of {POLICIES}")
+        check_tuple("extra_features", self.extra_features)
         extra_names(self.extra_features)
         for name in ("population", "batch_trials", "sketch_rows"):
             check_number(name, getattr(self, name), 1, math.inf)

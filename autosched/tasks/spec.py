@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, Final, Self
 
 from autosched.system.errors import TaskError
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from sketch.rules.rule import SketchRule
 
 DIRECT: Final = "direct"
+
+# More often, sums of times are infinite.
+_MOST_WEIGHT: Final = 1e100
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +65,12 @@ class TaskSpec:
         weight: float = 1.0,
         rules: tuple[SketchRule, ...] | None = None,
     ) -> None:
+        if not isinstance(target, Target):
+            raise TaskError(f"target {target!r} is no Target", hint='write asd.Target("cpu")')
         variants = _variants(program, target)
-        if not weight > 0:
-            raise TaskError(f"weight {weight} is not positive", f"task {name or variants[0].dag}")
+        if not isinstance(weight, Real) or not 0 < weight <= _MOST_WEIGHT:
+            where = f"task {name or variants[0].dag}"
+            raise TaskError(f"weight {weight!r} is not a positive finite number", where)
         object.__setattr__(self, "variants", variants)
         object.__setattr__(self, "target", target)
         object.__setattr__(self, "name", name or variants[0].dag.stages[-1].name)
@@ -130,7 +137,10 @@ def _variants(program: Programs, target: Target) -> tuple[Variant, ...]:
         case Mapping():
             found = tuple(Variant(name, dag) for name, dag in program.items())
         case _:
-            found = tuple(program)
+            found = tuple(program) if isinstance(program, Sequence) else (program,)
+    for variant in found:
+        if not isinstance(variant, Variant) or not isinstance(variant.dag, ComputeDAG):
+            raise TaskError(f"{variant!r} is no program", hint="give a ComputeDAG")
     if not found:
         raise TaskError("a task needs at least one variant", hint="give a ComputeDAG")
     names = [variant.name for variant in found]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from autosched.search.options import SearchOptions
 from autosched.system.errors import OptionError
-from autosched.system.limits import check_number
+from autosched.system.limits import check_kinds, check_number, check_tuple
 
 if TYPE_CHECKING:
     from costmodel.extra_feature import ExtraFeature
@@ -33,8 +33,9 @@ def parse_budget(text: str | float) -> float:
     Raises:
         OptionError: not a positive finite time.
     """
-    seconds = float(text) if isinstance(text, int | float) else _parse_parts(text)
-    if isinstance(text, bool) or not (math.isfinite(seconds) and seconds > 0):
+    seconds = float(text) if isinstance(text, int | float) else _parse_parts(str(text))
+    known = isinstance(text, str | int | float) and not isinstance(text, bool)
+    if not known or not (math.isfinite(seconds) and seconds > 0):
         raise OptionError(
             f"budget {text!r} is not a positive time", hint='write "90s", "10m", "1h30m" or seconds'
         )
@@ -92,6 +93,7 @@ class SchedulerOptions:
     search_share: float = 0.5
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         for name in ("alpha", "warm_up_share", "even_share", "search_share"):
             check_number(name, getattr(self, name), 0, 1)
         for name in ("beta", "kind_trust"):
@@ -150,6 +152,9 @@ class TuneOptions:
     variants: bool = True
 
     def __post_init__(self) -> None:
+        check_kinds(self)
+        if self.rules is not None:
+            check_tuple("rules", self.rules)
         if self.strategy not in STRATEGIES:
             raise OptionError(f"strategy {self.strategy!r} is unknown", hint=f"one of {STRATEGIES}")
         for name in ("trials", "early_stop_trials", "task_early_stop_trials"):
@@ -185,6 +190,7 @@ class TuneOptions:
         """These options with other values of what callers name most; what is None stays."""
         search = self.search
         if extra_features is not None:
+            check_tuple("extra_features", extra_features)
             search = replace(search, extra_features=tuple(extra_features))
         budget_s = self.budget_s if budget is None else parse_budget(budget)
         return replace(

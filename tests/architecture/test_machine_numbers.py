@@ -26,6 +26,10 @@ PLACES: Final[Mapping[str, str]] = {
 # Others by name.
 REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "autosched/search/grid.py": {"_BLOCK": "rows that are listed at a time"},
+    "autosched/search/options.py": {
+        "_MOST_SPARE": "options that we accept",
+        "_MOST_POWER": "options that we accept",
+    },
     "autosched/search/random_search.py": {
         "_SPARE": "rows that are drawn at a time",
         "_LEAST": "rows that are drawn at a time",

@@ -269,8 +269,18 @@ def test_calls_that_make_no_sense(tasks: list[Task], options: TuneOptions, messa
 
 
 def test_tasks_that_make_no_sense() -> None:
-    with pytest.raises(TaskError, match="weight"):
-        Task(matmul_dag(), SMALL, weight=0)
+    for weight in (0, -1, math.nan, math.inf, 10**400, "2", None, [1]):
+        with pytest.raises(TaskError, match=r"weight .* is not a positive finite number"):
+            Task(matmul_dag(), SMALL, weight=weight)  # type: ignore[arg-type]
+    for target in ("cpu", None, 5, type(SMALL)):
+        with pytest.raises(TaskError, match="is no Target"):
+            Task(matmul_dag(), target)  # type: ignore[arg-type]
+    for program in (None, 5, "x", [matmul_dag()], {"a": 5}, {"a": None}, matmul_dag().outputs):
+        with pytest.raises(TaskError, match="is no program"):
+            Task(program, SMALL)  # type: ignore[arg-type]
+    for other in (None, "x", matmul_dag(), SMALL):
+        with pytest.raises(TaskError, match="is no task"):
+            Task.of(other)  # type: ignore[arg-type]
     with pytest.raises(TaskError, match="at least one variant"):
         Task({}, SMALL)
     with pytest.raises(TaskError, match="different inputs"):
