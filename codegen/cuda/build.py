@@ -12,6 +12,7 @@ from codegen.cuda.passes.gather_sums import gather_sums
 from codegen.cuda.passes.inject_vthread import inject_vthread
 from codegen.cuda.passes.narrow_guards import narrow_guards
 from codegen.cuda.passes.relax_guards import relax_guards
+from codegen.cuda.passes.vectorize import vectorize
 from codegen.cuda.passes.zero_fill import zero_fill
 from codegen.cuda.prelude import prelude_of
 from codegen.errors import CodegenError
@@ -36,7 +37,7 @@ def prepare(nest: LoopNest) -> LoopNest:
 
 def device_functions(nest: LoopNest) -> tuple[DeviceFunction, ...]:
     """The kernels of a nest, in launch order."""
-    return tuple(insert_barriers(function) for function in bind_threads(prepare(nest)))
+    return tuple(insert_barriers(vectorize(made)) for made in bind_threads(prepare(nest)))
 
 
 def emit(nest: LoopNest, target: Target, symbol: str = SYMBOL) -> CudaSource:

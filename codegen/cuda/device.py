@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sketch.lang.expr import Reducer
-from sketch.nest.loopnest import Buffer, Loop, LoopVar, Predicate, Store
+from sketch.nest.loopnest import Buffer, Index, Loop, LoopVar, Predicate, Store
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +83,26 @@ class Combine:
     scratch: tuple[Buffer, ...]
 
 
-DeviceNode = Store | For | Cooperative | Declare | Barrier | Combine
+@dataclass(frozen=True, slots=True, eq=False)
+class Move:
+    """The elements of a private vector from, or to, as many that follow each other in memory.
+
+    Attributes:
+        buffer: in global memory.
+        indices: of the first element; the piece is aligned to its length, to 16 bytes at most.
+        vector: the private side.
+        loads: whether the vector is filled, else it is stored.
+        predicates: under which it happens.
+    """
+
+    buffer: Buffer
+    indices: tuple[Index, ...]
+    vector: Buffer
+    loads: bool
+    predicates: tuple[Predicate, ...]
+
+
+DeviceNode = Store | For | Cooperative | Declare | Barrier | Combine | Move
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,18 +14,21 @@ from codegen.cuda.device import (
     DeviceFunction,
     DeviceNode,
     For,
+    Move,
     points,
     walk_device,
 )
 from codegen.cuda.expressions import Expressions
 from codegen.cuda.kernel import Launch
 from codegen.cuda.names import Identifiers
+from codegen.cuda.passes.vectorize import WIDEST
 from codegen.cuda.scalars import C_TYPES
 from codegen.passes.affine import flatten
 from sketch.lang.affine import UNBOUNDED
+from sketch.lang.dtypes import size_of
 from sketch.lang.expr import Reducer, Var
-from sketch.nest.loopnest import Affine, Buffer, Predicate, Scope, Store
-from sketch.nest.walk import accesses
+from sketch.nest.loopnest import Affine, Buffer, Predicate, Quasi, Scope, Store
+from sketch.nest.walk import accesses, buffer_loads
 
 _PRIVATE = (Scope.LOCAL, Scope.SHARED)
 _INT_LIMIT = 2**31
@@ -104,6 +107,8 @@ class _Emitter:
                     self._line("__syncthreads();")
                 case Combine():
                     self._combine(node)
+                case Move():
+                    self._move(node)
 
     def _for(self, loop: For) -> None:
         name = self._expressions.variable(loop.var)
@@ -157,6 +162,17 @@ class _Emitter:
         if store.reducer is not None:
             value = self._reduced(store.reducer, place, value)
         self._line(f"{place} = {value};")
+
+    def _move(self, node: Move) -> None:
+        count, size = int(node.vector.size), size_of(node.vector.dtype)
+        first = f"&{self._expressions.element(node.buffer, node.indices)}"
+        vector = self._expressions.buffer(node.vector)
+        shape = f"<{count}, {min(WIDEST, count * size)}>"
+        call = f"load_piece{shape}({vector}, {first})"
+        if not node.loads:
+            call = f"store_piece{shape}({first}, {vector})"
+        tests = self._expressions.all_hold(node.predicates)
+        self._line(f"if ({tests}) {call};" if tests else f"{call};")
 
     def _reduced(self, reducer: Reducer, place: str, value: str) -> str:
         operands = {reducer.lhs[0]: place, reducer.rhs[0]: value}
@@ -235,6 +251,11 @@ def _globals(function: DeviceFunction) -> tuple[set[Buffer], tuple[Buffer, ...]]
         if isinstance(node, Store):
             written.update(t for t in node.targets if t.scope not in _PRIVATE)
             used.update((b, None) for b, _ in accesses(node) if b.scope not in _PRIVATE)
+        elif isinstance(node, Move):
+            written.update(() if node.loads else (node.buffer,))
+            used[node.buffer] = None
+            inside = (i.expr for i in node.indices if isinstance(i, Quasi))
+            used.update((load.buffer, None) for expr in inside for load in buffer_loads(expr))
     return written, tuple(used)
 
 
@@ -260,4 +281,8 @@ def _index_type(function: DeviceFunction) -> str:
             reach = max(reach, *(span(p.index) for p in node.predicates), 0)
             for buffer, indices in accesses(node):
                 reach = max(reach, int(buffer.size), span(flatten(buffer, indices)[0]))
+        elif isinstance(node, Move):
+            place = flatten(node.buffer, node.indices)[0]
+            reach = max(reach, int(node.buffer.size), span(place))
+            reach = max(reach, *(span(p.index) for p in node.predicates), 0)
     return "int" if reach < _INT_LIMIT else "long long"

@@ -31,7 +31,7 @@ class CudaSource:
     Attributes:
         text: a whole translation unit; every kernel has C linkage.
         launches: in order; each one completes before the next starts.
-        arguments: what the caller passes, in the nest's order.
+        arguments: what the caller passes, in the nest's order, at multiples of 16 bytes.
         workspaces: bytes of the buffers that pass values between launches, by name.
     """
 

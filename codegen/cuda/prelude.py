@@ -8,6 +8,21 @@ from __future__ import annotations
 import re
 from typing import Final
 
+# Elements that follow each other, as one access or a few.
+_PIECE: Final = """\
+template <int N, int A, class T> struct __align__(A) Piece { T at[N]; };
+template <int N, int A, class T> __device__ inline void load_piece(T *vector, const T *first) {
+  const Piece<N, A, T> piece = *(const Piece<N, A, T> *)first;
+#pragma unroll
+  for (int n = 0; n < N; ++n) vector[n] = piece.at[n];
+}
+template <int N, int A, class T> __device__ inline void store_piece(T *first, const T *vector) {
+  Piece<N, A, T> piece;
+#pragma unroll
+  for (int n = 0; n < N; ++n) piece.at[n] = vector[n];
+  *(Piece<N, A, T> *)first = piece;
+}
+"""
 # NaN where an operand is.
 _MAXIMUM: Final = """\
 template <class T> __device__ inline T nan_max(T a, T b) { return a > b || a != a ? a : b; }
@@ -148,6 +163,7 @@ __device__ inline double exact_double(long long x) {
 """
 
 _PARTS: Final = (
+    (_PIECE, ("load_piece", "store_piece")),
     (_MAXIMUM, ("nan_max",)),
     (_MINIMUM, ("nan_min",)),
     (_SIGN, ("sign_of",)),
@@ -185,5 +201,5 @@ _PARTS: Final = (
 
 def prelude_of(text: str) -> str:
     """The definitions of the functions that ``text`` calls."""
-    called = set(re.findall(r"\b(\w+)(?:<[\w ]+>)?\(", text))
+    called = set(re.findall(r"\b(\w+)(?:<[\w ,]+>)?\(", text))
     return "".join(part for part, names in _PARTS if called & set(names))

@@ -52,6 +52,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "codegen/cuda/emit.py": {"_INT_LIMIT": "the int of CUDA C++"},
     "codegen/cuda/launch.py": {"_WARM_UP_RUNS": "how times are taken"},
     "codegen/cuda/passes/lanes.py": {"WARP": "CUDA C++: what the shuffle functions are defined on"},
+    "codegen/cuda/passes/vectorize.py": {
+        "WIDEST": "PTX: the widest access of a thread",
+        "_LONGEST": "registers of a piece",
+    },
     "codegen/entry.py": {
         "OK": "C ABI",
         "NOT_INITIALIZED": "C ABI",

@@ -24,6 +24,7 @@ from codegen.cuda.device import (
     DeviceFunction,
     DeviceNode,
     For,
+    Move,
     walk_device,
 )
 from codegen.errors import CodegenError
@@ -109,7 +110,8 @@ def _touched(node: DeviceNode) -> _Touched:
             for inner in node.body:
                 total |= _touched(inner)
             return total
-        case Declare() | Barrier() | Combine():  # a combination waits for its own memory
+        # a combination waits for its own memory; moves are between global memory and a thread
+        case Declare() | Barrier() | Combine() | Move():
             return _Touched()
 
 
