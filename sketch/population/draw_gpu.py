@@ -28,9 +28,9 @@ _SHARES: Final = (0.05, 0.10, 0.35, 0.35, 0.10, 0.05)
 # Most results of one thread; larger tiles spill.
 _MOST_ELEMENTS: Final = 64
 # Most trips of a serial tile loop: what a block keeps in shared memory grows with it.
-_MOST_SERIAL: Final = 16
+_MOST_SERIAL: Final = 8
 # Most trips of an unrolled reduce loop.
-_MOST_UNROLLED: Final = 8
+_MOST_UNROLLED: Final = 16
 # Share of the rows whose numbers of threads are powers of two along every axis.
 _POWERS: Final = 0.6
 # How much likelier the last axis takes the next factor: neighbouring threads and the elements of a
@@ -45,12 +45,14 @@ class _Kinds:
     Attributes:
         kinds: of the loop, by position.
         reduces: decisions about reduce loops, maybe about others too.
+        lanes: decisions about the inner one of two loops of threads along an axis.
         last: decisions about the last axis of a stage, which lies in order in memory.
         points: of all blocks of the nest together, by position.
     """
 
     kinds: Mapping[int, LoopKind]
     reduces: frozenset[int]
+    lanes: frozenset[int]
     last: frozenset[int]
     points: Mapping[int, int]
 
@@ -68,6 +70,7 @@ def _kinds(sketch: Sketch) -> _Kinds:
     positions = {decision.name: n for n, decision in enumerate(sketch.decisions)}
     kinds: dict[int, LoopKind] = {}
     reduces: set[int] = set()
+    lanes: set[int] = set()
     last: set[int] = set()
     points: dict[int, int] = {}
     for plan in sketch.program.stages:
@@ -82,11 +85,14 @@ def _kinds(sketch: Sketch) -> _Kinds:
                 n = positions[factor]
                 kinds[n] = plan.kinds.get(loop_name(name, level), LoopKind.SERIAL)
                 points[n] = prod(axis.extent for axis in blocks)
+                outside = plan.kinds.get(loop_name(name, level - 1))
+                if kinds[n] is LoopKind.THREAD and outside is LoopKind.THREAD:
+                    lanes.add(n)
                 if axis.kind == "reduce":
                     reduces.add(n)
                 elif name == wide[-1]:
                     last.add(n)
-    return _Kinds(kinds, frozenset(reduces), frozenset(last), points)
+    return _Kinds(kinds, frozenset(reduces), frozenset(lanes), frozenset(last), points)
 
 
 def draw_blocks(
@@ -121,14 +127,14 @@ def draw_blocks(
     lanes = np.clip(threads * target.threads // points, 1, threads) * power(2) * power(2)
     # shuffles serve powers of two; whole warps are made of them, or of them and odd extents
     shuffled, warps = np.ones(count, np.bool_), rng.random(count) < _POWERS
-    lane_columns = kinds.of(columns, LoopKind.THREAD, True)
-    filling.fill(lane_columns, np.minimum(lanes, threads), powers=shuffled)
-    filling.fill(
-        kinds.of(columns, LoopKind.THREAD, False),
-        threads // filling.product(lane_columns),
-        kinds.last,
-        warps,
-    )
+    shared = kinds.of(columns, LoopKind.THREAD, True)
+    filling.fill(shared, np.minimum(lanes, threads), powers=shuffled)
+    own = kinds.of(columns, LoopKind.THREAD, False)
+    inner = [n for n in own if n in kinds.lanes]
+    filling.fill(inner, np.full(count, target.warp_size), powers=shuffled)
+    outer = [n for n in own if n not in kinds.lanes]
+    rest = threads // filling.product((*shared, *inner))
+    filling.fill(outer, rest, kinds.last, warps)
     filling.fill(kinds.of(columns, LoopKind.VTHREAD), copies)
     filling.fill(kinds.of(columns, LoopKind.UNROLLED, True), power(_MOST_UNROLLED))
     filling.fill(kinds.of(columns, LoopKind.SERIAL), power(_MOST_SERIAL))

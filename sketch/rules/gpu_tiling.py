@@ -1,12 +1,15 @@
-"""Multi-level tiling for GPUs: SSSRRSRS with operands in shared memory.
+"""Multi-level tiling for GPUs: SSSSRRS with operands in shared memory.
 
-The consumer's loops are bound to blocks and threads; the reduction runs inside a thread.
+The consumer's loops are bound to blocks, warps and lanes; the reduction runs inside a thread.
 
-    block S0, virtual thread S1, thread S2 of the consumer
+    block S0, virtual thread S1, warp S2, lane S3 of the consumer
       acc = 0                                        (registers)
       R0:  A.cache, B.cache <- tiles of A and B      (shared memory, all threads together)
-        R1, S3, R2, S4:  acc += A.cache * B.cache
-      S3, S4: consumer of acc
+        R1, R2, S4:  acc += A.cache * B.cache        (R2 and S4 unrolled)
+      S4: consumer of acc
+
+Warps and lanes are loops of threads; the lanes of all axes together are 32 in the rows that are
+drawn, so that a warp reads a compact part of each tile.
 """
 
 from __future__ import annotations
@@ -15,7 +18,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from sketch.analysis.access import stage_loads
-from sketch.lang.expr import Axis
 from sketch.nest.loopnest import LoopKind, Scope
 from sketch.rules.gpu_reuse import shares_operands
 from sketch.rules.patterns import batch_positions, longest
@@ -28,9 +30,9 @@ from sketch.schedule.stage_names import cache_axis
 from sketch.schedule.stage_steps import cache_name
 from sketch.schedule.steps import Annotate, CacheRead, ComputeAt, Reorder, Split, Step
 
-_BOUND: Final = (LoopKind.BLOCK, LoopKind.VTHREAD, LoopKind.THREAD)
-# Tile levels of the consumer inside one thread: S3 and S4.
-_INNER: Final = (3, 4)
+_BOUND: Final = (LoopKind.BLOCK, LoopKind.VTHREAD, LoopKind.THREAD, LoopKind.THREAD)
+# Tile level of the consumer inside one thread: S4.
+_INNER: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,8 @@ class GpuTilingWithFusion:
         """One state; operands of the reduction are read through shared memory."""
         inner = tiled_producer(state, stage)
         assert inner is not None
-        state = state.then(*_tile_host(stage, inner), *_tile_inner(stage, inner))
+        state = state.then(*_tile_host(stage, inner), *_tile_inner(inner))
+        outer_reduce = _outer_reduce(inner)
         tensors = {load.tensor.name: load.tensor for load in stage_loads(inner.op)}
         caches = []
         for name, tensor in tensors.items():
@@ -58,7 +61,7 @@ class GpuTilingWithFusion:
             caches.append(cache)
             state = state.then(
                 CacheRead(name, inner.op.name, Scope.SHARED.value),
-                ComputeAt(cache, inner.op.name, loop_name(longest(inner.op.reduce_axes).name, 0)),
+                ComputeAt(cache, inner.op.name, outer_reduce[-1]),
                 *(Annotate(cache, dim, LoopKind.THREAD.value) for dim in dims),
             )
         return (state.done([stage.op.name, inner.op.name, *caches]),)
@@ -66,8 +69,9 @@ class GpuTilingWithFusion:
 
 def _tile_host(host: StagePlan, inner: StagePlan) -> list[Step]:
     name, axes = host.op.name, [a.name for a in host.op.axes]
-    tiled = [a.name for a, _ in _tiled_pairs(host, inner)]
-    levels = range(1, 5)
+    batch = batch_positions(inner.op)  # tiles of what all operands depend on reuse nothing
+    tiled = [a for n, a in enumerate(axes) if n not in batch]
+    levels = range(1, _INNER + 1)
     steps: list[Step] = [
         Split(name, a, tuple(decision_name(name, a, level) for level in levels)) for a in tiled
     ]
@@ -76,46 +80,30 @@ def _tile_host(host: StagePlan, inner: StagePlan) -> list[Step]:
     for level, kind in enumerate(_BOUND):
         bound = axes if level == 0 else tiled
         steps += [Annotate(name, loop_name(a, level), kind.value) for a in bound]
-    steps += [
-        Annotate(name, loop_name(a, level), LoopKind.UNROLLED.value)
-        for level in _INNER
-        for a in tiled
-    ]
-    return [*steps, ComputeAt(inner.op.name, name, loop_name(tiled[-1], 2))]
+    steps += [Annotate(name, loop_name(a, _INNER), LoopKind.UNROLLED.value) for a in tiled]
+    return [*steps, ComputeAt(inner.op.name, name, loop_name(tiled[-1], _INNER - 1))]
 
 
-def _tiled_pairs(host: StagePlan, inner: StagePlan) -> list[tuple[Axis, Axis]]:
-    """The axes to tile, of the consumer and of the reduction: tiles along an axis that all operands
-    depend on (a batch, the parts of a split reduction) reuse nothing.
-    """
-    batch = batch_positions(inner.op)
-    pairs = zip(host.op.axes, inner.op.axes, strict=True)
-    return [pair for n, pair in enumerate(pairs) if n not in batch]
+def _outer_reduce(inner: StagePlan) -> list[str]:
+    """The loops over tiles of the reduce axes; the longest axis inside the others."""
+    split = longest(inner.op.reduce_axes)
+    others = [axis for axis in inner.op.reduce_axes if axis is not split]
+    return [loop_name(axis.name, 0) for axis in (*others, split)]
 
 
-def _tile_inner(host: StagePlan, inner: StagePlan) -> list[Step]:
-    name = inner.op.name
-    pairs = _tiled_pairs(host, inner)
-    axes = [own.name for _, own in pairs]
-    split = longest(inner.op.reduce_axes).name
-    others = [loop_name(a.name, 0) for a in inner.op.reduce_axes if a.name != split]
+def _tile_inner(inner: StagePlan) -> list[Step]:
+    """Every reduce axis in tiles; the innermost loop of the longest one unrolled."""
+    name, axes = inner.op.name, inner.op.reduce_axes
+    split = longest(axes)
+    others = [axis for axis in axes if axis is not split and axis.extent > 1]
     steps: list[Step] = [
-        Split(name, own.name, (decision_name(host.op.name, theirs.name, 4),))
-        for theirs, own in pairs
+        Split(name, axis.name, (decision_name(name, axis.name, 1),)) for axis in others
     ]
-    reduce_levels = tuple(decision_name(name, split, level) for level in (1, 2))
-    steps.append(Split(name, split, reduce_levels))
-    batch = [loop_name(a.name, 0) for a in inner.op.axes if a.name not in axes]
-    outer_tile = [*batch, *(loop_name(a, 0) for a in axes)]
-    inner_tile = [loop_name(a, 1) for a in axes]
-    order = (
-        loop_name(split, 0),
-        *others,
-        loop_name(split, 1),
-        *outer_tile,
-        loop_name(split, 2),
-        *inner_tile,
+    levels = (1, 2)
+    steps.append(
+        Split(name, split.name, tuple(decision_name(name, split.name, level) for level in levels))
     )
-    steps.append(Reorder(name, order))
-    unrolled = [*outer_tile, loop_name(split, 2), *inner_tile]
+    serial = [loop_name(axis.name, 1) for axis in (*others, split)]
+    unrolled = [loop_name(split.name, 2), *(loop_name(axis.name, 0) for axis in inner.op.axes)]
+    steps.append(Reorder(name, (*_outer_reduce(inner), *serial, *unrolled)))
     return [*steps, *(Annotate(name, loop, LoopKind.UNROLLED.value) for loop in unrolled)]

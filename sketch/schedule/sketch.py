@@ -22,6 +22,8 @@ from sketch.target.target import Target
 # Copies of the body of the innermost reduce loop; more gains nothing measurable and costs
 # compile time.
 _REDUCE_UNROLL: Final = (1, 2, 4)
+# On GPUs a tile in shared memory may be unrolled as a whole: its reads are then paired freely.
+_GPU_REDUCE_UNROLL: Final = (1, 2, 4, 8, 16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +75,8 @@ class Sketch:
         node = plan.axis(axis)
         unrolled = name in self.unrolled
         if unrolled and node.kind == "reduce":
-            return tuple(c for c in _REDUCE_UNROLL if c <= node.extent)
+            counts = _GPU_REDUCE_UNROLL if self.target.warp_size else _REDUCE_UNROLL
+            return tuple(c for c in counts if c <= node.extent)
         fixed = fixed_product(factors)
         extent = -(-node.extent // fixed)
         limit = self.target.registers if unrolled else None

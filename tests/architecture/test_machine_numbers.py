@@ -193,7 +193,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_AXES_OF_ELEMENTS": "search",
         "_LEAST_LANES": "search: shorter axes leave lanes idle",
     },
-    "sketch/rules/gpu_tiling.py": {"_INNER": "positions in a list of tile levels"},
+    "sketch/rules/gpu_tiling.py": {"_INNER": "position in a list of tile levels"},
     "sketch/rules/inline.py": {
         "_MOST_COPIES": "growth of a program",
         "_MOST_OPERATIONS": "growth of a program",
@@ -210,7 +210,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "sketch/schedule/factors.py": {"_DENSE": "search: factors that are all listed"},
     "sketch/schedule/loop_steps.py": {"_MOST_PADDING": "size of a program that we accept"},
-    "sketch/schedule/sketch.py": {"_REDUCE_UNROLL": "search"},
+    "sketch/schedule/sketch.py": {"_REDUCE_UNROLL": "search", "_GPU_REDUCE_UNROLL": "search"},
     "sketch/schedule/step_fields.py": {"_MOST": "range of a field in a file"},
 }
 

@@ -21,7 +21,7 @@ GPU = cuda_target("sm_90")
 MATMUL = (20, 22, 10)
 MATMUL_ROW = {
     "C.i@1": 2, "C.i@2": 4, "C.i@3": 1, "C.i@4": 2,
-    "C.j@1": 1, "C.j@2": 4, "C.j@3": 2, "C.j@4": 1,
+    "C.j@1": 1, "C.j@2": 4, "C.j@3": 1, "C.j@4": 2,
     "C.local.k@1": 2, "C.local.k@2": 2,
 }  # fmt: skip
 

@@ -59,6 +59,20 @@ def test_blocks_of_part_of_a_warp_do_not_fit() -> None:
         assert feasible(sketch, row | {"C.j@2": threads}).all() == fits
 
 
+def test_the_lanes_of_a_tile_are_a_warp() -> None:
+    (sketch,) = generate(DAGS["matmul"](), GPU)
+    columns = sample(sketch, 128, np.random.default_rng(0)).columns()
+    assert (columns["C.i@3"] * columns["C.j@3"] == GPU.warp_size).all()
+    assert len(np.unique(columns["C.i@3"])) > 3
+
+
+def test_all_reduce_axes_are_tiled_and_the_inner_tile_may_be_unrolled_as_a_whole() -> None:
+    sketch = generate(conv2d_relu(14, 64, 64), GPU)[-1]
+    choices = {decision.name: decision.choices for decision in sketch.decisions}
+    assert choices["conv2d.rh@1"] == choices["conv2d.rw@1"] == (1, 2, 3)
+    assert choices["conv2d.rc@2"] == (1, 2, 4, 8, 16)
+
+
 def test_a_program_smaller_than_a_warp_has_rows_that_fit() -> None:
     (sketch,) = generate(matmul_dag(3, 5, 7), GPU)
     assert feasible(sketch, sample(sketch, 64, np.random.default_rng(0)).columns()).any()
@@ -68,7 +82,7 @@ def test_registers_and_instructions_of_a_tile() -> None:
     """64 accumulators and a column and a row of operands; each step reads two and adds one."""
     (sketch,) = generate(DAGS["matmul"](), GPU)
     row = dict.fromkeys((decision.name for decision in sketch.decisions), 1)
-    row |= {"C.i@2": 16, "C.j@2": 16, "C.i@3": 2, "C.i@4": 4, "C.j@1": 2, "C.j@4": 4}
+    row |= {"C.i@2": 8, "C.j@2": 16, "C.i@3": 2, "C.i@4": 8, "C.j@1": 2, "C.j@4": 4}
     (root,) = lower(sketch, row).roots
     (wider,) = lower(sketch, row | {"C.local.k@2": 4}).roots
     assert registers_of(root) == 64 + 8 + 8 + 32
