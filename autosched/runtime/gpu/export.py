@@ -21,6 +21,7 @@ from autosched.system.release import __version__
 from autosched.system.replaced_file import replaced_file
 from codegen.cuda.kernel import CudaKernel
 from codegen.cuda.kernel_files import stored_kernels
+from codegen.cuda.nvrtc import compile_source
 
 _SUFFIXES: Final = (".c", ".h", ".json")
 
@@ -69,6 +70,7 @@ def export_source(
 
     Raises:
         ExportError: operators run on the host, or a file cannot be written.
+        TargetError: the program is for the emulated device, and NVRTC is not installed.
     """
     check_exportable(program)
     base = path.with_suffix("") if path.suffix in _SUFFIXES else path
@@ -80,7 +82,7 @@ def export_source(
     kernels = {symbol: stored[symbol].kernel for symbol in used}
     files = {symbol: f"{prefix}.{number}.cubin" for number, symbol in enumerate(kernels)}
     files[""] = f"{prefix}.constants"
-    contents = {files[symbol]: kernel.cubin for symbol, kernel in kernels.items()}
+    contents = {files[symbol]: _cubin(kernel) for symbol, kernel in kernels.items()}
     contents[files[""]] = constants.tobytes()
     texts = {
         f"{prefix}.c": source_text(program, kernels, prefix, files),
@@ -103,6 +105,11 @@ def export_source(
     return ExportedSource(
         prefix, source, header, about, tuple(folder / file for file in files.values())
     )
+
+
+def _cubin(kernel: CudaKernel) -> bytes:
+    """Its machine code, which kernels for the emulated device come without."""
+    return kernel.cubin or compile_source(kernel.source, kernel.target.arch)[0]
 
 
 def _manifest(
