@@ -38,6 +38,7 @@ class RuntimeBackend:
         code: what makes the kernels.
         suffix: of the name of an object when it is a file.
         in_process: whether kernels are functions of this process.
+        workers: what the number of threads of a target counts, for people.
         files: (kernel, seconds that it is thought to take) to its objects by name.
         common: objects that all programs of a target need.
         signatures: how the kernels in objects are called; raises ModuleFileError where one is
@@ -51,6 +52,7 @@ class RuntimeBackend:
     code: Backend
     suffix: str
     in_process: bool
+    workers: str
     files: Callable[[Any, Callable[[], float]], dict[str, bytes]]
     common: Callable[[Target], dict[str, bytes]]
     signatures: Callable[[Files, Target], Mapping[str, Signature]]
@@ -150,6 +152,7 @@ ON_CPU: Final = RuntimeBackend(
     code=CPU,
     suffix=".o",
     in_process=True,
+    workers="threads",
     files=_cpu_files,
     common=_cpu_common,
     signatures=_cpu_signatures,
@@ -161,6 +164,7 @@ ON_DEVICE: Final = RuntimeBackend(
     code=CUDA,
     suffix="",
     in_process=False,
+    workers="processors",
     files=_device_files,
     common=_nothing,
     signatures=_device_signatures,

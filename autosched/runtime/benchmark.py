@@ -11,15 +11,23 @@ from autosched.system.stability import UNKNOWN, Conditions, Stability
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """Wall-clock seconds of each run, in order: all steps, and copying the outputs.
+    """Seconds of each run, in order: all steps, and copying the outputs.
 
-    ``conditions``: what else the CPUs did meanwhile.
+    By the wall clock; on a GPU by its own, with inputs and host steps.
+
+    Attributes:
+        name: of the network.
+        seconds: of each run.
+        threads: worker threads, or processors of a GPU.
+        conditions: what else the CPUs did meanwhile.
+        workers: what ``threads`` counts, for people.
     """
 
     name: str
     seconds: tuple[float, ...]
     threads: int
     conditions: Conditions = UNKNOWN
+    workers: str = "threads"
 
     @property
     def stability(self) -> Stability:
@@ -69,7 +77,7 @@ class Benchmark:
         return (
             f"{self.name}: median {_ms(self.median)}, mean {_ms(self.mean)} ± {_ms(self.std)}, "
             f"min {_ms(self.min)}, max {_ms(self.max)} "
-            f"(runs {len(self.seconds)}, threads {self.threads})\n{self.stability}"
+            f"(runs {len(self.seconds)}, {self.workers} {self.threads})\n{self.stability}"
         )
 
 

@@ -42,7 +42,7 @@ class Machine:
     @property
     def workers(self) -> str:
         """What computes, for people."""
-        return f"{self.threads} processors" if self.on_gpu else f"threads {self.threads}"
+        return f"{'processors' if self.on_gpu else 'threads'} {self.threads}"
 
     @property
     def how(self) -> str:

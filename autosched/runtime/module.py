@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.runtime.backend import runtime_of
 from autosched.runtime.benchmark import Benchmark
 from autosched.runtime.errors import InputError
 from autosched.runtime.loaded import LoadedProgram
@@ -148,7 +149,9 @@ class Module:
             )
         with self._loaded.call() as call, Watch() as watch:
             seconds = call.time(arrays, repeats, warmup)
-        return Benchmark(self.name, tuple(seconds), self.target.threads, watch.conditions)
+        workers = runtime_of(self.target).workers
+        threads = self.target.threads
+        return Benchmark(self.name, tuple(seconds), threads, watch.conditions, workers)
 
     def profile(
         self,
@@ -253,8 +256,6 @@ class Module:
             ExportError: operators run on the host, the constants exceed 2 GB, or a file cannot be
                 written.
         """
-        from autosched.runtime.backend import runtime_of
-
         export = runtime_of(self.target).export
         return export(self.program, self.constants, self.objects, Path(path), name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autosched.runtime.backend import runtime_of
 from autosched.runtime.program import SCHEDULE_LABELS, ExecutionPlan
 from autosched.runtime.table import render_table, shorten
 from autosched.runtime.untuned import untuned_warning
@@ -34,7 +35,7 @@ def _totals(program: ExecutionPlan) -> list[str]:
     lines = [
         f"{len(infos)} kernels, {len(tasks)} tasks, {flops / 1e9:.3f} GFLOP, constants "
         f"{program.constants_bytes / 1e6:.1f} MB, arena {program.arena_bytes / 1e6:.1f} MB, "
-        f"threads {program.target.threads}"
+        f"{runtime_of(program.target).workers} {program.target.threads}"
     ]
     for step in program.host_steps:
         names = ", ".join(step.info.layers) or step.info.name

@@ -23,6 +23,10 @@ def test_networks_of_the_zoo(name: str, image: int) -> None:
     found = module.run(inputs)
     for output, array in expected.items():
         assert np.abs(found[output] - array).max() <= 1e-5 * np.abs(array).max(), output
-    profile = module.profile(inputs, repeats=2)
+
+
+def test_a_profile_of_resnet() -> None:
+    module = asd.compile(build("resnet-18", image=32), "cuda:h200", device="emulated", quick=True)
+    profile = module.profile(repeats=2)
     steps = sum(row.microseconds for row in profile.rows)
     assert steps == pytest.approx(profile.total.microseconds, rel=0.03)

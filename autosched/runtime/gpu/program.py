@@ -30,8 +30,8 @@ _MOST_IDLE = 4
 class DeviceCalls:
     """What one caller has to itself."""
 
-    def __init__(self, executor: DeviceExecutor) -> None:
-        self._executor = executor
+    def __init__(self, executor: DeviceExecutor, emulated: bool) -> None:
+        self._executor, self._emulated = executor, emulated
 
     def once(self, arrays: Arrays) -> Outputs:
         """New arrays with the outputs."""
@@ -40,8 +40,13 @@ class DeviceCalls:
         return self._executor.results()
 
     def time(self, arrays: Arrays, repeats: int, warmup: int) -> list[float]:
-        """Seconds of every run: on the device's clock, host steps on this machine's."""
+        """Seconds of every run: on the device's clock, host steps on this machine's.
+
+        An emulated device is asked once: its clock says the same in all runs.
+        """
         self._executor.bind(arrays)
+        if self._emulated:
+            return [self._executor.run_clocked()] * repeats
         for _ in range(warmup + 1):  # the first one captures
             self._executor.run()
         return [self._executor.run_clocked() for _ in range(repeats)]
@@ -54,14 +59,13 @@ class DeviceCalls:
         The two are of different runs: what times steps is not in the run that is timed as a whole.
         """
         self._executor.bind(arrays)
+        if self._emulated:
+            total = np.full(repeats, self._executor.run_clocked())
+            return total, np.tile(self._executor.run_timed(), (repeats, 1))
         self._executor.run()
         self._executor.run_timed()
-        total = np.zeros(repeats)
-        rows = []
-        for row in range(repeats):
-            total[row] = self._executor.run_clocked()
-            rows.append(self._executor.run_timed())
-        return total, np.array(rows)
+        pairs = [(self._executor.run_clocked(), self._executor.run_timed()) for _ in range(repeats)]
+        return np.array([seconds for seconds, _ in pairs]), np.array([steps for _, steps in pairs])
 
     def count_steps(self, arrays: Arrays, repeats: int) -> StepCounts:
         """None: see the note."""
@@ -84,7 +88,7 @@ class DeviceProgram:
         What an exception has left in the middle of a run is given back to the device.
         """
         executor = self._take()
-        yield DeviceCalls(executor)
+        yield DeviceCalls(executor, self._resident.device.kind == "emulated")
         self._idle.append(executor)
 
     def submit(self, arrays: Arrays, handle: int | None) -> dict[str, Any]:

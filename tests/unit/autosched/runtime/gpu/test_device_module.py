@@ -81,6 +81,8 @@ def test_host_steps_have_times_and_counters_none(module: Module) -> None:
     assert all(row.microseconds > 0 for row in profile.rows)
     assert "counters are those of the CPU" in profile.note and profile.events == ()
     assert profile.threads == module.target.threads
+    assert "processors 132" in str(module.benchmark(inputs(1), repeats=1))
+    assert "processors 132" in module.summary()
 
 
 def test_what_runs_on_the_host_is_not_exported(module: Module, tmp_path: Path) -> None:
@@ -94,7 +96,7 @@ def test_the_limits_of_an_emulated_device_are_nominal(module: Module) -> None:
     assert explanation.machine.flops == 2 * 132 * card.fma_lanes * card.hertz
     assert explanation.machine.bandwidth == card.memory_bytes_per_s
     assert "nominal numbers of the card, not measured" in str(explanation)
-    assert "132 processors" in str(explanation)
+    assert "processors 132" in str(explanation)
 
 
 def test_callers_at_the_same_time_do_not_meet(module: Module) -> None:
