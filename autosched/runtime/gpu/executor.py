@@ -82,6 +82,7 @@ class DeviceExecutor:
         ``foreign``: the caller orders what writes arrays on the device; else all of that is waited
         for.
         """
+        self.stream.synchronise()  # the pinned memory may still be read, see ``wait_for``
         self._bound = tuple(arrays[spec.name] for spec in self._program.inputs)
         addresses = [0] * len(self._bound)
         for number, own in self._own.items():

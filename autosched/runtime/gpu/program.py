@@ -103,6 +103,8 @@ class DeviceProgram:
         executor.bind(arrays, foreign=handle is not None)
         device = self._resident.device
         stream = executor.stream if handle is None else device.stream_of(handle)
+        if handle is not None:
+            stream.wait(executor.stream.record())
         executor.submit(stream)
         if handle is None:
             stream.synchronise()

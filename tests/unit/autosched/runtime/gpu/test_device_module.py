@@ -13,6 +13,7 @@ import pytest
 import autosched as asd
 from autosched.graph.evaluate import evaluate
 from autosched.runtime.errors import AssemblyError, ExportError, InputError, ModuleFileError
+from autosched.runtime.gpu.device_array import DeviceArray
 from autosched.runtime.module import Module
 from tests.support.archives import change_plan
 from tests.support.device_networks import mixed_network
@@ -113,6 +114,21 @@ def test_arrays_stay_on_the_device(module: Module) -> None:
     second = module.run_on_device(inputs(2))  # while the first one's outputs are in use
     check({name: np.asarray(value.numpy()) for name, value in first.items()}, 1)
     check({"likely": np.from_dlpack(second["likely"]), "which": second["which"].numpy()}, 2)
+
+
+def test_arrays_of_the_device_go_in_and_streams_of_the_caller_are_used(module: Module) -> None:
+    with module._loaded.call():  # another executor's memory, which nobody writes meanwhile
+        other = module.run_on_device(inputs(4), stream=0)
+    given = {"x": DeviceArray(0, (1, 3, 4, 4), "float32", module._loaded._resident.device, None)}
+    executor = module._loaded._new_executor()
+    executor.bind(inputs(5))
+    given["x"].address = executor._bases.inputs[0]
+    executor.run()  # copies the input to the device
+    for _ in range(2):
+        check(module.run(given), 5)
+        again = module.run_on_device(given, stream=0)
+        check({name: value.numpy() for name, value in again.items()}, 5)
+    check({name: value.numpy() for name, value in other.items()}, 4)
 
 
 def test_what_a_gpu_has_not(module: Module) -> None:
