@@ -203,6 +203,25 @@ _HARDWARE: Final = _group(
     ("hw_l2_bytes", "B", "L2 size"),
     ("hw_l3_bytes", "B", "L3 size"),
 )
+_GPU: Final = _group(
+    "gpu",
+    ("gpu_blocks", "1", "blocks of the launch"),
+    ("gpu_threads", "1", "threads of a block"),
+    ("gpu_lane_use", "1", "threads / lanes of the block's warps"),
+    ("gpu_occupancy", "1", "warps that the busiest processor holds / most that it can"),
+    ("gpu_waves", "1", "times that the busiest processor is filled with blocks"),
+    ("gpu_tail", "1", "blocks of the busiest processor / mean"),
+    ("gpu_shared_fill", "1", "shared memory of a block / most that it may have"),
+    ("gpu_register_fill", "1", "estimated registers of a thread / most that it may have"),
+    ("gpu_sectors", "1", "32-byte sectors of an access of a warp to global memory, mean"),
+    ("gpu_wavefronts", "1", "passes of an access of a warp to shared memory, mean"),
+    ("gpu_issue_share", "1", "cycles of arithmetic / all cycles of a block, none overlapped"),
+    ("gpu_shared_share", "1", "cycles of shared memory / all cycles of a block"),
+    ("gpu_block_bytes", "B", "bytes between L2 and a block"),
+    ("gpu_in_flight", "B", "bytes that a block has under way at a time"),
+    ("gpu_independent", "1", "results that a thread computes independently of each other"),
+    ("gpu_rounds", "1", "barriers that a block waits at"),
+)
 _DRAFT: Final = _group(
     "draft",
     ("draft_compute_seconds", "s", "draft model: arithmetic and loads, one thread"),
@@ -213,7 +232,7 @@ _DRAFT: Final = _group(
 
 FEATURES: Final[tuple[Feature, ...]] = (
     *_COMPUTATION, *_ANNOTATION, *_ACCESS, *_LOCALITY, *_ALLOCATION, *_STRUCTURE, *_REGISTERS,
-    *_PARALLEL, *_VALIDITY, *_PACKING, *_HARDWARE, *_DRAFT,
+    *_PARALLEL, *_VALIDITY, *_PACKING, *_HARDWARE, *_GPU, *_DRAFT,
 )  # fmt: skip
 
 FEATURE_COUNT: Final = len(FEATURES)

@@ -10,6 +10,9 @@ import numpy as np
 
 from costmodel.extract.analysis import Analysis, analyse
 from costmodel.extract.draft_terms import DraftTerms, draft_terms
+from costmodel.extract.gpu_columns import gpu_columns
+from costmodel.extract.gpu_kernel import KernelShape, kernel_shapes
+from costmodel.extract.gpu_terms import gpu_draft_terms
 from costmodel.extract.locality import (
     buffer_columns,
     cache_columns,
@@ -34,6 +37,7 @@ from costmodel.extract.validity import validity
 from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX
 from costmodel.features import Features
 from sketch.nest.loopnest import LoopNest
+from sketch.rules.backend import GPU_SKETCHES, sketch_backend
 from sketch.target.target import Target
 
 if TYPE_CHECKING:
@@ -61,12 +65,22 @@ def extract(nest: LoopNest, count: int, dag: ComputeDAG, target: Target) -> Feat
 def draft_columns(nest: LoopNest, programs: Rows, target: Target) -> list[Quantity]:
     """The draft model's seconds of every statement; ``programs``: 0 .. P-1."""
     totals = []
+    kernels = kernels_of(nest, target)
     for statement in statements_of(nest):
         analysis = analyse(statement, programs, target)
+        if statement.name in kernels:
+            totals.append(gpu_draft_terms(analysis, kernels[statement.name]).total)
+            continue
         checks = validity(analysis.main)
         traffic = cache_traffic(analysis, checks.tail_executed)
         totals.append(draft_terms(analysis, register_tile(analysis), checks, traffic).total)
     return totals
+
+
+def kernels_of(nest: LoopNest, target: Target) -> Mapping[str, KernelShape]:
+    """The kernel of every stage, where the target runs kernels of blocks of threads; else none."""
+    on_gpu = sketch_backend(target) is GPU_SKETCHES
+    return kernel_shapes(nest, target) if on_gpu else {}
 
 
 def feature_columns(
@@ -78,8 +92,12 @@ def feature_columns(
     originals = {t.name: math.prod(t.shape) for t in dag.inputs}
     analyses = [analyse(statement, programs, target) for statement in statements]
     program = program_columns(analyses, dag.flops, len(nest.roots))
+    kernels = kernels_of(nest, target)
     return {
-        analysis.statement.name: {**program, **statement_columns(analysis, shared, originals)}
+        analysis.statement.name: {
+            **program,
+            **statement_columns(analysis, shared, originals, kernels.get(analysis.statement.name)),
+        }
         for analysis in analyses
     }
 
@@ -106,7 +124,10 @@ def program_columns(analyses: Sequence[Analysis], flops: float, roots: int) -> C
 
 
 def statement_columns(
-    analysis: Analysis, shared: frozenset[int], originals: Mapping[str, int]
+    analysis: Analysis,
+    shared: frozenset[int],
+    originals: Mapping[str, int],
+    kernel: KernelShape | None = None,
 ) -> Columns:
     """The features of one statement.
 
@@ -114,9 +135,14 @@ def statement_columns(
         analysis: of the statement.
         shared: ids of the buffers that other statements touch too.
         originals: elements of each placeholder, before packing.
+        kernel: of a GPU, in which the statement is; None on CPUs.
     """
     tile, checks = register_tile(analysis), validity(analysis.main)
     traffic = cache_traffic(analysis, checks.tail_executed)
+    if kernel is None:
+        terms = draft_terms(analysis, tile, checks, traffic)
+    else:
+        terms = gpu_draft_terms(analysis, kernel)
     return {
         **computation_columns(analysis),
         **annotation_columns(analysis),
@@ -130,7 +156,8 @@ def statement_columns(
         **validity_columns(analysis, tile, checks),
         **packing_columns(analysis, originals),
         **hardware_columns(analysis.target),
-        **_draft_columns(draft_terms(analysis, tile, checks, traffic)),
+        **({} if kernel is None else gpu_columns(analysis, kernel)),
+        **_draft_columns(terms),
     }
 
 

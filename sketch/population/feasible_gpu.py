@@ -34,12 +34,17 @@ def feasible_on_gpu(nest: LoopNest, target: Target) -> Flags:
         threads = threads_of((root,))
         fits = fits & (threads <= target.threads_per_block) & whole_warps(root, target)
         fits = fits & (_vthreads(root) <= target.max_vthreads)
-        fits = fits & (_bytes_of(root, Scope.SHARED) <= target.shared_memory_bytes)
+        fits = fits & (shared_bytes_of(root) <= target.shared_memory_bytes)
         registers = registers_of(root)
         fits = fits & (registers <= target.registers)
         fits = fits & (registers * threads <= target.registers_per_block)
         fits = fits & (instructions_of(root) <= target.instruction_budget)
     return fits
+
+
+def shared_bytes_of(root: Node) -> Num:
+    """Shared memory of a block."""
+    return _bytes_of(root, Scope.SHARED)
 
 
 def registers_of(root: Node) -> Num:

@@ -23,6 +23,14 @@ class GpuCard:
             blocks_per_processor: what the blocks on one processor share.
         memory_bytes: device memory.
         memory_bytes_per_s: its bandwidth.
+        l2_bytes_per_cycle: that a processor gets from L2 while all others do, too.
+        memory_latency: cycles of a load that misses L1.
+        arithmetic_latency: cycles from a multiply-add to one that needs its result.
+        barrier_cycles: that a block waits for its last warp, and for the data it asked for.
+        launch_seconds: from the end of a kernel to the start of the next one of a graph.
+        special_slots: issue slots of a transcendental function or a division.
+        address_instructions: integer instructions of a point that threads share out together.
+        overlap: share of the faster resources' time that the slowest one does not hide.
         half_macs, tf32_macs, int8_macs: multiply-adds a cycle of a processor's tensor units, dense,
             accumulated in fp32 or int32; 0: it has no such unit.
     """
@@ -38,6 +46,14 @@ class GpuCard:
     blocks_per_processor: int = 0
     memory_bytes: int = 0
     memory_bytes_per_s: float = 0.0
+    l2_bytes_per_cycle: float = 32.0
+    memory_latency: float = 600.0
+    arithmetic_latency: float = 4.0
+    barrier_cycles: float = 60.0
+    launch_seconds: float = 1.5e-6
+    special_slots: float = 8.0
+    address_instructions: float = 8.0
+    overlap: float = 0.2
     half_macs: int = 0
     tf32_macs: int = 0
     int8_macs: int = 0

@@ -1,0 +1,76 @@
+"""Kernels of a nest as a GPU runs them: blocks, threads, what a block holds of its processor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.extract.quantity import Quantity, ceil, larger, smaller, to_quantity
+from sketch.nest.loopnest import LoopNest
+from sketch.nest.walk import stores_within
+from sketch.population.blocks_gpu import blocks_of, threads_of
+from sketch.population.feasible_gpu import registers_of, shared_bytes_of
+from sketch.target.target import Target
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelShape:
+    """One launch, as every statement in it sees it; [P] or fixed.
+
+    Attributes:
+        blocks, threads: of the launch, of a block.
+        shared_bytes: of a block.
+        registers: of a thread, estimated.
+        resident: blocks that a processor holds at a time.
+        busiest: blocks that the busiest processor runs in all.
+        first: the stage by whose statement the launch itself is paid.
+    """
+
+    blocks: Quantity
+    threads: Quantity
+    shared_bytes: Quantity
+    registers: Quantity
+    resident: Quantity
+    busiest: Quantity
+    first: str
+
+    def warps(self, target: Target) -> Quantity:
+        """Warps of a block."""
+        return ceil(self.threads / float(target.warp_size))
+
+    def active_warps(self, target: Target) -> Quantity:
+        """Warps that the busiest processor holds at a time."""
+        return smaller(self.resident, self.busiest) * self.warps(target)
+
+
+def kernel_shapes(nest: LoopNest, target: Target) -> Mapping[str, KernelShape]:
+    """The kernel of every stage of a nest."""
+    shapes: dict[str, KernelShape] = {}
+    for root in nest.roots:
+        stages = [store.stage for store, _ in stores_within((root,), None, lambda _, node: None)]
+        blocks, threads = to_quantity(blocks_of(root)), to_quantity(threads_of((root,)))
+        shared, registers = to_quantity(shared_bytes_of(root)), to_quantity(registers_of(root))
+        resident = _resident(threads, shared, registers, target)
+        busiest = ceil(blocks / float(target.threads))
+        shape = KernelShape(blocks, threads, shared, registers, resident, busiest, stages[0])
+        shapes |= dict.fromkeys(stages, shape)
+    return shapes
+
+
+def _resident(threads: Quantity, shared: Quantity, registers: Quantity, target: Target) -> Quantity:
+    """Blocks that fit a processor at a time, by threads, registers and shared memory."""
+    card, warp = target.card, float(target.warp_size)
+    whole = ceil(threads / warp) * warp
+    held = smaller(float(card.blocks_per_processor), _floor(card.threads_per_processor / whole))
+    in_registers = card.registers_per_processor / (
+        smaller(registers, float(target.registers)) * whole
+    )
+    held = smaller(held, _floor(in_registers))
+    held = smaller(held, _floor(card.shared_processor_bytes / larger(shared, 1.0)))
+    return larger(held, 1.0)
+
+
+def _floor(value: Quantity) -> Quantity:
+    return float(np.floor(value)) if isinstance(value, float) else np.floor(value)

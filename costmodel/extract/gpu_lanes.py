@@ -1,0 +1,99 @@
+"""What the lanes of a warp touch at the same time: shared memory by banks, global by sectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.extract.quantity import Floats, Quantity, Rows, stack
+from sketch.population.tape import recordable
+
+# CUDA C++ Programming Guide, "Compute Capabilities": the same on all of them.
+_BANKS: Final = 32
+_WORD_BYTES: Final = 4
+_SECTOR_BYTES: Final = 32
+
+
+def wavefronts(
+    programs: Rows, lanes: int, element_bytes: int, loops: Sequence[tuple[Quantity, Quantity]]
+) -> Floats:
+    """Passes that shared memory needs for one element a lane, exactly.
+
+    Args:
+        programs: 0 .. P-1.
+        lanes: of a warp.
+        element_bytes: size of an element.
+        loops: (extent, elements the address moves by in a trip) of the loops that lanes share out,
+            outermost first.
+
+    Returns:
+        [P]: 1 without conflicts; 32 where all lanes meet in one bank.
+    """
+    return _passes(_addresses(programs, lanes, loops), element_bytes)
+
+
+def sectors(
+    programs: Rows, lanes: int, element_bytes: int, loops: Sequence[tuple[Quantity, Quantity]]
+) -> Floats:
+    """32-byte sectors that one access of a warp touches; arguments as ``wavefronts``.
+
+    Returns:
+        [P]: 1 where all lanes read one element, 4 for 32 floats one after another.
+    """
+    return _sectors(_addresses(programs, lanes, loops), element_bytes)
+
+
+def distinct(programs: Rows, lanes: int, loops: Sequence[tuple[Quantity, Quantity]]) -> Floats:
+    """[P]: elements that a warp touches at once; arguments as ``wavefronts``."""
+    return _distinct(_addresses(programs, lanes, loops))
+
+
+def _addresses(
+    programs: Rows, lanes: int, loops: Sequence[tuple[Quantity, Quantity]]
+) -> NDArray[np.int64]:
+    """[lanes, P]: element that each lane of the first warp accesses."""
+    extents = stack(programs, *(extent for extent, _ in loops), 1.0)
+    steps = stack(programs, *(step for _, step in loops), 0.0)
+    return _decoded(extents, steps, lanes)
+
+
+@recordable
+def _decoded(extents: Floats, steps: Floats, lanes: int) -> NDArray[np.int64]:
+    extents, steps = extents.astype(np.int64), steps.astype(np.int64)
+    rest = np.broadcast_to(np.arange(lanes)[:, None], (lanes, extents.shape[1]))
+    address = np.zeros_like(rest)
+    for extent, step in zip(extents[::-1], steps[::-1], strict=True):
+        address = address + rest % extent * step
+        rest = rest // extent
+    # Lanes beyond the threads of a block repeat the first ones: they touch nothing else.
+    return address
+
+
+@recordable
+def _passes(address: NDArray[np.int64], element_bytes: int) -> Floats:
+    words = np.sort(address * element_bytes // _WORD_BYTES, axis=0)
+    fresh = np.concatenate([np.ones_like(words[:1]), words[1:] != words[:-1]])
+    programs = words.shape[1]
+    place = words % _BANKS * programs + np.arange(programs)
+    counts = np.bincount(place.ravel(), fresh.ravel(), _BANKS * programs)
+    most: Floats = counts.reshape(_BANKS, programs).max(axis=0)
+    return most
+
+
+@recordable
+def _sectors(address: NDArray[np.int64], element_bytes: int) -> Floats:
+    return _count_distinct(address * element_bytes // _SECTOR_BYTES)
+
+
+@recordable
+def _distinct(address: NDArray[np.int64]) -> Floats:
+    return _count_distinct(address)
+
+
+def _count_distinct(values: NDArray[np.int64]) -> Floats:
+    ordered = np.sort(values, axis=0)
+    count: Floats = 1.0 + (ordered[1:] != ordered[:-1]).sum(axis=0)
+    return count

@@ -1,0 +1,243 @@
+"""The draft model of one statement on a GPU: closed form, no data, numbers from ``Target.card``.
+
+A processor issues instructions, passes data through shared memory and moves bytes from L2, each at
+its rate; the slowest of the three bounds a block, and the busiest processor bounds the launch.
+What too few warps leave open is waited for: cycles of latency over what is under way at a time
+(Little's law).  Like the CPU's draft it ranks programs of a task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.extract.access import Access, footprint
+from costmodel.extract.analysis import Analysis, product
+from costmodel.extract.draft_terms import DraftTerms
+from costmodel.extract.gpu_kernel import KernelShape
+from costmodel.extract.gpu_lanes import distinct, sectors, wavefronts
+from costmodel.extract.operations import operation_counts
+from costmodel.extract.quantity import Quantity, ceil, larger, smaller, where
+from costmodel.extract.statement import PARALLEL_KINDS, STRAIGHT_KINDS, LoopInfo, StoreSite
+from sketch.nest.loopnest import LoopKind, Scope
+from sketch.target.target import Target
+
+_SECTOR_BYTES = 32.0
+_WIDEST = 4.0  # elements of one load
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GpuUse:
+    """What one statement asks of a processor for one block; [P] or fixed.
+
+    Attributes:
+        issue: cycles of arithmetic and address instructions.
+        wavefronts: cycles of shared memory.
+        bytes: from and to L2, in whole sectors.
+        sectors: of an access of global memory, mean over the accesses of a warp.
+        conflicts: passes of an access of shared memory, mean.
+        in_flight: bytes that a thread has under way at a time.
+        independent: results that a thread computes independently of each other.
+        rounds: times that a thread waits for memory or for a barrier.
+    """
+
+    issue: Quantity
+    wavefronts: Quantity
+    bytes: Quantity
+    sectors: Quantity
+    conflicts: Quantity
+    in_flight: Quantity
+    independent: Quantity
+    rounds: Quantity
+
+
+def gpu_draft_terms(analysis: Analysis, kernel: KernelShape) -> DraftTerms:
+    """Compute, memory and overhead of a statement of a kernel."""
+    target, card = analysis.target, analysis.target.card
+    use = gpu_use(analysis, kernel)
+    warps = kernel.active_warps(target)
+    # A warp uses one scheduler, and that in full if it has enough independent operations.
+    schedulers = card.fma_lanes / target.warp_size
+    full = smaller(use.independent / card.arithmetic_latency, 1.0)
+    issue = use.issue / smaller(warps * full / schedulers, 1.0)
+    moved = use.bytes / card.l2_bytes_per_cycle
+    under_way = smaller(kernel.resident, kernel.busiest) * kernel.threads * use.in_flight
+    reach = card.memory_latency * card.l2_bytes_per_cycle
+    moved = moved / smaller(under_way / reach, 1.0)
+    barriers = use.rounds * card.barrier_cycles / smaller(kernel.resident, kernel.busiest)
+    slowest = larger(larger(issue, use.wavefronts), moved)
+    rest = issue + use.wavefronts + moved - slowest
+    each = slowest + card.overlap * rest + barriers
+    memory = _unique_bytes(analysis) / card.memory_bytes_per_s
+    total = larger(kernel.busiest * each / card.hertz, memory)
+    launch = card.launch_seconds if analysis.statement.name == kernel.first else 0.0
+    return DraftTerms(
+        compute=kernel.busiest * issue / card.hertz,
+        memory=larger(kernel.busiest * (moved + use.wavefronts) / card.hertz, memory),
+        overhead=kernel.busiest * barriers / card.hertz + launch,
+        total=total + launch,
+    )
+
+
+def gpu_use(analysis: Analysis, kernel: KernelShape) -> GpuUse:
+    """What a statement asks of a processor for one block."""
+    target = analysis.target
+    main = analysis.main
+    lanes_used = larger(ceil(_threads(main) / float(target.warp_size)), 1.0)
+    warps = smaller(kernel.warps(target), lanes_used)
+    steps = _trips(main, kernel)
+    issue = _issue(analysis, kernel, warps)
+    passes: Quantity = 0.0
+    moved: Quantity = 0.0
+    conflicts: list[Quantity] = []
+    touched: list[Quantity] = []
+    in_flight: Quantity = 0.0
+    unrolled = _copies(main)
+    for access in analysis.accesses:
+        if access.site is not main or access.buffer.scope is Scope.LOCAL:
+            continue
+        lanes = [(p.extent, access.address_step(p)) for p in main.loops if _is_lane(main, p)]
+        elements = footprint(access, unrolled, target.cache_line_bytes).elements[0]
+        requests = steps / product(unrolled) * warps * elements
+        if access.buffer.scope is Scope.SHARED:
+            cost = _shared_cost(analysis, access, lanes, unrolled)
+            passes = passes + requests * cost
+            conflicts.append(cost)
+        else:
+            count = sectors(analysis.programs, target.warp_size, access.element_bytes, lanes)
+            touched.append(count)
+            bytes_ = _global_bytes(analysis, access, requests * count * _SECTOR_BYTES, kernel)
+            moved = moved + bytes_
+            in_flight = in_flight + smaller(elements, _WIDEST) * access.element_bytes
+    return GpuUse(
+        issue=issue,
+        wavefronts=passes,
+        bytes=moved,
+        sectors=_mean(touched),
+        conflicts=_mean(conflicts),
+        in_flight=larger(in_flight, 1.0),
+        independent=_independent(analysis),
+        rounds=_rounds(analysis),
+    )
+
+
+def _is_lane(site: StoreSite, loop: LoopInfo) -> bool:
+    """Whether the threads of a block share a loop out."""
+    return loop.kind is LoopKind.THREAD and (not _cooperates(site) or _inside(site, loop))
+
+
+def _cooperates(site: StoreSite) -> bool:
+    """Whether all threads of a block fill a shared buffer together, whatever loops are around."""
+    return site.store.targets[0].scope is Scope.SHARED
+
+
+def _inside(site: StoreSite, loop: LoopInfo) -> bool:
+    depth = site.allocation_depth(site.store.targets[0])
+    return any(loop is inner for inner in site.loops[depth:])
+
+
+def _threads(site: StoreSite) -> Quantity:
+    """Points that the threads of a block share out."""
+    return product(tuple(p for p in site.loops if _is_lane(site, p)))
+
+
+def _trips(site: StoreSite, kernel: KernelShape) -> Quantity:
+    """Executions of a store in one thread."""
+    own = tuple(
+        p
+        for p in site.loops
+        if p.kind not in PARALLEL_KINDS
+        and p.kind is not LoopKind.THREAD
+        and not (_cooperates(site) and p.kind is LoopKind.VTHREAD)
+    )
+    return product(own) * ceil(_threads(site) / kernel.threads)
+
+
+def _copies(site: StoreSite) -> tuple[LoopInfo, ...]:
+    """Loops whose trips are copies of the statement in straight-line code."""
+    chosen = (p for p in site.loops if p.kind in STRAIGHT_KINDS)
+    return tuple(p for p in chosen if p.kind is not LoopKind.THREAD)
+
+
+def _issue(analysis: Analysis, kernel: KernelShape, warps: Quantity) -> Quantity:
+    """Cycles in which a processor issues the arithmetic of a block."""
+    target, card = analysis.target, analysis.target.card
+    total: Quantity = 0.0
+    for site in analysis.statement.sites:
+        operations = operation_counts(site.store)
+        weight = sum(number * _cycles(kind, target) for kind, number in operations.items())
+        overhead = card.address_instructions if _cooperates(site) else 1.0
+        used = smaller(kernel.warps(target), ceil(_threads(site) / float(target.warp_size)))
+        total = total + _trips(site, kernel) * larger(used, 1.0) * (weight + overhead)
+    return total * target.warp_size / card.fma_lanes
+
+
+def _cycles(kind: str, target: Target) -> float:
+    """Issue slots of an operation: transcendental functions and divisions have fewer units."""
+    return target.card.special_slots if kind in ("float_math", "float_div") else 1.0
+
+
+def _shared_cost(
+    analysis: Analysis,
+    access: Access,
+    lanes: list[tuple[Quantity, Quantity]],
+    unrolled: tuple[LoopInfo, ...],
+) -> Quantity:
+    """Passes for one element a lane; a wide load takes fewer, where lanes share or follow."""
+    target = analysis.target
+    passes = wavefronts(analysis.programs, target.warp_size, access.element_bytes, lanes)
+    words = distinct(analysis.programs, target.warp_size, lanes)
+    words = words * access.element_bytes / 4.0
+    least = ceil(words / float(target.warp_size))
+    width: Quantity = 1.0
+    for loop in unrolled:
+        step = access.address_step(loop)
+        width = larger(width, where(step == 1.0, smaller(loop.extent, _WIDEST), 1.0))
+    wide = ceil(words * width / float(target.warp_size)) * larger(passes / least / width, 1.0)
+    return wide / width
+
+
+def _global_bytes(
+    analysis: Analysis, access: Access, requested: Quantity, kernel: KernelShape
+) -> Quantity:
+    """Bytes of a block that pass L2: each request, or once what L1 holds of the block's data."""
+    lines = footprint(
+        access,
+        tuple(p for p in access.site.loops if p.kind not in PARALLEL_KINDS),
+        int(_SECTOR_BYTES),
+    ).lines[0]
+    once = lines * _SECTOR_BYTES
+    room = analysis.target.l1_bytes / kernel.resident - kernel.shared_bytes
+    return where(once <= room, smaller(requested, once), requested)
+
+
+def _independent(analysis: Analysis) -> Quantity:
+    """Results of a thread that do not wait for each other."""
+    spatial = tuple(p for p in _copies(analysis.main) if not p.reduce)
+    return larger(product(spatial), 1.0)
+
+
+def _rounds(analysis: Analysis) -> Quantity:
+    """Times that all threads of a block wait for each other: fills of shared memory, trees."""
+    site = analysis.main
+    if _cooperates(site):
+        depth = site.allocation_depth(site.store.targets[0])
+        serial = tuple(p for p in site.loops[:depth] if p.kind is LoopKind.SERIAL)
+        return 2.0 * product(serial)
+    tree = any(p.reduce and p.kind is LoopKind.THREAD for p in site.loops)
+    return 2.0 if tree else 0.0
+
+
+def _unique_bytes(analysis: Analysis) -> Quantity:
+    """Bytes of global memory that a statement touches, once each; none where L2 holds them all."""
+    total: Quantity = 0.0
+    for access, elements in zip(analysis.accesses, analysis.element_levels, strict=True):
+        if access.buffer.scope not in (Scope.LOCAL, Scope.SHARED):
+            total = total + elements[0] * access.element_bytes
+    return where(total > float(analysis.target.l2_bytes), total, 0.0)
+
+
+def _mean(values: list[Quantity]) -> Quantity:
+    total: Quantity = 0.0
+    for value in values:
+        total = total + value
+    return total / len(values) if values else 0.0
