@@ -14,7 +14,7 @@ from sketch.population.tape import recordable
 # CUDA C++ Programming Guide, "Compute Capabilities": the same on all of them.
 _BANKS: Final = 32
 _WORD_BYTES: Final = 4
-_SECTOR_BYTES: Final = 32
+SECTOR_BYTES: Final = 32
 
 
 def wavefronts(
@@ -85,7 +85,7 @@ def _passes(address: NDArray[np.int64], element_bytes: int) -> Floats:
 
 @recordable
 def _sectors(address: NDArray[np.int64], element_bytes: int) -> Floats:
-    return _count_distinct(address * element_bytes // _SECTOR_BYTES)
+    return _count_distinct(address * element_bytes // SECTOR_BYTES)
 
 
 @recordable

@@ -14,15 +14,12 @@ from costmodel.extract.access import Access, footprint
 from costmodel.extract.analysis import Analysis, product
 from costmodel.extract.draft_terms import DraftTerms
 from costmodel.extract.gpu_kernel import KernelShape
-from costmodel.extract.gpu_lanes import distinct, sectors, wavefronts
+from costmodel.extract.gpu_lanes import SECTOR_BYTES, distinct, sectors, wavefronts
 from costmodel.extract.operations import operation_counts
 from costmodel.extract.quantity import Quantity, ceil, larger, smaller, where
 from costmodel.extract.statement import PARALLEL_KINDS, STRAIGHT_KINDS, LoopInfo, StoreSite
 from sketch.nest.loopnest import LoopKind, Scope
 from sketch.target.target import Target
-
-_SECTOR_BYTES = 32.0
-_WIDEST = 4.0  # elements of one load
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,9 +102,11 @@ def gpu_use(analysis: Analysis, kernel: KernelShape) -> GpuUse:
         else:
             count = sectors(analysis.programs, target.warp_size, access.element_bytes, lanes)
             touched.append(count)
-            bytes_ = _global_bytes(analysis, access, requests * count * _SECTOR_BYTES, kernel)
+            bytes_ = _global_bytes(analysis, access, requests * count * SECTOR_BYTES, kernel)
             moved = moved + bytes_
-            in_flight = in_flight + smaller(elements, _WIDEST) * access.element_bytes
+            in_flight = in_flight + smaller(
+                elements * access.element_bytes, float(target.vector_bytes)
+            )
     return GpuUse(
         issue=issue,
         wavefronts=passes,
@@ -191,7 +190,12 @@ def _shared_cost(
     width: Quantity = 1.0
     for loop in unrolled:
         step = access.address_step(loop)
-        width = larger(width, where(step == 1.0, smaller(loop.extent, _WIDEST), 1.0))
+        width = larger(
+            width,
+            where(
+                step == 1.0, smaller(loop.extent, target.vector_bytes / access.element_bytes), 1.0
+            ),
+        )
     wide = ceil(words * width / float(target.warp_size)) * larger(passes / least / width, 1.0)
     return wide / width
 
@@ -203,9 +207,9 @@ def _global_bytes(
     lines = footprint(
         access,
         tuple(p for p in access.site.loops if p.kind not in PARALLEL_KINDS),
-        int(_SECTOR_BYTES),
+        SECTOR_BYTES,
     ).lines[0]
-    once = lines * _SECTOR_BYTES
+    once = lines * SECTOR_BYTES
     room = analysis.target.l1_bytes / kernel.resident - kernel.shared_bytes
     return where(once <= room, smaller(requested, once), requested)
 

@@ -48,6 +48,11 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_UNIT_SECONDS": "units of time",
     },
     "autosched/tuning/scheduler.py": {"_STEP": "step of a numeric derivative"},
+    "costmodel/extract/gpu_lanes.py": {
+        "_BANKS": "CUDA: the same on all architectures",
+        "_WORD_BYTES": "CUDA: the same on all architectures",
+        "SECTOR_BYTES": "CUDA: the same on all architectures",
+    },
     "codegen/cuda/build.py": {"_GRID_LIMIT": "CUDA: blocks in a row of a grid"},
     "codegen/cuda/emit.py": {"_INT_LIMIT": "the int of CUDA C++"},
     "codegen/cuda/launch.py": {"_WARM_UP_RUNS": "how times are taken"},
