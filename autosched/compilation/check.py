@@ -56,6 +56,7 @@ def check_kernel(
     candidate: Candidate,
     kernel: CompiledKernel,
     strides: tuple[int, ...] | None = None,
+    memory: TaskMemory | None = None,
 ) -> None:
     """Run ``kernel`` once on random inputs, and compare a sample of its results with the oracle.
 
@@ -67,6 +68,7 @@ def check_kernel(
         candidate: what the kernel was made from.
         kernel: of ``task.target``.
         strides: of the task's one output, in elements; None: dense.
+        memory: what ``expected`` gave for the task; None: it is asked here.
 
     Raises:
         WrongResultError: a result is off by more than measuring allows.
@@ -74,10 +76,7 @@ def check_kernel(
     if not runs_here(task.target) or compulsory_bytes(task.dag) > _MOST_BYTES:
         return
     assert isinstance(kernel, Kernel)  # what runs in this process
-    dag = task.dag
-    inputs = {name: aligned_copy(array) for name, array in random_inputs(dag, _SEED).items()}
-    oracle = sample_reference(dag, inputs, np.random.default_rng(_SEED), _SAMPLING)
-    memory = TaskMemory(dag, inputs, oracle)
+    memory = expected(task) if memory is None else memory
     loaded = bind(kernel, memory, candidate.sketch, candidate.values)
     _run(loaded, task.target.threads)
     error = result_error(memory, loaded, strides)
@@ -88,6 +87,14 @@ def check_kernel(
             f"task {task.name} ({task.key}), {schedule}",
             "please report it; tuning takes only right schedules, check=False does not look",
         )
+
+
+def expected(task: TaskSpec) -> TaskMemory:
+    """Random inputs of a task, and a sample of the oracle's results for them."""
+    dag = task.dag
+    inputs = {name: aligned_copy(array) for name, array in random_inputs(dag, _SEED).items()}
+    oracle = sample_reference(dag, inputs, np.random.default_rng(_SEED), _SAMPLING)
+    return TaskMemory(dag, inputs, oracle)
 
 
 def _run(loaded: LoadedKernel, threads: int) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.compilation.ahead import ExpectedAhead
 from autosched.compilation.check import check_kernel
 from autosched.compilation.wires import Scheduled, UnbuildableRecordError, wire
 from autosched.graph.extract import Extraction, extract
@@ -152,11 +153,14 @@ def build_contents(
     check: bool = True,
 ) -> Contents:
     """Machine code for every task, wired as ``extraction`` says; ``check``: the unmeasured ones."""
-    wires = wire(name, extraction, scheduled, target)
-    if check:
+    unmeasured = [item.task for item in scheduled if check and item.source == "model"]
+    with ExpectedAhead(unmeasured) as ahead:
+        wires = wire(name, extraction, scheduled, target)
         for built in wires.built:
-            if built.item.source == "model":
-                check_kernel(built.item.task, built.item.candidate, built.kernel, built.strides)
+            item = built.item
+            if check and item.source == "model":
+                memory = ahead.take(item.task)
+                check_kernel(item.task, item.candidate, built.kernel, built.strides, memory)
     program, packed = assemble(wires.wiring)
     payloads = {call.name: call.function.payload for call in extraction.host_calls}
     return program, packed, wires.objects | runtime_of(target).common(target), payloads

@@ -10,6 +10,7 @@ import pytest
 import autosched as asd
 from autosched.compilation import check
 from autosched.compilation import task as task_compilation
+from autosched.compilation.ahead import ExpectedAhead
 from autosched.compilation.check import WrongResultError, check_kernel
 from autosched.task import Task
 from autosched.zoo import build as build_network
@@ -97,3 +98,17 @@ def test_a_network_without_a_log_is_checked(monkeypatch):
     checked.clear()
     asd.compile(network, threads=1, check=False)
     assert checked == []
+
+
+def test_what_is_expected_is_computed_ahead_once(target):
+    task = Task(product(), target)
+    best = task.draft_candidate()
+    kernel = build(lower(best.sketch, dict(best.values)), target)
+    with ExpectedAhead([task, task]) as ahead:
+        memory = ahead.take(task)
+        assert memory is not None and ahead.take(task) is None
+    check_kernel(task, best, kernel, memory=memory)
+    other = Task(product(-1.0), target).draft_candidate()
+    wrong = build(lower(other.sketch, dict(other.values)), target)
+    with pytest.raises(WrongResultError):
+        check_kernel(task, other, wrong, memory=memory)
