@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+
 from costmodel.feature_table import OP_KINDS
 from sketch.lang.dtypes import BOOL, is_float
 from sketch.lang.expr import Binary, Cast, Expr, Select, Unary
@@ -44,7 +47,8 @@ def _is_index(node: Expr, known: dict[int, bool]) -> bool:
     return all(is_index(part, known) for part in parts)
 
 
-def operation_counts(store: Store) -> dict[str, float]:
+@lru_cache(maxsize=64)  # asked again and again while one nest is looked at
+def operation_counts(store: Store) -> Mapping[str, float]:
     """Operations of one execution by kind.
 
     Index arithmetic and guards over indices are not counted: they are hoisted or partitioned away.
@@ -104,6 +108,6 @@ def _fuse(store: Store, counts: dict[str, float]) -> None:
         counts["float_mul"] -= 1.0
 
 
-def flops(counts: dict[str, float]) -> float:
+def flops(counts: Mapping[str, float]) -> float:
     """Floating-point operations of the counts."""
     return sum(FLOPS[kind] * number for kind, number in counts.items())

@@ -24,15 +24,18 @@ from sketch.schedule.sketch import Sketch
 _DRAFT = "draft_seconds"
 # Programs of one replay: its thousand intermediate results should stay in the caches.
 _PART = 1024
+# More than a batch that is learned from.
+_SEARCHED_ROWS = 128
 
 
 def features_of(population: Population) -> Features:
     """Features of all rows at once.
 
-    Recording costs as much as two extractions, so that it is left until a sketch comes again.
+    Recording costs as much as two extractions, so that it is left until a sketch comes again; one
+    of which so many rows are asked is searched and does.
     """
     sketch, count = population.sketch, population.count
-    if next(_uses(sketch)) == 0:
+    if next(_uses(sketch)) == 0 and count < _SEARCHED_ROWS:
         return extract(lower(sketch, population.columns()), count, sketch.dag, sketch.target)
     return _recorded(sketch).features(population)
 
