@@ -127,7 +127,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "READ_WRITE": "code of a feature",
         "SCOPE_CODE": "code of a feature",
     },
-    "costmodel/extract/recorded.py": {"_PART": "rows that are worked on at a time"},
+    "costmodel/extract/recorded.py": {
+        "_PART": "rows that are worked on at a time",
+        "_SEARCHED_ROWS": "rows that tell a search from a batch",
+    },
     "costmodel/extract/registers.py": {"INSTRUCTIONS": "length of our polynomials"},
     "costmodel/feature_table.py": {
         "BUFFER_SLOTS": "format of features",
