@@ -25,6 +25,7 @@ from sketch.lower import lower
 from sketch.operators.matmul import matmul
 from sketch.population.feasible import feasible
 from sketch.rules.generate import generate
+from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 from sketch.target.gpu_targets import cuda_target
 from sketch.target.target import Target
@@ -48,7 +49,7 @@ def product(size: int) -> ComputeDAG:
     return ComputeDAG([matmul(lhs, rhs, name="C")])
 
 
-def candidates(sketch: Sketch, target: Target, count: int) -> Iterator[dict[str, int]]:
+def candidates(sketch: Sketch, target: Target, count: int) -> Iterator[dict[DecisionId, int]]:
     """Random feasible rows of powers of two: whole warps, and blocks for half the processors."""
     rng = np.random.default_rng(0)
     columns = {

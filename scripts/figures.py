@@ -19,6 +19,7 @@ from sketch.lower import lower
 from sketch.nest.loopnest import Allocate, Loop, LoopKind, Node, Store
 from sketch.population.feasible import feasible
 from sketch.population.population import sample
+from sketch.schedule.decision import DecisionId, loop_decision
 from sketch.schedule.sketch import Sketch
 from sketch.schedule.steps import Factor
 from sketch.target.target import Target
@@ -106,15 +107,15 @@ def draw_loop_nest(task: Task) -> Figure:
         axes.text(0.02 + 0.022 * depth, y, text, va="center", family="monospace", color=colour)
         if isinstance(node, Loop) and node.var.name in names:
             name = names[node.var.name]
-            value = candidate.values[name] if isinstance(name, str) else name
-            label = f"{name} = {value}" if isinstance(name, str) else f"{value} lanes"
+            value = candidate.values[name] if isinstance(name, DecisionId) else name
+            label = f"{name} = {value}" if isinstance(name, DecisionId) else f"{value} lanes"
             axes.text(0.78, y, label, va="center", family="monospace", color="#7a2f8f")
     return figure
 
 
 def draw_landscape(task: Task) -> Figure:
     """Best draft time of random rows over the two sizes of the register tile."""
-    rows_name, vectors_name = "D.i@3", "D.j@3"
+    rows_name, vectors_name = loop_decision("D", "i", 3), loop_decision("D", "j", 3)
     times, sizes = landscape(task, rows_name, vectors_name)
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
@@ -129,7 +130,7 @@ def draw_landscape(task: Task) -> Figure:
 
 
 def landscape(
-    task: Task, first: str, second: str, count: int = ROWS
+    task: Task, first: DecisionId, second: DecisionId, count: int = ROWS
 ) -> tuple[NDArray[np.float64], tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """[n1, n2] best draft seconds over two decisions (NaN: no feasible row), and their values."""
     sketch = task.sketches[0]

@@ -12,6 +12,7 @@ from autosched.measure.result import Failure
 from autosched.measure.task_memory import TaskMemory
 from codegen.kernel import Kernel
 from sketch.lower.packing import preparations
+from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 
 
@@ -19,7 +20,7 @@ def bind(
     kernel: Kernel,
     memory: TaskMemory,
     sketch: Sketch,
-    values: Mapping[str, int],
+    values: Mapping[DecisionId, int],
     workspace: Array | None = None,
 ) -> LoadedKernel:
     """Load a kernel with the arrays of its task; constants are packed as the candidate wants them.

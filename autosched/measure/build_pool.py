@@ -14,6 +14,7 @@ from autosched.measure.options import MeasureOptions
 from autosched.measure.result import Failure
 from autosched.measure.zygote import Zygote
 from autosched.tasks.candidate import Candidate
+from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 
 Built = bytes | Failure
@@ -57,7 +58,7 @@ class BuildPool:
         """Start computing the oracle's result (a pickled ``Reference``) of a pickled DAG."""
         return self._threads.submit(self._reference, dag, seed)
 
-    def _build(self, key: str, payload: bytes, values: Mapping[str, int]) -> Built:
+    def _build(self, key: str, payload: bytes, values: Mapping[DecisionId, int]) -> Built:
         limit = self._options.build_timeout_s
 
         def build(child: Child) -> Built:

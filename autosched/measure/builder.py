@@ -18,12 +18,13 @@ from codegen.kernel import Kernel
 from sketch.errors import AutoschedError, LoweringError, ScheduleError
 from sketch.lower import lower
 from sketch.oracle.reference import reference
+from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 
-Build = Callable[[Sketch, Mapping[str, int]], Kernel]
+Build = Callable[[Sketch, Mapping[DecisionId, int]], Kernel]
 
 
-def build_candidate(sketch: Sketch, values: Mapping[str, int]) -> Kernel:
+def build_candidate(sketch: Sketch, values: Mapping[DecisionId, int]) -> Kernel:
     """Lower and compile one candidate for the sketch's own target."""
     return build(lower(sketch, values), sketch.target)
 
@@ -39,7 +40,7 @@ class Builder:
         """Keep a sketch (pickled) for later requests."""
         self._sketches[key] = pickle.loads(payload)
 
-    def build(self, key: str, values: Mapping[str, int]) -> bytes | Failure:
+    def build(self, key: str, values: Mapping[DecisionId, int]) -> bytes | Failure:
         """The kernel, pickled, or why there is none."""
         try:
             kernel = self._build(self._sketches[key], values)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autosched.measure.options import MeasureOptions
+from sketch.schedule.decision import DecisionId
 from sketch.target.target import Target
 
 
@@ -30,5 +31,5 @@ class TimingRequest:
 
     task: str
     sketch: str
-    values: Mapping[str, int]
+    values: Mapping[DecisionId, int]
     kernel: bytes

@@ -26,6 +26,7 @@ from autosched.records.identity import recorded
 from autosched.tasks.candidate import Candidate
 from sketch.errors import ScheduleError, TargetError, quoted
 from sketch.population.recorded_range import check_steps, check_structure
+from sketch.schedule.decision import decision_of
 from sketch.schedule.rename import Names, names_of, rename
 from sketch.schedule.sketch import sketch_from_steps
 from sketch.schedule.steps import step_from_json, step_to_json
@@ -92,7 +93,7 @@ class Record:
         """
         steps = tuple(step_from_json(dict(step)) for step in self.steps)
         check_steps(dag, steps)
-        decisions = dict(self.decisions)
+        decisions = {decision_of(name): value for name, value in self.decisions.items()}
         if self.names is not None:
             steps, decisions = rename(steps, decisions, self.names, dag)
         sketch = sketch_from_steps(dag, steps, self.variant, target or self.target)
@@ -113,7 +114,7 @@ def record_of(
 ) -> Record:
     """The record of a measured candidate."""
     steps = tuple(step_to_json(step) for step in candidate.sketch.steps)
-    decisions = {name: int(value) for name, value in candidate.values.items()}
+    decisions = {str(name): int(value) for name, value in candidate.values.items()}
     variant = candidate.sketch.variant
     return Record(
         task_key,

@@ -77,12 +77,10 @@ def _single_steps(sketch: Sketch, row: NDArray[np.int64], hops: int) -> NDArray[
 
 def _moves(sketch: Sketch, row: NDArray[np.int64], hops: int) -> NDArray[np.int64]:
     """[N, D]: one level of an axis changed, another scaled so that the tile keeps its size."""
-    columns = {decision.name: n for n, decision in enumerate(sketch.decisions)}
     found: list[NDArray[np.int64]] = [np.empty((0, len(row)), dtype=np.int64)]
     for chain in sketch.chains:
-        members = [columns[name] for name in chain.names]
-        for giver in members:
-            for taker in members:
+        for giver in chain.columns:
+            for taker in chain.columns:
                 if giver != taker:
                     found.append(_move(sketch, row, giver, taker, hops))
     return np.concatenate(found)

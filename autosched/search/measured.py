@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from autosched.measure.result import Failure, MeasureResult
 from autosched.tasks.candidate import Candidate
 from sketch.population.population import Population, from_rows
+from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 
 
@@ -22,7 +23,7 @@ class _SketchMemory:
     sketch: Sketch
     keys: set[int] = field(default_factory=set)
     known: NDArray[np.uint64] | None = None
-    rows: list[dict[str, int]] = field(default_factory=list)
+    rows: list[dict[DecisionId, int]] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     trials: int = 0
 

@@ -21,6 +21,7 @@ from sketch.errors import AutoschedError
 from sketch.lower import lower
 from sketch.population.population import from_rows
 from sketch.population.recorded_range import check_row
+from sketch.schedule.decision import DecisionId
 from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.sketch import Sketch
 from sketch.verify import verify
@@ -78,7 +79,7 @@ class Replayer:
     def __init__(self, task: TaskSpec) -> None:
         self._task = task
         # By steps and names: the sketch, and what its program calls each decision of the record.
-        self._sketches: dict[str, tuple[Sketch, dict[str, str]]] = {}
+        self._sketches: dict[str, tuple[Sketch, dict[str, DecisionId]]] = {}
         self._warnings: dict[str, list[str]] = {}
 
     def replay(self, record: Record, verified: bool = False) -> Candidate | None:

@@ -26,10 +26,11 @@ from sketch.lower import lower
 from sketch.lower.packing import preparations
 from sketch.population.population import mutate, sample
 from sketch.rules.generate import generate
+from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 from sketch.target.target import Target
 
-Candidate = tuple[Sketch, Mapping[str, int]]
+Candidate = tuple[Sketch, Mapping[DecisionId, int]]
 
 
 class Result(NamedTuple):
@@ -59,7 +60,7 @@ def candidates(dag: ComputeDAG, target: Target, case: Json, mark: Mark) -> Itera
 
 def execute(
     sketch: Sketch,
-    row: Mapping[str, int],
+    row: Mapping[DecisionId, int],
     inputs: Mapping[str, Array],
     side: Side,
     before_call: Callable[[], None],

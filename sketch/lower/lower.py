@@ -27,11 +27,12 @@ from sketch.nest.loopnest import (
     Scope,
     Store,
 )
+from sketch.schedule.decision import DecisionId
 from sketch.schedule.program import tensors_read
 from sketch.schedule.sketch import Sketch
 
 
-def lower(sketch: Sketch, values: Mapping[str, Num]) -> LoopNest:
+def lower(sketch: Sketch, values: Mapping[DecisionId, Num]) -> LoopNest:
     """Lower one candidate (ints) or a population (int64 arrays ``[P]``).
 
     The structure of the result depends on the sketch alone.

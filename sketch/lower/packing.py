@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sketch.lang.prepared import LinearMap
 from sketch.lang.tensor import Placeholder
 from sketch.lower.placement import place
+from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 
 
@@ -73,7 +74,7 @@ class Preparation:
         return made if self.packing is None else self.packing.apply(made)
 
 
-def preparations(sketch: Sketch, values: Mapping[str, int]) -> dict[str, Preparation]:
+def preparations(sketch: Sketch, values: Mapping[DecisionId, int]) -> dict[str, Preparation]:
     """What each constant of ``sketch`` needs that is not read as it is, for a row of decisions."""
     ops = {t.name: t.op for t in sketch.dag.inputs if isinstance(t.op, Placeholder)}
     packings: dict[str, Packing] = {}

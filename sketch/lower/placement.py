@@ -15,6 +15,7 @@ from sketch.analysis.access import affine_index, stage_loads
 from sketch.errors import LoweringError
 from sketch.lang.expr import Axis, Expr, Load
 from sketch.nest.loopnest import Affine, LoopKind, LoopVar, Num
+from sketch.schedule.decision import DecisionId
 from sketch.schedule.loop import loop_name
 from sketch.schedule.program import Program, StagePlan
 from sketch.schedule.steps import Factor, Pack
@@ -80,7 +81,7 @@ class Placement:
 
     program: Program
     stages: Mapping[str, PlacedStage]
-    values: Mapping[str, Num]
+    values: Mapping[DecisionId, Num]
 
     def panels_ahead(self, pack: Pack) -> Num:
         """How many panels ahead of a read to prefetch."""
@@ -99,7 +100,7 @@ class Placement:
         return tuple(s for s in self.stages.values() if s.plan.attach == (stage, loop))
 
 
-def place(program: Program, values: Mapping[str, Num]) -> Placement:
+def place(program: Program, values: Mapping[DecisionId, Num]) -> Placement:
     """Place every stage of ``program`` for the decisions ``values`` (ints, or arrays ``[P]``).
 
     Raises LoweringError when a decision has no value or an attachment cannot work.
@@ -251,17 +252,19 @@ def _union(a: _Window | None, b: _Window | None) -> _Window | None:
     return _Window(Affine(a.start.terms, start), extent, a.fixed and b.fixed)
 
 
-def factor_value(factor: Factor, values: Mapping[str, Num]) -> Num:
+def factor_value(factor: Factor, values: Mapping[DecisionId, Num]) -> Num:
     """The number behind a factor; raises LoweringError when its decision has no value."""
     if isinstance(factor, int):
         return factor
     if factor not in values:
-        raise LoweringError(f"no value for decision {factor!r}", hint=f"given: {sorted(values)}")
+        raise LoweringError(
+            f"no value for decision {str(factor)!r}", hint=f"given: {sorted(map(str, values))}"
+        )
     return values[factor]
 
 
 def _loops(
-    plan: StagePlan, domain: _Domain, values: Mapping[str, Num]
+    plan: StagePlan, domain: _Domain, values: Mapping[DecisionId, Num]
 ) -> tuple[tuple[PlacedLoop, ...], dict[Axis, Num]]:
     """Loops in execution order, and the coordinates that the loops of each axis walk."""
     made: dict[str, PlacedLoop] = {}

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketch.nest.loopnest import LoopKind
+from sketch.schedule.decision import DecisionId
 from sketch.schedule.loop import loop_name
 from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.program import root_host
@@ -80,7 +81,7 @@ def _kinds(sketch: Sketch) -> _Kinds:
         for name, factors in plan.splits.items():
             axis = plan.axis(name)
             for level, factor in enumerate(factors, start=1):
-                if not isinstance(factor, str):
+                if not isinstance(factor, DecisionId):
                     continue
                 n = positions[factor]
                 kinds[n] = plan.kinds.get(loop_name(name, level), LoopKind.SERIAL)
@@ -209,10 +210,9 @@ class _Filling:
     def _room(self, n: int) -> Ints:
         """What is left of an axis for one of its levels."""
         room = np.full(len(self.values), self.sketch.decisions[n].choices[-1])
-        names = [decision.name for decision in self.sketch.decisions]
         for chain in self.sketch.chains:
-            if names[n] in chain.names:
-                others = [names.index(name) for name in chain.names if name != names[n]]
+            if n in chain.columns:
+                others = [m for m in chain.columns if m != n]
                 inner = self.product(others) * chain.fixed
                 room = np.minimum(room, -(-chain.extent // inner))
         return room

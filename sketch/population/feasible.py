@@ -22,6 +22,7 @@ from sketch.population.blocks_gpu import Flags, fills_gpu
 from sketch.population.draw_gpu import Ints, draw_blocks
 from sketch.population.feasible_gpu import feasible_on_gpu
 from sketch.population.tape import Tape, record
+from sketch.schedule.decision import DecisionId
 from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.program import root_host
 from sketch.schedule.sketch import Sketch
@@ -170,7 +171,7 @@ def hardware_of(target: Target) -> Hardware:
 
 
 def feasible(
-    sketch: Sketch, values: Mapping[str, Num], root: str | None = None
+    sketch: Sketch, values: Mapping[DecisionId, Num], root: str | None = None
 ) -> NDArray[np.bool_]:
     """Which rows of ``values`` (arrays ``[P]``, or ints for one row) fit the sketch's target.
 
@@ -179,12 +180,14 @@ def feasible(
     return _judged(_tapes(sketch)[root], sketch, values)
 
 
-def fills(sketch: Sketch, values: Mapping[str, Num], root: str | None = None) -> NDArray[np.bool_]:
+def fills(
+    sketch: Sketch, values: Mapping[DecisionId, Num], root: str | None = None
+) -> NDArray[np.bool_]:
     """Which rows of ``values`` use all of the target; as ``feasible``."""
     return _judged(_filling_tapes(sketch)[root], sketch, values)
 
 
-def _judged(tape: Tape, sketch: Sketch, values: Mapping[str, Num]) -> NDArray[np.bool_]:
+def _judged(tape: Tape, sketch: Sketch, values: Mapping[DecisionId, Num]) -> NDArray[np.bool_]:
     columns = [np.atleast_1d(values[decision.name]) for decision in sketch.decisions]
     count = max((len(column) for column in columns), default=1)
     (flags,) = tape.replay(columns)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sketch.errors import ScheduleError
 from sketch.population.feasible import BlockDraw, feasible, fills, hardware_of
-from sketch.schedule.decision import TileChain
+from sketch.schedule.decision import DecisionId
 from sketch.schedule.program import root_host
 from sketch.schedule.sketch import Sketch
 
@@ -41,13 +41,13 @@ class Population:
     def count(self) -> int:
         return int(self.values.shape[0])
 
-    def columns(self) -> dict[str, Ints]:
+    def columns(self) -> dict[DecisionId, Ints]:
         """Contiguous int64 ``[P]`` per decision name."""
         names = [d.name for d in self.sketch.decisions]
         table = np.ascontiguousarray(self.values.T)
         return {name: table[n] for n, name in enumerate(names)}
 
-    def row(self, index: int) -> dict[str, int]:
+    def row(self, index: int) -> dict[DecisionId, int]:
         """One candidate's decisions by name."""
         names = [d.name for d in self.sketch.decisions]
         return {name: int(v) for name, v in zip(names, self.values[index], strict=True)}
@@ -87,7 +87,7 @@ def row_keys(values: Ints) -> NDArray[np.uint64]:
     return keys
 
 
-def from_rows(sketch: Sketch, rows: Sequence[Mapping[str, int]]) -> Population:
+def from_rows(sketch: Sketch, rows: Sequence[Mapping[DecisionId, int]]) -> Population:
     """A population from decisions by name; raises ScheduleError when one is missing."""
     names = [d.name for d in sketch.decisions]
     for row in rows:
@@ -123,8 +123,7 @@ def sample(sketch: Sketch, count: int, rng: np.random.Generator) -> Population:
     blocks = hardware_of(sketch.target).blocks
     if blocks is not None:
         return _sample_blocks(sketch, blocks, count, rng)
-    names = [d.name for d in sketch.decisions]
-    values = np.empty((count, len(names)), dtype=np.int64)
+    values = np.empty((count, len(sketch.decisions)), dtype=np.int64)
     for n, decision in enumerate(sketch.decisions):
         choices = np.array(decision.choices, dtype=np.int64)
         values[:, n] = choices[rng.integers(0, len(choices), count)]
@@ -134,8 +133,7 @@ def sample(sketch: Sketch, count: int, rng: np.random.Generator) -> Population:
         drawn.update(members)
     for chain in sketch.chains:
         room = np.full(count, -(-chain.extent // chain.fixed), dtype=np.int64)
-        for name in chain.names:
-            n = names.index(name)
+        for n in chain.columns:
             if n not in drawn:
                 choices = np.array(sketch.decisions[n].choices, dtype=np.int64)
                 fitting = np.maximum(np.searchsorted(choices, room, side="right"), 1)
@@ -244,12 +242,10 @@ def _tile_table(sketch: Sketch, members: Sequence[int]) -> Ints:
 
 def clamp(sketch: Sketch, values: Ints) -> Ints:
     """Lower factors, outermost levels first to give, until every tile fits its axis."""
-    columns = {d.name: n for n, d in enumerate(sketch.decisions)}
     result = values.copy()
     for chain in sketch.chains:
         room = np.full(values.shape[0], -(-chain.extent // chain.fixed), dtype=np.int64)
-        for name in chain.names:
-            n = columns[name]
+        for n in chain.columns:
             choices = np.array(sketch.decisions[n].choices, dtype=np.int64)
             top = np.maximum(np.searchsorted(choices, room, side="right") - 1, 0)
             result[:, n] = np.minimum(result[:, n], choices[top])
@@ -284,12 +280,10 @@ def mutate(population: Population, rng: np.random.Generator) -> Population:
 
 def _partners(sketch: Sketch, column: Ints, draws: NDArray[np.float64]) -> Ints:
     """For each row another level of the same axis, or -1 where the axis has only one."""
-    names = [d.name for d in sketch.decisions]
     partner = np.full(len(column), -1, dtype=np.int64)
     for chain in sketch.chains:
-        members = [names.index(name) for name in chain.names]
-        for n in members:
-            others = np.array([m for m in members if m != n], dtype=np.int64)
+        for n in chain.columns:
+            others = np.array([m for m in chain.columns if m != n], dtype=np.int64)
             rows = column == n
             if len(others):
                 partner[rows] = others[(draws[rows] * len(others)).astype(np.int64)]
@@ -319,15 +313,14 @@ def crossover(a: Population, b: Population, rng: np.random.Generator) -> Populat
     """Rows that take every axis from one of two parents (rows of ``a`` and ``b``, pairwise)."""
     sketch = a.sketch
     values = a.values.copy()
-    for members in _groups(sketch, sketch.chains):
+    for members in _groups(sketch):
         other = rng.random(a.count) < 0.5
         for n in members:
             values[other, n] = b.values[other, n]
     return Population(sketch, values)
 
 
-def _groups(sketch: Sketch, chains: Sequence[TileChain]) -> list[list[int]]:
-    names = [d.name for d in sketch.decisions]
-    groups = [[names.index(name) for name in chain.names] for chain in chains]
+def _groups(sketch: Sketch) -> list[tuple[int, ...]]:
+    groups = [chain.columns for chain in sketch.chains]
     grouped = {n for group in groups for n in group}
-    return groups + [[n] for n in range(len(names)) if n not in grouped]
+    return groups + [(n,) for n in range(len(sketch.decisions)) if n not in grouped]

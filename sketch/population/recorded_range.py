@@ -13,6 +13,7 @@ from sketch.errors import ScheduleError, quoted
 from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import Scope
 from sketch.population.feasible import feasible
+from sketch.schedule.decision import DecisionId
 from sketch.schedule.program import Program, StagePlan
 from sketch.schedule.sketch import Sketch, fixed_product
 from sketch.schedule.step_fields import is_count
@@ -89,13 +90,13 @@ def _check_pack(program: Program, pack: Pack) -> None:
     reader = program.stage(pack.reader)
     if program.consumers(pack.tensor) != (reader,):
         raise ScheduleError(f"stage {pack.reader} is not the one reader of {pack.tensor!r}")
-    if not isinstance(pack.prefetch, str) and pack.prefetch not in (0, 1):
+    if not isinstance(pack.prefetch, DecisionId) and pack.prefetch not in (0, 1):
         raise ScheduleError(f"tensor {pack.tensor} cannot be fetched {pack.prefetch} panels ahead")
     if not pack.loops:
         raise ScheduleError(f"the panels of {pack.tensor} have no loops")
 
 
-def check_row(sketch: Sketch, values: Mapping[str, int]) -> None:
+def check_row(sketch: Sketch, values: Mapping[DecisionId, int]) -> None:
     """Check decisions: each within its axis, the levels of an axis together, and all of them
     within the limits of the target.
 
@@ -106,18 +107,18 @@ def check_row(sketch: Sketch, values: Mapping[str, int]) -> None:
     """
     known = {decision.name: decision for decision in sketch.decisions}
     if known.keys() != values.keys():
-        odd = sorted(known.keys() ^ values.keys())
+        odd = sorted(map(str, known.keys() ^ values.keys()))
         raise ScheduleError(f"no value, or no decision, for {', '.join(map(quoted, odd[:3]))}")
     for name, decision in known.items():
         if not is_count(values[name], decision.choices[0]):
             raise ScheduleError(f"decision {name} is {quoted(values[name])}")
-    tiled = {name for chain in sketch.chains for name in chain.names}
+    tiled = {sketch.decisions[n].name for chain in sketch.chains for n in chain.columns}
     for name in known.keys() - tiled:
         if values[name] not in known[name].choices:
             raise ScheduleError(f"decision {name} is {values[name]}, of {known[name].choices}")
     for chain in sketch.chains:
         room = -(-chain.extent // chain.fixed)
-        for name in chain.names:
+        for name in (sketch.decisions[n].name for n in chain.columns):
             if values[name] > room:
                 raise ScheduleError(f"decision {name} is {values[name]}, at most {room} fit")
             room = -(-room // values[name])

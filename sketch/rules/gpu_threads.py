@@ -22,7 +22,7 @@ from sketch.nest.loopnest import LoopKind
 from sketch.rules.gpu_reuse import shares_operands
 from sketch.rules.patterns import coefficient_of, is_output, longest
 from sketch.rules.rule import State, Verdict
-from sketch.schedule.decision import decision_name
+from sketch.schedule.decision import loop_decision
 from sketch.schedule.loop import loop_name
 from sketch.schedule.program import Program, Role, StagePlan, root_host
 from sketch.schedule.steps import Annotate, CacheWrite, ComputeAt, Factor, Reorder, Split, Step
@@ -179,7 +179,7 @@ def _single_value(stage: StagePlan) -> list[Step]:
 
 
 def _factors(stage: str, axis: Axis, levels: tuple[int, ...]) -> tuple[Factor, ...]:
-    return tuple(decision_name(stage, axis.name, level) for level in levels)
+    return tuple(loop_decision(stage, axis.name, level) for level in levels)
 
 
 def _annotations(stage: str, loops: Sequence[str], kind: LoopKind) -> list[Step]:

@@ -23,7 +23,7 @@ from sketch.rules.gpu_reuse import shares_operands
 from sketch.rules.patterns import batch_positions, longest
 from sketch.rules.rule import State, Verdict
 from sketch.rules.tiling import tiled_producer
-from sketch.schedule.decision import decision_name
+from sketch.schedule.decision import loop_decision
 from sketch.schedule.loop import loop_name
 from sketch.schedule.program import StagePlan
 from sketch.schedule.stage_names import cache_axis
@@ -73,7 +73,7 @@ def _tile_host(host: StagePlan, inner: StagePlan) -> list[Step]:
     tiled = [a for n, a in enumerate(axes) if n not in batch]
     levels = range(1, _INNER + 1)
     steps: list[Step] = [
-        Split(name, a, tuple(decision_name(name, a, level) for level in levels)) for a in tiled
+        Split(name, a, tuple(loop_decision(name, a, level) for level in levels)) for a in tiled
     ]
     inside = [loop_name(a, level) for level in levels for a in tiled]
     steps.append(Reorder(name, (*(loop_name(a, 0) for a in axes), *inside)))
@@ -97,11 +97,11 @@ def _tile_inner(inner: StagePlan) -> list[Step]:
     split = longest(axes)
     others = [axis for axis in axes if axis is not split and axis.extent > 1]
     steps: list[Step] = [
-        Split(name, axis.name, (decision_name(name, axis.name, 1),)) for axis in others
+        Split(name, axis.name, (loop_decision(name, axis.name, 1),)) for axis in others
     ]
     levels = (1, 2)
     steps.append(
-        Split(name, split.name, tuple(decision_name(name, split.name, level) for level in levels))
+        Split(name, split.name, tuple(loop_decision(name, split.name, level) for level in levels))
     )
     serial = [loop_name(axis.name, 1) for axis in (*others, split)]
     unrolled = [loop_name(split.name, 2), *(loop_name(axis.name, 0) for axis in inner.op.axes)]

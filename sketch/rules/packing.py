@@ -10,7 +10,7 @@ from sketch.lang.tensor import Placeholder
 from sketch.nest.loopnest import LoopKind
 from sketch.rules.patterns import coefficient_of
 from sketch.rules.rule import State
-from sketch.schedule.decision import decision_name
+from sketch.schedule.decision import loop_decision
 from sketch.schedule.loop import loop_name
 from sketch.schedule.program import StagePlan
 from sketch.schedule.stage_names import cache_axis
@@ -53,7 +53,7 @@ def packing_choices(state: State, name: str, panel: Panel) -> tuple[State, ...]:
         if constant and len(state.program.consumers(source.name)) > 1:
             continue
         if constant:
-            ahead = decision_name(name, panel.axis.name, "prefetch")
+            ahead = loop_decision(name, panel.axis.name, "prefetch")
             pack = Pack(load.tensor.name, dim, name, panel.loops, prefetch=ahead)
             states = tuple(s.then(pack) for s in states)
         elif _is_reused(stage, load):

@@ -12,7 +12,7 @@ from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import LoopKind
 from sketch.rules.patterns import coefficient_of, lanes_for, vector_axis
 from sketch.rules.rule import State, Verdict
-from sketch.schedule.decision import decision_name
+from sketch.schedule.decision import loop_decision
 from sketch.schedule.loop import loop_name
 from sketch.schedule.program import StagePlan
 from sketch.schedule.steps import Annotate, Factor, Reorder, Split, Step
@@ -61,12 +61,12 @@ def schedule_simply(state: State, name: str, rows: bool = True) -> State:
     parallel = list(order)
     root = stage.attach is None
     if outer and root and outer[-1].extent > 1:
-        steps.append(Split(name, outer[-1].name, (decision_name(name, outer[-1].name, 1),)))
+        steps.append(Split(name, outer[-1].name, (loop_decision(name, outer[-1].name, 1),)))
         order.append(loop_name(outer[-1].name, 1))
     if vector is None:
         order += [loop_name(a.name, 0) for a in op.reduce_axes]
     else:
-        outside = (decision_name(name, vector.name, 1),) if root else ()
+        outside = (loop_decision(name, vector.name, 1),) if root else ()
         factors: tuple[Factor, ...] = (*outside, lanes)
         steps.append(Split(name, vector.name, factors))
         order += _vector_loops(op, vector, len(factors))

@@ -30,7 +30,7 @@ from sketch.rules.patterns import (
     vector_axis,
 )
 from sketch.rules.rule import State, Verdict
-from sketch.schedule.decision import decision_name
+from sketch.schedule.decision import loop_decision
 from sketch.schedule.loop import loop_name
 from sketch.schedule.program import Program, StagePlan
 from sketch.schedule.steps import Annotate, ComputeAt, Factor, Reorder, Split, Step
@@ -155,7 +155,7 @@ class _Tiling:
 
     def _names(self, axis: Axis) -> tuple[Factor, ...]:
         levels = range(1, self._last + 1)
-        return tuple(decision_name(self.host.op.name, axis.name, level) for level in levels)
+        return tuple(loop_decision(self.host.op.name, axis.name, level) for level in levels)
 
     def _split_host(self) -> list[Step]:
         vector = self._vector_pair()[0]
@@ -211,11 +211,11 @@ class _Tiling:
         """Loops around the cache tile, loops inside it (the last one unrolled), and the split."""
         name, axes = self.inner.op.name, self.inner.op.reduce_axes
         split = longest(axes)
-        unroll = decision_name(name, split.name, "unroll")
+        unroll = loop_decision(name, split.name, "unroll")
         others = [loop_name(a.name, 0) for a in axes if a is not split]
         if self._in_registers:
             inside = [*others, loop_name(split.name, 0), loop_name(split.name, 1)]
             return [], inside, [Split(name, split.name, (unroll,))]
-        factors: tuple[Factor, ...] = (decision_name(name, split.name, 1), unroll)
+        factors: tuple[Factor, ...] = (loop_decision(name, split.name, 1), unroll)
         inside = [*others, loop_name(split.name, 1), loop_name(split.name, 2)]
         return [loop_name(split.name, 0)], inside, [Split(name, split.name, factors)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import tensors_of
-from sketch.schedule.decision import decision_name, decision_parts
+from sketch.schedule.decision import LoopDecision
 from sketch.schedule.loop import loop_name
 from sketch.schedule.program import Program, initial_program
 from sketch.schedule.replay import apply_step
@@ -62,13 +62,11 @@ class _Positions:
 
     def factor(self, factor: Factor) -> Factor:
         """A decision by stage, axis and level; a name that a rule chose freely stays."""
-        if isinstance(factor, int):
+        if not isinstance(factor, LoopDecision):
             return factor
-        parts = decision_parts(factor)
-        plan = None if parts is None else self.program.find(parts[0])
-        if parts is None or plan is None:
+        plan = self.program.find(factor.stage)
+        if plan is None or factor.axis not in plan.axis_names:
             return factor
-        stage, name, level = parts
-        if name not in {axis.name for axis in (*plan.op.axes, *plan.op.reduce_axes)}:
-            return factor
-        return decision_name(self.stage(stage), self.axis(stage, name), level)
+        return LoopDecision(
+            self.stage(factor.stage), self.axis(factor.stage, factor.axis), factor.level
+        )

@@ -7,6 +7,7 @@ from math import prod
 from typing import Final
 
 from sketch.errors import ScheduleError, quoted
+from sketch.schedule.decision import DecisionId
 from sketch.schedule.program import Program, root_host, tensors_read
 from sketch.schedule.step_fields import is_count
 from sketch.schedule.steps import Annotate, ComputeAt, Pack, Reorder, Split
@@ -19,7 +20,7 @@ _MOST_PADDING: Final = 4096
 def split(program: Program, step: Split) -> Program:
     """Split an axis in nested loops; raises ScheduleError for factors that it cannot have."""
     plan = program.stage(step.stage)
-    numbers = [factor for factor in step.factors if not isinstance(factor, str)]
+    numbers = [factor for factor in step.factors if not isinstance(factor, DecisionId)]
     for factor in numbers:
         if not is_count(factor):
             where = f"factor of axis {step.axis} of {step.stage}"

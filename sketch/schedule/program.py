@@ -62,8 +62,14 @@ class StagePlan:
         for axis in axes:
             if axis.name == name:
                 return axis
-        names = [a.name for a in axes]
-        raise ScheduleError(f"stage {self.op.name} has no axis {name!r}", hint=f"it has {names}")
+        raise ScheduleError(
+            f"stage {self.op.name} has no axis {name!r}", hint=f"it has {list(self.axis_names)}"
+        )
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        """Names of its axes, spatial ones first."""
+        return tuple(axis.name for axis in (*self.op.axes, *self.op.reduce_axes))
 
     def loops(self) -> tuple[str, ...]:
         """Loop names in execution order (the order of the axes where none was given)."""
@@ -71,8 +77,7 @@ class StagePlan:
 
     def loop_ids(self) -> Mapping[str, LoopId]:
         """Its loops by name, axis by axis."""
-        axes = (*self.op.axes, *self.op.reduce_axes)
-        return loop_ids(self.op, tuple(len(self.splits.get(a.name, ())) + 1 for a in axes))
+        return loop_ids(self.op, tuple(len(self.splits.get(a, ())) + 1 for a in self.axis_names))
 
     def loop_id(self, name: str) -> LoopId:
         """The loop called ``name``; raises ScheduleError when the stage has none."""

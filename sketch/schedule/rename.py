@@ -16,7 +16,7 @@ from sketch.lang.expr import Axis, Expr, Load, Reduce
 from sketch.lang.fresh_names import distinct_names
 from sketch.lang.rewrite import rewrite
 from sketch.lang.tensor import Compute, Operation, Placeholder, Tensor, tensors_of
-from sketch.schedule.decision import decision_name, decision_parts
+from sketch.schedule.decision import DecisionId, LoopDecision
 from sketch.schedule.loop import loop_name
 from sketch.schedule.program import Program, StagePlan, initial_program
 from sketch.schedule.replay import apply_step
@@ -61,8 +61,8 @@ def with_names(dag: ComputeDAG, names: Names) -> ComputeDAG:
 
 
 def rename(
-    steps: tuple[Step, ...], decisions: Mapping[str, int], old: Names, dag: ComputeDAG
-) -> tuple[tuple[Step, ...], dict[str, int]]:
+    steps: tuple[Step, ...], decisions: Mapping[DecisionId, int], old: Names, dag: ComputeDAG
+) -> tuple[tuple[Step, ...], dict[DecisionId, int]]:
     """Steps and decisions of a program called ``old`` for the same program ``dag``.
 
     Raises ScheduleError when the two do not have the same number of inputs, stages and axes, or
@@ -72,7 +72,7 @@ def rename(
         return steps, dict(decisions)
     before, after = initial_program(with_names(dag, old)), initial_program(dag)
     renamed: list[Step] = []
-    factors: dict[str, str] = {}
+    factors: dict[DecisionId, LoopDecision] = {}
     for step in steps:
         pair = _Pair(before, after, factors)
         renamed.append(step_with_names(step, pair))
@@ -112,7 +112,7 @@ class _Pair:
 
     old: Program
     new: Program
-    decisions: dict[str, str]
+    decisions: dict[DecisionId, LoopDecision]
 
     def plan(self, name: str) -> tuple[StagePlan, StagePlan]:
         plan = self.old.stage(name)
@@ -137,19 +137,19 @@ class _Pair:
         return loop_name(_axes(new.op)[loop.axis].name, loop.level)
 
     def factor(self, factor: Factor) -> Factor:
-        if isinstance(factor, int):
+        if not isinstance(factor, LoopDecision):
             return factor
         if factor not in self.decisions:
             self.decisions[factor] = self._decision(factor)
         return self.decisions[factor]
 
-    def _decision(self, name: str) -> str:
-        """Names that a rule chose freely stay."""
-        parts = decision_parts(name)
-        plan = None if parts is None else self.old.find(parts[0])
-        if parts is None or plan is None or parts[1] not in {a.name for a in _axes(plan.op)}:
-            return name
-        return decision_name(self.stage(parts[0]), self.axis(*parts[:2]), parts[2])
+    def _decision(self, decision: LoopDecision) -> LoopDecision:
+        """One that is about no loop of the program stays."""
+        plan = self.old.find(decision.stage)
+        if plan is None or decision.axis not in plan.axis_names:
+            return decision
+        stage, axis = decision.stage, decision.axis
+        return LoopDecision(self.stage(stage), self.axis(stage, axis), decision.level)
 
 
 def _tensors(program: Program) -> list[Tensor]:

@@ -11,7 +11,7 @@ from typing import Final
 from sketch.dag.dag import ComputeDAG
 from sketch.nest.loopnest import LoopKind
 from sketch.schedule.canonical import canonical_steps
-from sketch.schedule.decision import Decision, TileChain
+from sketch.schedule.decision import Decision, DecisionId, TileChain
 from sketch.schedule.factors import power_choices, tile_choices
 from sketch.schedule.loop import loop_name
 from sketch.schedule.program import Program, StagePlan
@@ -49,18 +49,18 @@ class Sketch:
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
         """Open numbers in order of first appearance."""
-        choices: dict[str, tuple[int, ...]] = {}
-        stages: dict[str, str] = {}
+        choices: dict[DecisionId, tuple[int, ...]] = {}
+        stages: dict[DecisionId, str] = {}
         for plan in self.program.stages:
             for axis, factors in plan.splits.items():
                 for factor in factors:
-                    if isinstance(factor, str):
+                    if isinstance(factor, DecisionId):
                         # consumers come later: a number that tiles both is about the consumer
                         stages[factor] = plan.op.name
                         if factor not in choices:
                             choices[factor] = self._choices(plan, axis, factors, factor)
         for pack in self.program.packs:
-            if isinstance(pack.prefetch, str):
+            if isinstance(pack.prefetch, DecisionId):
                 choices[pack.prefetch] = (0, 1)
                 stages[pack.prefetch] = pack.reader
         return tuple(Decision(name, values, stages[name]) for name, values in choices.items())
@@ -70,7 +70,7 @@ class Sketch:
         plan: StagePlan,
         axis: str,
         factors: tuple[Factor, ...],
-        name: str,
+        name: DecisionId,
     ) -> tuple[int, ...]:
         node = plan.axis(axis)
         unrolled = name in self.unrolled
@@ -85,42 +85,43 @@ class Sketch:
         return tile_choices(extent, limit)
 
     @cached_property
-    def unrolled(self) -> frozenset[str]:
-        """Names of the decisions that give the trips of unrolled loops."""
+    def unrolled(self) -> frozenset[DecisionId]:
+        """The decisions that give the trips of unrolled loops."""
         return frozenset(
             factor
             for plan in self.program.stages
             for axis, factors in plan.splits.items()
             for level, factor in enumerate(factors, start=1)
-            if isinstance(factor, str)
+            if isinstance(factor, DecisionId)
             and plan.kinds.get(loop_name(axis, level)) is LoopKind.UNROLLED
         )
 
     @cached_property
-    def unrolled_reductions(self) -> frozenset[str]:
+    def unrolled_reductions(self) -> frozenset[DecisionId]:
         """The part of ``unrolled`` whose loops reduce."""
         return frozenset(
             factor
             for plan in self.program.stages
             for axis in plan.op.reduce_axes
             for factor in plan.splits.get(axis.name, ())
-            if isinstance(factor, str) and factor in self.unrolled
+            if isinstance(factor, DecisionId) and factor in self.unrolled
         )
 
     @cached_property
     def chains(self) -> tuple[TileChain, ...]:
         """Decisions that tile the same axis, each decision in exactly one chain."""
-        chains: dict[tuple[str, ...], TileChain] = {}
+        column = {decision.name: n for n, decision in enumerate(self.decisions)}
+        chains: dict[tuple[int, ...], TileChain] = {}
         for plan in self.program.stages:
             for axis, factors in plan.splits.items():
-                names = tuple(f for f in reversed(factors) if isinstance(f, str))
-                if names:
+                levels = tuple(column[f] for f in reversed(factors) if isinstance(f, DecisionId))
+                if levels:
                     extent = plan.axis(axis).extent
-                    chains.setdefault(names, TileChain(extent, fixed_product(factors), names))
-        longest = sorted(chains.values(), key=lambda c: -len(c.names))
+                    chains.setdefault(levels, TileChain(extent, fixed_product(factors), levels))
+        longest = sorted(chains.values(), key=lambda c: -len(c.columns))
         kept: list[TileChain] = []
         for chain in longest:
-            if not any(set(chain.names) <= set(other.names) for other in kept):
+            if not any(set(chain.columns) <= set(other.columns) for other in kept):
                 kept.append(chain)
         return tuple(kept)
 

@@ -2,7 +2,7 @@
 
 Loops are named: axis ``k`` starts as the loop ``k.0``; ``Split(stage, "k", (a, b))`` makes it
 ``k.0, k.1, k.2`` with ``b`` trips of the innermost and ``a`` of the middle one.  A factor is an int
-or the name of a decision.  Each step kind carries a version, which records keep.
+or a decision.  Each step kind carries a version, which records keep.
 """
 
 from __future__ import annotations
@@ -13,9 +13,15 @@ from typing import Any, ClassVar, Final
 
 from sketch.errors import ScheduleError, quoted
 from sketch.nest.loopnest import LoopKind
+from sketch.schedule.decision import DecisionId, LoopDecision, decision_of
 from sketch.schedule.step_fields import check_fields
 
-Factor = int | str
+Factor = int | DecisionId
+
+
+def _factor(value: Factor) -> Factor:
+    """A text is a decision as it is printed, or the free meaning of one."""
+    return decision_of(value) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,9 @@ class Split:
     axis: str
     factors: tuple[Factor, ...]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "factors", tuple(map(_factor, self.factors)))
+
 
 @dataclass(frozen=True, slots=True)
 class Reorder:
@@ -169,6 +178,9 @@ class Pack:
     writer_loops: tuple[str, ...] = ()
     prefetch: Factor = 0
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prefetch", _factor(self.prefetch))
+
 
 Step = (
     Inline
@@ -201,8 +213,14 @@ def step_to_json(step: Step) -> dict[str, Any]:
     data: dict[str, Any] = {"kind": step.kind, "version": step.version}
     for item in fields(step):
         value = getattr(step, item.name)
-        data[item.name] = list(value) if isinstance(value, tuple) else value
+        data[item.name] = _plain(value)
     return data
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, LoopDecision):
+        return str(value)
+    return list(map(_plain, value)) if isinstance(value, tuple) else value
 
 
 def step_from_json(data: Mapping[str, Any]) -> Step:

@@ -12,7 +12,7 @@ READING = (
 # Files below ``sketch`` that may take a text apart, and why.
 MAY_READ = {
     "sketch/dag/printer.py": "puts negative numbers in brackets",
-    "sketch/schedule/decision.py": "records hold decisions by name",
+    "sketch/schedule/decision.py": "logs hold decisions as they are printed",
     "sketch/target/target.py": "LLVM's list of features is one text",
 }
 # Rooms in which schedules are made; the others print programs, hash them, or name new ones.
@@ -24,7 +24,6 @@ MAY_PRINT = {
     "sketch/lower/placement.py": "names of loop variables, which are compared by identity",
     "sketch/rules/foreign.py": "says where a user's rule failed",
     "sketch/schedule/canonical.py": "positions in the place of names, for hashes",
-    "sketch/schedule/decision.py": "names of decisions",
     "sketch/schedule/loop.py": "names of loops",
     "sketch/schedule/loop_steps.py": "says which factor is wrong",
     "sketch/schedule/sketch.py": "prints a sketch",

@@ -13,7 +13,7 @@ from autosched.testing import SketchRuleConformance
 from sketch.errors import LoweringError
 from sketch.rules.rule import SketchRule, State, Verdict
 from sketch.rules.simple import schedule_simply
-from sketch.schedule.decision import decision_name
+from sketch.schedule.decision import loop_decision
 from sketch.schedule.program import StagePlan
 from sketch.schedule.steps import Annotate, Reorder, Split, Step
 
@@ -35,7 +35,7 @@ class ParallelTiles:
         loops = [f"{first.name}.0", f"{first.name}.1"]
         loops += [f"{axis.name}.0" for axis in (*rest, *stage.op.reduce_axes)]
         return [
-            Split(name, first.name, (decision_name(name, first.name, "rows"),)),
+            Split(name, first.name, (loop_decision(name, first.name, "rows"),)),
             Reorder(name, tuple(loops)),
             Annotate(name, loops[0], "parallel"),
         ]

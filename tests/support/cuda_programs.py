@@ -12,31 +12,38 @@ from sketch.nest.loopnest import LoopNest
 from sketch.population.feasible import feasible
 from sketch.population.population import Population, sample
 from sketch.rules.generate import generate
+from sketch.schedule.decision import DecisionId, decision_of
 from sketch.schedule.sketch import Sketch
 from sketch.target.gpu_targets import cuda_target
 from tests.support.workloads import matmul_dag
 
 GPU = cuda_target("sm_90")
+
+
+def _row(printed: Mapping[str, int]) -> dict[DecisionId, int]:
+    return {decision_of(name): value for name, value in printed.items()}
+
+
 # Tails along all axes, virtual threads along i, two levels of k inside a shared tile.
 MATMUL = (20, 22, 10)
-MATMUL_ROW = {
+MATMUL_ROW = _row({
     "C.i@1": 2, "C.i@2": 4, "C.i@3": 1, "C.i@4": 2,
     "C.j@1": 1, "C.j@2": 4, "C.j@3": 1, "C.j@4": 2,
     "C.local.k@1": 2, "C.local.k@2": 2,
-}  # fmt: skip
+})  # fmt: skip
 
 
 # The same structure with 3 x 2 blocks of 4 threads, for what runs element by element.
 SMALL = (9, 7, 5)
-SMALL_ROW = {
+SMALL_ROW = _row({
     "C.i@1": 2, "C.i@2": 2, "C.i@3": 1, "C.i@4": 1,
     "C.j@1": 1, "C.j@2": 2, "C.j@3": 1, "C.j@4": 2,
     "C.local.k@1": 1, "C.local.k@2": 2,
-}  # fmt: skip
+})  # fmt: skip
 
 
 def matmul_nest(
-    shape: tuple[int, int, int] = MATMUL, row: Mapping[str, int] = MATMUL_ROW
+    shape: tuple[int, int, int] = MATMUL, row: Mapping[DecisionId, int] = MATMUL_ROW
 ) -> LoopNest:
     """A matrix product ``(m, n, k)`` as sketch generation tiles it."""
     (sketch,) = generate(matmul_dag(*shape), GPU)

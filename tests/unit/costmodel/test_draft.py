@@ -14,6 +14,7 @@ from sketch.operators.conv import conv2d
 from sketch.operators.matmul import matmul
 from sketch.population.population import from_rows
 from sketch.rules.generate import generate
+from sketch.schedule.decision import decision_of
 from sketch.schedule.sketch import Sketch
 from sketch.target.rates import Rates
 from sketch.target.target import Target
@@ -29,8 +30,8 @@ def sketch(target: Target) -> Sketch:
 def values(sketch: Sketch, target: Target, rows: int, vectors: int) -> dict[str, int]:
     """Everything 1, but the register tile and two parallel tasks."""
     row = {decision.name: 1 for decision in sketch.decisions}
-    row["matmul.i@3"], row["matmul.j@3"] = rows, vectors
-    row["matmul.i@2"] = 256 // rows
+    row[decision_of("matmul.i@3")], row[decision_of("matmul.j@3")] = rows, vectors
+    row[decision_of("matmul.i@2")] = 256 // rows
     return row
 
 

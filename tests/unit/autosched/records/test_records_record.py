@@ -18,6 +18,7 @@ from autosched.tasks.candidate import Candidate
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.reducers import sum as sum_
 from sketch.lang.tensor import compute, placeholder, reduce_axis
+from sketch.schedule.decision import loop_decision
 from sketch.schedule.sketch import Sketch
 from sketch.schedule.steps import Split
 from sketch.target.target import Target
@@ -31,8 +32,10 @@ def matmul() -> ComputeDAG:
 
 
 def candidate(dag: ComputeDAG | None = None) -> Candidate:
-    sketch = Sketch(dag or matmul(), (Split("C", "i", ("C.i@1",)),), TARGET, "direct")
-    return Candidate(sketch, {"C.i@1": 4})
+    sketch = Sketch(
+        dag or matmul(), (Split("C", "i", (loop_decision("C", "i", 1),)),), TARGET, "direct"
+    )
+    return Candidate(sketch, {loop_decision("C", "i", 1): 4})
 
 
 def a_record(result=Timing((1e-3, 2e-3), "warm", 1e-7)) -> Record:  # noqa: B008

@@ -22,6 +22,7 @@ from sketch.rules.inline import InlineStage
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
 from sketch.rules.tiling import REGISTER_TILE, MultiLevelTilingWithFusion
+from sketch.schedule.decision import loop_decision
 from sketch.schedule.program import StagePlan
 from sketch.schedule.steps import Annotate
 from sketch.target.gpu_targets import cuda_target
@@ -126,7 +127,7 @@ def test_the_number_of_tile_levels_is_free(structure: str, rng: np.random.Genera
     expected = interpret(dag, inputs)["C"]
     for sketch in generate(dag, SMALL, rules):
         levels = structure.count("S")
-        assert sketch.program.stage("C").splits["i"][-1] == f"C.i@{levels - 1}"
+        assert sketch.program.stage("C").splits["i"][-1] == loop_decision("C", "i", levels - 1)
         row = sample(sketch, 1, rng).row(0)
         nest = lower(sketch, row)
         verify(nest)
