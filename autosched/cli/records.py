@@ -62,7 +62,6 @@ def _stats(args: argparse.Namespace) -> None:
     rows = [
         (
             item.task,
-            item.name,
             f"{item.target.arch}/{item.target.threads}",
             str(item.trials),
             "-" if item.best_s is None else f"{item.best_s * 1e6:.1f}",
@@ -71,8 +70,8 @@ def _stats(args: argparse.Namespace) -> None:
         )
         for item in found
     ]
-    header = ("task", "name", "target/threads", "trials", "best us", "variant", "failures")
-    say(args, render_table(header, rows, left=(0, 1, 2, 5, 6)))
+    header = ("task", "target/threads", "trials", "best us", "variant", "failures")
+    say(args, render_table(header, rows, left=(0, 1, 4, 5)))
 
 
 def _best(args: argparse.Namespace) -> None:

@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from autosched.measure.result import CACHE_STATES, STAGES, Failure, MeasureResult, Timing
+from autosched.records.old_names import Names
 from autosched.system.json_values import json_list, json_number, json_object, json_text
 from sketch.errors import quoted
-from sketch.schedule.rename import Names
 from sketch.schedule.step_fields import is_count, is_text, is_writable
 from sketch.schedule.steps import step_from_json
 from sketch.target.target import Target

@@ -1,13 +1,16 @@
-"""One trial as one JSON object that stands alone, as logs of schema 1 and 2 hold them.
+"""One trial as one JSON object that stands alone.
 
-    {"v": 2, "task": "9f...", "target": {...}, "variant": "direct", "steps": [...],
-     "decisions": {"i_0": 4}, "phase": "trial", "result": {"seconds": [...], "cache_state": "warm",
-     "error": 1e-7}, "seed": 0, "versions": {"autosched": "0.1.0"}, "time": 1.7e9,
-     "names": {...}, "crc32": "0a1b2c3d"}
+    {"v": 4, "task": "9f...", "target": {...}, "variant": "direct", "steps": [...],
+     "decisions": {"0.1@1": 4}, "phase": "trial", "result": {"seconds": [...],
+     "cache_state": "warm", "error": 1e-7}, "seed": 0, "versions": {"autosched": "0.1.0"},
+     "time": 1.7e9, "crc32": "0a1b2c3d"}
 
-A failed trial has ``"result": {"stage": "compile", "kind": "...", "message": "..."}``.  Version 1
-had no checksum, and LLVM's whole list of features in the target.  Version 3 writes only once what
-many records share, see ``records.shared``.
+A failed trial has ``"result": {"stage": "compile", "kind": "...", "message": "..."}``.  Steps call
+stages, axes and loops by position and decisions by number, see ``sketch.schedule.canonical``.
+
+Versions 1 to 3 called everything by name, those of the program in the field "names".  Version 1 had
+no checksum, and LLVM's whole list of features in the target.  From version 3 on, logs hold only
+once what many records share, see ``records.shared``.
 """
 
 from __future__ import annotations
@@ -23,21 +26,25 @@ from autosched.records.checksum import FIELD as CHECKSUM
 from autosched.records.checksum import checksum, with_checksum
 from autosched.records.errors import RecordError
 from autosched.records.identity import recorded
+from autosched.records.old_names import Names, positions
 from autosched.tasks.candidate import Candidate
 from sketch.errors import ScheduleError, TargetError, quoted
 from sketch.population.recorded_range import check_steps, check_structure
+from sketch.schedule.canonical import named_steps, stored_steps
 from sketch.schedule.decision import decision_of
-from sketch.schedule.rename import Names, names_of, rename
-from sketch.schedule.sketch import sketch_from_steps
+from sketch.schedule.memo import kept_by_sketch
+from sketch.schedule.sketch import Sketch, sketch_from_steps
 from sketch.schedule.steps import step_from_json, step_to_json
 from sketch.target.target import Target
 
 if TYPE_CHECKING:
     from sketch.dag.dag import ComputeDAG
 
-SCHEMA_VERSION: Final = 3
-# The newest schema whose lines are whole records.
-_ALONE: Final = 2
+SCHEMA_VERSION: Final = 4
+# The newest schema whose steps call stages, axes and decisions by name.
+BY_NAME: Final = 3
+# The newest of them whose lines stand alone.
+_ALONE_BY_NAME: Final = 2
 # Lines of this schema have no checksum.
 _WITHOUT_CHECKSUM: Final = 1
 Phase = Literal["trial", "final"]
@@ -54,13 +61,14 @@ class Record:
         target: the machine it was measured on.
         variant: name of the variant that the sketch computes.
         steps: the sketch's steps as JSON values; replay uses these, never regenerated sketches.
-        decisions: the value of each decision, by name.
+        decisions: the value of each decision, as it is printed; steps call them by their number.
         result: a timing or the reason why there is none.
         phase: "trial" for a burst of runs, "final" for an interleaved re-measurement.
         seed: seed of the run that proposed the candidate.
         versions: software versions, by name.
         time: seconds since 1970.
-        names: names that the steps use; a program of the same structure may have others.
+        by_name: whether steps and decisions are by name, as in logs of older schemas.
+        names: these names; None for those of the program.
         where: file and line that it was read from, for messages.
     """
 
@@ -74,6 +82,7 @@ class Record:
     seed: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
     time: float = 0.0
+    by_name: bool = False
     names: Names | None = None
     where: str = field(default="", compare=False, repr=False)
 
@@ -93,12 +102,13 @@ class Record:
         """
         steps = tuple(step_from_json(dict(step)) for step in self.steps)
         check_steps(dag, steps)
-        decisions = {decision_of(name): value for name, value in self.decisions.items()}
-        if self.names is not None:
-            steps, decisions = rename(steps, decisions, self.names, dag)
+        decisions = tuple(map(decision_of, self.decisions))
+        if self.by_name:
+            steps, decisions = positions(dag, self.names, steps, decisions)
+        steps, decisions = named_steps(dag, steps, decisions)
         sketch = sketch_from_steps(dag, steps, self.variant, target or self.target)
         check_structure(sketch)
-        return Candidate(sketch, decisions)
+        return Candidate(sketch, dict(zip(decisions, self.decisions.values(), strict=True)))
 
 
 def record_of(
@@ -113,28 +123,35 @@ def record_of(
     time: float = 0.0,
 ) -> Record:
     """The record of a measured candidate."""
-    steps = tuple(step_to_json(step) for step in candidate.sketch.steps)
-    decisions = {str(name): int(value) for name, value in candidate.values.items()}
-    variant = candidate.sketch.variant
+    sketch = candidate.sketch
+    steps, decisions = _stored(sketch)
+    values = [int(candidate.values[decision.name]) for decision in sketch.decisions]
     return Record(
         task_key,
         recorded(target),
-        variant,
+        sketch.variant,
         steps,
-        decisions,
+        dict(zip(decisions, values, strict=True)),
         result,
         phase,
         seed,
         versions or {},
         time,
-        names_of(candidate.sketch.dag),
     )
+
+
+@kept_by_sketch
+def _stored(sketch: Sketch) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...]]:
+    """The steps as JSON values, and the decisions as they are printed."""
+    decisions = [decision.name for decision in sketch.decisions]
+    steps, places = stored_steps(sketch.program, sketch.steps, decisions)
+    return tuple(map(step_to_json, steps)), tuple(map(str, places))
 
 
 def to_json(record: Record) -> dict[str, Any]:
     """The JSON object of a record that stands alone, with its checksum."""
     data: dict[str, Any] = {
-        "v": _ALONE,
+        "v": _ALONE_BY_NAME if record.by_name else SCHEMA_VERSION,
         "task": record.task,
         "target": recorded(record.target).compact_json(),
         "variant": record.variant,
@@ -169,7 +186,9 @@ def from_json(data: Any, where: str = "") -> Record:
     if not isinstance(data, dict):
         raise RecordError(f"a record must be a JSON object, got {type(data).__name__}", where)
     check_schema(data, where)
-    return Record(**read_fields(data, _READERS, where), where=where)
+    by_name = data["v"] <= BY_NAME
+    readers = {**_READERS, **_NAMES} if by_name else _READERS
+    return Record(**read_fields(data, readers, where), by_name=by_name, where=where)
 
 
 def read_fields(
@@ -232,10 +251,11 @@ _READERS: Final[Mapping[str, Reader]] = {
     "seed": fields.seed,
     "versions": fields.versions,
     "time": fields.moment,
-    "names": fields.names,
 }
+_NAMES: Final[Mapping[str, Reader]] = {"names": fields.names}
 # What all records of one session say, all of one sketch, and each trial for itself.
 SESSION_READERS: Final = {name: _READERS[name] for name in ("target", "versions")}
-SKETCH_READERS: Final = {name: _READERS[name] for name in ("task", "variant", "steps", "names")}
+SKETCH_READERS: Final = {name: _READERS[name] for name in ("task", "variant", "steps")}
+NAMED_READERS: Final = {**SKETCH_READERS, **_NAMES}
 TRIAL_READERS: Final = {name: _READERS[name] for name in ("result", "phase", "seed", "time")}
 _OPTIONAL: Final = ("names",)

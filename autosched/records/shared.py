@@ -1,9 +1,9 @@
-"""Lines of schema 3: what many records share is a header, and trials refer to it.
+"""Lines of schemas 3 and 4: what many records share is a header, and trials refer to it.
 
-    {"v": 3, "header": "5d0c...", "target": {...}, "versions": {...}, "crc32": "..."}
-    {"v": 3, "header": "91ab...", "task": "9f...", "variant": "direct", "steps": [...],
-     "names": {...}, "decisions": ["i_0", "j_0"], "crc32": "..."}
-    {"v": 3, "session": "5d0c...", "sketch": "91ab...", "values": [4, 16], "result": {...},
+    {"v": 4, "header": "5d0c...", "target": {...}, "versions": {...}, "crc32": "..."}
+    {"v": 4, "header": "91ab...", "task": "9f...", "variant": "direct", "steps": [...],
+     "decisions": ["0.0@1", "0.1@1"], "crc32": "..."}
+    {"v": 4, "session": "5d0c...", "sketch": "91ab...", "values": [4, 16], "result": {...},
      "phase": "trial", "seed": 0, "time": 1.7e9, "crc32": "..."}
 
 A header is named by a hash of what it says.  So two processes that share a log, and logs that are
@@ -29,6 +29,8 @@ from autosched.records.checksum import with_checksum
 from autosched.records.errors import RecordError
 from autosched.records.line import decode_line
 from autosched.records.record import (
+    BY_NAME,
+    NAMED_READERS,
     SCHEMA_VERSION,
     SESSION_READERS,
     SKETCH_READERS,
@@ -41,12 +43,12 @@ from autosched.records.record import (
 )
 from sketch.errors import quoted
 
-# How lines of this schema begin that this release wrote.
-_HEADER: Final = f'{{"v":{SCHEMA_VERSION},"header":'.encode()
+# How headers and trials begin that a release wrote.
+_HEADER: Final = re.compile(rb'\{"v":[%d-%d],"header":' % (BY_NAME, SCHEMA_VERSION))
 _KEY_DIGITS: Final = 16
 _TRIAL: Final = re.compile(
-    rb'\{"v":%d,"session":"([0-9a-f]{%d})","sketch":"([0-9a-f]{%d})",'
-    % (SCHEMA_VERSION, _KEY_DIGITS, _KEY_DIGITS)
+    rb'\{"v":[%d-%d],"session":"([0-9a-f]{%d})","sketch":"([0-9a-f]{%d})",'
+    % (BY_NAME, SCHEMA_VERSION, _KEY_DIGITS, _KEY_DIGITS)
 )
 # Trials after which a header is written again: its only copy, and any later one.
 _TRIALS_OF_THE_FIRST: Final = 4
@@ -82,12 +84,17 @@ class MissingHeaderError(RecordError):
 
 
 def split(data: Mapping[str, Any]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
-    """The headers and the trial of a record's JSON object (see ``record.to_json``), as lines."""
-    session = _header(_part(data, SESSION_READERS))
+    """The headers and the trial of a record's JSON object (see ``record.to_json``), as lines.
+
+    What is by name stays so: positions are known to who has the program.
+    """
+    version = max(data["v"], BY_NAME)
+    session = _header(version, _part(data, SESSION_READERS))
     decisions = data["decisions"]
-    sketch = _header({**_part(data, SKETCH_READERS), "decisions": list(decisions)})
+    content = _part(data, NAMED_READERS if version == BY_NAME else SKETCH_READERS)
+    sketch = _header(version, {**content, "decisions": list(decisions)})
     trial = {
-        "v": SCHEMA_VERSION,
+        "v": version,
         "session": session["header"],
         "sketch": sketch["header"],
         "values": list(decisions.values()),
@@ -133,7 +140,7 @@ def headers_in(text: bytes) -> dict[str, Copies]:
     """The headers in the bytes of a log by key, without those that are damaged."""
     copies: dict[str, Copies] = {}
     for line in text.split(b"\n"):
-        if (key := _header_key(line) if line.startswith(_HEADER) else None) is not None:
+        if (key := _header_key(line) if _HEADER.match(line) else None) is not None:
             copies[key] = Copies(copies[key].written + 1 if key in copies else 1)
         elif (trial := _TRIAL.match(line)) is not None:
             for key in map(bytes.decode, trial.groups()):
@@ -152,13 +159,13 @@ def _header_key(line: bytes) -> str | None:
 
 
 def is_header(value: Any) -> bool:
-    """Whether the JSON value of a line is a header of this schema."""
-    return _is_of_this_schema(value) and "header" in value
+    """Whether the JSON value of a line is a header."""
+    return _is_shared(value) and "header" in value
 
 
 def is_trial(value: Any) -> bool:
     """Whether the JSON value of a line is a trial that refers to headers."""
-    return _is_of_this_schema(value) and "header" not in value
+    return _is_shared(value) and "header" not in value and "task" not in value
 
 
 def read_header(data: Mapping[str, Any], where: str) -> Header:
@@ -171,7 +178,7 @@ def read_header(data: Mapping[str, Any], where: str) -> Header:
     rest = {name: value for name, value in data.items() if name != "header"}
     if data["header"] != _key(rest):
         raise RecordError("damaged: the key of the header is of something else", where)
-    readers = SESSION_READERS if "target" in rest else {**SKETCH_READERS, **_DECISIONS}
+    readers = SESSION_READERS if "target" in rest else _sketch_readers(data["v"])
     return Header(data["header"], read_fields(rest, readers, where))
 
 
@@ -186,12 +193,17 @@ def read_trial(data: Mapping[str, Any], headers: Mapping[str, Header], where: st
     own = read_fields(data, {**_REFERENCES, **_VALUES, **TRIAL_READERS}, where)
     find = partial(_referred, headers=headers, where=where)
     session = find(own.pop("session"), SESSION_READERS)
-    sketch = find(own.pop("sketch"), {**SKETCH_READERS, **_DECISIONS})
+    sketch = find(own.pop("sketch"), _sketch_readers(data["v"]))
     names, values = sketch.pop("decisions"), own.pop("values")
     if len(names) != len(values):
         raise RecordError(f"{len(values)} values are not those of {len(names)} decisions", where)
     decisions = dict(zip(names, values, strict=True))
-    return Record(**session, **sketch, **own, decisions=decisions, where=where)
+    by_name = data["v"] <= BY_NAME
+    return Record(**session, **sketch, **own, decisions=decisions, by_name=by_name, where=where)
+
+
+def _sketch_readers(version: int) -> Mapping[str, Reader]:
+    return {**(NAMED_READERS if version <= BY_NAME else SKETCH_READERS), **_DECISIONS}
 
 
 def _referred(
@@ -209,8 +221,8 @@ def _part(data: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: data[name] for name in names if name in data}
 
 
-def _header(content: dict[str, Any]) -> dict[str, Any]:
-    line = {"v": SCHEMA_VERSION, "header": _key({"v": SCHEMA_VERSION, **content}), **content}
+def _header(version: int, content: dict[str, Any]) -> dict[str, Any]:
+    line = {"v": version, "header": _key({"v": version, **content}), **content}
     return with_checksum(line)
 
 
@@ -221,8 +233,8 @@ def _key(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:_KEY_DIGITS]
 
 
-def _is_of_this_schema(value: Any) -> bool:
-    return isinstance(value, dict) and value.get("v") == SCHEMA_VERSION
+def _is_shared(value: Any) -> bool:
+    return isinstance(value, dict) and value.get("v") in (BY_NAME, SCHEMA_VERSION)
 
 
 def _encoded(line: Mapping[str, Any]) -> bytes:

@@ -20,7 +20,6 @@ class TaskStats:
 
     Attributes:
         task: key of the task.
-        name: of its result in the program that it was tuned for, empty where that is not known.
         target: the machine.
         trials: records, failures included.
         failures: how often each "stage: kind" occurred.
@@ -29,7 +28,6 @@ class TaskStats:
     """
 
     task: str
-    name: str
     target: Target
     trials: int
     failures: dict[str, int]
@@ -56,6 +54,4 @@ def _stats_of(task: str, target: Target, group: list[Record]) -> TaskStats:
     causes = Counter(f"{failure.stage}: {failure.kind}" for failure in failed)
     ranked = rank(group)
     best_s, variant = (ranked[0][0], ranked[0][1].variant) if ranked else (None, "")
-    named = next((record.names for record in group if record.names is not None), None)
-    name = named.stages[-1][0] if named is not None and named.stages else ""
-    return TaskStats(task, name, target, len(group), dict(causes), best_s, variant)
+    return TaskStats(task, target, len(group), dict(causes), best_s, variant)

@@ -95,7 +95,10 @@ class Replayer:
         return None
 
     def _replay(self, record: Record, verified: bool) -> Candidate:
-        key = json.dumps([record.variant, list(record.steps), str(record.names)], sort_keys=True)
+        key = json.dumps(
+            [record.variant, list(record.steps), list(record.decisions), str(record.names)],
+            sort_keys=True,
+        )
         known = self._sketches.get(key)
         if known is None:
             dag = self._task.variant(record.variant).dag

@@ -41,6 +41,9 @@ class LoopDecision(NamedTuple):
     def __repr__(self) -> str:
         return repr(str(self))
 
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
 
 DecisionId = LoopDecision | str
 """What a decision is about: loops, or the free meaning that a rule gave it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -76,3 +77,13 @@ def step_with_names(step: Step, names: StepNames) -> Step:
                 loops(tensor, writer_loops),
                 names.factor(prefetch),
             )
+
+
+def step_with_factors(step: Step, factor: Callable[[Factor], Factor]) -> Step:
+    """``step`` with ``factor`` of each of its factors."""
+    match step:
+        case Split(factors=factors):
+            return replace(step, factors=tuple(map(factor, factors)))
+        case Pack(prefetch=prefetch):
+            return replace(step, prefetch=factor(prefetch))
+    return step

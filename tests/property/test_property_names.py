@@ -10,6 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosched.measure.protocol import Candidate
+from autosched.measure.result import Timing
+from autosched.records.old_names import Names, names_of, with_names
+from autosched.records.record import Record, record_of
+from autosched.records.shared import lines_of
 from autosched.search.space import build_space
 from autosched.tasks.spec import Variant
 from codegen.build import build
@@ -23,10 +27,9 @@ from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.lower import lower
 from sketch.oracle.interpret import interpret
 from sketch.oracle.reference import relative_error
-from sketch.population.population import sample
+from sketch.population.population import Population, sample
 from sketch.rules.generate import generate
-from sketch.schedule.rename import Names, names_of, rename, with_names
-from sketch.schedule.sketch import sketch_from_steps
+from sketch.schedule.sketch import Sketch
 from sketch.schedule.steps import Split
 from sketch.target.gpu_targets import cuda_target
 from sketch.target.target import Target
@@ -42,6 +45,11 @@ TARGETS = {
 }
 
 
+def recorded(sketch: Sketch, values: np.ndarray) -> Record:
+    candidate = Candidate(sketch, Population(sketch, values).row(0))
+    return record_of("a task", candidate, sketch.target, Timing((1.0,)))
+
+
 def check(plain: ComputeDAG, odd: ComputeDAG, target: Target, choice: int, seed: int) -> None:
     """The odd program has the plain one's sketches and, in one of them, its results."""
     assert odd.key == plain.key
@@ -49,12 +57,15 @@ def check(plain: ComputeDAG, odd: ComputeDAG, target: Target, choice: int, seed:
     assert [s.key for s in theirs] == [s.key for s in ours]
     rng = np.random.default_rng(seed)
     number = choice % len(ours)
-    row = sample(ours[number], 1, rng).row(0)
-    steps, values = rename(ours[number].steps, row, names_of(plain), odd)
-    assert steps == theirs[number].steps
-    assert list(values.values()) == list(row.values())
-    sketch = sketch_from_steps(odd, steps, "direct", target)
-    assert rename(steps, values, names_of(odd), plain) == (ours[number].steps, row)
+    rows = sample(ours[number], 1, rng)
+    record = recorded(ours[number], rows.values)
+    assert list(lines_of([record], {})) == list(
+        lines_of([recorded(theirs[number], rows.values)], {})
+    )
+    replayed = record.candidate(odd)
+    sketch, values = replayed.sketch, replayed.values
+    assert sketch.steps == theirs[number].steps
+    assert record.candidate(plain).sketch.steps == ours[number].steps
     inputs = random_inputs(odd, rng)
     verify(lower(sketch, values))
     outputs = run_compiled(sketch, values, inputs, target)

@@ -20,13 +20,14 @@ from tests.support.workloads import matmul_dag
 GPU = cuda_target("sm_90")
 
 
-def _row(printed: Mapping[str, int]) -> dict[DecisionId, int]:
+def row_of(printed: Mapping[str, int]) -> dict[DecisionId, int]:
+    """Values by decisions as they are printed."""
     return {decision_of(name): value for name, value in printed.items()}
 
 
 # Tails along all axes, virtual threads along i, two levels of k inside a shared tile.
 MATMUL = (20, 22, 10)
-MATMUL_ROW = _row({
+MATMUL_ROW = row_of({
     "C.i@1": 2, "C.i@2": 4, "C.i@3": 1, "C.i@4": 2,
     "C.j@1": 1, "C.j@2": 4, "C.j@3": 1, "C.j@4": 2,
     "C.local.k@1": 2, "C.local.k@2": 2,
@@ -35,7 +36,7 @@ MATMUL_ROW = _row({
 
 # The same structure with 3 x 2 blocks of 4 threads, for what runs element by element.
 SMALL = (9, 7, 5)
-SMALL_ROW = _row({
+SMALL_ROW = row_of({
     "C.i@1": 2, "C.i@2": 2, "C.i@3": 1, "C.i@4": 1,
     "C.j@1": 1, "C.j@2": 2, "C.j@3": 1, "C.j@4": 2,
     "C.local.k@1": 1, "C.local.k@2": 2,

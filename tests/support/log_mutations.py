@@ -31,7 +31,7 @@ Data = dict[str, Any]
 _FASTER_THAN_ALL_S = 1e-9
 _FIELDS = {
     "v", "task", "target", "variant", "steps", "decisions", "phase", "result", "seed", "versions",
-    "time", "names", "crc32",
+    "time", "crc32",
 }  # fmt: skip
 _NUMBERS: tuple[Any, ...] = (
     0, 1, -1, 2, 3, 7, 16, 64, 255, 1 << 20, 1 << 31, 1 << 63, 10**30, -(10**30), 0.5, 1e308,
@@ -160,7 +160,7 @@ def _encoded(data: Data, rng: random.Random) -> list[str]:
     kind = rng.random()
     if kind < 0.2:
         data = {key: value for key, value in data.items() if key != "crc32"}
-        data["v"] = 1 if data.get("v") == 2 else data.get("v")
+        data["v"] = 1 if data.get("v") == 4 else data.get("v")
         lines = [json.dumps(data)]
     elif kind < 0.6:
         lines = shared_lines(data)
@@ -197,8 +197,8 @@ def _places(data: Any) -> list[tuple[Any, Any]]:
 
 
 def _place(data: Data, rng: random.Random) -> tuple[Any, Any]:
-    """A random place; steps, decisions and names are as likely as all the rest."""
-    parts = [data[part] for part in ("steps", "decisions", "names") if data.get(part)]
+    """A random place; steps and decisions are as likely as all the rest."""
+    parts = [data[part] for part in ("steps", "decisions") if data.get(part)]
     parts = [part for part in parts if isinstance(part, dict | list)]
     return rng.choice(_places(rng.choice([data, *parts])))
 
@@ -287,13 +287,15 @@ def _foreign_part(data: Data, log: SampleLog, rng: random.Random) -> str:
 
 
 def _step_number(data: Data, log: SampleLog, rng: random.Random) -> str:
-    """A factor, a dimension or a number of parts that a step might have."""
+    """A factor, a dimension, a position or a number of parts that a step might have."""
     steps = [s for s in data.get("steps") or () if isinstance(s, dict)]
     places = [p for p in _places(steps) if isinstance(_value(p), int | str) and p[1] != "version"]
     if not places:
         return "nothing"
     container, key = rng.choice(places)
-    return _set(container, key, rng.choice((0, 1, 2, 3, 5, 8, 13, 16, 64, 1000, 10**6, 10**9)))
+    number = rng.choice((0, 1, 2, 3, 5, 8, 13, 16, 64, 1000, 10**6, 10**9))
+    is_position = isinstance(container[key], str) and rng.random() < 0.7
+    return _set(container, key, str(number) if is_position else number)
 
 
 def _bomb(data: Data, log: SampleLog, rng: random.Random) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from autosched.records.old_names import Names, names_of, with_names
 from sketch.dag.dag import ComputeDAG
-from sketch.schedule.rename import Names, names_of, with_names
 
 _STEMS = ("C", "s", "x", "k", "i", "A", "d0", "", "é→日", "a b", 'q"\n\\', "%2E", "%")
 _ENDINGS = (

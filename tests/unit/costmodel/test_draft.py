@@ -90,7 +90,7 @@ def first_layer(target: Target) -> list[Sketch]:
 
 def seconds_of(sketch: Sketch, target: Target, **chosen: int) -> float:
     """Draft seconds where all other decisions are 1; ``_`` stands for ``.`` and for ``@``."""
-    names = {d.name.replace(".", "_").replace("@", "_"): d.name for d in sketch.decisions}
+    names = {str(d.name).replace(".", "_").replace("@", "_"): d.name for d in sketch.decisions}
     row = dict.fromkeys(names.values(), 1) | {names[name]: n for name, n in chosen.items()}
     return float(draft_seconds(from_rows(replace(sketch, target=target), [row]))[0])
 
@@ -109,10 +109,9 @@ def test_what_fits_the_last_cache_is_not_fetched_from_memory(
 
 
 def test_a_prefetch_takes_the_slot_of_a_load(sketch: Sketch, target: Target) -> None:
-    row = values(sketch, target, 1, 2)
+    row, ahead = values(sketch, target, 1, 2), decision_of("matmul.local.j@prefetch")
     on, off = (
-        float(draft_seconds(from_rows(sketch, [{**row, "matmul.local.j@prefetch": used}]))[0])
-        for used in (1, 0)
+        float(draft_seconds(from_rows(sketch, [{**row, ahead: used}]))[0]) for used in (1, 0)
     )
     assert on > off
 

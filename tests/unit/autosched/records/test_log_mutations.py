@@ -69,29 +69,34 @@ CHANGES = {
     "split by 0": lambda d: of_kind(d, "split").update(factors=[0]),
     "split by a million": lambda d: of_kind(d, "split").update(factors=[10**6]),
     "split by a list": lambda d: of_kind(d, "split").update(factors=[[1]]),
-    "no such axis": lambda d: of_kind(d, "split").update(axis="zzz"),
+    "no such axis": lambda d: of_kind(d, "split").update(axis="9"),
     "axis is a number": lambda d: of_kind(d, "split").update(axis=3),
     "pack dimension": lambda d: of_kind(d, "pack").update(dim=9),
     "pack of nothing": lambda d: of_kind(d, "pack").update(loops=[]),
-    "pack of another tensor": lambda d: of_kind(d, "pack").update(tensor="A"),
+    "pack of another tensor": lambda d: of_kind(d, "pack").update(tensor="in0"),
     "a reduction in parallel": lambda d: d["steps"].append(
-        {"kind": "annotate", "version": 1, "stage": "C", "loop": "k.0", "execution": "parallel"}
+        {"kind": "annotate", "version": 1, "stage": "0", "loop": "2.0", "execution": "parallel"}
     ),
     "computed inside itself": lambda d: d["steps"].append(
-        {"kind": "compute_at", "version": 1, "stage": "D", "target": "C", "loop": "k.0"}
+        {"kind": "compute_at", "version": 1, "stage": "1", "target": "0", "loop": "2.0"}
     ),
     "rfactor into too many parts": lambda d: d["steps"].insert(
         0,
-        {"kind": "rfactor", "version": 1, "stage": "C", "axis": "k", "parts": 10**9,
+        {"kind": "rfactor", "version": 1, "stage": "0", "axis": "2", "parts": 10**9,
          "interleave": False},
     ),
     "thousands of copies": lambda d: d["steps"].extend(
-        [{"kind": "cache_write", "version": 1, "stage": "C"}] * 5000
+        [{"kind": "cache_write", "version": 1, "stage": "0"}] * 5000
     ),
     "steps in another order": lambda d: d["steps"].reverse(),
     "a step is missing": lambda d: d["steps"].remove(of_kind(d, "reorder")),
-    "axis of another name": lambda d: d["names"]["stages"][0].__setitem__(0, "Q"),
-    "names of nothing": lambda d: d["names"].update(stages=[], inputs=[]),
+    "no such stage": lambda d: of_kind(d, "split").update(stage="7"),
+    "a stage by its name": lambda d: of_kind(d, "split").update(stage="C"),
+    "no such decision": lambda d: of_kind(d, "split").update(factors=["99"]),
+    "decisions in another order": lambda d: d.update(
+        decisions=dict(reversed(d["decisions"].items()))
+    ),
+    "by name, as in old logs": lambda d: d.update(v=2),
     "another program's task": lambda d: d.update(task="0" * 16),
     "no variant of that name": lambda d: d.update(variant="winograd"),
 }  # fmt: skip

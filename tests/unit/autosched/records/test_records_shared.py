@@ -31,10 +31,10 @@ def lines(path: Path) -> list[str]:
     return path.read_text().splitlines()
 
 
-def test_the_schema_is_what_version_3_says() -> None:
+def test_the_schema_is_what_version_4_says() -> None:
     (session, sketch), trial = split(to_json(ONE))
     assert trial == {
-        "v": 3,
+        "v": 4,
         "session": session["header"],
         "sketch": sketch["header"],
         "values": [1, 2],

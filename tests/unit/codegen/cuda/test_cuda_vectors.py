@@ -11,7 +11,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import compute, placeholder
 from sketch.lower import lower
 from sketch.rules.generate import generate
-from tests.support.cuda_programs import GPU
+from tests.support.cuda_programs import GPU, row_of
 
 
 def text_of(rows: int, columns: int, elements: int, dtype: str = "float32", shift: int = 0) -> str:
@@ -21,7 +21,8 @@ def text_of(rows: int, columns: int, elements: int, dtype: str = "float32", shif
     (sketch,) = generate(ComputeDAG([out]), GPU)
     row = dict.fromkeys((decision.name for decision in sketch.decisions), 1)
     name = out.op.axes[1].name
-    return emit(lower(sketch, row | {f"B.{name}@1": 8, f"B.{name}@2": elements}), GPU).text
+    row |= row_of({f"B.{name}@1": 8, f"B.{name}@2": elements})
+    return emit(lower(sketch, row), GPU).text
 
 
 def pieces(text: str) -> list[tuple[str, str, str]]:

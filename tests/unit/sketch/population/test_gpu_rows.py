@@ -15,7 +15,9 @@ from sketch.population.feasible import feasible, fills
 from sketch.population.feasible_gpu import instructions_of, registers_of
 from sketch.population.population import clamp, sample
 from sketch.rules.generate import generate
+from sketch.schedule.decision import decision_of
 from sketch.target.gpu_targets import cuda_target
+from tests.support.cuda_programs import row_of
 from tests.support.workloads import conv2d_relu, matmul_dag, row_sum
 
 GPU = cuda_target("h200")
@@ -56,19 +58,19 @@ def test_blocks_of_part_of_a_warp_do_not_fit() -> None:
     (sketch,) = generate(DAGS["matmul"](), GPU)
     row = dict.fromkeys((decision.name for decision in sketch.decisions), 1)
     for threads, fits in ((32, True), (64, True), (16, False), (1, False)):
-        assert feasible(sketch, row | {"C.j@2": threads}).all() == fits
+        assert feasible(sketch, row | row_of({"C.j@2": threads})).all() == fits
 
 
 def test_the_lanes_of_a_tile_are_a_warp() -> None:
     (sketch,) = generate(DAGS["matmul"](), GPU)
     columns = sample(sketch, 128, np.random.default_rng(0)).columns()
-    assert (columns["C.i@3"] * columns["C.j@3"] == GPU.warp_size).all()
-    assert len(np.unique(columns["C.i@3"])) > 3
+    assert (columns[decision_of("C.i@3")] * columns[decision_of("C.j@3")] == GPU.warp_size).all()
+    assert len(np.unique(columns[decision_of("C.i@3")])) > 3
 
 
 def test_all_reduce_axes_are_tiled_and_the_inner_tile_may_be_unrolled_as_a_whole() -> None:
     sketch = generate(conv2d_relu(14, 64, 64), GPU)[-1]
-    choices = {decision.name: decision.choices for decision in sketch.decisions}
+    choices = {str(decision.name): decision.choices for decision in sketch.decisions}
     assert choices["conv2d.rh@1"] == choices["conv2d.rw@1"] == (1, 2, 3)
     assert choices["conv2d.rc@2"] == (1, 2, 4, 8, 16)
 
@@ -82,10 +84,10 @@ def test_registers_and_instructions_of_a_tile() -> None:
     """64 accumulators and a column and a row of operands; each step reads two and adds one."""
     (sketch,) = generate(DAGS["matmul"](), GPU)
     row = dict.fromkeys((decision.name for decision in sketch.decisions), 1)
-    row |= {"C.i@2": 8, "C.j@2": 16, "C.i@3": 2, "C.i@4": 8, "C.j@1": 2, "C.j@4": 4}
+    row |= row_of({"C.i@2": 8, "C.j@2": 16, "C.i@3": 2, "C.i@4": 8, "C.j@1": 2, "C.j@4": 4})
     (root,) = lower(sketch, row).roots
-    (wider,) = lower(sketch, row | {"C.local.k@2": 4}).roots
+    (wider,) = lower(sketch, row | row_of({"C.local.k@2": 4})).roots
     assert registers_of(root) == 64 + 8 + 8 + 32
     assert instructions_of(wider) > 3 * 64 * 3
     assert instructions_of(root) < instructions_of(wider) < GPU.instruction_budget
-    assert not feasible(sketch, row | {"C.i@4": 64, "C.j@4": 8}).all()
+    assert not feasible(sketch, row | row_of({"C.i@4": 64, "C.j@4": 8})).all()
