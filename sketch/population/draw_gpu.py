@@ -26,12 +26,15 @@ Ints = NDArray[np.int64]
 # Threads of a block, in warps, and how often each is drawn.
 _WARPS: Final = (1, 2, 4, 8, 16, 32)
 _SHARES: Final = (0.05, 0.10, 0.35, 0.35, 0.10, 0.05)
-# Most results of one thread; larger tiles spill.
+# Most results of one thread, of a tile and without one; larger tiles spill, and longer runs of
+# elements in one thread leave those of neighbouring threads far apart.
 _MOST_ELEMENTS: Final = 64
+_MOST_POINTS: Final = 16
 # Most trips of a serial tile loop: what a block keeps in shared memory grows with it.
 _MOST_SERIAL: Final = 8
-# Most trips of an unrolled reduce loop.
+# Most trips of an unrolled reduce loop, of a tile and of a lane: there, of one wide access.
 _MOST_UNROLLED: Final = 16
+_MOST_TERMS: Final = 4
 # Share of the rows whose numbers of threads are powers of two along every axis.
 _POWERS: Final = 0.6
 # How much likelier the last axis takes the next factor: neighbouring threads and the elements of a
@@ -113,14 +116,16 @@ def draw_blocks(
     filling = _Filling(sketch, values, rng)
     points = kinds.points[columns[0]]
 
-    def power(most: int) -> Ints:
-        return 2 ** rng.integers(0, most.bit_length(), count)
+    def power(most: int, large: bool = False) -> Ints:
+        """Powers of two up to ``most``; ``large``: large ones more often than small ones."""
+        share = np.sqrt(rng.random(count)) if large else rng.random(count)
+        return 2 ** (share * most.bit_length()).astype(np.int64)
 
     threads = target.warp_size * rng.choice(_WARPS, size=count, p=_SHARES)
     threads = np.minimum(threads, target.threads_per_block)
-    room = np.clip(points // (threads * target.threads), 1, _MOST_ELEMENTS)
-    # large tiles more often than small ones: they reuse more of what they read
-    elements = 2 ** (np.sqrt(rng.random(count)) * (np.log2(room) + 1)).astype(np.int64)
+    # tiles reuse more of what they read the larger they are
+    elements = power(_MOST_ELEMENTS, large=True) if tiled else power(_MOST_POINTS)
+    elements = np.minimum(elements, np.maximum(points // (threads * target.threads), 1))
     copies = np.minimum(power(target.max_vthreads), elements)
     in_order = () if tiled else kinds.last
     filling.fill(kinds.of(columns, LoopKind.UNROLLED, False), elements // copies, in_order)
@@ -137,7 +142,8 @@ def draw_blocks(
     rest = threads // filling.product((*shared, *inner))
     filling.fill(outer, rest, kinds.last, warps)
     filling.fill(kinds.of(columns, LoopKind.VTHREAD), copies)
-    filling.fill(kinds.of(columns, LoopKind.UNROLLED, True), power(_MOST_UNROLLED))
+    terms = power(_MOST_UNROLLED, large=True) if tiled else power(_MOST_TERMS)
+    filling.fill(kinds.of(columns, LoopKind.UNROLLED, True), terms)
     filling.fill(kinds.of(columns, LoopKind.SERIAL), power(_MOST_SERIAL))
     return filling.values
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from time import process_time
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from codegen.cuda.build import build, emit
 from codegen.cuda.kernel import Resources
 from codegen.cuda.nvrtc import compile_source, missing_compiler, parse_resources
 from codegen.errors import CodegenError
+from sketch.population.feasible_gpu import registers_of
 from sketch.target.gpu_targets import cuda_target
 from tests.support.cuda_programs import GPU, feasible_nests, matmul_nest
-from tests.support.workloads import WORKLOADS
+from tests.support.workloads import WORKLOADS, conv2d_relu
 
 MISSING = missing_compiler()
 needs_nvrtc = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
@@ -68,6 +70,20 @@ def test_programs_without_tiles_compile(name: str, rng: np.random.Generator) -> 
 def test_random_rows_compile(name: str, rng: np.random.Generator) -> None:
     for nest in feasible_nests(WORKLOADS[name](), 2, rng):
         assert build(nest, GPU).cubin
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("shape", [(14, 256, 256), (56, 64, 64)], ids=str)
+def test_drawn_rows_compile_soon_and_keep_their_values_in_registers(
+    shape: tuple[int, int, int], rng: np.random.Generator
+) -> None:
+    for nest in feasible_nests(conv2d_relu(*shape), 1, rng):
+        begin = process_time()
+        kernel = build(nest, GPU)
+        assert process_time() - begin < 2
+        for (_, found), root in zip(kernel.resources, nest.roots, strict=True):
+            assert found.spill_load_bytes <= 32  # a few addresses, never accumulators
+            assert found.registers <= 2 * registers_of(root)
 
 
 @needs_nvrtc
