@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from costmodel.extract import draft_seconds
 from sketch.population.population import from_rows
+from sketch.schedule.decision import decision_of
 from sketch.schedule.sketch import sketch_from_steps
 from sketch.schedule.steps import step_from_json
 from sketch.target.target import Target
@@ -39,7 +40,8 @@ def drafted(pool: dict[str, Any], target: Target) -> Pool:
     for stored in pool["sketches"]:
         steps = tuple(step_from_json(step) for step in stored["steps"])
         sketch = sketch_from_steps(dag, steps, "direct", target)
-        rows = [dict(zip(stored["decisions"], row, strict=True)) for row in stored["values"]]
+        decisions = tuple(map(decision_of, stored["decisions"]))
+        rows = [dict(zip(decisions, row, strict=True)) for row in stored["values"]]
         seconds.extend(draft_seconds(from_rows(sketch, rows), once=True))
         measured.extend(stored["us"])
     return np.array(seconds), np.array(measured)

@@ -19,7 +19,7 @@ from sketch.population.blocks_gpu import blocks_of, threads_of
 from sketch.population.population import sample
 from sketch.rules.generate import generate
 from sketch.target.gpu_targets import cuda_target
-from tests.support.cuda_programs import feasible_rows
+from tests.support.cuda_programs import feasible_rows, row_of
 from tests.support.targets import SMALL
 from tests.support.workloads import conv2d_relu, matmul_dag
 
@@ -75,7 +75,8 @@ def matmul_row(**changes: int) -> Mapping[str, int]:
         "C.j@1": 1, "C.j@2": 16, "C.j@3": 1, "C.j@4": 4,
         "C.local.k@1": 4, "C.local.k@2": 4,
     }  # fmt: skip
-    return {**row, **{name.replace("_", ".").replace("at", "@"): n for name, n in changes.items()}}
+    changed = {name.replace("_", ".").replace("at", "@"): n for name, n in changes.items()}
+    return row_of({**row, **changed})
 
 
 def seconds_of(row: Mapping[str, int], size: int = 1024) -> float:
