@@ -72,7 +72,7 @@ def test_code_for_another_processor(tmp_path: Path) -> None:
     assert "neon" in (tmp_path / "mlp.h").read_text()
 
 
-@pytest.mark.parametrize("command", ["compile mlp -o x", "tune mlp --trials 1", "bench mlp"])
+@pytest.mark.parametrize("command", ["tune mlp --trials 1"])
 def test_what_is_missing_for_gpus_is_one_line(
     command: str,
     tmp_path: Path,

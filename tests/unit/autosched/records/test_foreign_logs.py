@@ -13,7 +13,6 @@ import pytest
 
 import autosched as asd
 import codegen.backend
-import codegen.build
 from autosched.measure.simulated import SimulatedRunner
 from autosched.records.checksum import with_checksum
 from autosched.records.log import RecordLog
@@ -120,7 +119,7 @@ def test_what_cannot_be_built_gives_way_to_the_next_and_then_to_the_draft(
     recwarn: pytest.WarningsRecorder,
 ) -> None:
     merge([log], tmp_path / "best.jsonl", keep=keep)
-    fail_at_first(monkeypatch, failures, codegen.build, "build")
+    fail_at_first(monkeypatch, failures, codegen.backend, "build_kernel")
     module, told = compiled(tmp_path / "best.jsonl", 2, recwarn)
     failed = [line for line in told if "cannot be built: KeyError: 'no such variable'" in line]
     assert len(failed) == failures
