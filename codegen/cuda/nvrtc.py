@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from codegen.cuda.kernel import CudaSource, Resources
@@ -16,6 +17,8 @@ _ENTRY = re.compile(r"Compiling entry function '(\w+)' for '\w+'")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
+# Threads of a processor that hide latencies where each has much to do at a time.
+_ROOMY_THREADS = 512
 
 
 def missing_compiler() -> str | None:
@@ -43,10 +46,34 @@ def compile_source(
         raise TargetError(reason, "CUDA code", _HINT)
     cubin, log = _compile(source.text, source.name, arch)
     found = parse_resources(log)
+    if any(resources.spills for resources in found.values()):
+        # the compiler gave up registers for more threads on a processor
+        roomy, log = _compile(with_room(source), source.name, arch)
+        fewer = parse_resources(log)
+        if _spilled(fewer) < _spilled(found):
+            cubin, found = roomy, fewer
     for launch in source.launches:
         if launch.symbol not in found:
             raise CodegenError(f"the compiler's log has no resources of {launch.symbol}", "NVRTC")
     return cubin, tuple((launch.symbol, found[launch.symbol]) for launch in source.launches)
+
+
+def with_room(source: CudaSource) -> str:
+    """The text with kernels that need no more threads on a processor than a few blocks have, so
+    that the registers of the others are theirs.
+    """
+    text = source.text
+    for launch in source.launches:
+        blocks = max(1, _ROOMY_THREADS // launch.block)
+        bounds = f"__launch_bounds__({launch.block}"
+        text = text.replace(
+            f"{bounds})\n{launch.symbol}(", f"{bounds}, {blocks})\n{launch.symbol}("
+        )
+    return text
+
+
+def _spilled(found: Mapping[str, Resources]) -> int:
+    return sum(r.spill_store_bytes + r.spill_load_bytes for r in found.values())
 
 
 def _compile(text: str, name: str, arch: str) -> tuple[bytes, str]:

@@ -56,6 +56,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "codegen/cuda/build.py": {"_GRID_LIMIT": "CUDA: blocks in a row of a grid"},
     "codegen/cuda/emit.py": {"_INT_LIMIT": "the int of CUDA C++"},
     "codegen/cuda/launch.py": {"_WARM_UP_RUNS": "how times are taken"},
+    "codegen/cuda/nvrtc.py": {"_ROOMY_THREADS": "what the compiler is asked for"},
     "codegen/cuda/passes/lanes.py": {"WARP": "CUDA C++: what the shuffle functions are defined on"},
     "codegen/cuda/passes/vectorize.py": {
         "WIDEST": "PTX: the widest access of a thread",

@@ -11,7 +11,7 @@ import pytest
 
 from codegen.cuda.build import build, emit
 from codegen.cuda.kernel import Resources
-from codegen.cuda.nvrtc import compile_source, missing_compiler, parse_resources
+from codegen.cuda.nvrtc import compile_source, missing_compiler, parse_resources, with_room
 from codegen.errors import CodegenError
 from sketch.population.feasible_gpu import registers_of
 from sketch.target.gpu_targets import cuda_target
@@ -82,8 +82,16 @@ def test_drawn_rows_compile_soon_and_keep_their_values_in_registers(
         kernel = build(nest, GPU)
         assert process_time() - begin < 2
         for (_, found), root in zip(kernel.resources, nest.roots, strict=True):
-            assert found.spill_load_bytes <= 32  # a few addresses, never accumulators
-            assert found.registers <= 2 * registers_of(root)
+            assert not found.spills
+            # 128: what a second attempt may use
+            assert found.registers <= max(2 * registers_of(root), 128)
+
+
+def test_a_second_attempt_leaves_room_for_registers() -> None:
+    source = emit(matmul_nest(), GPU)
+    text = with_room(source)
+    assert "__launch_bounds__(16, 32)\nkernel_0(" in text
+    assert text.replace("(16, 32)", "(16)") == source.text
 
 
 @needs_nvrtc
