@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from autosched.tuning.networks import NetworkTuning, SessionTuning
     from autosched.tuning.objectives import Objective
     from autosched.tuning.options import TuneOptions
-    from codegen.named_targets import DeviceName
     from costmodel.extra_feature import ExtraFeature
     from costmodel.model import CostModel
+    from sketch.target.gpu_targets import DeviceName
 
 _Parameters = ParamSpec("_Parameters")
 PathText = str | PathLike[str]
@@ -100,7 +100,7 @@ def resolve_target(
         target = target.with_threads(threads)
     if device is None:
         return target
-    from codegen.named_targets import on_device
+    from sketch.target.gpu_targets import on_device
 
     return on_device(target, device)
 

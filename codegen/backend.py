@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from codegen import build as cpu
 from codegen.cuda import build as cuda
+from codegen.cuda.resources import check_resources
+from codegen.gpu.missing import missing_device
 from codegen.gpu.protocol import DEVICE_ALIGNMENT
 from codegen.kernel import BUFFER_ALIGNMENT, SYMBOL, CompiledKernel
 from codegen.passes.restride import restride
@@ -26,26 +28,42 @@ class Backend:
         sketches: rules, algorithms and feasibility.
         alignment: bytes; arenas and constants start at a multiple of it, and so do values in them.
         build: (nest, target, symbol) to a kernel; raises LoweringError, CodegenError, TargetError.
-        missing: what is missing before kernels are timed and networks run, as a sentence; None:
-            nothing is.
+        check: raises InfeasibleError on a kernel that is not worth timing.
+        worker: the role of the process that times kernels, see ``autosched.measure.zygote_main``.
+        missing: what is missing before kernels of a target are timed and networks run here, as a
+            sentence; None: nothing is.
     """
 
     name: str
     sketches: SketchBackend
     alignment: int
     build: Callable[[LoopNest, Target, str], CompiledKernel]
-    missing: str | None
+    check: Callable[[Any], None]
+    worker: str
+    missing: Callable[[Target], str | None]
 
 
-CPU: Final = Backend("cpu", CPU_SKETCHES, BUFFER_ALIGNMENT, cpu.build, None)
+def _nothing(_: Any) -> None:
+    """Nothing to check, nothing is missing."""
+
+
+CPU: Final = Backend(
+    "cpu", CPU_SKETCHES, BUFFER_ALIGNMENT, cpu.build, _nothing, "time-cpu", _nothing
+)
 CUDA: Final = Backend(
     "cuda",
     GPU_SKETCHES,
     DEVICE_ALIGNMENT,
     cuda.build,
-    "no runner times CUDA kernels and no executor runs networks of them yet",
+    check_resources,
+    "time-gpu",
+    missing_device,
 )
 BACKENDS: Final = (CPU, CUDA)
+_HINT: Final = (
+    "use a machine with an NVIDIA GPU, or the emulated device: --device emulated, "
+    'Target(..., device="emulated")'
+)
 
 
 def backend_of(target: Target) -> Backend:
@@ -80,9 +98,9 @@ def build_kernel(
 
 def check_runs(target: Target, what: str) -> None:
     """Raise TargetError, saying ``what`` cannot be done, unless kernels can be timed and run."""
-    missing = backend_of(target).missing
+    missing = backend_of(target).missing(target)
     if missing is not None:
         raise TargetError(
             f"cannot {what} for the {backend_of(target).name} target {target.arch}: {missing}",
-            hint="Task.compile makes its code; use a CPU target for the rest",
+            hint="" if target.card.emulated else _HINT,
         )

@@ -9,3 +9,7 @@ class CodegenError(AutoschedError):
 
 class ObjectFileError(AutoschedError):
     """Machine code is not in the form of object files that this release reads."""
+
+
+class InfeasibleError(CodegenError):
+    """Code was made, but asks more of the machine than it has or than pays: registers, memory."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from typing import Final
 
-from codegen.cuda.launch import host_arch, missing_gpu
+from codegen.gpu.host import gpu_here
+from codegen.gpu.missing import missing_gpu
 from codegen.host import cpu_target
 from sketch.errors import TargetError
-from sketch.target.gpu_targets import cuda_target, emulated
+from sketch.target.gpu_targets import DeviceName, cuda_target, on_device
 from sketch.target.target import Target
 
-DeviceName = Literal["emulated"]
-"""What runs the kernels of a GPU target in the place of a GPU."""
-
-DEVICES: Final = get_args(DeviceName)
 _CUDA: Final = "cuda"
 
 
@@ -41,13 +38,6 @@ def named_target(
     return target if device is None else on_device(target, device)
 
 
-def on_device(target: Target, device: DeviceName) -> Target:
-    """A GPU target whose kernels ``device`` runs; raises TargetError on an unknown one or a CPU."""
-    if device not in DEVICES:
-        raise TargetError(f"unknown device {device!r}", hint=f"known: {', '.join(DEVICES)}")
-    return emulated(target)
-
-
 def _named(name: str, threads: int | None, arch: str | None) -> Target:
     kind, colon, card = name.partition(":")
     if kind != _CUDA:
@@ -61,14 +51,14 @@ def _named(name: str, threads: int | None, arch: str | None) -> Target:
     if colon and arch is not None:
         raise TargetError(f"target {name!r} and arch {arch!r}", hint="give one of them")
     wanted = card if colon else arch
-    return cuda_target(_arch_here() if wanted is None else wanted)
+    return _gpu_here() if wanted is None else cuda_target(wanted)
 
 
-def _arch_here() -> str:
+def _gpu_here() -> Target:
     reason = missing_gpu()
     if reason is not None:
         raise TargetError(
-            f"this machine has no GPU to take the architecture from: {reason}",
+            f"this machine has no GPU to take the numbers from: {reason}",
             hint='name one: "cuda:sm_90" or "cuda:h200"',
         )
-    return host_arch()
+    return gpu_here()

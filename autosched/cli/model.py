@@ -19,6 +19,7 @@ from autosched.cli.command import (
 from autosched.cli.subject import NetworkSubject, Subject, WorkloadSubject
 from autosched.cli.waiting import Waiting
 from autosched.system.user_warnings import notify
+from sketch.target.gpu_targets import DEVICES
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network
@@ -30,7 +31,7 @@ COMPILED_SUFFIX = ".asd"
 
 
 def add_model(parser: Parser, compiled: bool = True) -> None:
-    """MODEL or --workload with --args and --configuration; --target, --threads, --shape."""
+    """MODEL or --workload with --args and --configuration; the machine; --shape."""
     kinds = "a network of the zoo (resnet-18, ...) or the path of an .onnx file"
     extra = ", or of an .asd file that `autosched compile` wrote" if compiled else ""
     either = parser.add_mutually_exclusive_group(required=True)
@@ -51,7 +52,12 @@ def add_model(parser: Parser, compiled: bool = True) -> None:
     parser.add_argument(
         "--target", default="cpu", metavar="NAME",
         help="cpu (this machine, the default), cpu-avx512, cpu-avx2, cpu-sse2, cpu-neon; cuda, "
-        "cuda:sm_90 or cuda:h200 (nothing runs on a GPU yet)",
+        "cuda:sm_90 or cuda:h200",
+    )  # fmt: skip
+    parser.add_argument(
+        "--device", choices=DEVICES, metavar="NAME",
+        help="of a cuda target: emulated, this machine's CPU stands in for the GPU (right results, "
+        "estimated times)",
     )  # fmt: skip
     parser.add_argument(
         "--threads", type=thread_count, metavar="N",
@@ -125,10 +131,10 @@ def open_subject(args: argparse.Namespace) -> Subject:
 
 
 def target_of(args: argparse.Namespace) -> Target:
-    """The machine that --target and --threads name."""
+    """The machine that --target, --device and --threads name."""
     from autosched.api import resolve_target
 
-    return resolve_target(args.target, args.threads)
+    return resolve_target(args.target, args.threads, args.device)
 
 
 def check_threads(target: Target) -> None:
@@ -136,7 +142,7 @@ def check_threads(target: Target) -> None:
     from autosched.runtime.cores import available_cores
 
     cores = len(available_cores())
-    if target.threads > cores:
+    if target.threads > cores and not target.warp_size:
         shared = f"{target.threads} threads share {cores} CPUs"
         notify([f"{shared}: times will be longer than on as many CPUs"])
 
@@ -189,10 +195,12 @@ def is_compiled(args: argparse.Namespace) -> bool:
 
 def check_compiled(args: argparse.Namespace) -> None:
     """Raise UsageError when options are given that a compiled module has fixed already."""
-    given = [args.log, args.threads, args.shapes, args.configuration, args.args or None]
+    given = [args.log, args.threads, args.device, args.shapes, args.configuration]
+    given.append(args.args or None)
     if any(value is not None for value in given):
         raise UsageError(
-            "--log, --threads, --shape, --args and --configuration are fixed in a compiled module",
+            "--log, --threads, --device, --shape, --args and --configuration are fixed in a "
+            "compiled module",
             args.model,
             "leave them out",
         )

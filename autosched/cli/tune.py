@@ -128,6 +128,7 @@ def _next(args: argparse.Namespace, log: str) -> str:
         "--args": args.args or None,
         "--configuration": args.configuration,
         "--target": None if args.target == "cpu" else args.target,
+        "--device": args.device,
         "--threads": args.threads,
         "--log": log,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from numpy.lib.stride_tricks import as_strided
 
@@ -66,9 +66,16 @@ def result_error(
         MeasureError: there is no result of the oracle.
         ExpressionError: the outputs do not fit the oracle's.
     """
+    outputs = loaded.arrays[len(loaded.arrays) - 1 - loaded.outputs : -1]
+    return named_error(memory, outputs, strides)
+
+
+def named_error(
+    memory: TaskMemory, outputs: Sequence[Array], strides: tuple[int, ...] | None = None
+) -> float:
+    """The relative error of results in the order of the task's outputs; see ``result_error``."""
     if isinstance(memory.reference, Failure):
         raise MeasureError(f"nothing to compare with: {memory.reference.message}")
-    outputs = loaded.arrays[len(loaded.arrays) - 1 - loaded.outputs : -1]
     named = dict(zip(memory.dag.output_names, outputs, strict=True))
     shaped = {n: _shaped(array, memory.shapes[n], strides) for n, array in named.items()}
     return float(memory.reference.check(shaped))

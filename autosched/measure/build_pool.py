@@ -18,7 +18,10 @@ from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 
 Built = bytes | Failure
-"""A pickled ``codegen.kernel.Kernel``, or why there is none.  The tuner never unpickles it."""
+"""A pickled ``codegen.kernel.CompiledKernel``, or why there is none.
+
+The tuner never unpickles it.
+"""
 
 
 class SketchCache:

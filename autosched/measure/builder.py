@@ -1,4 +1,4 @@
-"""The building child: sketch and decisions in, object code out; also computes references."""
+"""The building child: sketch and decisions in, machine code out; also computes references."""
 
 from __future__ import annotations
 
@@ -13,20 +13,28 @@ from autosched.measure.child import serve
 from autosched.measure.function_reference import resolve
 from autosched.measure.inputs import random_inputs
 from autosched.measure.result import Failure
-from codegen.build import build
-from codegen.kernel import Kernel
+from codegen.backend import backend_of, build_kernel
+from codegen.kernel import CompiledKernel
 from sketch.errors import AutoschedError, LoweringError, ScheduleError
 from sketch.lower import lower
 from sketch.oracle.reference import reference
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 
-Build = Callable[[Sketch, Mapping[DecisionId, int]], Kernel]
+Build = Callable[[Sketch, Mapping[DecisionId, int]], CompiledKernel]
 
 
-def build_candidate(sketch: Sketch, values: Mapping[DecisionId, int]) -> Kernel:
-    """Lower and compile one candidate for the sketch's own target."""
-    return build(lower(sketch, values), sketch.target)
+def build_candidate(sketch: Sketch, values: Mapping[DecisionId, int]) -> CompiledKernel:
+    """Lower and compile one candidate for the sketch's own target.
+
+    Raises:
+        LoweringError, ScheduleError: the decisions make no loops.
+        InfeasibleError: the compiler's result is not worth timing: it spills registers, say.
+        CodegenError: they make no code.
+    """
+    kernel = build_kernel(lower(sketch, values), sketch.target)
+    backend_of(sketch.target).check(kernel)
+    return kernel
 
 
 class Builder:

@@ -26,7 +26,7 @@ class TimingRequest:
         task: key of a task that was sent before.
         sketch: key of a sketch that was sent before.
         values: decisions by name.
-        kernel: pickled ``codegen.kernel.Kernel``.
+        kernel: pickled ``codegen.kernel.CompiledKernel``.
     """
 
     task: str

@@ -1,4 +1,4 @@
-"""The runner for the CPU of this machine: builds in parallel, times one candidate at a time."""
+"""The runner for this machine: builds in parallel, times one candidate at a time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEFAULT_BUILD: Final = "autosched.measure.builder:build_candidate"
 
 
 class LocalRunner(BatchRunner):
-    """Measures on this machine's CPU; a context manager.
+    """Measures on this machine's CPU or GPU; a context manager.
 
     Candidates are compiled by child processes, one per CPU, and timed in another child, so neither
     a crash nor a hang of a kernel or of the compiler reaches the tuner.  ``submit``, ``collect``
@@ -39,7 +39,7 @@ class LocalRunner(BatchRunner):
         target: the machine that candidates are made for; it must be this one.
         options: how to measure.
         build: builds instead of ``builder.build_candidate``; a module-level function that a clean
-            process can import, ``build(sketch, values) -> codegen.kernel.Kernel``.
+            process can import, ``build(sketch, values) -> codegen.kernel.CompiledKernel``.
 
     Raises:
         TargetError: nothing can be timed for such a target.

@@ -16,6 +16,8 @@ from autosched.measure.options import MeasureOptions
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
 from autosched.measure.zygote import Zygote
 from autosched.tasks.candidate import Candidate
+from codegen.backend import backend_of
+from codegen.gpu.errors import DeviceLostError
 from sketch.target.target import Target
 
 # Interleaved re-measurements begin so often again because their process was killed from outside.
@@ -67,13 +69,18 @@ def _was_killed(result: MeasureResult) -> bool:
     return isinstance(result, Failure) and killed_from_outside(result.kind)
 
 
+def _took_device(result: object) -> bool:
+    """Whether a kernel did something that a device forgives only a new process."""
+    return isinstance(result, Failure) and result.kind == DeviceLostError.__name__
+
+
 class Timer:
     """Runs built candidates in the timing child; a crash or a hang becomes a ``Failure``."""
 
     def __init__(
         self, zygote: Zygote, target: Target, options: MeasureOptions, sketches: SketchCache
     ) -> None:
-        self._child = Child(zygote, "time", TimingSetup(target, options))
+        self._child = Child(zygote, backend_of(target).worker, TimingSetup(target, options))
         self._options = options
         self._sketches = sketches
 
@@ -152,6 +159,8 @@ class Timer:
                 loaded = self._call(task, candidate, kernel, "load", number)
                 if isinstance(loaded, Failure):
                     failures[number] = loaded
+                    if _took_device(loaded):
+                        return failures
                 else:
                     errors[number], samples[number] = loaded, []
             for _ in range(rounds):
@@ -179,7 +188,11 @@ class Timer:
         return self._request(method, request, *arguments)
 
     def _request(self, method: str, *arguments: Any) -> Any:
-        return self._child.call(method, *arguments, timeout_s=self._options.run_timeout_s)
+        limit = self._options.run_timeout_s
+        result = self._child.call(method, *arguments, timeout_s=limit)
+        if _took_device(result):
+            self._child.kill()  # nothing works in that process any more
+        return result
 
     def close(self) -> None:
         """End the timing child."""

@@ -49,7 +49,7 @@ class Zygote:
         self._closed = False
 
     def fork(self, role: str, setup: Any) -> tuple[int, Channel]:
-        """A new child that plays ``role`` ("build" or "time"): its pid and our end of its channel.
+        """A new child that plays ``role`` ("build", ...): its pid and our end of its channel.
 
         The zygote may die at any moment, also while it starts: another one is started.
 

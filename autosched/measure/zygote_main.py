@@ -22,10 +22,12 @@ from typing import Any, Final
 from autosched.measure.builder import serve_builder
 from autosched.measure.channel import Channel
 from autosched.measure.cpu_worker import serve_timing
+from autosched.measure.gpu_worker import serve_gpu_timing
 
 ROLES: Final[Mapping[str, Callable[[Channel, Any], None]]] = {
     "build": serve_builder,
-    "time": serve_timing,
+    "time-cpu": serve_timing,
+    "time-gpu": serve_gpu_timing,
 }
 FORBIDDEN: Final = ("lightgbm", "sklearn", "torch")
 _PR_SET_PDEATHSIG: Final = 1

@@ -42,7 +42,7 @@ def explain(
     records = read.records
     found = next(usable(task, records), None)
     candidate = draft_candidate(task) if found is None else found.candidate
-    if peak_flops is None and backend_of(task.target).missing is None:
+    if peak_flops is None and backend_of(task.target).missing(task.target) is None:
         peak_flops = measured_peak(task.target)
     seconds = _measured_s(task, found)
     parts = [

@@ -188,5 +188,5 @@ def progress_or_table(progress: Progress | None, quiet: bool, target: Target) ->
 
     if progress is not None:
         return progress
-    known = not quiet and backend_of(target).missing is None
+    known = not quiet and backend_of(target).missing(target) is None
     return choose_progress(quiet, measured_peak(target) if known else None)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from codegen.cuda.compile import compiled
 from codegen.cuda.device import Declare, DeviceFunction, walk_device
 from codegen.cuda.emit import emit_function
 from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
-from codegen.cuda.nvrtc import compile_source
 from codegen.cuda.passes.barriers import insert_barriers
 from codegen.cuda.passes.bind_threads import bind_threads
 from codegen.cuda.passes.gather_sums import gather_sums
@@ -16,6 +16,8 @@ from codegen.cuda.passes.vectorize import vectorize
 from codegen.cuda.passes.zero_fill import zero_fill
 from codegen.cuda.prelude import prelude_of
 from codegen.errors import CodegenError
+from codegen.gpu.cache import user_cache
+from codegen.gpu.emulation.library import EMULATION, emulated_library
 from codegen.kernel import SYMBOL, argument_of
 from codegen.passes.simplify import simplify
 from sketch.lang.dtypes import size_of
@@ -87,10 +89,16 @@ def _check_limits(function: DeviceFunction, target: Target, where: str) -> None:
 def build(nest: LoopNest, target: Target, symbol: str = SYMBOL) -> CudaKernel:
     """Compile an int nest for the GPU architecture ``target.arch``; needs no GPU.
 
+    For an emulated target the text is compiled for the CPU, ahead of the device that will load it;
+    NVRTC is not asked.
+
     Raises:
-        CodegenError: the nest has no CUDA code, or NVRTC refuses it.
-        TargetError: NVRTC is not installed.
+        CodegenError: the nest has no CUDA code, or the compiler refuses it.
+        TargetError: the compiler is not installed.
     """
     source = emit(nest, target, symbol)
-    cubin, resources = compile_source(source, target.arch)
+    if target.card.emulated:
+        emulated_library(source, user_cache(EMULATION))
+        return CudaKernel(source, target, b"", ())
+    cubin, resources = compiled(source, target.arch)
     return CudaKernel(source, target, cubin, resources)

@@ -60,7 +60,14 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class CudaKernel:
-    """A ``CompiledKernel`` for one GPU architecture; ``resources`` by symbol."""
+    """A ``CompiledKernel`` for one GPU architecture.
+
+    Attributes:
+        source: text and launches.
+        target: what it was compiled for.
+        cubin: machine code; empty for an emulated target, whose devices compile the text.
+        resources: by symbol; empty likewise.
+    """
 
     source: CudaSource
     target: Target
@@ -95,8 +102,8 @@ class CudaKernel:
 
     @property
     def object_code(self) -> bytes:
-        """The cubin."""
-        return self.cubin
+        """The cubin; the text of an emulated target."""
+        return self.cubin or self.source.text.encode()
 
     @property
     def spills(self) -> bool:

@@ -21,29 +21,49 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 _ROOMY_THREADS = 512
 
 
-def missing_compiler() -> str | None:
-    """Why NVRTC cannot be used here, or None where it can."""
+def missing_compiler(arch: str | None = None) -> str | None:
+    """Why NVRTC cannot be used here, or for ``arch``, as a sentence; None where it can."""
     try:
         from cuda.bindings import nvrtc
 
-        status, _, _ = nvrtc.nvrtcVersion()
+        status, *release = nvrtc.nvrtcVersion()
     except (ImportError, RuntimeError, OSError) as error:
-        return f"NVRTC is not installed ({error})"
-    return None if int(status) == 0 else f"NVRTC does not start ({status})"
+        return f"NVRTC is not installed ({error}): {_HINT}"
+    if int(status) != 0:
+        return f"NVRTC does not start ({status}): {_HINT}"
+    if arch is None:
+        return None
+    known = [f"sm_{number}" for number in nvrtc.nvrtcGetSupportedArchs()[1]]
+    if arch.removesuffix("a") in known:
+        return None
+    version = ".".join(map(str, release))
+    return f"NVRTC {version} has no code for {arch}: it knows {', '.join(known)}"
+
+
+def release_of_compiler() -> tuple[int, int]:
+    """Major and minor number of NVRTC's release; it must be there."""
+    from cuda.bindings import nvrtc
+
+    _, major, minor = nvrtc.nvrtcVersion()
+    return int(major), int(minor)
+
+
+def compiler_key(arch: str) -> str:
+    """What a cubin depends on beside the text; raises TargetError where NVRTC cannot make one."""
+    reason = missing_compiler(arch)
+    if reason is not None:
+        raise TargetError(reason, "CUDA code")
+    return f"NVRTC {release_of_compiler()} {' '.join(_options(arch))}"
 
 
 def compile_source(
     source: CudaSource, arch: str
 ) -> tuple[bytes, tuple[tuple[str, Resources], ...]]:
-    """The cubin for ``arch`` (``sm_90``), and the resources of each kernel.
+    """The cubin for ``arch`` (``sm_90``), and the resources of each kernel; NVRTC must be there.
 
     Raises:
-        TargetError: NVRTC is not installed.
         CodegenError: NVRTC refuses the program; the message carries its log.
     """
-    reason = missing_compiler()
-    if reason is not None:
-        raise TargetError(reason, "CUDA code", _HINT)
     cubin, log = _compile(source.text, source.name, arch)
     found = parse_resources(log)
     if any(resources.spills for resources in found.values()):
@@ -76,6 +96,10 @@ def _spilled(found: Mapping[str, Resources]) -> int:
     return sum(r.spill_store_bytes + r.spill_load_bytes for r in found.values())
 
 
+def _options(arch: str) -> list[str]:
+    return [f"--gpu-architecture={arch}", "--std=c++17", "--ptxas-options=-v"]
+
+
 def _compile(text: str, name: str, arch: str) -> tuple[bytes, str]:
     from cuda.bindings import nvrtc
 
@@ -83,7 +107,7 @@ def _compile(text: str, name: str, arch: str) -> tuple[bytes, str]:
         nvrtc.nvrtcCreateProgram(text.encode(), f"{name}.cu".encode(), 0, [], []), name
     )
     try:
-        options = [f"--gpu-architecture={arch}", "--std=c++17", "--ptxas-options=-v"]
+        options = _options(arch)
         status = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])[0]
         log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program, name)
         text_log = log.decode(errors="replace").rstrip("\0")

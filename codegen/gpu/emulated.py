@@ -20,6 +20,7 @@ from codegen.cuda.kernel import CudaKernel
 from codegen.errors import CodegenError
 from codegen.gpu.cache import FileCache, user_cache
 from codegen.gpu.emulation.library import (
+    EMULATION,
     EmulationError,
     emulated_library,
     missing_emulator,
@@ -42,8 +43,6 @@ from codegen.gpu.protocol import (
 )
 from sketch.errors import TargetError
 from sketch.target.target import Target
-
-CACHE_NAME: Final = "emulation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +119,7 @@ class EmulatedStream:
         """Set bytes; see ``DeviceStream``."""
 
         def run() -> None:
-            self._device.written()
-            ctypes.memset(address, value, size)
+            self._device.fill(address, value, size)
             self._spend(size)
 
         self._do(run)
@@ -213,12 +211,12 @@ class EmulatedDevice:
         if missing is not None:
             raise TargetError(missing)
         self._target = target
-        self._cache = cache or user_cache(CACHE_NAME)
+        self._cache = cache or user_cache(EMULATION)
         self._blocks: dict[int, Array] = {}
         self._used = 0
         self._starts: list[int] = []  # of the blocks, ascending
         # What ran, and the blocks of its buffers.
-        self._done: dict[tuple[int, str, tuple[int, ...]], frozenset[int | None]] = {}
+        self._done: dict[tuple[object, ...], frozenset[int | None]] = {}
         self._lost = ""
 
     @property
@@ -326,28 +324,47 @@ class EmulatedDevice:
     def run(self, code: LoadedLaunch, addresses: tuple[int, ...]) -> None:
         """Run a launch, unless it would do what it did; used by streams."""
         launch, library = code.launch, code.handle.library
-        blocks = [self._block(address) for address in addresses]
-        if None in blocks:
-            self._lost = f"{launch.symbol} reads or writes an illegal address"
-            return
-        key = (id(library), launch.symbol, addresses)
-        if key in self._done:
-            return
-        changed = {
-            block
-            for block, kind in zip(blocks, launch.parameters, strict=True)
+        written = [
+            address
+            for address, kind in zip(addresses, launch.parameters, strict=True)
             if not kind.startswith("const ")
-        }
-        self._done = {known: used for known, used in self._done.items() if not used & changed}
-        self._done[key] = frozenset(blocks)
-        try:
-            run_launch(library, launch, addresses)
-        except EmulationError as error:
-            self._lost = error.what
+        ]
+
+        def run() -> None:
+            try:
+                run_launch(library, launch, addresses)
+            except EmulationError as error:
+                self._lost = error.what
+
+        self._once((id(library), launch.symbol, *addresses), addresses, written, run)
+
+    def fill(self, address: int, value: int, size: int) -> None:
+        """Set bytes, unless they are set; used by streams."""
+        key = ("fill", address, value, size)
+        self._once(key, [address], [address], lambda: ctypes.memset(address, value, size))
 
     def written(self) -> None:
         """Memory changed: kernels must run again; used by streams."""
         self._done.clear()
+
+    def _once(
+        self,
+        key: tuple[object, ...],
+        used: Sequence[int],
+        written: Sequence[int],
+        work: Callable[[], object],
+    ) -> None:
+        """Do work that is a function of the memory it reads, unless that was done."""
+        blocks = {address: self._block(address) for address in used}
+        if None in blocks.values():
+            self._lost = f"{key[1]} reads or writes an illegal address"
+            return
+        if key in self._done:
+            return
+        changed = {blocks[address] for address in written}
+        self._done = {known: others for known, others in self._done.items() if not others & changed}
+        self._done[key] = frozenset(blocks.values())
+        work()
 
     def _block(self, address: int) -> int | None:
         """The start of the allocation that an address is in."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from codegen.gpu.missing import missing_device
+from codegen.backend import check_runs
+from codegen.gpu.driver import Driver
+from codegen.gpu.emulated import EmulatedDevice
 from codegen.gpu.protocol import Device
-from sketch.errors import TargetError
+from codegen.gpu.real import CudaDevice
 from sketch.target.target import Target
 
 
@@ -14,9 +16,9 @@ def open_device(target: Target) -> Device:
     Raises:
         TargetError: there is none here; the message says what to install or change.
     """
-    from codegen.gpu.emulated import EmulatedDevice
+    check_runs(target, "run kernels")
+    if target.card.emulated:
+        return EmulatedDevice(target)
+    from cuda.bindings import driver as bindings
 
-    missing = missing_device(target)
-    if missing is not None:
-        raise TargetError(missing, f"target {target.arch}")
-    return EmulatedDevice(target)
+    return CudaDevice(target, Driver(bindings))

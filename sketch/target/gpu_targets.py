@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal, get_args
 
 from sketch.errors import TargetError
 from sketch.target.gpu_card import GpuCard
 from sketch.target.target import Target
 
+DeviceName = Literal["emulated"]
+"""What runs the kernels of a GPU target in the place of a GPU."""
+
+DEVICES: Final = get_args(DeviceName)
 _KB: Final = 1024
 _MB: Final = 1024**2
 _GHZ: Final = 1e9
@@ -87,6 +91,13 @@ def cuda_target(name: str = "sm_90") -> Target:
         raise TargetError(f"unknown GPU architecture or card {name!r}", hint=f"known: {known}")
     card, processors, l2_mb = _USUAL[name]
     return _target("", replace(_MODELS[card], processors=processors, l2_mb=l2_mb))
+
+
+def on_device(target: Target, device: DeviceName) -> Target:
+    """A GPU target whose kernels ``device`` runs; raises TargetError on an unknown one or a CPU."""
+    if device not in DEVICES:
+        raise TargetError(f"unknown device {device!r}", hint=f"known: {', '.join(DEVICES)}")
+    return emulated(target)
 
 
 def emulated(target: Target) -> Target:

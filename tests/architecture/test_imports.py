@@ -16,7 +16,7 @@ ALLOWED = {
 }
 # Each heavy library belongs to one corner of the tree.
 HEAVY = {
-    "cuda": ("codegen/cuda/",),
+    "cuda": ("codegen/cuda/", "codegen/gpu/"),
     "lightgbm": ("costmodel/",),
     "llvmlite": ("codegen/",),
     "onnx": (

@@ -55,7 +55,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "codegen/cuda/build.py": {"_GRID_LIMIT": "CUDA: blocks in a row of a grid"},
     "codegen/cuda/emit.py": {"_INT_LIMIT": "the int of CUDA C++"},
-    "codegen/cuda/launch.py": {"_WARM_UP_RUNS": "how times are taken"},
     "codegen/cuda/nvrtc.py": {"_ROOMY_THREADS": "what the compiler is asked for"},
     "codegen/cuda/passes/lanes.py": {"WARP": "CUDA C++: what the shuffle functions are defined on"},
     "codegen/cuda/passes/vectorize.py": {
@@ -74,11 +73,14 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "codegen/kernel.py": {"BUFFER_ALIGNMENT": "C ABI: what callers promise on every target"},
     "codegen/llvm/conversions.py": {"_LOW_BITS": "bits of a double"},
     "codegen/llvm/memory.py": {"_REGISTER_BITS": "LLVM: widths of vector types"},
+    "codegen/cuda/resources.py": {"_FEW_SPILLED": "what is worth timing"},
     "codegen/gpu/cache.py": {"_MOST_BYTES": "disk"},
     "codegen/gpu/emulation/library.py": {
         "_MOST_LOG": "length of a message",
         "_STATUS": "codes of our own header",
     },
+    "codegen/gpu/host.py": {"_KHZ": "units", "_EDGES": "units", "_BYTE_BITS": "units"},
+    "codegen/gpu/missing.py": {"_RELEASE": "how the driver writes its version"},
     "codegen/gpu/protocol.py": {"DEVICE_ALIGNMENT": "what we promise of addresses"},
     "codegen/llvm/region.py": {
         "CHUNKS_A_THREAD": "how a parallel loop is shared out; part of the code of every kernel",

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from pathlib import Path
 from time import process_time
 
 import numpy as np
 import pytest
 
 from codegen.cuda.build import build, emit
+from codegen.cuda.compile import compiled
 from codegen.cuda.kernel import Resources
 from codegen.cuda.nvrtc import compile_source, missing_compiler, parse_resources, with_room
 from codegen.errors import CodegenError
+from codegen.gpu.cache import FileCache
+from sketch.errors import TargetError
 from sketch.population.feasible_gpu import registers_of
 from sketch.target.gpu_targets import cuda_target
 from tests.support.cuda_programs import GPU, feasible_nests, matmul_nest
@@ -79,9 +83,9 @@ def test_drawn_rows_compile_soon_and_keep_their_values_in_registers(
 ) -> None:
     for nest in feasible_nests(conv2d_relu(*shape), 1, rng):
         begin = process_time()
-        kernel = build(nest, GPU)
+        _, resources = compile_source(emit(nest, GPU), GPU.arch)
         assert process_time() - begin < 2
-        for (_, found), root in zip(kernel.resources, nest.roots, strict=True):
+        for (_, found), root in zip(resources, nest.roots, strict=True):
             assert not found.spills
             # 128: what a second attempt may use
             assert found.registers <= max(2 * registers_of(root), 128)
@@ -92,6 +96,30 @@ def test_a_second_attempt_leaves_room_for_registers() -> None:
     text = with_room(source)
     assert "__launch_bounds__(16, 32)\nkernel_0(" in text
     assert text.replace("(16, 32)", "(16)") == source.text
+
+
+@needs_nvrtc
+def test_a_program_is_compiled_once_and_again_when_its_file_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, cache = emit(matmul_nest(), GPU), FileCache(tmp_path)
+    made = compiled(source, "sm_90", cache)
+    (file,) = tmp_path.iterdir()
+    whole = file.read_bytes()
+    monkeypatch.setattr("codegen.cuda.compile.compile_source", lambda *_: pytest.fail("again"))
+    assert compiled(source, "sm_90", cache) == made
+    monkeypatch.setattr("codegen.cuda.compile.compile_source", lambda *_: made)
+    for damage in (whole[:-1], b"", b"{}\n", b"[1]\nx"):
+        file.write_bytes(damage)
+        assert compiled(source, "sm_90", cache) == made and file.read_bytes() == whole
+    compiled(source, "sm_80", cache)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@needs_nvrtc
+def test_architectures_without_code_are_named() -> None:
+    with pytest.raises(TargetError, match=r"NVRTC 13\.\d+ has no code for sm_70: .*sm_90"):
+        compiled(emit(matmul_nest(), GPU), "sm_70")
 
 
 @needs_nvrtc

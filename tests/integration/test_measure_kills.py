@@ -79,7 +79,7 @@ def test_a_builder_or_timer_that_is_killed_at_its_start_does_not_condemn_the_can
     with LocalRunner(TARGET, OPTIONS, faults.build) as runner:
         results = runner.measure(TASK, candidates(3))
     assert [type(result) for result in results] == [Timing] * 3, results
-    assert sorted(killed) == ["build", "time"]
+    assert sorted(killed) == ["build", "time-cpu"]
 
 
 def test_a_lost_oracle_is_asked_again():

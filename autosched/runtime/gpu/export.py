@@ -19,9 +19,9 @@ from autosched.runtime.gpu.driver_source import DECLARATIONS, source_text
 from autosched.runtime.program import ExecutionPlan, TensorSpec
 from autosched.system.release import __version__
 from autosched.system.replaced_file import replaced_file
+from codegen.cuda.compile import compiled
 from codegen.cuda.kernel import CudaKernel
 from codegen.cuda.kernel_files import stored_kernels
-from codegen.cuda.nvrtc import compile_source
 
 _SUFFIXES: Final = (".c", ".h", ".json")
 
@@ -109,7 +109,7 @@ def export_source(
 
 def _cubin(kernel: CudaKernel) -> bytes:
     """Its machine code, which kernels for the emulated device come without."""
-    return kernel.cubin or compile_source(kernel.source, kernel.target.arch)[0]
+    return kernel.cubin or compiled(kernel.source, kernel.target.arch)[0]
 
 
 def _manifest(

@@ -20,6 +20,8 @@ from codegen.cuda.kernel import CudaSource, Launch
 from codegen.errors import CodegenError
 from codegen.gpu.cache import FileCache
 
+EMULATION: Final = "emulation"
+"""The name of the cache of compiled programs."""
 _HEADER: Final = Path(__file__).parent / "cuda_cpu.h"
 _FLAGS: Final = (
     *("-O1", "-std=c++17", "-shared", "-fPIC", "-w", "-fno-strict-aliasing"),

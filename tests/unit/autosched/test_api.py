@@ -303,8 +303,8 @@ def test_the_gpu_of_this_machine_is_asked_of_the_driver(monkeypatch: pytest.Monk
     with pytest.raises(TargetError, match=r"no GPU .*no CUDA driver .*cuda:sm_90"):
         asd.Target("cuda")
     monkeypatch.setattr("codegen.named_targets.missing_gpu", lambda: None)
-    monkeypatch.setattr("codegen.named_targets.host_arch", lambda: "sm_89")
-    assert asd.Target("cuda") == asd.Target("cuda:sm_89")
+    monkeypatch.setattr("codegen.named_targets.gpu_here", lambda: asd.Target("cuda:l4"))
+    assert asd.Target("cuda") == asd.Target("cuda:l4")
 
 
 @pytest.mark.parametrize("thing", ["resnet-18", 3, ["resnet-18"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -11,8 +12,9 @@ from autosched import zoo
 from autosched.measure.runner import LocalRunner
 from codegen import backend as backends
 from codegen.backend import BACKENDS, CPU, CUDA, build_kernel, check_runs
-from codegen.cuda.kernel import CudaKernel, CudaSource
-from codegen.errors import CodegenError
+from codegen.cuda.kernel import CudaKernel, CudaSource, Launch, Resources
+from codegen.errors import CodegenError, InfeasibleError
+from codegen.gpu.missing import missing_device
 from codegen.kernel import CompiledKernel, Kernel
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import TargetError
@@ -25,7 +27,6 @@ from sketch.target.target import Target
 from tests.support.targets import AVX512
 
 GPU = cuda_target()
-MISSING = "no runner times CUDA kernels"
 
 
 def task(target: Target) -> asd.Task:
@@ -61,6 +62,7 @@ def test_nests_of_a_gpu_are_no_code_for_a_cpu() -> None:
         build_kernel(nest, AVX512)
 
 
+@pytest.mark.skipif(missing_device(GPU) is None, reason="there is a GPU")
 def test_what_is_missing_is_said_once_and_clearly() -> None:
     net = zoo.build("mlp")
     check_runs(AVX512, "do anything")
@@ -70,5 +72,23 @@ def test_what_is_missing_is_said_once_and_clearly() -> None:
         lambda: asd.tune(net, GPU, trials=4),
         lambda: LocalRunner(GPU),
     ):
-        with pytest.raises(TargetError, match=MISSING):
+        with pytest.raises(TargetError, match=r"no CUDA driver .*--device emulated"):
             run()
+
+
+@pytest.mark.parametrize(
+    "used, message",
+    [
+        ({"registers": 255}, ""),
+        ({"registers": 257}, "65792 registers a block, the limit is 65536"),
+        ({"spill_store_bytes": 32, "spill_load_bytes": 32}, ""),
+        ({"spill_store_bytes": 65}, "65 bytes of spilled registers a thread, the limit is 64"),
+        ({"shared_bytes": 50000}, "50000 bytes of shared memory a block, the limit is 49152"),
+    ],
+)
+def test_kernels_that_ask_too_much_are_infeasible(used: dict[str, int], message: str) -> None:
+    source = CudaSource("C", "", (Launch("kernel_0", 4, 256, (), ()),), (), ())
+    resources = replace(Resources(128, 0, 0, 0, 1024), **used)
+    kernel = CudaKernel(source, GPU, b"cubin", (("kernel_0", resources),))
+    with pytest.raises(InfeasibleError, match=message) if message else nullcontext():
+        CUDA.check(kernel)

@@ -9,11 +9,13 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import autosched as asd
 from autosched.graph.evaluate import evaluate
 from autosched.runtime.gpu.export import ExportedSource
 from codegen.cuda.kernel_files import stored_kernels
+from codegen.cuda.nvrtc import missing_compiler
 from codegen.gpu.emulation.library import compile_unit, translation_unit
 from tests.support.device_networks import loop_network
 
@@ -35,6 +37,7 @@ def build(exported: ExportedSource, module: asd.Module, folder: Path) -> ctypes.
     return ctypes.CDLL(str(library))
 
 
+@pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
 def test_exported_source_runs_on_the_driver_alone(tmp_path: Path) -> None:
     network = loop_network()
     module = asd.compile(network, "cuda:h200", device="emulated")

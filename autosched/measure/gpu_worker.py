@@ -1,0 +1,115 @@
+"""The timing child of a GPU: kernels on a device, timed by its own clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from autosched.measure.bind import named_error
+from autosched.measure.channel import Channel
+from autosched.measure.child import serve
+from autosched.measure.messages import TimingSetup
+from autosched.measure.result import CacheState
+from autosched.measure.task_memory import TaskMemory
+from autosched.measure.timing_worker import TimingWorker
+from codegen.cuda.kernel import CudaKernel
+from codegen.gpu.device_kernel import DeviceKernel
+from codegen.gpu.open import open_device
+from codegen.gpu.protocol import Device
+from sketch.dag.dag import ComputeDAG
+from sketch.lower.packing import preparations
+from sketch.population.population import from_rows
+from sketch.schedule.decision import DecisionId
+from sketch.schedule.sketch import Sketch
+from sketch.target.target import Target
+
+# A GPU that had nothing to do for so long runs at a lower clock, and takes so long to be back.
+_IDLE_S: Final = 0.1
+_WAKE_S: Final = 0.05
+# Copies in a graph that warms clocks up.
+_WAKE_RUNS: Final = 16
+# Caches hold nothing of what they held once so many times their size went through them.
+_FLUSH_SIZES: Final = 2
+_SHORTEST_S: Final = 1e-9
+
+
+class GpuBench:
+    """Runs kernels on the device of ``target``; see ``Bench``.
+
+    Raises:
+        TargetError: there is no such device.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._device: Device = open_device(target)
+        self._flush_bytes = _FLUSH_SIZES * target.l2_bytes
+        self._flush_address: int | None = None
+        self._last_run = -float("inf")
+
+    def copies(self, dag: ComputeDAG) -> int:
+        """One: caches are flushed instead."""
+        return 1
+
+    def load(
+        self,
+        kernel: CudaKernel,
+        memory: TaskMemory,
+        sketch: Sketch,
+        values: Mapping[DecisionId, int],
+    ) -> DeviceKernel:
+        """The kernel with arrays of its own on the device; see ``Bench``."""
+        layouts = preparations(sketch, dict(values))
+        arrays = {
+            argument.name: memory.output(argument)
+            if argument.scope == "output"
+            else memory.input(argument, layouts.get(argument.name))[0]
+            for argument in kernel.arguments
+        }
+        return DeviceKernel(self._device, kernel, arrays, expected_seconds(sketch, values))
+
+    def run(self, loaded: DeviceKernel, runs: int, state: CacheState) -> float:
+        """Mean seconds of ``runs`` executions, by the device's clock.
+
+        In another state than "warm" the L2 is filled with something else before each run.
+        """
+        self._wake_up(loaded)
+        if state == "warm":
+            seconds = loaded.seconds(runs)
+        else:
+            seconds = sum(self._cold_seconds(loaded) for _ in range(runs))
+        self._last_run = time.monotonic()
+        return max(seconds, _SHORTEST_S) / runs
+
+    def error(self, memory: TaskMemory, loaded: DeviceKernel) -> float:
+        """The relative error of the last run's results."""
+        return named_error(memory, list(loaded.results().values()))
+
+    def unload(self, loaded: DeviceKernel) -> None:
+        """Free the device memory."""
+        loaded.close()
+
+    def _cold_seconds(self, loaded: DeviceKernel) -> float:
+        if self._flush_address is None:
+            self._flush_address = self._device.allocate(self._flush_bytes)
+        return loaded.seconds_after_filling(self._flush_address, self._flush_bytes)
+
+    def _wake_up(self, loaded: DeviceKernel) -> None:
+        """Run a kernel for a while after a pause, until the clocks are up."""
+        if self._device.kind == "emulated" or time.monotonic() - self._last_run < _IDLE_S:
+            return
+        spent = 0.0
+        while spent < _WAKE_S:
+            spent += max(loaded.seconds(_WAKE_RUNS), _SHORTEST_S)
+
+
+def expected_seconds(sketch: Sketch, values: Mapping[DecisionId, int]) -> float:
+    """The draft model's time of one candidate: by so much an emulated clock advances."""
+    from costmodel.extract import draft_seconds
+
+    return float(draft_seconds(from_rows(sketch, [dict(values)]), once=True)[0])
+
+
+def serve_gpu_timing(channel: Channel, setup: TimingSetup) -> None:
+    """Answer timing requests until the channel closes."""
+    serve(channel, TimingWorker(setup.options, lambda: GpuBench(setup.target)).methods)

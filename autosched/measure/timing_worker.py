@@ -1,0 +1,166 @@
+"""The timing child: loads kernels, runs them, checks their results, takes the time."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from statistics import median
+from typing import Any, Final
+
+from autosched.measure.bench import Bench
+from autosched.measure.builder import failure
+from autosched.measure.execution import aligned_copy
+from autosched.measure.inputs import random_inputs
+from autosched.measure.messages import TimingRequest
+from autosched.measure.options import MeasureOptions
+from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
+from autosched.measure.sampling import burst, inner_runs
+from autosched.measure.task_memory import TaskMemory
+from sketch.errors import AutoschedError
+from sketch.schedule.sketch import Sketch
+
+# Samples per candidate and round of an interleaved re-measurement; their median is kept.
+_ROUND_SAMPLES: Final = 5
+
+
+class TimingWorker:
+    """The state of the timing child.
+
+    Args:
+        options: how to measure.
+        open_bench: what runs kernels here; called once, when the first kernel is there.
+    """
+
+    def __init__(self, options: MeasureOptions, open_bench: Callable[[], Bench[Any]]) -> None:
+        self._options = options
+        self._open_bench = open_bench
+        self._sketches: dict[str, Sketch] = {}
+        self._tasks: dict[str, TaskMemory] = {}
+        self._slots: dict[int, Any] = {}
+
+    @property
+    def methods(self) -> Mapping[str, Callable[..., Any]]:
+        """What the tuner may call, by name."""
+        methods: tuple[Callable[..., Any], ...] = (
+            self.sketch,
+            self.task,
+            self.measure,
+            self.verify,
+            self.load,
+            self.sample,
+        )
+        return {method.__name__: method for method in methods}
+
+    def sketch(self, key: str, payload: bytes) -> None:
+        """Keep a sketch (pickled) for later requests."""
+        self._sketches[key] = pickle.loads(payload)
+
+    def task(self, key: str, dag: bytes, reference: bytes | Failure) -> None:
+        """Make this task's arrays and let go of the last one's.
+
+        ``reference``: the oracle's result as the builder pickled it, or why there is none.
+        """
+        for loaded in self._slots.values():
+            self._bench.unload(loaded)
+        self._slots.clear()
+        self._tasks.clear()
+        task_dag = pickle.loads(dag)
+        inputs = random_inputs(task_dag, self._options.seed)
+        copies = {name: aligned_copy(array) for name, array in inputs.items()}
+        oracle = reference if isinstance(reference, Failure) else pickle.loads(reference)
+        self._tasks[key] = TaskMemory(task_dag, copies, oracle)
+
+    def measure(self, request: TimingRequest, best_s: float) -> MeasureResult:
+        """Load one kernel, take a burst of samples, check it where the options say so."""
+        with self._loaded(request) as loaded:
+            if isinstance(loaded, Failure):
+                return loaded
+            try:
+                return self._measure(self._tasks[request.task], loaded, best_s)
+            except AutoschedError as error:
+                return failure("run", error)
+
+    def verify(self, request: TimingRequest) -> float | Failure:
+        """Load one kernel, run it once, and compare: the relative error, whatever it is."""
+        with self._loaded(request) as loaded:
+            return self._run_once(self._tasks[request.task], loaded, self._error)
+
+    def load(self, request: TimingRequest, slot: int) -> float | Failure:
+        """Keep a kernel loaded under a number, for ``sample``; its relative error once checked."""
+        loaded = self._load(request)
+        checked = self._run_once(self._tasks[request.task], loaded, self._check)
+        if not isinstance(checked, Failure):
+            self._slots[slot] = loaded
+        return checked
+
+    def sample(self, slot: int) -> float:
+        """Seconds of a kernel that was loaded: the median of a few samples."""
+        loaded, bench, state = self._slots[slot], self._bench, self._options.state
+        first = bench.run(loaded, 1, state)  # brings code and data back after the other kernels
+        runs = inner_runs(first, self._options)
+        return median(bench.run(loaded, runs, state) for _ in range(_ROUND_SAMPLES))
+
+    @cached_property
+    def _bench(self) -> Bench[Any]:
+        return self._open_bench()
+
+    def _measure(self, task: TaskMemory, loaded: Any, best_s: float) -> MeasureResult:
+        state, wanted = self._options.state, self._options.check
+        seconds = burst(lambda runs: self._bench.run(loaded, runs, state), best_s, self._options)
+        error: float | None = None
+        if wanted == "all" or (wanted == "best" and min(seconds) < best_s):
+            checked = self._check(task, loaded)
+            if isinstance(checked, Failure):
+                return checked
+            error = checked
+        return Timing(seconds, state, error)
+
+    @contextmanager
+    def _loaded(self, request: TimingRequest) -> Iterator[Any]:
+        """A kernel that is loaded as long as it is needed, or why it cannot be."""
+        loaded = self._load(request)
+        try:
+            yield loaded
+        finally:
+            if not isinstance(loaded, Failure):
+                self._bench.unload(loaded)
+
+    def _load(self, request: TimingRequest) -> Any:
+        try:
+            task = self._tasks[request.task]
+            task.copies = self._bench.copies(task.dag)
+            kernel, sketch = pickle.loads(request.kernel), self._sketches[request.sketch]
+            return self._bench.load(kernel, task, sketch, request.values)
+        except Exception as error:  # the boundary: whatever goes wrong is a result
+            return failure("load", error)
+
+    def _run_once(
+        self,
+        task: TaskMemory,
+        loaded: Any,
+        judge: Callable[[TaskMemory, Any], float | Failure],
+    ) -> float | Failure:
+        if isinstance(loaded, Failure):
+            return loaded
+        try:
+            self._bench.run(loaded, 1, "warm")
+        except AutoschedError as error:
+            return failure("run", error)
+        return judge(task, loaded)
+
+    def _error(self, task: TaskMemory, loaded: Any) -> float | Failure:
+        if isinstance(task.reference, Failure):
+            return task.reference
+        try:
+            return self._bench.error(task, loaded)
+        except Exception as error:  # the boundary
+            return failure("verify", error)
+
+    def _check(self, task: TaskMemory, loaded: Any) -> float | Failure:
+        error = self._error(task, loaded)
+        if isinstance(error, Failure) or error <= self._options.tolerance:
+            return error
+        message = f"relative error {error:.3g}, {self._options.tolerance:g} is allowed"
+        return Failure("verify", WRONG_RESULT, message)

@@ -1,0 +1,140 @@
+"""A kernel on a device with its arguments in device memory: running it, and timing it by graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from codegen.cuda.kernel import CudaKernel
+from codegen.errors import CodegenError
+from codegen.gpu.protocol import Array, Device, DeviceGraph, LoadedCode, submit
+from codegen.kernel import Argument
+
+
+class DeviceKernel:
+    """A kernel that is loaded, with memory of its own; a context manager.
+
+    A launch from Python takes longer than many a kernel, so runs are captured in graphs.
+
+    Args:
+        device: runs it.
+        kernel: for the device's architecture.
+        arrays: by argument: inputs and constants; outputs too where their memory is to hold
+            something before the first run.
+        expected_s: see ``Device.load``.
+
+    Raises:
+        CodegenError: an input is missing or has a wrong size.
+        DeviceError: the device cannot load the kernel, or has too little memory.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        kernel: CudaKernel,
+        arrays: Mapping[str, Array],
+        expected_s: float = 0.0,
+    ) -> None:
+        self._device, self._kernel = device, kernel
+        self._stream = device.stream()
+        self._graphs: dict[int, DeviceGraph] = {}
+        self._addresses: dict[str, int] = {}
+        self._code: LoadedCode | None = device.load(kernel, expected_s)
+        try:
+            self._fill(arrays)
+        except Exception:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the device memory; a second call does nothing.
+
+        On a device that is lost nothing can be freed.
+        """
+        code, self._code = self._code, None
+        if code is None or self._device.lost:
+            return
+        self._stream.synchronise()
+        for graph in self._graphs.values():
+            graph.close()
+        for address in self._addresses.values():
+            self._device.free(address)
+        self._device.unload(code)
+        self._stream.close()
+
+    def seconds(self, runs: int = 1) -> float:
+        """Seconds of ``runs`` executions one after another, by the device's clock."""
+        graph = self._graph(runs)
+        start = self._stream.record()
+        self._stream.replay(graph)
+        return self._stream.record().seconds_since(start)
+
+    def seconds_after_filling(self, address: int, size: int) -> float:
+        """Seconds of one execution after ``size`` bytes went through the caches."""
+        graph = self._graph(1)
+        self._stream.fill(address, 0, size)
+        start = self._stream.record()
+        self._stream.replay(graph)
+        return self._stream.record().seconds_since(start)
+
+    def run(self) -> dict[str, Array]:
+        """Execute once; outputs by name, in the shapes of the arguments."""
+        self.seconds()
+        return self.results()
+
+    def results(self) -> dict[str, Array]:
+        """The outputs of the last execution, by name in the order of the arguments."""
+        outputs = {
+            argument.name: np.empty(argument.shape, argument.dtype)
+            for argument in self._kernel.arguments
+            if argument.scope == "output"
+        }
+        for name, array in outputs.items():
+            self._stream.copy_out(array, self._addresses[name])
+        self._stream.synchronise()
+        return outputs
+
+    def _graph(self, runs: int) -> DeviceGraph:
+        assert self._code is not None
+        if runs not in self._graphs:
+            self._stream.begin_capture()
+            for _ in range(runs):
+                submit(self._stream, self._code, self._addresses)
+            self._graphs[runs] = self._stream.end_capture()
+        return self._graphs[runs]
+
+    def _fill(self, arrays: Mapping[str, Array]) -> None:
+        for name, size in self._kernel.source.workspaces:
+            self._addresses[name] = self._device.allocate(size)
+        for argument in self._kernel.arguments:
+            size = int(np.prod(argument.shape, dtype=np.int64)) * np.dtype(argument.dtype).itemsize
+            self._addresses[argument.name] = self._device.allocate(size)
+            if argument.name in arrays:
+                array = self._array(argument, arrays[argument.name])
+                self._stream.copy_in(self._addresses[argument.name], array)
+                self._stream.synchronise()  # the copy of a strided array ends with this turn
+            elif argument.scope != "output":
+                raise CodegenError(f"no array for {argument.name}", self._kernel.name)
+
+    def _array(self, argument: Argument, given: Array) -> Array:
+        array = np.ascontiguousarray(given, argument.dtype)
+        if array.size != int(np.prod(argument.shape, dtype=np.int64)):
+            raise CodegenError(
+                f"{argument.name} has shape {array.shape}, the kernel needs {argument.shape}",
+                self._kernel.name,
+            )
+        return array

@@ -1,0 +1,209 @@
+"""What the CUDA driver is asked for, and what becomes of its errors; the driver is a stand-in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
+from codegen.gpu.driver import Driver
+from codegen.gpu.errors import (
+    DeviceError,
+    DeviceLaunchError,
+    DeviceLostError,
+    DeviceMemoryError,
+)
+from codegen.gpu.host import card_name, device_target
+from codegen.gpu.protocol import submit
+from codegen.gpu.real import CudaDevice
+from sketch.target.gpu_targets import cuda_target
+
+real = pytest.importorskip("cuda.bindings.driver")
+H200 = cuda_target("h200")
+ATTRIBUTES = {
+    "COMPUTE_CAPABILITY_MAJOR": 9, "COMPUTE_CAPABILITY_MINOR": 0, "MULTIPROCESSOR_COUNT": 132,
+    "CLOCK_RATE": 1_980_000, "MEMORY_CLOCK_RATE": 3_201_000, "GLOBAL_MEMORY_BUS_WIDTH": 6144,
+    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 227 << 10,
+    "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 228 << 10,
+    "MAX_REGISTERS_PER_MULTIPROCESSOR": 65536, "MAX_THREADS_PER_MULTIPROCESSOR": 2048,
+    "MAX_BLOCKS_PER_MULTIPROCESSOR": 32, "L2_CACHE_SIZE": 60 << 20,
+}  # fmt: skip
+
+
+class Bindings:
+    """Functions of the driver that answer and keep what they were asked; enums are the real ones.
+
+    ``fail``: by function, the status that it returns.
+    """
+
+    def __init__(self, name: str = "NVIDIA H200", **attributes: int) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self.fail: dict[str, str] = {}
+        self._name, self._numbers = name, ATTRIBUTES | attributes
+        self._answers: dict[str, Any] = {
+            "cuDeviceGetName": (name.encode() + b"\0\0",),
+            "cuMemGetInfo": (3 << 30, 4 << 30),
+            "cuDeviceTotalMem": (4 << 30,),
+            "cuEventElapsedTime": (2.5,),
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        assert hasattr(real, name), f"the driver has no {name}"
+        return self._function(name) if name.startswith("cu") else getattr(real, name)
+
+    def _function(self, name: str) -> Callable[..., tuple[Any, ...]]:
+        def function(*arguments: Any) -> tuple[Any, ...]:
+            self.asked.append((name, *arguments))
+            if name in self.fail:
+                return getattr(real.CUresult, self.fail[name]), None
+            done = real.CUresult.CUDA_SUCCESS
+            if name == "cuDeviceGetAttribute":
+                return done, self._numbers[arguments[0].name.removeprefix("CU_DEVICE_ATTRIBUTE_")]
+            return done, *self._answers.get(name, (4096 + len(self.asked),))
+
+        return function
+
+    def named(self, name: str) -> list[tuple[Any, ...]]:
+        return [call for call in self.asked if call[0] == name]
+
+
+def kernel(cubin: bytes = b"cubin") -> CudaKernel:
+    launch = Launch("scale_0", 3, 64, ("x", "y"), ("const float*", "float*"))
+    return CudaKernel(CudaSource("scale", "", (launch,), (), ()), H200, cubin, ())
+
+
+def opened(bindings: Bindings) -> CudaDevice:
+    return CudaDevice(H200, Driver(bindings))
+
+
+def test_a_kernel_is_launched_with_its_grid_block_and_addresses() -> None:
+    bindings = Bindings()
+    with opened(bindings) as device:
+        assert device.name == "NVIDIA H200" and device.memory().free == 3 << 30
+        code, stream = device.load(kernel(), 1.0), device.stream()
+        submit(stream, code, {"x": 512, "y": 1024})
+    (call,) = bindings.named("cuLaunchKernel")
+    assert call[2:9] == (3, 1, 1, 64, 1, 1, 0) and call[9] == stream.handle
+    assert call[10][0] == (512, 1024) and len(call[10][1]) == 2
+    assert bindings.named("cuModuleGetFunction")[0][2] == b"scale_0"
+    assert bindings.named("cuDevicePrimaryCtxRelease")
+
+
+def test_events_in_a_capture_are_recorded_by_every_replay() -> None:
+    bindings = Bindings()
+    with opened(bindings) as device:
+        stream = device.stream()
+        start = stream.record()
+        stream.begin_capture()
+        inside = stream.record()
+        graph = stream.end_capture()
+        stream.replay(graph)
+        assert inside.seconds_since(start) == pytest.approx(2.5e-3)
+        with pytest.raises(DeviceError, match="begin_capture"):
+            stream.end_capture()
+        graph.close()
+        graph.close()
+    outside, captured = (call[3] for call in bindings.named("cuEventRecordWithFlags"))
+    flags = real.CUevent_record_flags
+    assert (outside, captured) == (
+        int(flags.CU_EVENT_RECORD_DEFAULT), int(flags.CU_EVENT_RECORD_EXTERNAL),
+    )  # fmt: skip
+    assert len(bindings.named("cuGraphExecDestroy")) == 1
+    assert len(bindings.named("cuGraphLaunch")) == 1
+
+
+def test_a_stream_that_the_caller_made_is_left_alone() -> None:
+    bindings = Bindings()
+    with opened(bindings) as device:
+        stream = device.stream_of(77)
+        stream.copy_in(256, np.zeros(4, np.float32))
+        stream.close()
+        device.stream().close()
+    assert bindings.named("cuMemcpyHtoDAsync")[0][1::2] == (256, 16)
+    assert bindings.named("cuMemcpyHtoDAsync")[0][4] == 77
+    assert len(bindings.named("cuStreamDestroy")) == 1
+
+
+@pytest.mark.parametrize(
+    "function, status, kind, lost",
+    [
+        ("cuMemAlloc", "CUDA_ERROR_OUT_OF_MEMORY", DeviceMemoryError, False),
+        ("cuMemAlloc", "CUDA_ERROR_UNKNOWN", DeviceError, False),
+        ("cuModuleLoadData", "CUDA_ERROR_NO_BINARY_FOR_GPU", DeviceLaunchError, False),
+        ("cuCtxSynchronize", "CUDA_ERROR_ILLEGAL_ADDRESS", DeviceLostError, True),
+        ("cuCtxSynchronize", "CUDA_ERROR_LAUNCH_FAILED", DeviceLostError, True),
+    ],
+)
+def test_statuses_are_errors_of_ours(
+    function: str, status: str, kind: type[DeviceError], lost: bool
+) -> None:
+    bindings = Bindings()
+    device = opened(bindings)
+    bindings.fail[function] = status
+    requests: dict[str, Callable[[], Any]] = {
+        "cuMemAlloc": lambda: device.allocate(8),
+        "cuModuleLoadData": lambda: device.load(kernel(), 1.0),
+        "cuCtxSynchronize": device.synchronise,
+    }
+    with pytest.raises(kind, match=f"{function} fails: {status}"):
+        requests[function]()
+    bindings.fail.clear()
+    assert device.lost is lost
+    if lost:
+        asked = len(bindings.asked)
+        for request in requests.values():
+            with pytest.raises(DeviceLostError, match=status):
+                request()
+        device.close()
+        assert len(bindings.asked) == asked  # a lost driver is not asked again
+
+
+def test_other_architectures_and_emulated_kernels_are_refused() -> None:
+    with pytest.raises(DeviceLaunchError, match=r"the target is sm_80, the GPU .* is sm_90"):
+        CudaDevice(cuda_target("a100"), Driver(Bindings()))
+    with opened(Bindings()) as device, pytest.raises(DeviceLaunchError, match="emulated"):
+        device.load(kernel(b""), 1.0)
+
+
+def test_pinned_memory_is_given_back_with_the_array() -> None:
+    bindings = Bindings()
+    memory = np.zeros(64, np.uint8)
+    bindings._answers["cuMemAllocHost"] = (memory.ctypes.data,)
+    with opened(bindings) as device:
+        array = device.host_array(16)
+        array[:] = 7
+        part = array[4:]
+        del array
+        assert not bindings.named("cuMemFreeHost")
+        del part
+        assert len(bindings.named("cuMemFreeHost")) == 1
+    assert memory[:16].tolist() == [7] * 16 and not memory[16:].any()
+
+
+def test_a_card_that_is_read_is_the_card_of_that_name() -> None:
+    assert device_target(Driver(Bindings(L2_CACHE_SIZE=50 << 20))) == H200
+    part = device_target(Driver(Bindings(MULTIPROCESSOR_COUNT=60)))
+    assert (part.card.name, part.threads, part.arch) == ("h200-60", 60, "sm_90")
+    assert part.card.memory_bytes_per_s == pytest.approx(4.9e12, rel=0.02)
+    unknown = device_target(
+        Driver(Bindings("NVIDIA RTX A2000", COMPUTE_CAPABILITY_MAJOR=8, COMPUTE_CAPABILITY_MINOR=7))
+    )
+    assert (unknown.card.name, unknown.arch) == ("rtxa2000-132", "sm_87")
+
+
+@pytest.mark.parametrize(
+    "name, card",
+    [
+        ("NVIDIA GeForce RTX 4090", "rtx4090"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA A100-SXM4-80GB", "a100"),
+        ("Tesla T4", "t4"),
+        ("NVIDIA L40S", "l40s"),
+        ("NVIDIA L4", "l4"),
+    ],
+)
+def test_names_of_makers_are_left_out(name: str, card: str) -> None:
+    assert card_name(name) == card
