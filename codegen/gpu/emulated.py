@@ -11,6 +11,7 @@ import ctypes
 from bisect import bisect_right, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from threading import RLock
 from types import TracebackType
 from typing import Final, Self
 
@@ -179,8 +180,7 @@ class EmulatedStream:
 
     def _move(self, target: int, source: int, size: int) -> None:
         def run() -> None:
-            self._device.written()
-            ctypes.memmove(target, source, size)
+            self._device.move(target, source, size)
 
         self._do(run)
 
@@ -218,6 +218,8 @@ class EmulatedDevice:
         # What ran, and the blocks of its buffers.
         self._done: dict[tuple[object, ...], frozenset[int | None]] = {}
         self._lost = ""
+        # Memory, and what is known of it, change together.
+        self._lock = RLock()
 
     @property
     def name(self) -> str:
@@ -257,16 +259,18 @@ class EmulatedDevice:
         block = np.empty(size + DEVICE_ALIGNMENT, np.uint8)
         start = int(block.ctypes.data)
         address = start + -start % DEVICE_ALIGNMENT
-        self._blocks[address] = block
-        insort(self._starts, address)
-        self._used += size
+        with self._lock:
+            self._blocks[address] = block
+            insort(self._starts, address)
+            self._used += size
         return address
 
     def free(self, address: int) -> None:
         """Give memory back; see ``Device``."""
-        self.written()
-        self._starts.remove(address)
-        self._used -= self._blocks.pop(address).nbytes - DEVICE_ALIGNMENT
+        with self._lock:
+            self._done.clear()
+            self._starts.remove(address)
+            self._used -= self._blocks.pop(address).nbytes - DEVICE_ALIGNMENT
 
     def host_array(self, size: int) -> Array:
         """uint8 [size]; all memory is the host's."""
@@ -343,9 +347,11 @@ class EmulatedDevice:
         key = ("fill", address, value, size)
         self._once(key, [address], [address], lambda: ctypes.memset(address, value, size))
 
-    def written(self) -> None:
-        """Memory changed: kernels must run again; used by streams."""
-        self._done.clear()
+    def move(self, target: int, source: int, size: int) -> None:
+        """Copy bytes, after which kernels must run again; used by streams."""
+        with self._lock:
+            self._done.clear()
+            ctypes.memmove(target, source, size)
 
     def _once(
         self,
@@ -355,16 +361,18 @@ class EmulatedDevice:
         work: Callable[[], object],
     ) -> None:
         """Do work that is a function of the memory it reads, unless that was done."""
-        blocks = {address: self._block(address) for address in used}
-        if None in blocks.values():
-            self._lost = f"{key[1]} reads or writes an illegal address"
-            return
-        if key in self._done:
-            return
-        changed = {blocks[address] for address in written}
-        self._done = {known: others for known, others in self._done.items() if not others & changed}
-        self._done[key] = frozenset(blocks.values())
-        work()
+        with self._lock:
+            blocks = {address: self._block(address) for address in used}
+            if None in blocks.values():
+                self._lost = f"{key[1]} reads or writes an illegal address"
+                return
+            if key in self._done:
+                return
+            changed = {blocks[address] for address in written}
+            done = self._done.items()
+            self._done = {known: others for known, others in done if not others & changed}
+            self._done[key] = frozenset(blocks.values())
+            work()
 
     def _block(self, address: int) -> int | None:
         """The start of the allocation that an address is in."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,8 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Network, Value
 from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
+from codegen.gpu.errors import DeviceLostError, DeviceMemoryError
+from sketch.target.gpu_targets import cuda_target, emulated
 from tests.support.device_networks import loop_network
 
 ROW = (2, 3)
@@ -55,3 +59,20 @@ def test_outputs_that_no_kernel_computes() -> None:
     x = net.input(Value("x", ROW))
     constant = net.constant("c", np.ones(ROW, np.float32))
     run_both(Network("none", net.finish({"same": x, "constant": constant})))
+
+
+def test_a_device_without_room() -> None:
+    target = emulated(cuda_target("h200"))
+    small = replace(target, card=replace(target.card, memory_bytes=100))
+    with pytest.raises(DeviceMemoryError, match="bytes of device memory are wanted"):
+        asd.compile(loop_network(), small)
+
+
+def test_a_device_that_is_lost_says_so_in_every_call() -> None:
+    module = asd.compile(loop_network(), "cuda:h200", device="emulated")
+    inputs = module.random_inputs()
+    module.run(inputs)
+    module._loaded._resident.device._lost = "kernel k0_0 reads an illegal address"
+    for _ in range(2):
+        with pytest.raises(DeviceLostError, match="use the device in a new process"):
+            module.run(inputs)
