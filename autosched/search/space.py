@@ -31,6 +31,7 @@ KEEP_WITHIN: Final = 2.0
 # Each sketch is searched, so a task must not drown in structure; fewer where a program is long.
 MAX_SKETCHES: Final = 48
 MAX_OF_LONG: Final = 8
+LONG_PROGRAM: Final = 64  # stages
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,8 +149,6 @@ def build_space(
 
 
 def _cap(variants: Sequence[Variant]) -> int:
-    from sketch.rules.generate import LONG_PROGRAM
-
     longest = max(len(variant.dag.stages) for variant in variants)
     return MAX_SKETCHES if longest <= LONG_PROGRAM else MAX_OF_LONG
 

@@ -18,11 +18,11 @@ from sketch.target.target import Target
 # Bound on the sketches of a program.  Which of them are searched is the caller's choice; this only
 # keeps a program from drowning in structure.
 MAX_SKETCHES: Final = 192
-# Where a program itself is long, fewer: what a sketch costs grows with the program.
-LONG_PROGRAM: Final = 64
-_MAX_OF_LONG: Final = 16
 # Bound on the states that are followed up at a time: alternatives of many stages multiply.
 MAX_PENDING: Final = 128
+# From so many stages on both are fewer, so that the work grows with the program only.
+_MANY_STAGES: Final = 8
+_LEAST: Final = 16
 # A rule that forgets to mark its stage as scheduled is asked about it for ever.
 _MAX_IDLE: Final = 8
 
@@ -74,7 +74,7 @@ def explore(
     pending = deque([_apply_eagerly(State(target, initial_program(dag)), rules)])
     sketches: list[Sketch] = []
     dropped = 0
-    most = MAX_SKETCHES if len(dag.stages) <= LONG_PROGRAM else _MAX_OF_LONG
+    most, room = _bounds(len(dag.stages))
     while pending and len(sketches) < most:
         state = pending.popleft()
         stage = state.current()
@@ -88,7 +88,7 @@ def explore(
                 hint="end the rules with one that always applies",
             )
         pending += _alike(state, stage, successors)
-        while len(pending) > MAX_PENDING:
+        while len(pending) > room:
             pending.pop()
             dropped += 1
     dropped += len(pending)
@@ -96,6 +96,12 @@ def explore(
         dropped += len(sketches[most - 1 :])
         sketches[most - 1 :] = [at_root(dag, target, variant)]
     return Generation(tuple(sketches), dropped)
+
+
+def _bounds(stages: int) -> tuple[int, int]:
+    """Most sketches of a program of so many stages, most states that are followed up at a time."""
+    room = min(MAX_PENDING, max(_LEAST, MAX_PENDING * _MANY_STAGES // stages))
+    return (MAX_SKETCHES if stages <= _MANY_STAGES else room), room
 
 
 def at_root(dag: ComputeDAG, target: Target, variant: str = "direct") -> Sketch:

@@ -42,6 +42,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "KEEP_WITHIN": "the space of a task, that of one which is only compiled, too",
         "MAX_SKETCHES": "size of a space",
         "MAX_OF_LONG": "size of a space",
+        "LONG_PROGRAM": "size of a space",
     },
     "autosched/tuning/options.py": {
         "DEFAULT_TRIALS": "the limit where nobody sets one",
@@ -189,8 +190,8 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "sketch/rules/foreign.py": {"_MOST_GROWTH": "what a user's rule may do"},
     "sketch/rules/generate.py": {
         "MAX_SKETCHES": "search",
-        "LONG_PROGRAM": "search",
-        "_MAX_OF_LONG": "search",
+        "_MANY_STAGES": "search",
+        "_LEAST": "search",
         "MAX_PENDING": "search",
         "_MAX_IDLE": "what a user's rule may do",
     },

@@ -72,7 +72,7 @@ def test_a_chain_of_many_stages() -> None:
 def test_doublings_take_no_longer_than_other_operators() -> None:
     array = np.linspace(-1, 1, SIZE).astype(np.float32)
     np.testing.assert_array_equal(
-        run(chain(40, lambda x: x + x), array), array * np.float32(2.0**40)
+        run(chain(64, lambda x: x + x), array), array * np.float32(2.0**64)
     )
 
 
@@ -198,3 +198,21 @@ def test_deep_selects_of_16_bit_floats_are_refused_in_words() -> None:
 
     with pytest.raises(ExpressionError, match="levels deep"):
         asd.ComputeDAG([asd.compute((SIZE,), body, name="t")])
+
+
+@pytest.mark.parametrize("stages", [12, 40])
+def test_fewer_alternatives_are_followed_up_in_a_chain_of_products(stages: int) -> None:
+    value = asd.placeholder((SIZE, SIZE), name="x")
+    for number in range(stages):
+        weight = asd.placeholder((SIZE, SIZE), name=f"w{number}")
+        k = asd.reduce_axis(SIZE, name=f"k{number}")
+        value = asd.compute(
+            (SIZE, SIZE),
+            lambda i, j, a=value, b=weight, k=k: asd.sum(a[i, k] * b[k, j], k),
+            name=f"y{number}",
+            axis_names=("i", "j"),
+        )
+    found = explore(asd.ComputeDAG([value]), SMALL)
+    assert found.dropped > 0
+    assert 16 <= len(found.sketches) <= max(16, 1024 // stages)
+    assert not found.sketches[-1].program.attached
