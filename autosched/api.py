@@ -279,6 +279,7 @@ def tune(
     runner: Runner | None = None,
     measure: MeasureOptions | None = None,
     extra_features: Sequence[ExtraFeature] | None = None,
+    device: DeviceName | None = None,
 ) -> NetworkTuning | SessionTuning:
     """Search for fast schedules of all tasks of a network, measuring on this machine.
 
@@ -308,6 +309,8 @@ def tune(
             None: the defaults.
         extra_features: functions whose results the cost model gets beside the features of its
             table; None: those of the options.
+        device: ``"emulated"``: this machine's CPU stands in for the GPU: right results, estimated
+            times; records of it never count for the GPU.  None: the target's.
 
     Raises:
         AutoschedError: no network, a malformed option, an unwritable log, or a machine on which
@@ -320,7 +323,7 @@ def tune(
     from autosched.tuning.options import TuneOptions
 
     networks = _networks(net)
-    machine = resolve_target(target, threads)
+    machine = resolve_target(target, threads, device)
     job = TuneJob(
         options=(options or TuneOptions()).overridden(trials, budget, seed, extra_features),
         measure=measure,

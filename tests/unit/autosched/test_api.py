@@ -23,6 +23,7 @@ from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.pooling import GlobalPool
 from autosched.graph.ops.shape import Reshape
 from autosched.measure.result import Timing
+from autosched.measure.simulated import SimulatedRunner
 from autosched.records.log import RecordLog
 from autosched.records.record import record_of
 from autosched.runtime.archive import write_archive
@@ -296,6 +297,14 @@ def test_gpus_by_name() -> None:
 def test_what_is_no_gpu_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(TargetError, match=message):
         asd.Target(**arguments)
+
+
+def test_a_network_is_tuned_on_the_emulated_device() -> None:
+    tuning = asd.tune(
+        asd.zoo.build("mlp"), "cuda:t4", trials=1, quiet=True, device="emulated",
+        runner=SimulatedRunner(),
+    )  # fmt: skip
+    assert tuning.target == asd.Target("cuda:t4", device="emulated")
 
 
 def test_the_gpu_of_this_machine_is_asked_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
