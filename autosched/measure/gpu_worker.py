@@ -9,11 +9,13 @@ from typing import Final
 from autosched.measure.bind import named_error
 from autosched.measure.channel import Channel
 from autosched.measure.child import serve
+from autosched.measure.device_lock import lock_device
 from autosched.measure.messages import TimingSetup
 from autosched.measure.result import CacheState
 from autosched.measure.task_memory import TaskMemory
 from autosched.measure.timing_worker import TimingWorker
 from codegen.cuda.kernel import CudaKernel
+from codegen.gpu.cache import user_cache
 from codegen.gpu.device_kernel import DeviceKernel
 from codegen.gpu.open import open_device
 from codegen.gpu.protocol import Device
@@ -31,6 +33,8 @@ _WAKE_S: Final = 0.05
 _WAKE_RUNS: Final = 16
 # Caches hold nothing of what they held once so many times their size went through them.
 _FLUSH_SIZES: Final = 2
+_LOCKS: Final = "devices"
+_FIRST_GPU: Final = "gpu-0"
 _SHORTEST_S: Final = 1e-9
 
 
@@ -39,9 +43,12 @@ class GpuBench:
 
     Raises:
         TargetError: there is no such device.
+        MeasureError: another process measures on it.
     """
 
     def __init__(self, target: Target) -> None:
+        if not target.card.emulated:  # any number of devices can be emulated
+            self._lock = lock_device(user_cache(_LOCKS).folder / _FIRST_GPU)
         self._device: Device = open_device(target)
         self._flush_bytes = _FLUSH_SIZES * target.l2_bytes
         self._flush_address: int | None = None

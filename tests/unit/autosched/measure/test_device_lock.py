@@ -1,0 +1,20 @@
+"""Two processes do not measure on one GPU."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from autosched.measure.device_lock import lock_device
+from autosched.measure.errors import MeasureError
+
+
+def test_a_device_is_one_processes_until_it_lets_go(tmp_path: Path) -> None:
+    path = tmp_path / "devices" / "gpu-0"
+    first = lock_device(path)
+    with pytest.raises(MeasureError, match=r"another process .* wait until it is done"):
+        lock_device(path)
+    os.close(first)
+    os.close(lock_device(path))
