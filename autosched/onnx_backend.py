@@ -121,7 +121,15 @@ class AutoschedBackend(Backend):
         outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """Run one node; ``opset_version`` among ``kwargs`` defaults to onnx's newest."""
+        """Run one node.
+
+        Args:
+            node: the ONNX node.
+            inputs: arrays in the node's order.
+            device: as onnx calls it; only the CPU.
+            outputs_info: as in onnx's ``Backend``.
+            kwargs: ``opset_version`` defaults to onnx's newest.
+        """
         super().run_node(node, inputs, device, outputs_info, **kwargs)
         opset = int(kwargs.pop("opset_version", onnx.defs.onnx_opset_version()))
         arrays = _named([name for name in node.input if name], inputs)

@@ -23,7 +23,11 @@ _LEAST_LABEL = 1e-5  # TenSet's: an invalid first pick costs 1e5 times the best
 
 
 def labels(seconds: Times) -> Times:
-    """Best time / time, in [0, 1]; 0 for failures (infinity or NaN)."""
+    """Best time / time, in [0, 1]; 0 for failures (infinity or NaN).
+
+    Raises:
+        CostModelError: no program ran.
+    """
     finite = np.isfinite(seconds)
     if not finite.any():
         raise CostModelError("no program of the task ran", hint="metrics need one success")
@@ -33,6 +37,12 @@ def labels(seconds: Times) -> Times:
 
 def kth_best(labelled: Times, predicted: Times, drafted: int, k: int = 1) -> tuple[Times, Times]:
     """The k-th best label among the ``drafted`` programs of the smallest predictions.
+
+    Args:
+        labelled: [N] best time / time.
+        predicted: [N] of the model, smaller is faster.
+        drafted: size of the draft.
+        k: which of the drafted programs counts, 1 .. drafted.
 
     Returns:
         Labels and their probabilities, [N] each: one label of probability 1 unless the last places
@@ -121,6 +131,9 @@ def pairwise_accuracy(seconds: Times, predicted: Times) -> float:
     """Share of pairs in the right order; a tie of predictions is half right.
 
     Pairs of equally fast programs do not count; 1 where there are no others.
+
+    Raises:
+        CostModelError: there are fewer than two programs.
     """
     y = labels(seconds)
     _check_predicted(y, predicted)
@@ -141,6 +154,12 @@ def best_k(seconds: Times, predicted: Times, drafted: int, k: int = 1) -> float:
 
     Drafted are the ``drafted`` programs of the smallest predicted time.  1.0 is perfect; 0 means
     that the k-th best program of the draft set failed.
+
+    Args:
+        seconds: [N] measured; infinity or NaN for failures.
+        predicted: [N] of the model, smaller is faster.
+        drafted: size of the draft.
+        k: which of the drafted programs counts, 1 .. drafted.
     """
     values, chances = kth_best(labels(seconds), predicted, drafted, k)
     return float(values @ chances)

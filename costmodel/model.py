@@ -88,7 +88,11 @@ class RandomModel:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Continue where ``save`` stopped."""
+        """Continue where ``save`` stopped.
+
+        Raises:
+            CostModelError: the file is not of this model.
+        """
         try:
             state = json.loads(path.read_text(encoding="utf-8"))["state"]
             bits = _BIT_GENERATORS[state["bit_generator"]]()
@@ -121,7 +125,11 @@ class DraftModel:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """The draft model again, if the file says so."""
+        """The draft model again, if the file says so.
+
+        Raises:
+            CostModelError: the file is not of this model.
+        """
         try:
             known = json.loads(path.read_text(encoding="utf-8"))["model"] == "draft"
         except _UNREADABLE as error:

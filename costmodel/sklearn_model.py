@@ -72,7 +72,11 @@ class SklearnModel:
         return np.exp(np.asarray(self._fitted.predict(vectors), dtype=np.float64))
 
     def update(self, dataset: Dataset) -> None:
-        """Fit a fresh copy of the regressor to all programs."""
+        """Fit a fresh copy of the regressor to all programs.
+
+        Raises:
+            CostModelError: the regressor fails.
+        """
         table: Table = dataset.table()
         if np.isfinite(table.seconds).sum() < _LEAST_PROGRAMS:
             return

@@ -62,8 +62,12 @@ def schedule(
 ) -> tuple[Scheduled, ...]:
     """The best recorded candidate of each task, or the draft model's favourite without one.
 
-    Times taken in cache state ``state`` are preferred to others, and all of the target's own to
-    those of other machines.  ``quick``: the draft model sees few candidates.
+    Args:
+        tasks: of a network.
+        records: of a log.
+        state: cache state whose times are preferred; all times of the target are preferred to those
+            of other machines.
+        quick: the draft model sees few candidates.
     """
     found = []
     for task in tasks:
@@ -95,10 +99,17 @@ def contents_from_log(
     quick: bool = False,
     check: bool = True,
 ) -> Contents:
-    """``network_contents`` with the records of a log, if one is given (all arguments: there).
+    """``network_contents`` with the records of a log, if one is given.
 
     Warns of lines that cannot be read, of a log without a record of the target, of records that do
     not replay, and of tasks that are left without a record.
+
+    Args:
+        network: what is compiled.
+        target: for which machine.
+        log: path of the log; None: the draft model picks every schedule.
+        quick: the draft model sees few candidates.
+        check: run kernels that no one measured against the oracle, on sampled regions.
     """
     if log is None:
         return network_contents(network, target, quick=quick, check=check)
@@ -154,7 +165,15 @@ def build_contents(
     target: Target,
     check: bool = True,
 ) -> Contents:
-    """Machine code for every task, wired as ``extraction`` says; ``check``: the unmeasured ones."""
+    """Machine code for every task, and how kernels are connected.
+
+    Args:
+        name: of the network.
+        extraction: tasks and how their values are connected.
+        scheduled: a schedule for each task.
+        target: for which machine.
+        check: run kernels that no one measured against the oracle, on sampled regions.
+    """
     unmeasured = [item.task for item in scheduled if check and item.source == "model"]
     with ExpectedAhead(unmeasured) as ahead:
         wires = wire(name, extraction, scheduled, target)
@@ -174,7 +193,13 @@ def link(
     objects: Mapping[str, bytes],
     payloads: Mapping[str, bytes] | None = None,
 ) -> Module:
-    """Load machine code and bind it to its memory; ``payloads``: ONNX models of the host steps.
+    """Load machine code and bind it to its memory.
+
+    Args:
+        program: buffers and steps.
+        constants: packed, one block of bytes.
+        objects: machine code by kernel.
+        payloads: ONNX models of the host steps.
 
     Raises:
         TargetError: the code needs instructions or a device that this machine does not have.

@@ -66,7 +66,14 @@ def task_contents(
     log: str | PathLike[str] | None = None,
     check: bool = True,
 ) -> Contents:
-    """What ``task_module`` consists of, for any machine (all arguments: there)."""
+    """What ``task_module`` consists of, for any machine.
+
+    Args:
+        task: the task and its target.
+        constants: arrays of constant inputs by name; they are packed into the module.
+        log: path of the log; None: the draft model picks the schedule.
+        check: run a kernel that no one measured against the oracle, on sampled regions.
+    """
     with enough_memory(f"compiling task {task.name}"):
         return _build_contents(task, constants or {}, log, check)
 

@@ -93,7 +93,14 @@ class Wires:
 def wire(
     name: str, extraction: Extraction, scheduled: Sequence[Scheduled], target: Target
 ) -> Wires:
-    """Machine code for every task, and the values that connect the kernels."""
+    """Machine code for every task, and the values that connect the kernels.
+
+    Args:
+        name: of the network.
+        extraction: tasks and how their values are connected.
+        scheduled: a schedule for each task.
+        target: for which machine.
+    """
     wires = _Wires(extraction, scheduled)
     wires.add(extraction, _Scope())
     wiring = Wiring(

@@ -71,7 +71,12 @@ class GraphBuilder:
     ) -> str:
         """Append ``output = op(*inputs)``; returns the output's name.
 
-        Names that are not given are made up.  A node that is its own origin is a layer.
+        Args:
+            op: the operator.
+            inputs: names of values.
+            output: name of the result; None: one is made up.
+            name: of the node; None: one is made up.
+            origins: layers that the node stands for; None: itself, a layer.
 
         Raises:
             GraphError: the inputs do not fit the operator, or a name is taken.

@@ -84,6 +84,12 @@ class HostEvaluator:
     ) -> NDArray[Any]:
         """``typed`` of one of the values that ``run`` gave.
 
+        Args:
+            values: all results.
+            index: which one.
+            shape: that was promised.
+            dtype: that was promised.
+
         Raises:
             HostError: there are fewer of them, or its shape differs.
         """

@@ -40,7 +40,12 @@ class Child:
     ) -> None:
         """Call ``method(*arguments)`` unless the present process has had it under this ``key``.
 
-        ``keeps_one``: the child forgets what it had under another key of this method.
+        Args:
+            method: of the child.
+            key: stands for the arguments.
+            timeout_s: longest wait, in seconds.
+            keeps_one: the child forgets what it had under another key of this method.
+            arguments: sent when the child does not have them.
         """
         if (method, key) in self._defined:
             return

@@ -50,7 +50,11 @@ class TaskMemory:
         return {output_name(tensor): output_shape(tensor) for tensor in self.dag.outputs}
 
     def input(self, argument: Argument, preparation: Preparation | None) -> tuple[Array, ...]:
-        """The array for an input, or the copies of a constant; constants are kept."""
+        """The array for an input, or the copies of a constant; constants are kept.
+
+        Raises:
+            MeasureError: the kernel wants an input that the task does not have.
+        """
         if argument.name not in self.inputs:
             raise MeasureError(
                 f"the kernel wants {argument.name!r}, which is no input of the task",

@@ -87,7 +87,14 @@ class Timer:
     def measure(
         self, task: TaskState, candidate: Candidate, kernel: bytes, best_s: float
     ) -> MeasureResult:
-        """A burst of samples."""
+        """Time a kernel in a burst of samples.
+
+        Args:
+            task: its inputs and options.
+            candidate: whose kernel it is.
+            kernel: machine code.
+            best_s: best time so far, in seconds; a slower kernel gets fewer samples.
+        """
         if self._child.calls >= self._options.recycle_after:
             self._child.kill()
         result = self._measure(task, candidate, kernel, best_s)
@@ -129,6 +136,12 @@ class Timer:
 
         A candidate that takes the process down fails; the others start again in a new one, as do
         all of them when it is killed from outside, a few times.
+
+        Args:
+            task: its inputs and options.
+            candidates: that are compared.
+            kernels: machine code, one for each candidate.
+            rounds: samples of each.
         """
         chances = _SECOND_CHANCES
         results: dict[int, MeasureResult] = {

@@ -95,7 +95,14 @@ class ZygoteServer:
 def run_child(
     serve: Callable[[Channel, Any], None], channel: Channel, setup: Any, output: int
 ) -> None:
-    """The life of a forked child; never returns."""
+    """The life of a forked child; never returns.
+
+    Args:
+        serve: answers requests until the channel closes.
+        channel: to the parent.
+        setup: given to ``serve``.
+        output: file descriptor that the kernel's output goes to.
+    """
     status = 1
     try:
         # Should the zygote die, its children must not stay behind.

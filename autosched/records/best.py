@@ -138,7 +138,11 @@ def select(
 ) -> list[Record]:
     """Records of one task measured on a compatible target; failures are kept.
 
-    ``cache_state``: only timings taken in that state; None: all.
+    Args:
+        records: of a log.
+        task_key: of the task.
+        target: the machine.
+        cache_state: only timings taken in that state; None: all.
     """
     return [
         r
@@ -159,7 +163,14 @@ def best(
     target: Target,
     cache_state: CacheState | None = None,
 ) -> Record | None:
-    """The fastest candidate's record, or None when the log has no success for the task."""
+    """The fastest candidate's record, or None when the log has no success for the task.
+
+    Args:
+        records: of a log.
+        task_key: of the task.
+        target: the machine.
+        cache_state: only timings taken in that state; None: all.
+    """
     ranked = rank(select(records, task_key, target, cache_state))
     return ranked[0][1] if ranked else None
 
@@ -170,6 +181,12 @@ def seeds(
     """Good candidates of the task from other machines or thread counts, fastest first per machine.
 
     Their times say nothing about ``target``; their steps and decisions are worth a try.
+
+    Args:
+        records: of a log.
+        task_key: of the task.
+        target: the machine.
+        limit: most records.
     """
     mine = [record for record in records if record.task == task_key]
     ranked = [

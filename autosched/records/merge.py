@@ -27,6 +27,9 @@ def prune(records: Iterable[Record], keep: int) -> tuple[Record, ...]:
     """The ``keep`` fastest of every (task, target, cache state), in the order of the log.
 
     A candidate is kept as its latest timed record; failures go.
+
+    Raises:
+        RecordError: ``keep`` is less than 1.
     """
     if keep < 1:
         raise RecordError(f"cannot prune to the best {keep}", hint="keep at least one")

@@ -122,7 +122,18 @@ def record_of(
     versions: Mapping[str, str] | None = None,
     time: float = 0.0,
 ) -> Record:
-    """The record of a measured candidate."""
+    """The record of a measured candidate.
+
+    Args:
+        task_key: of the task.
+        candidate: sketch and decisions.
+        target: the machine it ran on.
+        result: times or a failure.
+        phase: of the run: a trial, or a comparison at its end.
+        seed: of the run that proposed the candidate.
+        versions: of the software; None: those of this process.
+        time: of the measurement, in seconds since 1970.
+    """
     sketch = candidate.sketch
     steps, decisions = _stored(sketch)
     values = [int(candidate.values[decision.name]) for decision in sketch.decisions]

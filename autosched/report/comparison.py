@@ -74,8 +74,13 @@ def compare(
 ) -> Comparison:
     """Time both modules, and onnxruntime with as many threads, one after another.
 
-    ``source``: the ONNX file that the network was read from, for onnxruntime to run; None: the
-    network is exported.
+    Args:
+        network: what both compute.
+        untuned: compiled without a log.
+        tuned: compiled with one.
+        repeats: runs of each.
+        source: the ONNX file that the network was read from, for onnxruntime to run; None: the
+            network is exported.
     """
     inputs = tuned.random_inputs()
     rows = before_and_after(untuned, tuned, inputs, repeats)
@@ -95,7 +100,14 @@ def compare(
 def before_and_after(
     untuned: Module, tuned: Module, inputs: dict[str, NDArray[Any]], repeats: int = 50
 ) -> tuple[Benchmark, Benchmark]:
-    """Times of both modules on the same inputs, one after the other."""
+    """Times of both modules on the same inputs, one after the other.
+
+    Args:
+        untuned: compiled without a log.
+        tuned: compiled with one.
+        inputs: arrays by name.
+        repeats: runs of each.
+    """
 
     def timed(name: str, module: Module) -> Benchmark:
         time.sleep(_SETTLE_SECONDS)

@@ -170,7 +170,14 @@ def columns(peak_flops: float | None, retimed: bool = False) -> list[str]:
 def cells_of(
     number: int, row: TaskRow, peak_flops: float | None, retimed: bool = False
 ) -> list[str]:
-    """One row of the table as text."""
+    """One row of the table as text.
+
+    Args:
+        number: of the task, from 1.
+        row: what is known of it.
+        peak_flops: of the machine, in FLOP/s; None: unknown.
+        retimed: show the times of the comparison at the end.
+    """
     speed = row.flops_per_s
     part = [] if peak_flops is None else [f"{speed / peak_flops:.0%}" if speed else "-"]
     times = _retimed_cells(row) if retimed else [_ms(row.last_s)]

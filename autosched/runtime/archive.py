@@ -56,6 +56,13 @@ def write_archive(
 
     It is signed with the key of this user, which is made where there is none.
 
+    Args:
+        path: of the file.
+        program: buffers and steps.
+        constants: packed, one block of bytes.
+        objects: machine code by kernel.
+        payloads: ONNX models of the host steps.
+
     Raises:
         ModuleFileError: the file cannot be written.
     """

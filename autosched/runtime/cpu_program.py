@@ -76,7 +76,11 @@ class CpuProgram:
         )
 
     def read(self, value: Any, where: str) -> NDArray[Any]:
-        """The array in CPU memory that ``value`` gives through DLPack."""
+        """The array in CPU memory that ``value`` gives through DLPack.
+
+        Raises:
+            InputError: it is no array in CPU memory.
+        """
         try:
             return np.from_dlpack(value)
         except (TypeError, ValueError, RuntimeError, BufferError) as error:
@@ -87,7 +91,11 @@ class CpuProgram:
             ) from error
 
     def pin_threads(self, cores: Sequence[int] | None) -> None:
-        """Bind the threads that compute to cores."""
+        """Bind the threads that compute to cores.
+
+        Raises:
+            AssemblyError: there are fewer or more cores than threads.
+        """
         count = self._program.target.threads
         chosen = tuple(sorted(available_cores())[:count] if cores is None else cores)
         if len(chosen) != count:

@@ -48,7 +48,14 @@ def link_shared(source: Path, output: Path, needs_openmp: bool) -> LinkResult:
 
 
 def link_command(tool: str, source: Path, output: Path, needs_openmp: bool) -> list[str]:
-    """The command line of a compiler or linker."""
+    """The command line of a compiler or linker.
+
+    Args:
+        tool: path of the compiler or linker.
+        source: what is linked.
+        output: the shared library.
+        needs_openmp: link an OpenMP library, too.
+    """
     command = [tool, "-shared", "-o", str(output), str(source)]
     if tool in _COMPILERS:
         # Undefined symbols are an error now rather than when the library is loaded.

@@ -50,7 +50,14 @@ def _advise(mapping: mmap.mmap) -> None:
 def view(
     memory: NDArray[np.uint8], offset: int, dtype: str, shape: tuple[int, ...]
 ) -> NDArray[Any]:
-    """The bytes of ``memory`` from ``offset`` on as an array of ``dtype`` and ``shape``."""
+    """Bytes of ``memory`` as an array.
+
+    Args:
+        memory: one block.
+        offset: of the first byte.
+        dtype: of the array.
+        shape: of the array.
+    """
     count = int(np.prod(shape, dtype=np.int64))
     kind = element_type(dtype)
     return memory[offset : offset + count * kind.itemsize].view(kind).reshape(shape)

@@ -18,9 +18,14 @@ def evolve(
     rows: int,
     options: SearchOptions,
 ) -> Scored:
-    """Every row scored in ``options.generations`` generations of ``rows``, each once.
+    """Every row scored in ``options.generations`` generations, each once.
 
-    ``start``: the first generation, feasible and different rows.
+    Args:
+        start: the first generation, feasible and different rows.
+        scorer: the cost model.
+        rng: source of randomness.
+        rows: size of a generation.
+        options: of the search.
     """
     current = Scored(start, scorer.score(start))
     archive = current
@@ -50,6 +55,12 @@ def breed(
     """At most ``rows`` different children; the better a parent's rank, the more of them it has.
 
     They are valid but need not be feasible, nor differ from their parents.
+
+    Args:
+        parents: rows and their scores.
+        rng: source of randomness.
+        rows: most children.
+        options: of the search.
     """
     ranked = parents.best(len(parents.scores)).population
     odds = np.exp(-np.arange(ranked.count) / max(1.0, options.evolution.pressure * ranked.count))

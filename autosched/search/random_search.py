@@ -44,7 +44,13 @@ def draw_unseen(
 ) -> list[Candidate]:
     """At most ``count`` feasible rows that nobody asked for; they count as asked from now on.
 
-    ``shares``: [S] odds of each sketch.  Sketches that run dry leave their part to the others.
+    Sketches that run dry leave their part to the others.
+
+    Args:
+        measured: what was asked for.
+        count: most candidates.
+        shares: [S] odds of each sketch.
+        rng: source of randomness.
     """
     batch: list[Candidate] = []
     shares = shares.copy()

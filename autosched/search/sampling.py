@@ -27,7 +27,11 @@ def sample_feasible(
 ) -> Population:
     """At most ``count`` different feasible rows; fewer where the sketch hardly has any.
 
-    No more is drawn when ``enough`` (default: ``count``) have been found.
+    Args:
+        sketch: whose decisions are drawn.
+        count: most rows.
+        rng: source of randomness.
+        enough: stop drawing when so many were found; None: ``count``.
     """
     least = count if enough is None else enough
     found = keep_feasible(deduplicate(mix_nests(sample(sketch, count, rng), rng)))

@@ -103,18 +103,22 @@ def build_space(
 ) -> Space:
     """Generate sketches of all variants, score random rows of each, and drop those far behind.
 
-    ``rules``: see ``sketch.rules.generate``; None: the target's default rules.  ``quick``: score
-    few rows, where some schedule is wanted soon; nothing should be tuned from such a space.
-    ``most``: sketches of the task, of all its variants; those that a draft of a few rows likes best
-    (None: 48, and 8 of a program with more than 64 stages).
+    What variants are made with is proven first, once in a process.  Sketches of a user's rules
+    that cannot become loops are left out, with a notice.
 
-    What variants are made with is proven first, once in a process.
-
-    Sketches of a user's rules that cannot become loops are left out, with a notice.
+    Args:
+        variants: forms of the task.
+        target: the machine.
+        rules: see ``sketch.rules.generate``; None: the target's default rules.
+        quick: score few rows, where some schedule is wanted soon; nothing should be tuned from such
+            a space.
+        most: sketches of the task, of all its variants; those that a draft of a few rows likes best
+            (None: 48, and 8 of a program with more than 64 stages).
 
     Raises:
         TaskError: no sketch has a single feasible row.
-        LoweringError, ScheduleError: none can become loops; names the rule.
+        LoweringError: no sketch can become loops; names the rule.
+        ScheduleError: as LoweringError.
     """
     from sketch.rules.generate import explore
 

@@ -19,7 +19,14 @@ _KINDS: Final[Mapping[str, tuple[type, str]]] = {
 
 
 def check_number(name: str, value: float, low: float, high: float) -> None:
-    """Raise OptionError unless ``value`` is a number and ``low <= value <= high``."""
+    """Raise OptionError unless ``value`` is a number and ``low <= value <= high``.
+
+    Args:
+        name: of the option, for the error.
+        value: what was given.
+        low: least value.
+        high: largest value.
+    """
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not low <= value <= high:
         limit = f"at least {low}" if high == math.inf else f"between {low} and {high}"

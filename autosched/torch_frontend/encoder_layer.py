@@ -29,8 +29,28 @@ def encoder_layer(
 ) -> Any:
     """``aten::_transformer_encoder_layer_fwd``: ``[batch, length, embedding]`` in and out.
 
-    ``mask`` tells the keys to ignore: ``[length, length]`` for type 0, ``[batch, length]`` for type
-    1, ``[batch, heads, length, length]`` for type 2; what is not 0 counts, as in torch's kernel.
+    Args:
+        source: ``[batch, length, embedding]``.
+        embedding: width of the model.
+        heads: of the attention.
+        qkv_weight: ``[3 * embedding, embedding]``.
+        qkv_bias: ``[3 * embedding]``.
+        projection_weight: ``[embedding, embedding]``.
+        projection_bias: ``[embedding]``.
+        gelu: whether the activation is GELU; else ReLU.
+        norm_first: normalise before attention and before the feed-forward part.
+        epsilon: of both normalisations.
+        norm_weight_1: ``[embedding]``.
+        norm_bias_1: ``[embedding]``.
+        norm_weight_2: ``[embedding]``.
+        norm_bias_2: ``[embedding]``.
+        inner_weight: ``[hidden, embedding]``.
+        inner_bias: ``[hidden]``.
+        outer_weight: ``[embedding, hidden]``.
+        outer_bias: ``[embedding]``.
+        mask: keys to ignore; what is not 0 counts, as in torch's kernel.
+        mask_type: 0: ``[length, length]``; 1: ``[batch, length]``; 2: ``[batch, heads, length,
+            length]``.
     """
     from torch.nn import functional
 

@@ -187,7 +187,14 @@ class TuneOptions:
         seed: int | None = None,
         extra_features: Sequence[ExtraFeature] | None = None,
     ) -> TuneOptions:
-        """These options with other values of what callers name most; what is None stays."""
+        """These options with other values of what callers name most; what is None stays.
+
+        Args:
+            trials: measured candidates over all tasks.
+            budget: time, in seconds or as "10m".
+            seed: of all random choices.
+            extra_features: functions of the nest's columns.
+        """
         search = self.search
         if extra_features is not None:
             check_tuple("extra_features", extra_features)

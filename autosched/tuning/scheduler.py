@@ -71,7 +71,14 @@ class TaskScheduler:
         return self._value([task.known_s for task in self.tasks])
 
     def restore(self, index: int, trials: int, failed: int, best_s: float) -> None:
-        """Count the results of an earlier run."""
+        """Count the results of an earlier run.
+
+        Args:
+            index: of the task.
+            trials: results.
+            failed: results that are failures.
+            best_s: the task's best time, in seconds.
+        """
         task = self.tasks[index]
         task.trials, task.failed, task.best_s = trials, failed, best_s
         task.batches = math.ceil(trials / max(1, self._batch()))
@@ -101,7 +108,15 @@ class TaskScheduler:
     def record(
         self, index: int, trials: int, failed: int, best_s: float, seconds: float = 0.0
     ) -> None:
-        """What became of a turn: results, failures among them, the task's best time since."""
+        """What became of a turn: results, failures among them, the task's best time since.
+
+        Args:
+            index: of the task.
+            trials: results.
+            failed: results that are failures.
+            best_s: the task's best time, in seconds.
+            seconds: that the turn took.
+        """
         task = self.tasks[index]
         before = task.best_s
         task.trials += trials

@@ -124,6 +124,13 @@ def verify_new_best(
     """Results of a batch in which the fastest, if it is a new best, is known to be right.
 
     A wrong one becomes a failure, and the next fastest is looked at.
+
+    Args:
+        run: state of the task.
+        runner: runs candidates against the oracle.
+        candidates: of the batch.
+        results: one for each candidate.
+        tolerance: largest error, relative to the oracle's error bounds.
     """
     checked = list(results)
     timed = [(r.median, n) for n, r in enumerate(checked) if isinstance(r, Timing)]

@@ -39,7 +39,18 @@ def c1d(
     n: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0,
     dilation: int = 1,
 ) -> Tensor:  # fmt: skip
-    """1-D convolution: [n, w, ci] with [kernel, ci, co]."""
+    """1-D convolution: [n, w, ci] with [kernel, ci, co].
+
+    Args:
+        n: batch.
+        w: width, in elements.
+        ci: input channels.
+        co: output channels.
+        kernel: extent of the window in every dimension.
+        stride: of the windows.
+        padding: zeros on each side.
+        dilation: distance of taps.
+    """
     data, weight = operands((n, w, ci), (kernel, ci, co))
     return conv(data, weight, stride, padding, dilation, name="c1d")
 
@@ -52,7 +63,19 @@ def c2d(
     n: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0,
     dilation: int = 1,
 ) -> Tensor:  # fmt: skip
-    """2-D convolution: [n, h, w, ci] with [kernel, kernel, ci, co]."""
+    """2-D convolution: [n, h, w, ci] with [kernel, kernel, ci, co].
+
+    Args:
+        n: batch.
+        h: height, in elements.
+        w: width, in elements.
+        ci: input channels.
+        co: output channels.
+        kernel: extent of the window in every dimension.
+        stride: of the windows.
+        padding: zeros on each side.
+        dilation: distance of taps.
+    """
     data, weight = operands((n, h, w, ci), (kernel, kernel, ci, co))
     return conv(data, weight, stride, padding, dilation, name="c2d")
 
@@ -65,7 +88,20 @@ def c3d(
     n: int, d: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1,
     padding: int = 0, dilation: int = 1,
 ) -> Tensor:  # fmt: skip
-    """3-D convolution: [n, d, h, w, ci] with [kernel, kernel, kernel, ci, co]."""
+    """3-D convolution: [n, d, h, w, ci] with [kernel, kernel, kernel, ci, co].
+
+    Args:
+        n: batch.
+        d: depth, in elements.
+        h: height, in elements.
+        w: width, in elements.
+        ci: input channels.
+        co: output channels.
+        kernel: extent of the window in every dimension.
+        stride: of the windows.
+        padding: zeros on each side.
+        dilation: distance of taps.
+    """
     data, weight = operands((n, d, h, w, ci), (kernel, kernel, kernel, ci, co))
     return conv(data, weight, stride, padding, dilation, name="c3d")
 
@@ -83,7 +119,20 @@ def grp(
     n: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0,
     dilation: int = 1, groups: int = 4,
 ) -> Tensor:  # fmt: skip
-    """Grouped convolution: [n, h, w, ci] with [groups, kernel, kernel, ci/groups, co/groups]."""
+    """Grouped convolution: [n, h, w, ci] with [groups, kernel, kernel, ci/groups, co/groups].
+
+    Args:
+        n: batch.
+        h: height, in elements.
+        w: width, in elements.
+        ci: input channels.
+        co: output channels.
+        kernel: extent of the window in every dimension.
+        stride: of the windows.
+        padding: zeros on each side.
+        dilation: distance of taps.
+        groups: number of groups; divides ci and co.
+    """
     shape = (groups, kernel, kernel, ci // groups, co // groups)
     data, weight = operands((n, h, w, ci), shape)
     split = grouped_conv(data, weight, stride, padding, dilation, groups, name="grp.split")
@@ -98,7 +147,19 @@ def dil(
     n: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0,
     dilation: int = 2,
 ) -> Tensor:  # fmt: skip
-    """Dilated convolution: [n, h, w, ci] with [kernel, kernel, ci, co]."""
+    """Dilated convolution: [n, h, w, ci] with [kernel, kernel, ci, co].
+
+    Args:
+        n: batch.
+        h: height, in elements.
+        w: width, in elements.
+        ci: input channels.
+        co: output channels.
+        kernel: extent of the window in every dimension.
+        stride: of the windows.
+        padding: zeros on each side.
+        dilation: distance of taps.
+    """
     data, weight = operands((n, h, w, ci), (kernel, kernel, ci, co))
     return conv(data, weight, stride, padding, dilation, name="dil")
 
@@ -116,7 +177,18 @@ def dep(
     n: int, h: int, w: int, c: int, kernel: int, stride: int = 1, padding: int = 0,
     dilation: int = 1,
 ) -> Tensor:  # fmt: skip
-    """Depthwise convolution: [n, h, w, c] with [kernel, kernel, 1, c]."""
+    """Depthwise convolution: [n, h, w, c] with [kernel, kernel, 1, c].
+
+    Args:
+        n: batch.
+        h: height, in elements.
+        w: width, in elements.
+        c: channels.
+        kernel: extent of the window in every dimension.
+        stride: of the windows.
+        padding: zeros on each side.
+        dilation: distance of taps.
+    """
     data, weight = operands((n, h, w, c), (kernel, kernel, 1, c))
     return depthwise_conv(data, weight, stride, padding, dilation, name="dep")
 
@@ -134,7 +206,19 @@ def t2d(
     n: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0,
     output_padding: int = 0,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Transposed convolution: [n, h, w, ci] with [kernel, kernel, ci, co]."""
+    """Transposed convolution: [n, h, w, ci] with [kernel, kernel, ci, co].
+
+    Args:
+        n: batch.
+        h: height, in elements.
+        w: width, in elements.
+        ci: input channels.
+        co: output channels.
+        kernel: extent of the window in every dimension.
+        stride: of the windows.
+        padding: zeros on each side.
+        output_padding: zeros added at the end of the output.
+    """
     data, weight = operands((n, h, w, ci), (kernel, kernel, ci, co))
     return conv_transpose(data, weight, stride, padding, output_padding=output_padding, name="t2d")
 
@@ -151,7 +235,18 @@ def t2d(
 def cap(
     n: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0
 ) -> Tensor:
-    """Capsule convolution, sums of 4 x 4 matrix products: [n, h, w, 4, 4, ci]."""
+    """Capsule convolution, sums of 4 x 4 matrix products: [n, h, w, 4, 4, ci].
+
+    Args:
+        n: batch.
+        h: height, in elements.
+        w: width, in elements.
+        ci: input channels.
+        co: output channels.
+        kernel: extent of the window in every dimension.
+        stride: of the windows.
+        padding: zeros on each side.
+    """
     matrix = (_CAPSULE, _CAPSULE)
     data, weight = operands((n, h, w, *matrix, ci), (kernel, kernel, *matrix, ci, co))
     rows, columns = (Window(extent, kernel, stride, 1, padding, padding) for extent in (h, w))

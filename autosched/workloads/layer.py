@@ -22,7 +22,18 @@ from sketch.operators.elementwise import relu
 def cbr(
     n: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0
 ) -> Tensor:
-    """Convolution, bias, batch-norm as scale and shift, relu: [n, h, w, ci]."""
+    """Convolution, bias, batch-norm as scale and shift, relu: [n, h, w, ci].
+
+    Args:
+        n: batch.
+        h: height, in elements.
+        w: width, in elements.
+        ci: input channels.
+        co: output channels.
+        kernel: extent of the window in every dimension.
+        stride: of the windows.
+        padding: zeros on each side.
+    """
     data, weight = operands((n, h, w, ci), (kernel, kernel, ci, co))
     bias, scale, shift = (
         placeholder(co, name=name, constant=True) for name in ("bias", "scale", "shift")

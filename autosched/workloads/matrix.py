@@ -17,7 +17,15 @@ from sketch.operators.softmax import softmax
     shapes=((1, 128, 128, 128), (1, 512, 32, 512), (1, 512, 512, 512), (1, 1024, 1024, 1024)),
 )
 def gmm(batch: int, n: int, m: int, k: int, constant: bool = False) -> Tensor:
-    """Batched matrix product: [batch, n, k] with [batch, k, m], which may be ``constant``."""
+    """Batched matrix product: [batch, n, k] with [batch, k, m].
+
+    Args:
+        batch: number of matrices.
+        n: rows of the result.
+        m: columns of the result.
+        k: extent of the sum.
+        constant: whether the second operand is weights.
+    """
     lhs = placeholder((batch, n, k), name="A")
     rhs = placeholder((batch, k, m), name="B", constant=constant)
     return batch_matmul(lhs, rhs, name="gmm")
@@ -47,6 +55,12 @@ def sfm(batch: int, n: int, m: int) -> Tensor:
 def tbmm(batch: int, length: int, heads: int, width: int) -> Tensor:
     """Scores of attention: query and value [batch, length, heads, width], transposed, multiplied
     to [batch, heads, length, length].
+
+    Args:
+        batch: number of sequences.
+        length: tokens.
+        heads: of the attention.
+        width: of a head.
     """
     shape = (batch, length, heads, width)
     query = transpose(placeholder(shape, name="query"), (0, 2, 1, 3), "query.heads")

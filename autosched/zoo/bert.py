@@ -46,10 +46,16 @@ BERT_BASE: Final = Bert(12, 12, 768, 3072, 30522)
 
 
 def add_bert(layers: LayerBuilder, net: Bert, batch: int, tokens: int | None) -> None:
-    """Add ``net`` for ``input_ids`` int64 ``[batch, tokens]`` (128 tokens if None).
+    """Add ``net`` for ``input_ids`` int64 ``[batch, tokens]``.
 
     Outputs: ``last_hidden_state`` ``[batch, tokens, hidden]``, ``pooler_output``
     ``[batch, hidden]``.
+
+    Args:
+        layers: the graph so far.
+        net: sizes of the network.
+        batch: sequences.
+        tokens: of a sequence; None: 128.
 
     Raises:
         GraphError: more tokens than the 512 positions that there are weights for.

@@ -34,7 +34,15 @@ def _over_windows(windows: Float32) -> Extents:
 def conv(
     data: Float32, weight: Float32, strides: Extents, padding: Extents, groups: int = 1
 ) -> Float32:
-    """Convolution of ``[n, c, ...]`` with ``[oc, c / groups, *kernel]``."""
+    """Convolution of ``[n, c, ...]`` with ``[oc, c / groups, *kernel]``.
+
+    Args:
+        data: ``[n, c, ...]``.
+        weight: in the layout above.
+        strides: of the windows, one for each spatial dimension.
+        padding: on both sides of each spatial dimension.
+        groups: number of groups.
+    """
     kernel = weight.shape[2:]
     windows = _windows(data, kernel, strides, padding)
     batch, outputs = windows.shape[0], windows.shape[2 : 2 + len(kernel)]
@@ -54,6 +62,13 @@ def conv_transpose(
     """Transposed convolution of ``[n, c, ...]`` with ``[c, oc / groups, *kernel]``.
 
     A convolution of the data, spread out with zeros between them, with the mirrored kernel.
+
+    Args:
+        data: ``[n, c, ...]``.
+        weight: in the layout above.
+        strides: of the windows, one for each spatial dimension.
+        padding: on both sides of each spatial dimension.
+        groups: number of groups.
     """
     kernel = weight.shape[2:]
     extents = [(e - 1) * s + 1 for e, s in zip(data.shape[2:], strides, strict=True)]
@@ -68,13 +83,27 @@ def conv_transpose(
 
 
 def max_pool(data: Float32, kernel: Extents, strides: Extents, padding: Extents) -> Float32:
-    """Maximum over the windows that fit."""
+    """Maximum over the windows that fit.
+
+    Args:
+        data: ``[n, c, ...]``.
+        kernel: extent of the window: one number or (height, width).
+        strides: of the windows, one for each spatial dimension.
+        padding: on both sides of each spatial dimension.
+    """
     windows = _windows(data, kernel, strides, padding, -np.inf)
     return windows.max(axis=_over_windows(windows))
 
 
 def average_pool(data: Float32, kernel: Extents, strides: Extents, padding: Extents) -> Float32:
-    """Average over the windows that fit; padding counts as zeros."""
+    """Average over the windows that fit; padding counts as zeros.
+
+    Args:
+        data: ``[n, c, ...]``.
+        kernel: extent of the window: one number or (height, width).
+        strides: of the windows, one for each spatial dimension.
+        padding: on both sides of each spatial dimension.
+    """
     windows = _windows(data, kernel, strides, padding)
     return windows.mean(axis=_over_windows(windows))
 

@@ -70,7 +70,14 @@ class LayerBuilder:
         return self.constant(name, weight)
 
     def uniform(self, name: str, shape: Shape, low: float, high: float) -> str:
-        """A weight between two bounds."""
+        """A weight between two bounds.
+
+        Args:
+            name: of the weight.
+            shape: of the weight.
+            low: least value.
+            high: largest value.
+        """
         return self.constant(name, self._weights.uniform(low, high, shape).astype(np.float32))
 
     def shape(self, data: str) -> Shape:
@@ -88,7 +95,18 @@ class LayerBuilder:
         groups: int = 1,
         epsilon: float = BATCH_NORM_EPSILON,
     ) -> str:
-        """Convolution without bias, then batch-norm."""
+        """Convolution without bias, then batch-norm.
+
+        Args:
+            data: name of a value ``[n, c, h, w]``.
+            name: prefix of the weights' names.
+            channels: of the output.
+            kernel: extent of the window: one number or (height, width).
+            stride: of the windows.
+            padding: zeros on each side; None: half the kernel.
+            groups: number of groups.
+            epsilon: added to the variance.
+        """
         weight = self._conv_weight(data, channels, kernel, groups)
         strides, pads = _sizes(weight.shape[2:], stride, padding)
         op = _conv_op(strides, pads, groups)
@@ -100,7 +118,16 @@ class LayerBuilder:
     def conv_transpose_bn(
         self, data: str, name: str, channels: int, kernel: int, stride: int, padding: int
     ) -> str:
-        """Transposed convolution without bias, then batch-norm."""
+        """Transposed convolution without bias, then batch-norm.
+
+        Args:
+            data: name of a value ``[n, c, h, w]``.
+            name: prefix of the weights' names.
+            channels: of the output.
+            kernel: extent of the window: one number or (height, width).
+            stride: of the windows.
+            padding: zeros on each side; None: half the kernel.
+        """
         weight = self._conv_transpose_weight(data, channels, kernel, stride, 1)
         sizes = _sizes(weight.shape[2:], stride, padding)
         constant = self.constant(f"{name}.weight", weight)
@@ -119,7 +146,17 @@ class LayerBuilder:
         padding: int,
         groups: int = 1,
     ) -> str:
-        """Transposed convolution without bias, scaled as ``conv`` is."""
+        """Transposed convolution without bias, scaled as ``conv`` is.
+
+        Args:
+            data: name of a value ``[n, c, h, w]``.
+            name: prefix of the weights' names.
+            channels: of the output.
+            kernel: extent of the window: one number or (height, width).
+            stride: of the windows.
+            padding: zeros on each side; None: half the kernel.
+            groups: number of groups.
+        """
         weight = self._conv_transpose_weight(data, channels, kernel, stride, groups)
         sizes = _sizes(weight.shape[2:], stride, padding)
         sample = calibration.conv_transpose(self._samples[data], weight, *sizes, groups)
@@ -144,7 +181,16 @@ class LayerBuilder:
         stride: int | Extents = 1,
         padding: int | Extents | None = None,
     ) -> str:
-        """Convolution with bias, scaled so that its calibration image has unit variance."""
+        """Convolution with bias, scaled so that its calibration image has unit variance.
+
+        Args:
+            data: name of a value ``[n, c, h, w]``.
+            name: prefix of the weights' names.
+            channels: of the output.
+            kernel: extent of the window: one number or (height, width).
+            stride: of the windows.
+            padding: zeros on each side; None: half the kernel.
+        """
         weight = self._conv_weight(data, channels, kernel, 1)
         strides, pads = _sizes(weight.shape[2:], stride, padding)
         sample = calibration.conv(self._samples[data], weight, strides, pads)
@@ -193,7 +239,16 @@ class LayerBuilder:
         padding: int | None = None,
         ceil_mode: bool = False,
     ) -> str:
-        """Maximum over square windows; ``ceil_mode`` keeps a last window that fits partly."""
+        """Maximum over square windows.
+
+        Args:
+            data: name of a value ``[n, c, h, w]``.
+            name: of the node.
+            kernel: extent of the window: one number or (height, width).
+            stride: of the windows.
+            padding: zeros on each side; None: half the kernel.
+            ceil_mode: keep a last window that fits partly.
+        """
         sample = self._samples[data]
         kernels = (kernel,) * (sample.ndim - 2)
         strides, pads = _sizes(kernels, stride, padding)
@@ -202,7 +257,14 @@ class LayerBuilder:
         return self._sampled(output, calibration.max_pool(sample, kernels, strides, pads))
 
     def average_pool(self, data: str, name: str, kernel: int, stride: int) -> str:
-        """Average over square windows, padding (which keeps the size at stride 1) included."""
+        """Average over square windows, padding (which keeps the size at stride 1) included.
+
+        Args:
+            data: name of a value ``[n, c, h, w]``.
+            name: of the node.
+            kernel: extent of the window: one number or (height, width).
+            stride: of the windows.
+        """
         sample = self._samples[data]
         kernels = (kernel,) * (sample.ndim - 2)
         strides, pads = _sizes(kernels, stride, None)

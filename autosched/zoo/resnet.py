@@ -25,7 +25,14 @@ RESNET_50: Final = ResNet((3, 4, 6, 3), bottleneck=True)
 
 
 def add_resnet(layers: LayerBuilder, net: ResNet, batch: int, image: int | None) -> None:
-    """Add ``net`` for inputs ``[batch, 3, image, image]`` (224 pixels if None)."""
+    """Add ``net`` for inputs ``[batch, 3, image, image]``.
+
+    Args:
+        layers: the graph so far.
+        net: sizes of the network.
+        batch: images.
+        image: height and width, in pixels; None: 224.
+    """
     size = 224 if image is None else image
     x = layers.input((batch, 3, size, size), _CALIBRATION)
     x = layers.relu(layers.conv_bn(x, "stem", 64, 7, 2), "stem.relu")

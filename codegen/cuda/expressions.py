@@ -83,7 +83,11 @@ class Expressions:
         return " && ".join(map(self.predicate, predicates))
 
     def expr(self, node: Expr, values: Mapping[Var, str]) -> str:
-        """An expression, fully parenthesised; ``values`` are the texts of a reducer's operands."""
+        """An expression, fully parenthesised; ``values`` are the texts of a reducer's operands.
+
+        Raises:
+            CodegenError: the expression has no CUDA text.
+        """
         match node:
             case Const(value, dtype):
                 return literal(value, dtype)

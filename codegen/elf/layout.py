@@ -68,7 +68,14 @@ class ObjectFile:
 
 
 def section_header(kind: int, flags: int = 0, alignment: int = 1, entry_bytes: int = 0) -> Any:
-    """A header without name, place and size, which are filled in when it is written."""
+    """A header without name, place and size, which are filled in when it is written.
+
+    Args:
+        kind: SHT_ number of the section.
+        flags: SHF_ bits.
+        alignment: of its start, in bytes.
+        entry_bytes: size of an entry of a table; 0: no table.
+    """
     return np.array((0, kind, flags, 0, 0, 0, 0, 0, alignment, entry_bytes), SECTION)[()]
 
 

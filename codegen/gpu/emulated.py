@@ -146,13 +146,21 @@ class EmulatedStream:
         self._do(run)
 
     def begin_capture(self) -> None:
-        """Note what is submitted; see ``DeviceStream``."""
+        """Note what is submitted; see ``DeviceStream``.
+
+        Raises:
+            DeviceError: the stream is being captured.
+        """
         if self._captured is not None:
             raise DeviceError("this stream is being captured already")
         self._captured = EmulatedGraph()
 
     def end_capture(self) -> EmulatedGraph:
-        """What was noted; see ``DeviceStream``."""
+        """What was noted; see ``DeviceStream``.
+
+        Raises:
+            DeviceError: the stream is not being captured.
+        """
         graph, self._captured = self._captured, None
         if graph is None:
             raise DeviceError("this stream is not being captured", hint="call begin_capture first")
@@ -247,7 +255,11 @@ class EmulatedDevice:
         return DeviceMemory(total - self._used, total)
 
     def allocate(self, size: int) -> int:
-        """New memory; see ``Device``."""
+        """New memory; see ``Device``.
+
+        Raises:
+            DeviceMemoryError: there are too few free bytes.
+        """
         self.check()
         free = self.memory().free
         if size > free:
@@ -277,7 +289,11 @@ class EmulatedDevice:
         return np.empty(size, np.uint8)
 
     def load(self, kernel: CudaKernel, expected_s: float) -> LoadedCode:
-        """Compile a kernel's text, or find it compiled; see ``Device``."""
+        """Compile a kernel's text, or find it compiled; see ``Device``.
+
+        Raises:
+            DeviceLaunchError: the code is for another architecture, or cannot be loaded.
+        """
         self.check()
         if kernel.target.arch != self._target.arch:
             raise DeviceLaunchError(

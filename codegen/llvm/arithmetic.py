@@ -53,7 +53,15 @@ class Arithmetic:
         return self.splat(literal(value, dtype), dtype, width)
 
     def binary(self, op: str, dtype: str, width: int, lhs: str, rhs: str) -> str:
-        """An arithmetic operator."""
+        """An arithmetic operator.
+
+        Args:
+            op: operator, as in expressions.
+            dtype: of the operands.
+            width: lanes; 1: a scalar.
+            lhs: name of the left SSA value.
+            rhs: name of the right SSA value.
+        """
         if is_float(dtype):
             return self._float_binary(op, dtype, width, lhs, rhs)
         return Integers(self.writer, dtype, width).binary(op, lhs, rhs)
@@ -111,7 +119,15 @@ class Arithmetic:
         return self.writer.emit(f"select {mask} {test}, {kind} {result}, {kind} {a}")
 
     def compare(self, op: str, dtype: str, width: int, lhs: str, rhs: str) -> str:
-        """A comparison; a NaN is unequal to everything."""
+        """A comparison; a NaN is unequal to everything.
+
+        Args:
+            op: operator, as in expressions.
+            dtype: of the operands.
+            width: lanes; 1: a scalar.
+            lhs: name of the left SSA value.
+            rhs: name of the right SSA value.
+        """
         kind = type_text(dtype, width)
         if is_float(dtype):
             return self.writer.emit(f"fcmp {_FLOAT_COMPARE[op]} {kind} {lhs}, {rhs}")
@@ -121,11 +137,25 @@ class Arithmetic:
         return self.writer.emit(f"icmp {test} {kind} {lhs}, {rhs}")
 
     def logical(self, op: str, width: int, lhs: str, rhs: str) -> str:
-        """``and`` / ``or`` of bool operands."""
+        """``and`` / ``or`` of bool operands.
+
+        Args:
+            op: operator, as in expressions.
+            width: lanes; 1: a scalar.
+            lhs: name of the left SSA value.
+            rhs: name of the right SSA value.
+        """
         return self.writer.emit(f"{op} {type_text('bool', width)} {lhs}, {rhs}")
 
     def unary(self, op: str, dtype: str, width: int, operand: str) -> str:
-        """A unary operator or function of an operand of ``dtype``."""
+        """A unary operator or function of an operand of ``dtype``.
+
+        Args:
+            op: operator, as in expressions.
+            dtype: of the operands.
+            width: lanes; 1: a scalar.
+            operand: name of the SSA value.
+        """
         if op in FLOAT_CALLS:
             result: str = getattr(self.lanes(dtype, width), op)(operand)
             return result
@@ -167,15 +197,38 @@ class Arithmetic:
         return self.select(dtype, width, below, self._const(-1, dtype, width), result)
 
     def cast(self, source: str, target: str, width: int, operand: str) -> str:
-        """Conversion between dtypes; float to integer saturates, NaN gives 0."""
+        """Conversion between dtypes; float to integer saturates, NaN gives 0.
+
+        Args:
+            source: dtype of the operand.
+            target: dtype of the result.
+            width: lanes; 1: a scalar.
+            operand: name of the SSA value.
+        """
         return self.conversions.cast(source, target, width, operand)
 
     def select(self, dtype: str, width: int, test: str, lhs: str, rhs: str) -> str:
-        """``lhs if test else rhs``, lane by lane."""
+        """``lhs if test else rhs``, lane by lane.
+
+        Args:
+            dtype: of the operands.
+            width: lanes; 1: a scalar.
+            test: name of the i1 SSA value.
+            lhs: name of the left SSA value.
+            rhs: name of the right SSA value.
+        """
         kind = type_text(dtype, width)
         mask = type_text("bool", width)
         return self.writer.emit(f"select {mask} {test}, {kind} {lhs}, {kind} {rhs}")
 
     def fma(self, dtype: str, width: int, lhs: str, rhs: str, addend: str) -> str:
-        """``lhs * rhs + addend``, in one rounding where the machine can."""
+        """``lhs * rhs + addend``, in one rounding where the machine can.
+
+        Args:
+            dtype: of the operands.
+            width: lanes; 1: a scalar.
+            lhs: name of the left SSA value.
+            rhs: name of the right SSA value.
+            addend: name of the SSA value that is added.
+        """
         return self.writer.intrinsic("fmuladd", _SCALARS[dtype], width, (lhs, rhs, addend))

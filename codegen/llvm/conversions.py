@@ -21,7 +21,14 @@ class Conversions:
         self.writer, self.half = writer, half
 
     def cast(self, source: str, target: str, width: int, operand: str) -> str:
-        """``operand`` as ``target``: float to integer saturates, NaN gives 0; integers wrap."""
+        """``operand`` as ``target``: float to integer saturates, NaN gives 0; integers wrap.
+
+        Args:
+            source: dtype of the operand.
+            target: dtype of the result.
+            width: lanes; 1: a scalar.
+            operand: name of the SSA value.
+        """
         if is_storage_float(source):
             operand, source = _Half(self, width).widened(source, operand), "float32"
         if target == source:
@@ -49,7 +56,15 @@ class Conversions:
         return self.cast(source, "float32", width, operand)
 
     def convert(self, opcode: str, source: str, target: str, width: int, operand: str) -> str:
-        """A conversion instruction."""
+        """A conversion instruction.
+
+        Args:
+            opcode: of LLVM, such as ``sitofp``.
+            source: dtype of the operand.
+            target: dtype of the result.
+            width: lanes; 1: a scalar.
+            operand: name of the SSA value.
+        """
         old, new = type_text(source, width), type_text(target, width)
         return self.writer.emit(f"{opcode} {old} {operand} to {new}")
 

@@ -87,7 +87,7 @@ class ExpressionEmitter:
         self._memo = {}
 
     def evaluate(self, expr: Expr) -> SsaValue:
-        """The value of an expression under the current guard."""
+        """The value of an expression under the current guard; raises CodegenError."""
         if type(expr) is BufferLoad:  # remembered where loads are
             return self.load(expr.buffer, expr.indices)
         known = self._memo.get(id(expr))

@@ -41,7 +41,14 @@ def divide(scope: LoopScope, form: Form, divisor: int) -> tuple[Form, Form] | No
 
 
 def combine(scope: LoopScope, op: str, lhs: Form, rhs: Form) -> Form | None:
-    """``op(lhs, rhs)`` as a form, or None where it is none."""
+    """``op(lhs, rhs)`` as a form, or None where it is none.
+
+    Args:
+        scope: variables of the loops around.
+        op: operator, as in expressions.
+        lhs: left operand.
+        rhs: right operand.
+    """
     if op in ("add", "sub"):
         return add(lhs, rhs, 1 if op == "add" else -1)
     if op == "mul":
@@ -63,7 +70,14 @@ def combine(scope: LoopScope, op: str, lhs: Form, rhs: Form) -> Form | None:
 
 
 def compare(scope: LoopScope, op: str, lhs: Form, rhs: Form) -> bool | None:
-    """The truth of a comparison, None where it depends on run-time values or on the lane."""
+    """The truth of a comparison, None where it depends on run-time values or on the lane.
+
+    Args:
+        scope: variables of the loops around.
+        op: operator, as in expressions.
+        lhs: left operand.
+        rhs: right operand.
+    """
     low, high = scope.interval(add(lhs, rhs, -1))
     verdicts = {
         "lt": (high < 0, low >= 0),

@@ -40,7 +40,11 @@ class Integers:
         return self.writer.emit(f"select {self.mask} {test}, {self.kind} {lhs}, {self.kind} {rhs}")
 
     def binary(self, op: str, lhs: str, rhs: str) -> str:
-        """An arithmetic or bitwise operator."""
+        """An arithmetic or bitwise operator.
+
+        Raises:
+            CodegenError: the dtype has no such instruction.
+        """
         if op in _PLAIN:
             return self.writer.emit(f"{_PLAIN[op]} {self.kind} {lhs}, {rhs}")
         if op in ("min", "max"):

@@ -145,9 +145,13 @@ def call(
     workspace: NDArray[np.uint8],
     team: int = 0,
 ) -> None:
-    """Run a kernel once: ``arrays`` in argument order, stored dense, as their dtypes.
+    """Run a kernel once.
 
-    ``team``: address of the threads that share the work; 0: the calling thread does it all.
+    Args:
+        address: of the function.
+        arrays: in argument order, stored dense, as their dtypes.
+        workspace: scratch memory, of at least the kernel's size.
+        team: address of the threads that share the work; 0: the calling thread does it all.
     """
     function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
     block = pointers(arrays, workspace)  # must stay alive during the call

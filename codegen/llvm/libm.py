@@ -7,9 +7,16 @@ from codegen.llvm.writer import Writer
 
 
 def call(writer: Writer, symbol: str, scalar: str, width: int, operands: tuple[str, ...]) -> str:
-    """``symbol`` of each lane; all operands and the result are ``scalar`` (``float``, ``double``).
+    """A function of the C library, called for each lane.
 
     The lanes are taken apart in a function of their own, so that unrolled code stays small.
+
+    Args:
+        writer: of the function's IR.
+        symbol: name in the library.
+        scalar: type of operands and result: ``float`` or ``double``.
+        width: lanes; 1: a scalar.
+        operands: names of SSA values.
     """
     kind = vector_type(scalar, width)
     parameters = ", ".join([scalar] * len(operands))

@@ -250,8 +250,14 @@ class Loops:
     ) -> None:
         """``for var = first; var < last; var += stride`` with at least one trip.
 
-        ``known`` are the variable's least and largest value, ``written`` the buffers that the
-        body stores to.
+        Args:
+            var: the loop's variable.
+            first: SSA name of its first value.
+            last: SSA name of its end, not included.
+            stride: step of a trip.
+            known: the variable's least and largest value.
+            written: buffers that the body stores to.
+            emit_body: writes the body.
         """
         writer, evaluator = self.writer, self.evaluator
         carried = [cell for cell in evaluator.cells if cell[0] in written]

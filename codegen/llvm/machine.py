@@ -36,6 +36,9 @@ def create_machine(arch: str, features: str, triple: str) -> llvm.TargetMachine:
 
     The JIT's default code model silently reads wrong constants once an object with an external
     symbol has been loaded.
+
+    Raises:
+        TargetError: LLVM does not know the target.
     """
     initialize()
     # LLVM ignores a CPU that it does not know, and ends the process if none is left with 64 bits.

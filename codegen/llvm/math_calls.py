@@ -145,7 +145,14 @@ class Lanes:
         return self._op(f"fcmp {condition}", self.float, lhs, rhs)
 
     def pick(self, test: str, lhs: str, rhs: str, kind: str = "") -> str:
-        """``lhs`` where ``test``, else ``rhs``."""
+        """``lhs`` where ``test``, else ``rhs``.
+
+        Args:
+            test: name of the i1 SSA value.
+            lhs: value where it holds.
+            rhs: value elsewhere.
+            kind: type of the operands; empty: that of the lanes.
+        """
         kind = kind or self.float
         return self.writer.emit(f"select {self.mask} {test}, {kind} {lhs}, {kind} {rhs}")
 

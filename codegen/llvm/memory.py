@@ -149,7 +149,14 @@ class Memory:
         return self.cached(("any", mask), f"icmp ne i{width} {bits}, 0")
 
     def load(self, buffer: Buffer, form: Form, extra: SsaValue | None, guard: Guard) -> SsaValue:
-        """Load an element, or one per lane where the address depends on the lane."""
+        """Load an element, or one per lane where the address depends on the lane.
+
+        Args:
+            buffer: which memory.
+            form: offset of the element, affine in the loops' variables.
+            extra: part of the offset that is known at run time only; None: none.
+            guard: condition of the access.
+        """
         key = (form.dynamic, form.lane, form.const, extra, guard.condition, guard.mask)
         per_lane = bool(form.lane) or (extra is not None and extra.width > 0)
         width = self.scope.width if per_lane else 0
@@ -272,7 +279,15 @@ class Memory:
     def store(
         self, buffer: Buffer, form: Form, extra: SsaValue | None, ref: str, guard: Guard
     ) -> None:
-        """Store ``ref``, one element per lane in a vector loop; the guard's condition must hold."""
+        """Store one value, one per lane in a vector loop; the guard's condition must hold.
+
+        Args:
+            buffer: which memory.
+            form: offset of the element, affine in the loops' variables.
+            extra: part of the offset that is known at run time only; None: none.
+            ref: name of the SSA value.
+            guard: condition of the access.
+        """
         width, size = self.scope.width, size_of(buffer.dtype)
         address = self.address(buffer, form, extra)
         pointer = self._pointer(address)

@@ -43,7 +43,14 @@ def _attributes(target: Target) -> str:
 
 
 def emit_module(nest: LoopNest, target: Target, symbol: str, triple: str) -> ModuleText:
-    """Write the IR of a nest that the passes have prepared."""
+    """Write the IR of a nest.
+
+    Args:
+        nest: what the passes have prepared.
+        target: the machine.
+        symbol: name of the function.
+        triple: architecture and system, for LLVM.
+    """
     writer = Writer()
     offsets: dict[Buffer, int] = {}
     shared = 0

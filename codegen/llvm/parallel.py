@@ -32,6 +32,12 @@ def emit_parallel(loops: Loops, chain: tuple[Loop, ...], body: Nodes, chunks: in
     """One chunk, ``%chunk``: iterations ``total*chunk/chunks <= p < total*(chunk+1)/chunks``.
 
     The iteration number is taken apart into the loops' variables, the last loop fastest.
+
+    Args:
+        loops: emitter of loops.
+        chain: parallel loops, the outermost first.
+        body: what they contain.
+        chunks: number of chunks.
     """
     writer, total = loops.writer, _iterations(chain)
     first, last = _bound(loops, "%chunk", total, chunks), "%chunk.end"

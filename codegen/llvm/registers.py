@@ -15,9 +15,14 @@ def register_cells(
 ) -> dict[int, int] | None:
     """Flat offsets of the buffer's cells and their lanes (0: a scalar), or None.
 
-    A buffer is kept in registers when all its indices are affine in unrolled and vectorised
-    variables (or variables with a value in ``static``), lanes are contiguous, cells do not
-    overlap, and there are at most ``limit`` of them.
+    A buffer is kept in registers when all its indices are affine in unrolled, vectorised and
+    ``static`` variables, lanes are contiguous, cells do not overlap, and are not too many.
+
+    Args:
+        buffer: candidate for registers.
+        body: all that accesses it.
+        static: variables with one known value.
+        limit: most cells.
     """
     cells: dict[int, int] = {}
     for store, loops in stores(body):

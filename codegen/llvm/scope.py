@@ -203,7 +203,14 @@ class LoopScope:
         )
 
     def in_range(self, terms: Terms, const: int, low: int, high: int) -> str:
-        """An i1: ``low <= sum < high``."""
+        """An i1: ``low <= sum < high``.
+
+        Args:
+            terms: variables and their coefficients.
+            const: added to their sum.
+            low: least value, included.
+            high: largest value, included.
+        """
         ordered = self._sorted(terms)
         level = self.level_of(terms)
         least, most = self.interval(Form(terms, 0, const))

@@ -80,7 +80,14 @@ class Writer:
         self.declarations[name] = f"@{name} = {text}"
 
     def intrinsic(self, name: str, scalar: str, width: int, operands: tuple[str, ...]) -> str:
-        """Call an LLVM intrinsic all of whose operands and result have one type."""
+        """Call an LLVM intrinsic all of whose operands and result have one type.
+
+        Args:
+            name: without type suffix.
+            scalar: type of a lane.
+            width: lanes; 1: a scalar.
+            operands: names of SSA values.
+        """
         template = self._templates.get((name, scalar, width))
         if template is None:
             kind = vector_type(scalar, width)

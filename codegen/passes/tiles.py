@@ -89,6 +89,15 @@ def fill(
     """``cells = values`` (or the reducer's combine with them) in fresh copies of ``loops``.
 
     Without a reducer, one nest for each buffer.
+
+    Args:
+        cells: buffers and indices of a tile.
+        values: one for each buffer.
+        loops: over the tile; each nest gets fresh copies.
+        guards: conditions of the stores.
+        stage: name of the stage, for printing.
+        suffix: of the loops' names.
+        reducer: combines with what is there; None: overwrites, one nest for each buffer.
     """
     if reducer is not None:
         statements = [Store(cells.buffers, cells.indices, tuple(values), reducer, guards, stage)]

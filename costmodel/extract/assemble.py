@@ -86,7 +86,14 @@ def kernels_of(nest: LoopNest, target: Target) -> Mapping[str, KernelShape]:
 def feature_columns(
     nest: LoopNest, programs: Rows, dag: ComputeDAG, target: Target
 ) -> dict[str, Columns]:
-    """The features of every statement, by its name; ``programs``: 0 .. P-1."""
+    """The features of every statement, by its name.
+
+    Args:
+        nest: of a population of P programs.
+        programs: 0 .. P-1.
+        dag: what the nest computes.
+        target: the machine.
+    """
     statements = statements_of(nest)
     shared = shared_buffers(statements)
     originals = {t.name: math.prod(t.shape) for t in dag.inputs}

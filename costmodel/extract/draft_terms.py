@@ -38,7 +38,14 @@ def draft_terms(
     checks: Validity,
     traffic: dict[str, list[Floats]],
 ) -> DraftTerms:
-    """Compute, memory and overhead of a statement."""
+    """Compute, memory and overhead of a statement, [P] seconds each.
+
+    Args:
+        analysis: loops and accesses of the statement.
+        tile: its register tile.
+        checks: bound checks of its loops.
+        traffic: bytes moved at each level of memory, [P] each.
+    """
     rates = analysis.target.rates
     compute = _compute_cycles(analysis, tile, checks, rates)
     private, shared = _memory_cycles(analysis, traffic, rates)

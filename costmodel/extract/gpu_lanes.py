@@ -38,7 +38,13 @@ def wavefronts(
 def sectors(
     programs: Rows, lanes: int, element_bytes: int, loops: Sequence[tuple[Quantity, Quantity]]
 ) -> Floats:
-    """32-byte sectors that one access of a warp touches; arguments as ``wavefronts``.
+    """32-byte sectors that one access of a warp touches.
+
+    Args:
+        programs: 0 .. P-1.
+        lanes: of a warp.
+        element_bytes: size of an element.
+        loops: extent and stride (in elements) of each loop over lanes, as in ``wavefronts``.
 
     Returns:
         [P]: 1 where all lanes read one element, 4 for 32 floats one after another.

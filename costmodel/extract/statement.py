@@ -78,7 +78,11 @@ class Statement:
 
 
 def statements_of(nest: LoopNest) -> tuple[Statement, ...]:
-    """The statements of a nest, in order of their first store."""
+    """The statements of a nest, in order of their first store.
+
+    Raises:
+        CostModelError: the nest has no store.
+    """
     found = stores_within(nest.roots, _Context(), _Context.inside)
     sites = [context.site(store) for store, context in found]
     if not sites:

@@ -247,7 +247,7 @@ class Reduce(Expr):
 
 
 def as_expr(value: Any, like: str | None = None) -> Expr:
-    """Wrap a Python or NumPy scalar as a constant (of dtype ``like`` where that can hold it)."""
+    """A number as a constant, of dtype ``like`` where that can hold it; raises ExpressionError."""
     if isinstance(value, Expr):
         return value
     item = value.item() if hasattr(value, "item") else value
@@ -388,7 +388,10 @@ def cast(value: Any, dtype: str) -> Expr:
 
 
 def select(condition: Any, then: Any, otherwise: Any) -> Expr:
-    """``then`` where ``condition`` holds, else ``otherwise`` (promoted to one dtype)."""
+    """``then`` where ``condition`` holds, else ``otherwise``, promoted to one dtype.
+
+    Raises ExpressionError unless the condition is bool.
+    """
     test = as_expr(condition)
     if test.dtype != BOOL:
         raise ExpressionError(f"the condition of select must be bool, got {test.dtype}")

@@ -112,6 +112,12 @@ def argmax(index: Any, value: Any, axis: Axis | Sequence[Axis], last: bool = Fal
 
     NaN counts as the maximum, as in NumPy.  ``compute`` then returns two tensors: int64 indices
     and the values.
+
+    Args:
+        index: int64 expression; its value at the winner is the first output.
+        value: what is compared, a number.
+        axis: one reduce axis, or several.
+        last: whether the last of equal values wins.
     """
     return _argument("argmax", "ge", index, value, axis, last)
 
@@ -120,6 +126,12 @@ def argmin(index: Any, value: Any, axis: Axis | Sequence[Axis], last: bool = Fal
     """The pair (index of the minimum, minimum); the first index wins a tie, or the ``last``.
 
     NaN counts as the minimum, as in NumPy.
+
+    Args:
+        index: int64 expression; its value at the winner is the first output.
+        value: what is compared, a number.
+        axis: one reduce axis, or several.
+        last: whether the last of equal values wins.
     """
     return _argument("argmin", "le", index, value, axis, last)
 

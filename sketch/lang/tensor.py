@@ -176,7 +176,14 @@ def check_name(name: Any, what: str) -> str:
 def placeholder(
     shape: Sequence[int] | int, dtype: str = "float32", name: str = "data", constant: bool = False
 ) -> Tensor:
-    """An input tensor.  ``constant=True`` marks weights that may be packed ahead of time."""
+    """An input tensor.
+
+    Args:
+        shape: extents; one int is one dimension.
+        dtype: of its elements.
+        name: for printing.
+        constant: whether these are weights, which may be packed ahead of time.
+    """
     dims = check_shape(shape, f"placeholder {name}")
     return Tensor(
         Placeholder(check_name(name, "a placeholder"), dims, check_dtype(dtype), constant)
@@ -209,9 +216,16 @@ def compute(
 ) -> Any:
     """A stage whose element at ``(i, j, ...)`` is ``fn(i, j, ...)``.
 
-    ``fn`` returns an expression, a tuple of expressions (several outputs), or a reduction.
-    Returns a Tensor, or a tuple of Tensors when there are several outputs.  Axes are called as
-    the arguments of ``fn``, or as ``axis_names``; where two have one name, the second is numbered.
+    Returns a Tensor, or a tuple of Tensors when there are several outputs.
+
+    Args:
+        shape: extents; one int is one dimension.
+        fn: takes one axis a dimension; returns an expression, a tuple of expressions (several
+            outputs), or a reduction.
+        name: of the stage, for printing.
+        store: where elements go in a shared buffer; None: a buffer of its own, row-major.
+        axis_names: of the axes; None: as the arguments of ``fn``.  Of two equal names the second is
+            numbered.
 
     Raises:
         ExpressionError: wrong arity, nested reduction, unknown or repeated axes, bad store map.

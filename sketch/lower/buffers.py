@@ -62,7 +62,14 @@ class View:
 
 
 def dense_buffer(name: str, dtype: str, shape: tuple[Num, ...], scope: Scope) -> Buffer:
-    """A row-major buffer."""
+    """A row-major buffer.
+
+    Args:
+        name: of the buffer, for printing.
+        dtype: of its elements.
+        shape: extents; a decision's extent is an array over the population.
+        scope: which memory it is in.
+    """
     size: Num = 1
     for extent in shape:
         size = size * extent
@@ -78,10 +85,18 @@ def packed_buffer(
     scope: Scope,
     panels_ahead: Num = 0,
 ) -> Buffer:
-    """The buffer of a tensor of ``extents`` that is packed in panels along ``dim``.
+    """The buffer of a tensor that is packed in panels.
 
-    ``panels_ahead``: how far ahead of a read to prefetch.
     Its dimensions are [panel start (in elements), other dimensions, within the panel].
+
+    Args:
+        name: of the buffer, for printing.
+        dtype: of its elements.
+        extents: of the tensor.
+        dim: the dimension that is cut into panels.
+        width: elements of a panel along ``dim``.
+        scope: which memory it is in.
+        panels_ahead: how far ahead of a read to prefetch, in panels; 0: not at all.
     """
     others = tuple(e for d, e in enumerate(extents) if d != dim)
     strides: list[Num] = [1]

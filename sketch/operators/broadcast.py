@@ -41,7 +41,14 @@ def zip_elements(tensors: Sequence[Tensor], function: Callable[..., Any], name: 
 
 
 def binary(op: str, lhs: Tensor, rhs: Tensor, name: str | None = None) -> Tensor:
-    """``op`` (add, sub, mul, div, min, max, pow, lt, and, ...) of two tensors."""
+    """An operator of two tensors, broadcast as in NumPy.
+
+    Args:
+        op: add, sub, mul, div, min, max, pow, lt, and, ...
+        lhs: left operand.
+        rhs: right operand.
+        name: of the stage; None: ``op``.
+    """
     return zip_elements((lhs, rhs), lambda a, b: expr.binary(op, a, b), name or op)
 
 
@@ -66,12 +73,23 @@ def divide(lhs: Tensor, rhs: Tensor, name: str = "divide") -> Tensor:
 
 
 def where(condition: Tensor, then: Tensor, otherwise: Tensor, name: str = "where") -> Tensor:
-    """``then`` where ``condition`` (bool) holds, else ``otherwise``."""
+    """``then`` where ``condition`` (bool) holds, else ``otherwise``.
+
+    Args:
+        condition: bool.
+        then: value where it holds.
+        otherwise: value elsewhere; all three are broadcast to one shape.
+        name: of the stage.
+    """
     return zip_elements((condition, then, otherwise), expr.select, name)
 
 
 def broadcast_to(data: Tensor, shape: Sequence[int], name: str = "broadcast_to") -> Tensor:
-    """``data`` repeated to ``shape``."""
+    """``data`` repeated to ``shape``.
+
+    Raises:
+        ExpressionError: an extent differs and is not 1.
+    """
     target = tuple(shape)
     if broadcast_shape([data.shape, target], f"stage {name}") != target:
         raise ExpressionError(f"{data.shape} does not broadcast to {target}", f"stage {name}")

@@ -46,7 +46,14 @@ class Channels:
     def factor(
         self, weight: Tensor, kernel: Sequence[Expr], axes: Sequence[Expr], tap: Expr
     ) -> Expr:
-        """The element of ``weight`` at a kernel position."""
+        """The element of ``weight`` at a kernel position.
+
+        Args:
+            weight: the convolution's weight.
+            kernel: position in the kernel, one expression a spatial dimension.
+            axes: output axes of the channel: (group and channel) or one.
+            tap: input channel within the group.
+        """
         match self.form:
             case "grouped":
                 return weight[(axes[0], *kernel, tap, axes[1])]
@@ -67,7 +74,17 @@ def dense_channels(data: Tensor, weight: Tensor, where: str) -> Channels:
 
 
 def grouped_channels(data: Tensor, weight: Tensor, groups: int, where: str) -> Channels:
-    """Weight ``[groups, *kernel, inputs, outputs]``, or ``[*kernel, inputs, groups * outputs]``."""
+    """Weight ``[groups, *kernel, inputs, outputs]``, or ``[*kernel, inputs, groups * outputs]``.
+
+    Args:
+        data: ``[N, *spatial, C]``.
+        weight: in one of the two layouts.
+        groups: number of groups; divides C and O.
+        where: for errors.
+
+    Raises:
+        ExpressionError: the weight is not made of so many groups.
+    """
     merged = weight.ndim == data.ndim
     _spatial_rank(data, weight.ndim - (2 if merged else 3), where)
     inputs, outputs = weight.shape[-2:]

@@ -71,9 +71,18 @@ def conv(
 ) -> Tensor:
     """``[N, *spatial, C]`` with ``[*kernel, C / groups, O]`` -> ``[N, *positions, O]``.
 
-    Padding is a predicate: a padded tap is not multiplied.  ``padding`` is p, one for each
-    dimension, or all low sides and then all high sides, such as (top, left, bottom, right).  With
-    groups that are not single channels the result is a reshape of ``grouped_conv``.
+    Padding is a predicate: a padded tap is not multiplied.  With groups that are not single
+    channels the result is a reshape of ``grouped_conv``.
+
+    Args:
+        data: ``[N, *spatial, C]``, a float dtype.
+        weight: in the layout above.
+        stride: of the windows, in elements; one number, or one for each spatial dimension.
+        padding: zeros around the data, in elements: p, one for each dimension, or all low sides and
+            then all high sides.
+        dilation: distance of taps, in elements; as ``stride``.
+        groups: number of groups; divides C and O.
+        name: of the stage.
 
     Raises:
         ExpressionError: shapes do not fit each other, or the windows the data.
@@ -98,7 +107,21 @@ def conv2d(
     groups: int = 1,
     name: str = "conv2d",
 ) -> Tensor:
-    """``conv`` over two dimensions: ``[N, H, W, C]`` with ``[kh, kw, C / groups, O]``."""
+    """``conv`` over two dimensions: ``[N, H, W, C]`` with ``[kh, kw, C / groups, O]``.
+
+    Args:
+        data: ``[N, *spatial, C]``, a float dtype.
+        weight: in the layout above.
+        stride: of the windows, in elements; one number, or one for each spatial dimension.
+        padding: zeros around the data, in elements: p, one for each dimension, or all low sides and
+            then all high sides.
+        dilation: distance of taps, in elements; as ``stride``.
+        groups: number of groups; divides C and O.
+        name: of the stage.
+
+    Raises:
+        ExpressionError: data or weight has not four dimensions.
+    """
     if data.ndim != 4 or weight.ndim != 4:
         raise ExpressionError(
             f"needs data NHWC and weight HWIO, got shapes {data.shape} and {weight.shape}",
@@ -120,6 +143,16 @@ def grouped_conv(
 
     Weight ``[groups, *kernel, C / groups, O / groups]``, each group's part in one piece, or as in
     ``conv``.  Memory order is that of ``[N, *positions, O]``; no index needs a division.
+
+    Args:
+        data: ``[N, *spatial, C]``, a float dtype.
+        weight: in the layout above.
+        stride: of the windows, in elements; one number, or one for each spatial dimension.
+        padding: zeros around the data, in elements: p, one for each dimension, or all low sides and
+            then all high sides.
+        dilation: distance of taps, in elements; as ``stride``.
+        groups: number of groups; divides C and O.
+        name: of the stage.
     """
     channels = grouped_channels(data, weight, groups, f"stage {name}")
     return _convolve(data, weight, channels, stride, padding, dilation, name)
@@ -137,6 +170,15 @@ def depthwise_conv(
 
     With M > 1 the result is ``[N, *positions, M, C]``: output m of every channel side by side, so
     that vectors run over channels.
+
+    Args:
+        data: ``[N, *spatial, C]``, a float dtype.
+        weight: in the layout above.
+        stride: of the windows, in elements; one number, or one for each spatial dimension.
+        padding: zeros around the data, in elements: p, one for each dimension, or all low sides and
+            then all high sides.
+        dilation: distance of taps, in elements; as ``stride``.
+        name: of the stage.
     """
     channels = depthwise_channels(data, weight, f"stage {name}")
     return _convolve(data, weight, channels, stride, padding, dilation, name)

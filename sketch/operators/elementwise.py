@@ -30,7 +30,17 @@ def leaky_relu(data: Tensor, slope: float, name: str = "leaky_relu") -> Tensor:
 
 
 def clip(data: Tensor, low: float, high: float, name: str = "clip") -> Tensor:
-    """``min(max(x, low), high)``; ReLU6 is ``clip(x, 0, 6)``."""
+    """``min(max(x, low), high)``; ReLU6 is ``clip(x, 0, 6)``.
+
+    Args:
+        data: numbers.
+        low: least value of the result.
+        high: largest value of the result.
+        name: of the stage.
+
+    Raises:
+        ExpressionError: ``low`` is above ``high``.
+    """
     if low > high:
         raise ExpressionError(f"clip from {low} to {high} is empty", f"stage {name}")
     return map_elements(data, lambda x: minimum(maximum(x, low), high), name)
@@ -74,7 +84,14 @@ def silu(data: Tensor, name: str = "silu") -> Tensor:
 def hard_sigmoid(
     data: Tensor, alpha: float = 0.2, beta: float = 0.5, name: str = "hard_sigmoid"
 ) -> Tensor:
-    """``min(max(alpha * x + beta, 0), 1)``."""
+    """``min(max(alpha * x + beta, 0), 1)``.
+
+    Args:
+        data: floats.
+        alpha: slope.
+        beta: value at 0.
+        name: of the stage.
+    """
     return map_elements(data, lambda x: activations.hard_sigmoid(x, alpha, beta), name)
 
 

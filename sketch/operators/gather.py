@@ -22,7 +22,14 @@ def inside_dimension(index: Expr, extent: int) -> Expr:
 
 
 def take(data: Tensor, indices: Tensor, axis: int, name: str = "take") -> Tensor:
-    """Slices of ``data`` along ``axis`` (non-negative): ``data.take(indices, axis)`` of NumPy."""
+    """Slices of ``data`` along ``axis``: ``data.take(indices, axis)`` of NumPy.
+
+    Args:
+        data: any dtype.
+        indices: integers; negative ones count from the end.
+        axis: dimension of ``data``, not negative.
+        name: of the stage.
+    """
     _check_axis(data, axis, name)
     shape = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
 
@@ -37,6 +44,15 @@ def take(data: Tensor, indices: Tensor, axis: int, name: str = "take") -> Tensor
 def take_along(data: Tensor, indices: Tensor, axis: int, name: str = "take_along") -> Tensor:
     """``[..., i, ...] -> data[..., indices[..., i, ...], ...]``: the index replaces that of
     ``axis``.  The other extents of ``indices`` are at most those of ``data``.
+
+    Args:
+        data: any dtype.
+        indices: integers; negative ones count from the end.
+        axis: dimension of ``data`` that is indexed.
+        name: of the stage.
+
+    Raises:
+        ExpressionError: ranks differ, or an extent of ``indices`` is larger than that of ``data``.
     """
     _check_axis(data, axis, name)
     pairs = list(zip(indices.shape, data.shape, strict=False))
@@ -59,8 +75,17 @@ def take_along(data: Tensor, indices: Tensor, axis: int, name: str = "take_along
 def take_points(data: Tensor, indices: Tensor, batch: int = 0, name: str = "take_points") -> Tensor:
     """Slices at points: the last dimension of ``indices`` is an index tuple into ``data``.
 
-    The first ``batch`` dimensions of both are the same and stay:
     ``[b..., i..., rest...] -> data[b..., *indices[b..., i..., :], rest...]``.
+
+    Args:
+        data: any dtype.
+        indices: integers; negative ones count from the end.
+        batch: number of leading dimensions that both share and that stay.
+        name: of the stage.
+
+    Raises:
+        ExpressionError: batch dimensions differ, or index tuples are longer than the rank of
+            ``data``.
     """
     count = indices.shape[-1] if indices.ndim else 0
     fits = batch < indices.ndim and batch + count <= data.ndim
@@ -87,7 +112,12 @@ def one_hot(
 ) -> Tensor:
     """``values[1]`` where the position along the new ``axis`` is the index, else ``values[0]``.
 
-    ``values`` has the shape (2,).  Indices outside ``-depth .. depth - 1`` give no ``values[1]``.
+    Args:
+        indices: integers; those outside ``-depth .. depth - 1`` give no ``values[1]``.
+        values: shape (2,): off, on.
+        depth: extent of the new axis.
+        axis: where the new axis goes in the result.
+        name: of the stage.
     """
     shape = (*indices.shape[:axis], depth, *indices.shape[axis:])
 
@@ -102,7 +132,18 @@ def one_hot(
 def reverse_sequences(
     data: Tensor, lengths: Tensor, batch_axis: int, time_axis: int, name: str = "reverse_sequences"
 ) -> Tensor:
-    """The first ``lengths[b]`` steps along ``time_axis`` of batch element ``b`` in reverse."""
+    """The first ``lengths[b]`` steps along ``time_axis`` of batch element ``b`` in reverse.
+
+    Args:
+        data: any dtype.
+        lengths: integers, one for each batch element.
+        batch_axis: dimension of the batch.
+        time_axis: dimension that is reversed.
+        name: of the stage.
+
+    Raises:
+        ExpressionError: there is not one length for each batch element.
+    """
     if lengths.shape != (data.shape[batch_axis],):
         raise ExpressionError(
             f"lengths {lengths.shape} do not fit data {data.shape}", f"stage {name}"

@@ -18,13 +18,24 @@ def stage(
     shape: Sequence[int], element: Callable[[tuple[Axis, ...]], Any], name: str,
     store: StoreMap | None = None,
 ) -> Tensor:  # fmt: skip
-    """A one-output stage of any rank: ``element`` gets the tuple of axes (i0, i1, ...)."""
+    """A one-output stage of any rank.
+
+    Args:
+        shape: extents.
+        element: from the tuple of axes (i0, i1, ...) to an expression.
+        name: of the stage.
+        store: where elements go in a shared buffer; None: a buffer of its own.
+    """
     result: Tensor = compute(shape, lambda *axes: element(axes), name=name, store=store)
     return result
 
 
 def transpose(data: Tensor, order: Sequence[int], name: str = "transpose") -> Tensor:
-    """Dimension d of the result is dimension ``order[d]`` of ``data``."""
+    """Dimension d of the result is dimension ``order[d]`` of ``data``.
+
+    Raises:
+        ExpressionError: ``order`` is no permutation of the dimensions.
+    """
     if sorted(order) != list(range(data.ndim)):
         raise ExpressionError(f"{tuple(order)} is no order of {data.ndim} dimensions", name)
     place = {dimension: position for position, dimension in enumerate(order)}
@@ -39,7 +50,18 @@ def pad(
     value: float | int | bool = 0,
     name: str = "pad",
 ) -> Tensor:
-    """``data`` surrounded by ``value``: ``before[d]`` and ``after[d]`` elements in dimension d."""
+    """``data`` surrounded by a constant.
+
+    Args:
+        data: any dtype.
+        before: elements added at the start of each dimension.
+        after: elements added at the end of each dimension.
+        value: what is added.
+        name: of the stage.
+
+    Raises:
+        ExpressionError: a count is negative or missing.
+    """
     if len(before) != data.ndim or len(after) != data.ndim or min(*before, *after, 0) < 0:
         raise ExpressionError(
             f"padding {tuple(before)}, {tuple(after)} does not fit shape {data.shape}", name
@@ -62,6 +84,9 @@ def reshape(data: Tensor, shape: Sequence[int], name: str = "reshape") -> Tensor
 
     Indices are affine where dimensions are only merged or split evenly with an axis of their own;
     else quasi-affine (floor division and remainder).
+
+    Raises:
+        ExpressionError: the shapes have different numbers of elements.
     """
     if math.prod(shape) != math.prod(data.shape):
         raise ExpressionError(f"cannot reshape {data.shape} to {tuple(shape)}", f"stage {name}")
@@ -120,6 +145,16 @@ def strided_slice(
 
     Either ``0 <= start < stop <= extent`` and ``step > 0``, or ``-1 <= stop < start < extent`` and
     ``step < 0``.
+
+    Args:
+        data: any dtype.
+        start: first index in each dimension.
+        stop: end of the range in each dimension, not included.
+        step: distance of indices in each dimension, not 0.
+        name: of the stage.
+
+    Raises:
+        ExpressionError: the bounds do not fit the shape, or nothing is left.
     """
     limits = list(zip(start, stop, step, data.shape, strict=True))
     shape = [slice_extent(a, b, s) for a, b, s, _ in limits]
@@ -146,6 +181,15 @@ def triangle(data: Tensor, upper: bool, diagonal: int = 0, name: str = "triangle
     """The upper (or lower) triangle of every matrix of ``data [..., n, m]``, zero elsewhere.
 
     Element (i, j) is kept where ``j - i >= diagonal`` (``<=`` for the lower one).
+
+    Args:
+        data: any dtype.
+        upper: whether the upper triangle is kept.
+        diagonal: which diagonal bounds it; 0: the main one.
+        name: of the stage.
+
+    Raises:
+        ExpressionError: there are fewer than two dimensions.
     """
     if data.ndim < 2:
         raise ExpressionError(f"needs a matrix, got shape {data.shape}", f"stage {name}")

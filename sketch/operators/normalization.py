@@ -21,11 +21,17 @@ def normalize(
     centered: bool = True,
     name: str = "normalize",
 ) -> Tensor:
-    """``(x - mean) / sqrt(variance + epsilon)``, statistics over ``axes``.
+    """``(x - mean) / sqrt(variance + epsilon)``; 16-bit floats are computed in float32.
 
-    Not ``centered``: ``x / sqrt(mean(x * x) + epsilon)``.  16-bit floats are computed in float32.
     Stages ``<name>.mean.sum``, ``<name>.mean``, ``<name>.variance`` (a sum), ``<name>.scale`` and
     ``name``.
+
+    Args:
+        data: floats.
+        axes: dimensions of the statistics.
+        epsilon: added to the variance.
+        centered: subtract the mean; else ``x / sqrt(mean(x * x) + epsilon)``.
+        name: of the last stage.
     """
     dims = {axis % data.ndim for axis in axes}
     wide = reduction.widened(data, name)
@@ -83,6 +89,15 @@ def local_response_norm(
     """``x / (bias + alpha / size * s) ** beta``, s the sum of squares of ``size`` neighbours.
 
     The neighbours of x along ``axis`` are (size - 1) // 2 before it and size // 2 after it.
+
+    Args:
+        data: floats.
+        axis: dimension of the neighbours.
+        size: number of neighbours, x itself included.
+        alpha: weight of the mean of squares.
+        beta: exponent.
+        bias: added before the power.
+        name: of the stage.
     """
     dimension = axis % data.ndim
     over = reduce_axis(size, "k")

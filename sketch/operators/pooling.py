@@ -64,8 +64,21 @@ def pool2d(
     count_include_pad: bool = False,
     name: str = "pool2d",
 ) -> Tensor:
-    """``pool`` of NHWC data: ``kernel``, ``stride`` (None: the kernel) and ``dilation`` are one
-    number or (height, width), ``padding`` is p, (h, w) or (top, left, bottom, right).
+    """``pool`` over two dimensions.
+
+    Args:
+        data: ``[N, H, W, C]``.
+        kind: "max", "avg" or "sum".
+        kernel: extent of the windows, in elements; one number or (height, width).
+        stride: of the windows; None: the kernel.
+        padding: p, (h, w) or (top, left, bottom, right), in elements.
+        dilation: distance of taps, one number or (height, width).
+        ceil_mode: count a last window that hangs over the end.
+        count_include_pad: divide averages by all taps, padded ones included.
+        name: of the stage.
+
+    Raises:
+        ExpressionError: the data has not four dimensions, or the kind is unknown.
     """
     where = f"stage {name}"
     if data.ndim != 4 or kind not in ("max", "avg", "sum"):

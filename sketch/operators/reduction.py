@@ -86,39 +86,88 @@ def _reduce(
 
 
 def sum(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "sum") -> Tensor:
-    """Sum over ``axis`` (an int, several, or None for all)."""
+    """Sum over ``axis``.
+
+    Args:
+        data: numbers.
+        axis: one dimension, several, or None for all.
+        keepdims: keep reduced dimensions, with extent 1.
+        name: of the last stage.
+    """
     return _reduce(data, axis, keepdims, name, reducers.sum)
 
 
 def prod(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "prod") -> Tensor:
-    """Product over ``axis``."""
+    """Product over ``axis``.
+
+    Args:
+        data: numbers.
+        axis: one dimension, several, or None for all.
+        keepdims: keep reduced dimensions, with extent 1.
+        name: of the last stage.
+    """
     return _reduce(data, axis, keepdims, name, reducers.prod)
 
 
 def max(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "max") -> Tensor:
-    """Maximum over ``axis``; NaN if an element is NaN."""
+    """Maximum over ``axis``; NaN if an element is NaN.
+
+    Args:
+        data: numbers.
+        axis: one dimension, several, or None for all.
+        keepdims: keep reduced dimensions, with extent 1.
+        name: of the last stage.
+    """
     return _reduce(data, axis, keepdims, name, reducers.max)
 
 
 def min(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "min") -> Tensor:
-    """Minimum over ``axis``; NaN if an element is NaN."""
+    """Minimum over ``axis``; NaN if an element is NaN.
+
+    Args:
+        data: numbers.
+        axis: one dimension, several, or None for all.
+        keepdims: keep reduced dimensions, with extent 1.
+        name: of the last stage.
+    """
     return _reduce(data, axis, keepdims, name, reducers.min)
 
 
 def sum_square(
     data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "sum_square"
 ) -> Tensor:
-    """Sum of squares over ``axis``."""
+    """Sum of squares over ``axis``.
+
+    Args:
+        data: numbers.
+        axis: one dimension, several, or None for all.
+        keepdims: keep reduced dimensions, with extent 1.
+        name: of the last stage.
+    """
     return _reduce(data, axis, keepdims, name, reducers.sum, lambda x: x * x)
 
 
 def l1(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "l1") -> Tensor:
-    """Sum of absolute values over ``axis``."""
+    """Sum of absolute values over ``axis``.
+
+    Args:
+        data: numbers.
+        axis: one dimension, several, or None for all.
+        keepdims: keep reduced dimensions, with extent 1.
+        name: of the last stage.
+    """
     return _reduce(data, axis, keepdims, name, reducers.sum, lambda x: expr.unary("abs", x))
 
 
 def l2(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "l2") -> Tensor:
-    """Root of the sum of squares over ``axis``: stage ``<name>.sum``, then the root."""
+    """Root of the sum of squares over ``axis``: stage ``<name>.sum``, then the root.
+
+    Args:
+        data: numbers.
+        axis: one dimension, several, or None for all.
+        keepdims: keep reduced dimensions, with extent 1.
+        name: of the last stage.
+    """
     total = sum_square(widened(data, name), axis, keepdims, f"{name}.sum")
     return map_elements(total, lambda x: expr.cast(expr.unary("sqrt", x), data.dtype), name)
 
@@ -126,7 +175,14 @@ def l2(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "l2"
 def log_sum(
     data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "log_sum"
 ) -> Tensor:
-    """Logarithm of the sum over ``axis``: stage ``<name>.sum``, then the logarithm."""
+    """Logarithm of the sum over ``axis``: stage ``<name>.sum``, then the logarithm.
+
+    Args:
+        data: numbers.
+        axis: one dimension, several, or None for all.
+        keepdims: keep reduced dimensions, with extent 1.
+        name: of the last stage.
+    """
     total = sum(widened(data, name), axis, keepdims, f"{name}.sum")
     return map_elements(total, lambda x: expr.cast(expr.unary("log", x), data.dtype), name)
 
@@ -137,6 +193,12 @@ def log_sum_exp(
     """Logarithm of the sum of exponentials over ``axis``, in the form that does not overflow.
 
     Stages ``<name>.max``, ``<name>.sum`` (of exponentials relative to the maximum), ``name``.
+
+    Args:
+        data: numbers.
+        axis: one dimension, several, or None for all.
+        keepdims: keep reduced dimensions, with extent 1.
+        name: of the last stage.
     """
     wide = widened(data, name)
     top = max(wide, axis, keepdims, f"{name}.max")
@@ -159,7 +221,17 @@ def _finite(value: Expr) -> Expr:
 
 
 def mean(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "mean") -> Tensor:
-    """Mean over ``axis``: stage ``<name>.sum``, then a scaling."""
+    """Mean over ``axis``: stage ``<name>.sum``, then a scaling.
+
+    Args:
+        data: numbers.
+        axis: one dimension, several, or None for all.
+        keepdims: keep reduced dimensions, with extent 1.
+        name: of the last stage.
+
+    Raises:
+        ExpressionError: the data holds no floats.
+    """
     if not is_float(data.dtype):
         raise ExpressionError(f"the mean of {data.dtype} is not defined", name, "cast it first")
     count = math.prod(data.shape[d] for d in _reduced(data, axis, f"stage {name}"))
@@ -170,14 +242,30 @@ def mean(data: Tensor, axis: Axes = None, keepdims: bool = False, name: str = "m
 def argmax(
     data: Tensor, axis: int = -1, keepdims: bool = False, name: str = "argmax", last: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """(int64 index, maximum) along one dimension; of several maxima the first, or the ``last``."""
+    """(int64 index, maximum) along one dimension; of several maxima the first, or the ``last``.
+
+    Args:
+        data: numbers.
+        axis: one dimension; negative ones count from the end.
+        keepdims: keep reduced dimensions, with extent 1.
+        name: of the last stage.
+        last: which of several maxima is the result: the last one.
+    """
     return _argument(data, axis, keepdims, name, last, reducers.argmax)
 
 
 def argmin(
     data: Tensor, axis: int = -1, keepdims: bool = False, name: str = "argmin", last: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """(int64 index, minimum) along one dimension; of several minima the first, or the ``last``."""
+    """(int64 index, minimum) along one dimension; of several minima the first, or the ``last``.
+
+    Args:
+        data: numbers.
+        axis: one dimension; negative ones count from the end.
+        keepdims: keep reduced dimensions, with extent 1.
+        name: of the last stage.
+        last: which of several minima is the result: the last one.
+    """
     return _argument(data, axis, keepdims, name, last, reducers.argmin)
 
 

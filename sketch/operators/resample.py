@@ -16,7 +16,15 @@ def resample(
 ) -> Tensor:
     """Element i along ``axis`` is the sum over t of ``weights[i, t] * data[positions[i, t]]``.
 
-    ``positions`` and ``weights`` have one shape ``[m, taps]``; positions out of range are clamped.
+    Args:
+        data: floats.
+        axis: dimension that is resampled.
+        positions: integers ``[m, taps]``; out of range they are clamped.
+        weights: floats ``[m, taps]``.
+        name: of the stage.
+
+    Raises:
+        ExpressionError: positions and weights are no matrices of one shape.
     """
     dimension = axis % data.ndim
     if positions.ndim != 2 or weights.shape != positions.shape:

@@ -24,8 +24,15 @@ def cumulative(
 ) -> Tensor:
     """Element i is the sum (product) of elements 0..i along ``axis``.
 
-    ``exclusive`` leaves out element i itself, ``reverse`` runs from the end.  Every element is a
-    reduction of its own, so that all of them can be computed at once.
+    Every element is a reduction of its own, so that all of them can be computed at once.
+
+    Args:
+        data: numbers.
+        function: "sum" or "prod".
+        axis: dimension of the scan.
+        exclusive: leave out element i itself.
+        reverse: run from the end.
+        name: of the stage.
     """
     dimension = axis % data.ndim
     over = reduce_axis(data.shape[dimension], "k")

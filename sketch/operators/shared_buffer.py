@@ -32,7 +32,12 @@ def stored(
 ) -> Tensor:
     """``tensor`` writing to its place in a value of ``shape``.
 
-    ``order``: dimension d of the buffer is dimension ``order[d]`` of the value.
+    Args:
+        tensor: output of a stage.
+        buffer: name of the shared buffer.
+        shape: of the whole value.
+        coordinates: of an element in the value, one for each dimension.
+        order: dimension d of the buffer is dimension ``order[d]`` of the value; None: the same.
     """
     order = range(len(shape)) if order is None else order
     extents = tuple(shape[d] for d in order)
@@ -50,7 +55,11 @@ def merged_channels(
 ) -> Tensor:
     """``tensor``, whose last ``len(strides)`` axes are parts of the channel, as ``[..., O]``.
 
-    ``order``: as in ``stored``.
+    Args:
+        tensor: output of a stage.
+        strides: of those axes in the channel.
+        name: of the shared buffer.
+        order: dimension d of the buffer is dimension ``order[d]`` of the value; None: the same.
     """
     first = tensor.ndim - len(strides)
     channel = {first + k: stride for k, stride in enumerate(strides)}

@@ -28,7 +28,11 @@ def as_tuple(value: Pair, rank: int, what: str) -> tuple[int, ...]:
 
 
 def as_sides(value: Pair, rank: int) -> Sides:
-    """``p``, one for each dimension, or all low sides and then all high sides -> (low, high)."""
+    """``p``, one for each dimension, or all low sides and then all high sides -> (low, high).
+
+    Raises:
+        ExpressionError: another count of numbers, or a negative one.
+    """
     parts = (value,) * (2 * rank) if isinstance(value, int) else tuple(value)
     if len(parts) == rank:
         parts = (*parts, *parts)
@@ -69,7 +73,11 @@ class Window:
         return (self.kernel - 1) * self.dilation + 1
 
     def positions(self, where: str, ceil_mode: bool = False) -> int:
-        """Number of windows; with ``ceil_mode`` the last may hang over, but starts inside."""
+        """Number of windows; with ``ceil_mode`` the last may hang over, but starts inside.
+
+        Raises:
+            ExpressionError: no window fits.
+        """
         room = self.extent + self.before + self.after - self.reach
         if room < 0:
             raise ExpressionError(

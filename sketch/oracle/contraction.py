@@ -222,7 +222,15 @@ def _window(operand: Factor, box: Bounds, load: Loader) -> Array:
 def contract(
     term: Term, spatial: Sequence[Axis], reduce: Sequence[Axis], box: Bounds, load: Loader
 ) -> Array:
-    """The sum of one term over the reduce axes, on a box of points: shape of ``spatial``."""
+    """The sum of one term over the reduce axes, on a box of points: shape of ``spatial``.
+
+    Args:
+        term: one product of the sum.
+        spatial: axes of the result.
+        reduce: axes that are summed over.
+        box: inclusive bounds of every axis.
+        load: elements of a tensor at given indices.
+    """
     sizes = {axis: high - low + 1 for axis, (low, high) in box.items()}
     axes, value = term.operands[0].axes, _window(term.operands[0], box, load)
     for number, operand in enumerate(term.operands[1:], start=1):
@@ -298,9 +306,14 @@ def sum_at_points(
     box: Bounds,
     load: Loader,
 ) -> Array:
-    """The sums at single points: ``points`` int64 [P] for each spatial axis -> [P].
+    """The sums at single points, [P].
 
-    ``reduce``: for each reduce axis its values at the R terms of the sum, int64 [R].
+    Args:
+        terms: products that are added.
+        points: int64 [P] for each spatial axis.
+        reduce: for each reduce axis its values at the R terms of the sum, int64 [R].
+        box: inclusive bounds of every axis.
+        load: elements of a tensor at given indices.
     """
     total: Array | None = None
     for term in terms:

@@ -56,7 +56,11 @@ def interpret(
 
 
 def load_inputs(dag: ComputeDAG, inputs: Mapping[str, Array]) -> Values:
-    """The placeholders' arrays in the oracle's dtypes."""
+    """The placeholders' arrays in the oracle's dtypes.
+
+    Raises:
+        ExpressionError: an input is missing, or has another shape.
+    """
     values: Values = {}
     for tensor in dag.inputs:
         if tensor.name not in inputs:
@@ -77,7 +81,14 @@ def load_inputs(dag: ComputeDAG, inputs: Mapping[str, Array]) -> Values:
 def compute_regions(
     dag: ComputeDAG, values: Values, wanted: Mapping[int, Region], fast: bool = True
 ) -> None:
-    """Compute the wanted region of each stage (by id) and everything it needs, into ``values``."""
+    """Compute the wanted region of each stage and everything it needs, into ``values``.
+
+    Args:
+        dag: the program.
+        values: arrays of full shape by tensor; results are added.
+        wanted: by the id of a stage, its inclusive bounds.
+        fast: sums of products go through NumPy's matrix product.
+    """
     needed = dict(wanted)
     for op in reversed(dag.stages):
         if id(op) in needed:

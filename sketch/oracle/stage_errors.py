@@ -179,7 +179,14 @@ def _no_tensor(tensor: Tensor) -> Array:
 def point_errors(
     op: Compute, points: Array, load: Loader, errors: ErrorLoader
 ) -> tuple[Array, ...]:
-    """Bounds of a stage's values at ``points`` (int64 [P, rank]): one array [P] an output."""
+    """Bounds of a stage's rounding errors: one array [P] an output.
+
+    Args:
+        op: the stage.
+        points: int64 [P, rank].
+        load: elements of a tensor at given indices.
+        errors: bounds of the errors of those elements.
+    """
     reduce = op.reduce
     trips = math.prod(axis.extent for axis in op.reduce_axes)
     step = max(1, GENERAL_ELEMENTS // trips)

@@ -57,9 +57,14 @@ def split_box(box: Box, cost: Callable[[Box], int], limit: int) -> Iterator[Box]
 
 def evaluate_box(op: Compute, region: Sequence[Interval], load: Loader, out: Sequence[Array],
                  fast: bool = True) -> None:  # fmt: skip
-    """Write the values of ``op`` on ``region`` (inclusive bounds) into full-shape arrays ``out``.
+    """Write the values of ``op`` on a region into arrays.
 
-    ``fast=False`` keeps sums of products on the general path.
+    Args:
+        op: the stage.
+        region: inclusive bounds, one pair a dimension.
+        load: elements of a tensor at given indices.
+        out: arrays of full shape, one for each output.
+        fast: sums of products go through NumPy's matrix product; False: the general path.
     """
     box: Box = dict(zip(op.axes, region, strict=True))
     box.update({axis: (0, axis.extent - 1) for axis in op.reduce_axes})
@@ -121,7 +126,14 @@ def grid(box: Box) -> dict[Axis, Array]:
 def evaluate_points(
     op: Compute, points: Array, load: Loader, fast: bool = True
 ) -> tuple[Array, ...]:
-    """Values of ``op`` at ``points`` (int64 [P, rank]) -> one array [P] for each output."""
+    """Values of ``op`` at points: one array [P] for each output.
+
+    Args:
+        op: the stage.
+        points: int64 [P, rank].
+        load: elements of a tensor at given indices.
+        fast: sums of products go through NumPy's matrix product; False: the general path.
+    """
     terms = sum_of_products(op) if fast else None
     trips = math.prod(axis.extent for axis in op.reduce_axes)
     step = max(1, 4 * GENERAL_ELEMENTS // trips)

@@ -50,11 +50,16 @@ def generate(
 ) -> tuple[Sketch, ...]:
     """All sketches of ``dag``, in a fixed order, at most 192.
 
-    ``rules`` are asked in order for every stage (None: the target's default rules).  User rules go
-    before the built-in ones: ``(MyRule(), *default_rules(target))``.
+    Args:
+        dag: the program.
+        target: the machine.
+        rules: asked in order for every stage; None: the target's default rules.  User rules go
+            before the built-in ones: ``(MyRule(), *default_rules(target))``.
+        variant: name of the form of the task that ``dag`` is; it is kept in the sketches.
 
-    Raises ScheduleError when the rules leave a stage unscheduled, or go on without scheduling any,
-    and when the code of a user's rule fails.
+    Raises:
+        ScheduleError: rules leave a stage unscheduled, or go on without scheduling any, or the code
+            of a user's rule fails.
     """
     return explore(dag, target, rules, variant).sketches
 
@@ -69,6 +74,15 @@ def explore(
 
     Where something was, the last sketch is the one with every stage at the root, so that cutting
     the space never takes away the schedule that always fits.
+
+    Args:
+        dag: the program.
+        target: the machine.
+        rules: as ``generate`` has them.
+        variant: name of the form of the task that ``dag`` is; it is kept in the sketches.
+
+    Raises:
+        ScheduleError: no rule applies to a stage.
     """
     rules = default_rules(target) if rules is None else checked_rules(rules)
     pending = deque([_apply_eagerly(State(target, initial_program(dag)), rules)])

@@ -48,7 +48,14 @@ def hosts_reduction(program: Program, plan: StagePlan) -> bool:
 
 
 def coefficient_of(load: Load, dim: int, axis: Axis, op: Compute) -> int | None:
-    """Coefficient of ``axis`` in one index of a load; None where the index is not affine."""
+    """Coefficient of ``axis`` in one index of a load; None where the index is not affine.
+
+    Args:
+        load: a read of a tensor.
+        dim: which of its indices.
+        axis: whose coefficient.
+        op: the stage that reads.
+    """
     form = affine_index(load.indices[dim], (*op.axes, *op.reduce_axes))
     return None if form is None else form[0].get(axis, 0)
 

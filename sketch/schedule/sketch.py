@@ -162,7 +162,17 @@ def fixed_product(factors: tuple[Factor, ...]) -> int:
 def sketch_from_steps(
     dag: ComputeDAG, steps: tuple[Step, ...], variant: str, target: Target
 ) -> Sketch:
-    """A sketch from recorded steps; raises ScheduleError at once when a step does not fit."""
+    """A sketch from recorded steps.
+
+    Args:
+        dag: the program.
+        steps: in order.
+        variant: name of the form of the task that ``dag`` is.
+        target: the machine.
+
+    Raises:
+        ScheduleError: a step does not fit.
+    """
     sketch = Sketch(dag, steps, target, variant)
     _ = sketch.program
     return sketch

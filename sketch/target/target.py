@@ -89,7 +89,11 @@ class Target:
         return max(1, self.vector_bytes // dtype_bytes)
 
     def with_threads(self, threads: int) -> Target:
-        """The same machine, using ``threads`` threads."""
+        """The same machine, using ``threads`` threads.
+
+        Raises:
+            TargetError: there is less than one thread.
+        """
         if threads < 1:
             raise TargetError(f"a target needs at least one thread, got {threads}")
         return replace(self, threads=threads)

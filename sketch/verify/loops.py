@@ -30,7 +30,11 @@ def check_loop(loop: Loop, around: tuple[Loop, ...]) -> None:
 
 
 def check_disjoint(store: Store, loops: tuple[Loop, ...], facts: Facts) -> None:
-    """Distributed loops: some dimension must keep their iterations apart."""
+    """Check that some dimension keeps the iterations of distributed loops apart.
+
+    Raises:
+        LoweringError: two iterations write the same elements.
+    """
     for loop in loops:
         if loop.kind not in DISTRIBUTED or int(loop.extent) == 1:
             continue

@@ -43,10 +43,19 @@ def check_computed(
     loops: tuple[Loop, ...],
     facts: Facts,
 ) -> None:
-    """Raise LoweringError where a read at ``indices`` is of what ``writer`` does not compute.
+    """Check that what is read at ``indices`` is computed by ``writer``.
 
-    ``loops`` are around the read.  Panels of packed buffers are padded: no one uses what a lane
-    beyond the axis computes of them.
+    Panels of packed buffers are padded: no one uses what a lane beyond the axis computes of them.
+
+    Args:
+        writer: the store that computes the buffer.
+        buffer: what is read.
+        indices: of the read.
+        loops: around the read.
+        facts: known bounds of variables, and where the read is.
+
+    Raises:
+        LoweringError: it reads elements that are not computed.
     """
     shared = 0
     for mine, theirs in zip(writer.loops, loops, strict=False):

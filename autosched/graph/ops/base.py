@@ -100,7 +100,14 @@ class Op(ABC):
 
 
 def expect_inputs(op: Op, inputs: Sequence[TensorType], low: int, high: int | None = None) -> None:
-    """Raise GraphError unless ``low <= len(inputs) <= high`` (``high`` defaults to ``low``)."""
+    """Raise GraphError when an operator has too few or too many operands.
+
+    Args:
+        op: the operator.
+        inputs: types of its operands.
+        low: fewest.
+        high: most; None: ``low``.
+    """
     limit = low if high is None else high
     if not low <= len(inputs) <= limit:
         wanted = str(low) if low == limit else f"{low} to {limit}"
@@ -108,7 +115,14 @@ def expect_inputs(op: Op, inputs: Sequence[TensorType], low: int, high: int | No
 
 
 def expect_rank(op: Op, value: TensorType, rank: int, role: str = "data") -> None:
-    """Raise GraphError unless ``value`` has ``rank`` dimensions."""
+    """Raise GraphError unless ``value`` has ``rank`` dimensions.
+
+    Args:
+        op: the operator.
+        value: type of an operand.
+        rank: its dimensions.
+        role: what the operand is, for the error.
+    """
     if len(value.shape) != rank:
         raise GraphError(f"{role} must have {rank} dimensions, got {value}")
 

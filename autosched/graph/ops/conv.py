@@ -96,7 +96,14 @@ def checked_inputs(op: Conv, inputs: Sequence[TensorType]) -> tuple[ConvWeight, 
 
 
 def output_type(op: Conv, data: TensorType, form: ConvWeight, spatial: Shape) -> TensorType:
-    """Type of the output, whose spatial extents are ``spatial``."""
+    """Type of the output.
+
+    Args:
+        op: the convolution.
+        data: type of its data.
+        form: sizes of its weight.
+        spatial: spatial extents of the output.
+    """
     outputs = form.outputs * op.groups
     if op.layout == "NCHW":
         return TensorType((data.shape[0], outputs, *spatial), data.dtype)
@@ -106,9 +113,18 @@ def output_type(op: Conv, data: TensorType, form: ConvWeight, spatial: Shape) ->
 def window_count(
     extent: int, kernel: int, stride: int, dilation: int, pads: Pair, ceil_mode: bool = False
 ) -> int:
-    """Number of windows along one dimension.  Raises GraphError when none fits.
+    """Number of windows along one dimension.
 
-    With ``ceil_mode`` a last partial window counts if it starts inside the data or its low padding.
+    Args:
+        extent: elements of the data.
+        kernel: taps of a window.
+        stride: of the windows, in elements.
+        dilation: distance of taps, in elements.
+        pads: elements before and after.
+        ceil_mode: count a last partial window that starts inside the data or its low padding.
+
+    Raises:
+        GraphError: no window fits.
     """
     span = extent + pads[0] + pads[1] - dilation * (kernel - 1) - 1
     if span < 0 or stride < 1 or dilation < 1 or kernel < 1:
@@ -156,7 +172,14 @@ def buffer_order(op: Conv) -> tuple[int, ...]:
 def channels_last_operands(
     op: Conv, inputs: Sequence[Tensor], form: ConvWeight, name: str
 ) -> tuple[Tensor, Tensor]:
-    """Data and weight channels last."""
+    """Data and weight channels last.
+
+    Args:
+        op: the convolution.
+        inputs: data and weight in the operator's layout.
+        form: sizes of the weight.
+        name: of stages that change a layout.
+    """
     data, weight = inputs[:2]
     if op.layout == "NHWC":
         return data, weight
@@ -170,7 +193,14 @@ def channels_last_operands(
 def with_bias(
     op: Conv, parts: tuple[Tensor, ...], bias: Sequence[Tensor], name: str
 ) -> tuple[Tensor, ...]:
-    """``parts``, which share the buffer ``name``, with ``bias`` added if there is one."""
+    """``parts`` with the bias added, if there is one.
+
+    Args:
+        op: the convolution.
+        parts: stages that share one buffer.
+        bias: ``[oc]``, or nothing.
+        name: of the shared buffer.
+    """
     if not bias:
         return parts
     first = parts[0].op

@@ -64,7 +64,14 @@ class ConvWeight:
     def scaled(
         self, weight: NDArray[Any], scale: NDArray[Any], layout: Layout, transposed: bool
     ) -> NDArray[Any]:
-        """``weight`` times ``scale`` ``[oc]``, one factor for each output channel."""
+        """``weight`` with one factor for each output channel.
+
+        Args:
+            weight: in the operator's layout.
+            scale: ``[oc]``.
+            layout: of the weight.
+            transposed: whether the convolution is transposed.
+        """
         per_group = scale.reshape(self.groups, self.outputs)
         if layout == "NCHW" and not transposed:
             return weight * scale.reshape(-1, 1, *(1 for _ in self.kernel))
@@ -83,7 +90,14 @@ class ConvWeight:
 def conv_weight(
     shape: Shape, spatial: int, groups: int, layout: Layout, transposed: bool
 ) -> ConvWeight:
-    """Sizes of a weight of ``shape``, for data of ``spatial`` spatial dimensions.
+    """Sizes of a weight.
+
+    Args:
+        shape: of the weight.
+        spatial: number of spatial dimensions of the data.
+        groups: of the convolution.
+        layout: of the weight.
+        transposed: whether the convolution is transposed.
 
     Raises:
         GraphError: its shape fits no convolution of ``groups`` groups.

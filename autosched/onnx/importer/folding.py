@@ -28,6 +28,12 @@ def fold_node(
     None if it depends on more, or onnx's own evaluator does not know it, or fails, or computes
     something else than the standard says.
 
+    Args:
+        node: the ONNX node.
+        arrays: constants known so far, by name.
+        types: types of values known so far, by name.
+        setting: what all pieces of the model share.
+
     Raises:
         UnsupportedError: a result is too large.
     """

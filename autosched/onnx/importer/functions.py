@@ -19,6 +19,13 @@ def expanded(
 ) -> list[onnx.NodeProto]:
     """The nodes of the operator's function body in the ONNX standard, with names of their own.
 
+    Args:
+        node: the ONNX node.
+        label: prefix of the new names.
+        arrays: constants known so far, by name.
+        types: types of values known so far, by name.
+        setting: what all pieces of the model share.
+
     Raises:
         UnsupportedError: the operator has no function body.
     """

@@ -39,6 +39,13 @@ def static_outputs(
     Known from onnx's inference, from what the model states, or else from evaluating the nodes on
     a few inputs; what depends on data there, or is no tensor, is left out.
 
+    Args:
+        nodes: in topological order.
+        wanted: names of results.
+        arrays: constants known so far, by name.
+        types: types of values known so far, by name.
+        setting: what all pieces of the model share.
+
     Raises:
         UnsupportedError: onnx cannot evaluate the nodes, or not rightly, or a result is random.
     """
@@ -74,7 +81,15 @@ def host_function(
     types: Types,
     setting: Setting,
 ) -> tuple[HostFunction, tuple[str, ...]]:
-    """The function that computes ``outputs``, and the values that it reads."""
+    """The function that computes the outputs, and the values that it reads.
+
+    Args:
+        nodes: in topological order.
+        outputs: names of results and their types.
+        arrays: constants known so far, by name.
+        types: types of values known so far, by name.
+        setting: what all pieces of the model share.
+    """
     piece = make_piece(nodes, tuple(outputs), arrays, types, setting)
     function = HostFunction(
         piece.operator,

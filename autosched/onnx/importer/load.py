@@ -24,7 +24,8 @@ def load_model(source: str | Path | onnx.ModelProto) -> onnx.ModelProto:
 
     Raises:
         ModelImportError: neither path nor model, no such file, not an ONNX model, truncated,
-            weights missing, too old.
+            weights missing.
+        UnsupportedModelError: its opset is too old.
     """
     if not isinstance(source, str | Path | onnx.ModelProto):
         raise ModelImportError(

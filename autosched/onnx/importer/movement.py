@@ -30,7 +30,14 @@ def import_slice(site: Site) -> None:
 
 
 def resolved_bounds(start: int, stop: int, step: int, extent: int) -> tuple[int, int, int]:
-    """Bounds counted from the front and clamped, as Python's slices do."""
+    """Bounds counted from the front and clamped, as Python's slices do.
+
+    Args:
+        start: first index; negative ones count from the end.
+        stop: end, not included.
+        step: not 0.
+        extent: of the dimension.
+    """
     return slice(start, None if step < 0 and stop < -extent else stop, step).indices(extent)
 
 

@@ -72,7 +72,15 @@ def make_piece(
     types: Types,
     setting: Setting,
 ) -> Piece:
-    """The model that computes ``outputs`` with ``nodes`` from constants and typed values."""
+    """The model that computes the outputs from constants and typed values.
+
+    Args:
+        nodes: in topological order.
+        outputs: names of results.
+        arrays: constants known so far, by name.
+        types: types of values known so far, by name.
+        setting: what all pieces of the model share.
+    """
     names = free_names(nodes)
     inputs = [name for name in names if name not in arrays]
     body = helper.make_graph(

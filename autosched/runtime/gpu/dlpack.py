@@ -57,7 +57,15 @@ _inside = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
 def capsule(
     address: int, shape: tuple[int, ...], dtype: str, device: tuple[int, int], owner: Any
 ) -> Any:
-    """A capsule that lends dense memory; ``owner`` lives until the borrower is through with it."""
+    """A capsule that lends dense memory.
+
+    Args:
+        address: of the first byte.
+        shape: of the array.
+        dtype: of its elements.
+        device: DLPack's kind and number.
+        owner: lives until the borrower is through with it.
+    """
     holder = _Lent(address, shape, dtype, device, owner)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(holder))
     return _new(ctypes.addressof(holder.managed), _NAME, ctypes.cast(_destroy, ctypes.c_void_p))
