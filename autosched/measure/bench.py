@@ -24,7 +24,14 @@ class Bench(Protocol[Loaded]):
     def load(
         self, kernel: Any, memory: TaskMemory, sketch: Sketch, values: Mapping[DecisionId, int]
     ) -> Loaded:
-        """A kernel, of the machine's own type, with its arrays; whatever it raises is a failure."""
+        """A kernel with its arrays; whatever it raises is a failure.
+
+        Args:
+            kernel: of the machine's own type.
+            memory: the task's inputs and reference.
+            sketch: how the kernel was made, for the packing of constants.
+            values: its decisions.
+        """
         ...
 
     def run(self, loaded: Loaded, runs: int, state: CacheState) -> float:

@@ -73,7 +73,11 @@ def result_error(
 def named_error(
     memory: TaskMemory, outputs: Sequence[Array], strides: tuple[int, ...] | None = None
 ) -> float:
-    """The relative error of results in the order of the task's outputs; see ``result_error``."""
+    """The relative error of results in the order of the task's outputs; see ``result_error``.
+
+    Raises:
+        MeasureError: the task has no reference to compare with.
+    """
     if isinstance(memory.reference, Failure):
         raise MeasureError(f"nothing to compare with: {memory.reference.message}")
     named = dict(zip(memory.dag.output_names, outputs, strict=True))

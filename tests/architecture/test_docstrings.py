@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -12,16 +13,21 @@ MANY = 4
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+def documented_elsewhere(node: Function, derived: bool) -> bool:
+    """Whether a base class explains a method, or a protocol: "see ``Device``"."""
+    text = ast.get_docstring(node)
+    return derived if text is None else re.search(r"[Ss]ee ``[A-Z]\w*``", text) is not None
+
+
 def public_functions(tree: ast.AST, derived: bool = False) -> Iterator[Function]:
-    """Public functions and methods, but for overloads and methods that a base class documents."""
+    """Public functions and methods, but for overloads and what is documented elsewhere."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.ClassDef):
             if node.name[0] != "_":
                 yield from public_functions(node, derived=bool(node.bases))
         elif isinstance(node, Function):
             overloads = any(ast.unparse(item) == "overload" for item in node.decorator_list)
-            inherits = derived and ast.get_docstring(node) is None
-            if node.name[0] != "_" and not overloads and not inherits:
+            if node.name[0] != "_" and not overloads and not documented_elsewhere(node, derived):
                 yield node
         elif isinstance(node, ast.If | ast.Try):
             yield from public_functions(node, derived)
