@@ -34,7 +34,7 @@ class Tuning(Protocol):
         """Tasks, trials, and why it ended."""
         ...
 
-    def compare(self) -> Comparison:
+    def compare(self, repeats: int = 50) -> Comparison:
         """Latency before and after."""
         ...
 

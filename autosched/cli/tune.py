@@ -7,6 +7,7 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from autosched.cli.command import Command, Parser, add_json, positive_int, say, write_json
 from autosched.cli.fields import with_fields
@@ -17,6 +18,8 @@ from autosched.search.models import MODELS, make_model
 from autosched.search.options import POLICIES
 from autosched.tuning.options import PRESETS, TuneOptions
 
+# Runs of each network on an emulated device, in the comparison at the end.
+_EMULATED_RUNS: Final = 2
 _EXAMPLES = """\
   autosched tune resnet-18 --budget 10m                    ten minutes; the log is resnet-18.jsonl
   autosched tune resnet-18 --budget 1h                     run again: goes on from that log
@@ -94,6 +97,7 @@ def _run(args: argparse.Namespace) -> None:
     subject = open_subject(args)
     log = f"{subject.name}.jsonl" if args.log is None else args.log
     target, quiet = target_of(args), args.quiet or args.json == "-"
+    emulated = target.card.emulated
     check_runs(target, "tune")  # before there is a log
     check_threads(target)
     options, measure = tune_options(args)
@@ -113,7 +117,8 @@ def _run(args: argparse.Namespace) -> None:
     if args.quiet and args.json is None:
         return
     with Waiting("compiling and timing", args.quiet):
-        comparison = tuning.compare()
+        # Estimated times are all the same, and a whole network takes a while.
+        comparison = tuning.compare(_EMULATED_RUNS) if emulated else tuning.compare()
     say(args, comparison)
     say(args, f"next: {_next(args, log)}")
     write_json(args.json, tuning.to_json() | comparison.to_json())
