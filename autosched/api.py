@@ -47,8 +47,11 @@ class NamedTarget(CodeTarget, metaclass=_AnyTargetIsOne):
     What it makes are values of ``sketch.target.target.Target``, whose fields are the numbers of
     the machine; ``isinstance`` takes all of them for targets.
 
-        two = asd.Target("cpu", threads=2)
-        assert isinstance(two, asd.Target) and two.threads == 2
+        >>> two = asd.Target("cpu", threads=2)
+        >>> two.threads, isinstance(two, asd.Target)
+        (2, True)
+        >>> asd.Target("cuda:h200").arch
+        'sm_90'
     """
 
     __slots__ = ()
@@ -122,8 +125,11 @@ def extract_tasks(
 ) -> tuple[Task, ...]:
     """The distinct tasks of a network, as ``tune`` finds them: each with its number of uses.
 
-        for task in asd.extract_tasks(asd.zoo.build("mlp"), target="cpu"):
-            print(task.describe())
+        >>> for task in asd.extract_tasks(asd.zoo.build("mlp", image=4)):
+        ...     print(task.describe())
+        dense_bias_relu.1 [1x512] 0.01741 MFLOP (direct)
+        dense_bias_relu.2 [1x512] 0.5253 MFLOP (direct)
+        dense_bias.1 [1x10] 0.01025 MFLOP (direct)
 
     Args:
         net: from ``from_onnx`` or ``zoo.build``; or several networks, whose equal tasks are one.
@@ -183,6 +189,11 @@ def compile(
 ) -> Module:
     """Compile a network.
 
+        >>> net = asd.zoo.build("mlp", image=4)
+        >>> module = asd.compile(net, log="mlp.jsonl", quick=True)  # the log may be missing
+        >>> module.run({"data": np.ones((1, 16), np.float32)})["logits"].shape
+        (1, 10)
+
     Args:
         net: from ``from_onnx`` or ``zoo.build``.
         target: a name that ``Target`` knows, or a target.
@@ -215,6 +226,10 @@ def load(path: PathText, trusted: bool = False, device: DeviceName | None = None
     A module is machine code: running it is running a program that its author wrote, with all your
     rights.  Files that you saved on this machine are known by their signature; any other must be
     trusted explicitly.  Damage is found before anything of a file is linked.
+
+        >>> asd.workloads.get("GMM").task(1, 16, 16, 16).module().save("gmm.asd")
+        >>> asd.load("gmm.asd").inputs[0].shape
+        (1, 16, 16)
 
     Args:
         path: of the file.
@@ -282,6 +297,12 @@ def tune(
     device: DeviceName | None = None,
 ) -> NetworkTuning | SessionTuning:
     """Search for fast schedules of all tasks of a network, measuring on this machine.
+
+        >>> net = asd.zoo.build("mlp", image=4)
+        >>> tuning = asd.tune(net, trials=3, log="tuned.jsonl", quiet=True)
+        >>> tuning.result.trials
+        3
+        >>> module = asd.compile(net, log="tuned.jsonl")
 
     Args:
         net: from ``from_onnx`` or ``zoo.build``; or several networks, which then are tuned together

@@ -44,6 +44,13 @@ def replay_study(
     ``search.restricted``), so any policy and any cost model can be compared on one table; a record
     of random candidates is a fair one.  Equal arguments give equal sequences of trials.
 
+        >>> from autosched.measure.simulated import SimulatedRunner
+        >>> task = asd.workloads.get("GMM").task(1, 16, 16, 16)
+        >>> result = task.tune(trials=8, log="table.jsonl", runner=SimulatedRunner())
+        >>> records = asd.RecordLog("table.jsonl").read().records
+        >>> asd.study.replay_study([task], records, asd.TuneOptions(trials=4)).trials
+        4
+
     Args:
         tasks: distinct ones; those without a record are given up at once.
         records: of a log, of these tasks and their target.

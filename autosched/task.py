@@ -39,6 +39,10 @@ class Task(TaskSpec):
     def of(cls, spec: TaskSpec) -> Self:
         """The task of a specification, such as one that a callback is given.
 
+            >>> spec = asd.workloads.get("GMM").task(1, 16, 16, 16)
+            >>> print(asd.Task.of(spec).describe())
+            GMM(1, 16, 16, 16) [1x16x16] 0.008192 MFLOP (direct)
+
         Raises:
             TaskError: ``spec`` is something else.
         """
@@ -89,7 +93,10 @@ class Task(TaskSpec):
     ) -> TuneResult:
         """Search and measure on this machine; every trial goes to ``log``, which may exist.
 
-            task.tune(trials=64, log="task.jsonl")
+            >>> task = asd.workloads.get("GMM").task(1, 16, 16, 16)
+            >>> result = task.tune(trials=3, log="task.jsonl")
+            >>> result.trials, result.tasks[0].seconds > 0
+            (3, True)
 
         Args:
             trials: measured candidates, those of earlier runs in the log included.  Without any

@@ -89,6 +89,11 @@ class Module:
     def run(self, inputs: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """Compute the outputs.
 
+            >>> module = asd.workloads.get("GMM").task(1, 16, 16, 16).module()
+            >>> ones = np.ones((1, 16, 16), np.float32)
+            >>> module.run({"A": ones, "B": ones})["gmm"][0, 0, :2]
+            array([16., 16.], dtype=float32)
+
         Args:
             inputs: an array for each input name: NumPy, or anything with ``__dlpack__``.  Any
                 strides (dense arrays are read in place); shape and dtype must be the model's.
@@ -164,6 +169,11 @@ class Module:
         The path is that of ``run``; a clock is read between steps.  What the steps do not account
         for (copying the outputs, the clock) is the row "rest".
 
+            >>> module = asd.workloads.get("GMM").task(1, 16, 16, 16).module()
+            >>> profile = module.profile(repeats=5)     # print it for the table
+            >>> profile.rows[0].op
+            'GMM(1, 16, 16, 16)'
+
         Args:
             inputs: as for ``run``; random values when None.
             repeats: runs that are timed, at least 1.
@@ -226,6 +236,10 @@ class Module:
 
     def save(self, path: str | Path) -> None:
         """Write the module to one file (suffix ``.asd``), which ``autosched.load`` reads.
+
+            >>> asd.workloads.get("GMM").task(1, 16, 16, 16).module().save("saved.asd")
+            >>> print(asd.load("saved.asd").name)
+            GMM(1, 16, 16, 16)
 
         The file holds machine code, packed constants, the plan, the target and what runs on the
         host as ONNX models: no Python objects.  It is signed with a key of this user on this

@@ -30,6 +30,11 @@ WORKLOADS: Final[tuple[Workload[...], ...]] = (
 def get(name: str) -> Workload[...]:
     """The built-in workload of that name, in upper or lower case.
 
+        >>> print(asd.workloads.get("GMM").task(1, 16, 16, 16).dag)
+        A = placeholder [1, 16, 16] float32
+        B = placeholder [1, 16, 16] float32
+        gmm(b, i, j) += A[b, i, k]*B[b, k, j]  # b 1, i 16, j 16, k 16
+
     Raises:
         WorkloadError: there is none; the nearest name comes first, then all of them.
     """

@@ -39,6 +39,9 @@ NAMES: Final = tuple(_FAMILIES)
 def build(name: str, batch: int = 1, image: int | None = None, seed: int = 0) -> Network:
     """The network ``name``, in its model layout, with weights drawn from ``seed``.
 
+        >>> print(asd.zoo.build("mlp", image=4))
+        Network(mlp, data: float32[1, 16] -> logits: float32[1, 10], 5 nodes)
+
     Args:
         name: one of ``NAMES``.
         batch: extent of the first dimension of the input.
