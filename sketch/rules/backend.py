@@ -18,7 +18,7 @@ from sketch.rules.rule import SketchRule
 from sketch.rules.simple import ScheduleSimply
 from sketch.rules.tiling import MultiLevelTilingWithFusion
 from sketch.target.target import Target
-from sketch.variants.derive import ALGORITHMS, Algorithm
+from sketch.variants.derive import ALGORITHMS, GPU_ALGORITHMS, Algorithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ GPU_SKETCHES: Final = SketchBackend(
         GpuTilingWithFusion(),
         ScheduleOnThreads(),
     ),
-    (),
+    GPU_ALGORITHMS,
 )
 SKETCH_BACKENDS: Final = (CPU_SKETCHES, GPU_SKETCHES)
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from sketch.lang.tensor import Compute
 from sketch.rules.gpu_reuse import shares_operands
-from sketch.rules.patterns import longest
+from sketch.rules.patterns import is_output, longest
 from sketch.rules.rule import State, Verdict
 from sketch.rules.tiling import tiled_producer
 from sketch.schedule.program import Role, StagePlan
@@ -35,7 +35,12 @@ class SplitForBlocks:
     eager: ClassVar[bool] = False
 
     def applies(self, state: State, stage: StagePlan) -> Verdict:
-        """Stages that read a pending reduction with too few tiles; it stays as it is as well."""
+        """Stages that read a pending reduction with too few tiles; it stays as it is as well.
+
+        Not those that only hand its result on to another kernel: the sum would be one more.
+        """
+        if Role.COPY_OUT in stage.roles and not is_output(state.program, stage):
+            return Verdict.SKIP
         inner = tiled_producer(state, stage)
         if inner is None or not shares_operands(inner.op) or Role.PARTIAL in inner.roles:
             return Verdict.SKIP

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from sketch.dag.dag import ComputeDAG
-from sketch.variants.winograd import winograd
+from sketch.variants.winograd import winograd, winograd_in_parts
 
 
 class Algorithm(NamedTuple):
@@ -17,6 +17,7 @@ class Algorithm(NamedTuple):
 
 
 ALGORITHMS: Final[tuple[Algorithm, ...]] = (Algorithm("winograd", winograd),)
+GPU_ALGORITHMS: Final[tuple[Algorithm, ...]] = (Algorithm("winograd", winograd_in_parts),)
 
 
 def variants_of(dag: ComputeDAG, algorithms: tuple[Algorithm, ...]) -> dict[str, ComputeDAG]:

@@ -38,17 +38,32 @@ _RESULTS: Final = _TILE + 1 - _TAPS  # of a tile, in each dimension
 _LEAST_CHANNELS: Final = 16
 # Transformed data and products take four times the memory of data and results.
 _MOST_BYTES: Final = 1 << 29
+# Products that keep a block of threads busy, and blocks that fill a GPU, of most cards.
+_BLOCK: Final = 2048
+_BLOCKS: Final = 128
+_LEAST_TERMS: Final = 32
 
 
 def winograd(dag: ComputeDAG) -> ComputeDAG | None:
     """The same program with its 3x3 correlations computed so; None where it has none."""
+    return _with_filters(dag, lambda match: 1)
+
+
+def winograd_in_parts(dag: ComputeDAG) -> ComputeDAG | None:
+    """``winograd`` for machines of many processors: where there are few products, their sums over
+    channels are split into parts, and the results are sums over the parts, too.
+    """
+    return _with_filters(dag, _parts)
+
+
+def _with_filters(dag: ComputeDAG, parts: Callable[[Correlation], int]) -> ComputeDAG | None:
     found = {id(op): match for op in dag.stages if (match := correlation(op)) and _pays(match)}
     if not found:
         return None
 
     def replacement(op: Compute, current: Callable[[Tensor], Tensor]) -> Tensor | None:
         match = found.get(id(op))
-        return None if match is None else _filtered(match, current(match.data))
+        return None if match is None else _filtered(match, current(match.data), parts(match))
 
     return rebuild(dag, replacement)
 
@@ -56,19 +71,31 @@ def winograd(dag: ComputeDAG) -> ComputeDAG | None:
 def _pays(match: Correlation) -> bool:
     channels, filters = match.weight.shape[2:]
     single = match.op.output_dtypes[0] == match.data.dtype == match.weight.dtype == "float32"
-    batch, height, width, _ = match.op.shape
-    tiles = batch * -(-height // _RESULTS) * -(-width // _RESULTS)
-    size = _TILE**2 * tiles * (channels + filters) * size_of("float32")
+    size = _TILE**2 * _tiles(match) * (channels + filters) * size_of("float32")
     pays = min(channels, filters) >= _LEAST_CHANNELS and size <= _MOST_BYTES
     return single and pays and match.weight.shape[:2] == (_TAPS, _TAPS)
 
 
-def _filtered(match: Correlation, data: Tensor) -> Tensor:
-    """The results of a correlation of ``data``."""
-    op, (_, height, width, filters) = match.op, match.op.shape
-    batch, channels = data.shape[0], data.shape[3]
+def _tiles(match: Correlation) -> int:
+    batch, height, width, _ = match.op.shape
+    return batch * -(-height // _RESULTS) * -(-width // _RESULTS)
+
+
+def _parts(match: Correlation) -> int:
+    """The least power of two that makes blocks enough, and divides the channels."""
+    channels, filters = match.weight.shape[2:]
+    blocks, parts = _TILE**2 * _tiles(match) * filters // _BLOCK, 1
+    while parts * blocks < _BLOCKS and channels % (2 * parts * _LEAST_TERMS) == 0:
+        parts *= 2
+    return parts
+
+
+def _filtered(match: Correlation, data: Tensor, parts: int) -> Tensor:
+    """The results of a correlation of ``data``; the sums over channels in ``parts``."""
+    op, (_, height, width, _) = match.op, match.op.shape
+    channels = data.shape[3]
     rows, columns = -(-height // _RESULTS), -(-width // _RESULTS)
-    tiles = batch * rows * columns
+    tiles = _tiles(match)
     top, left = match.before
     weight = _transformed_filters(match.weight)
 
@@ -88,12 +115,9 @@ def _filtered(match: Correlation, data: Tensor) -> Tensor:
         return first + sign_a * (element(a1, b0) + sign_b * element(a1, b1))
 
     transformed = compute((_TILE**2, tiles, channels), tile, f"{op.name}.tiles")
-    k = reduce_axis(channels, op.reduce_axes[-1].name)
-    products = compute(
-        (_TILE**2, tiles, filters),
-        lambda x, t, o: reducers.sum(transformed[x, t, k] * weight[x, k, o], axis=k),
-        f"{op.name}.products",
-    )
+    products = _products(transformed, weight, op, parts)
+    part = reduce_axis(parts, "part")
+    inside_part = (part,) if parts > 1 else ()
 
     def result(n: Axis, h: Axis, w: Axis, o: Axis) -> Expr:
         """``A^T m A``: in each dimension m0 + m1 + m2 for the first result, m1 - m2 - m3 for the
@@ -104,16 +128,31 @@ def _filtered(match: Correlation, data: Tensor) -> Tensor:
         total: Expr | None = None
         for i in range(3):
             for j in range(3):
-                term = products[(a + i) * _TILE + b + j, t, o]
+                term = products[(*inside_part, (a + i) * _TILE + b + j, t, o)]
                 term = _turned(term, a, i > 0)
                 term = _turned(term, b, j > 0)
                 total = term if total is None else total + term
         assert total is not None
-        return total
+        return reducers.sum(total, axis=part) if parts > 1 else total
 
     names = [axis.name for axis in op.axes]
     results: Tensor = compute(op.shape, result, op.name, axis_names=names)
     return results
+
+
+def _products(transformed: Tensor, weight: Tensor, op: Compute, parts: int) -> Tensor:
+    """Of every tile with every filter, ``[16, T, O]``; ``[P, 16, T, O]`` where there are parts."""
+    count, tiles, channels = transformed.shape
+    filters, name = weight.shape[-1], f"{op.name}.products"
+    k = reduce_axis(channels // parts, op.reduce_axes[-1].name)
+
+    def product(x: Expr, t: Expr, o: Expr, c: Expr) -> Expr:
+        return reducers.sum(transformed[x, t, c] * weight[x, c, o], axis=k)
+
+    if parts == 1:
+        return compute((count, tiles, filters), lambda x, t, o: product(x, t, o, k), name)
+    shape = (parts, count, tiles, filters)
+    return compute(shape, lambda p, x, t, o: product(x, t, o, p * k.extent + k), name)
 
 
 def _pair(i: Expr) -> tuple[Expr, Expr]:

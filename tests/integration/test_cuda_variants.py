@@ -1,0 +1,140 @@
+"""Other algorithms on GPUs: few launches, the oracle's results, no spills in the draft's picks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codegen.cuda.build import emit
+from codegen.cuda.kernel import CudaSource
+from codegen.cuda.nvrtc import compile_source, missing_compiler
+from costmodel.extract import draft_seconds
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import Placeholder
+from sketch.lower import lower
+from sketch.oracle.interpret import interpret
+from sketch.population.feasible import feasible
+from sketch.population.population import sample
+from sketch.rules.backend import GPU_SKETCHES
+from sketch.rules.generate import generate
+from sketch.target.gpu_targets import cuda_target
+from sketch.variants import variants_of
+from tests.support.emulate import COMPILER, compile_programs
+from tests.support.ptx.run import ptx_of, run_ptx
+from tests.support.workloads import conv2d_relu, random_inputs
+
+H200 = cuda_target("h200")
+_MOST_LAUNCHES = 3
+_ROWS = 128
+# Images, channels and filters: one block of products, uneven tiles, sums in parts.
+SMALL = {"even": (8, 16, 16), "odd": (7, 16, 24), "parts": (5, 64, 32)}
+# Layers of ResNet-18.
+LAYERS = {"56": (56, 64, 64), "28": (28, 128, 128), "14": (14, 256, 256), "7": (7, 512, 512)}
+
+needs_nvrtc = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
+
+
+def variants(dag: ComputeDAG) -> Mapping[str, ComputeDAG]:
+    return variants_of(dag, GPU_SKETCHES.algorithms)
+
+
+def prepared(dag: ComputeDAG, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The inputs as kernels read them."""
+    found = dict(inputs)
+    for tensor in dag.inputs:
+        assert isinstance(tensor.op, Placeholder)
+        if tensor.op.prepared is not None:
+            found[tensor.name] = tensor.op.prepared.apply(inputs[tensor.name])
+    return found
+
+
+def sources(dag: ComputeDAG, rows: int, rng: np.random.Generator) -> list[CudaSource]:
+    """Random feasible rows of every sketch."""
+    found = []
+    for sketch in generate(dag, H200):
+        drawn = sample(sketch, 16 * rows, rng)
+        fits = np.flatnonzero(feasible(sketch, drawn.columns()))[:rows]
+        found += [emit(lower(sketch, drawn.row(int(index))), H200) for index in fits]
+    return found
+
+
+@cache
+def pick(shape: tuple[int, int, int], variant: str | None) -> tuple[float, CudaSource]:
+    """Seconds and source of what the draft model likes best; of the direct sum for None."""
+    dag = conv2d_relu(*shape)
+    dag = dag if variant is None else variants(dag)[variant]
+    best: tuple[float, CudaSource] | None = None
+    for sketch in generate(dag, H200):
+        drawn = sample(sketch, _ROWS, np.random.default_rng(0))
+        rows = drawn.take(np.flatnonzero(feasible(sketch, drawn.columns())))
+        seconds = draft_seconds(rows)
+        chosen = int(np.argmin(seconds))
+        if best is None or seconds[chosen] < best[0]:
+            best = float(seconds[chosen]), emit(lower(sketch, rows.row(chosen)), H200)
+    assert best is not None
+    return best
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run CUDA text with")
+def test_variants_equal_the_oracle_in_both_orders(tmp_path: Path, rng: np.random.Generator) -> None:
+    cases = [
+        (conv2d_relu(*shape), dag, source)
+        for shape in SMALL.values()
+        for dag in variants(conv2d_relu(*shape)).values()
+        for source in sources(dag, 2, rng)
+    ]
+    assert len(cases) >= 2 * len(SMALL)
+    programs = compile_programs([source for _, _, source in cases], tmp_path)
+    for (direct, dag, _), program in zip(cases, programs, strict=True):
+        assert len(program.source.launches) <= _MOST_LAUNCHES
+        inputs = random_inputs(direct, rng)
+        ((name, expected),) = interpret(direct, inputs).items()
+        given = prepared(dag, inputs)
+        forward, backward = (program.run(given, reverse=order)[name] for order in (False, True))
+        assert np.array_equal(forward, backward)
+        np.testing.assert_allclose(
+            forward.reshape(expected.shape), expected, rtol=0, atol=1e-5 * np.abs(expected).max()
+        )
+
+
+@needs_nvrtc
+def test_what_the_compiler_makes_of_variants_equals_the_oracle(rng: np.random.Generator) -> None:
+    direct = conv2d_relu(*SMALL["parts"])
+    inputs = random_inputs(direct, rng)
+    ((name, expected),) = interpret(direct, inputs).items()
+    for dag in variants(direct).values():
+        source = sources(dag, 1, rng)[0]
+        found = run_ptx(source, ptx_of(source.text), prepared(dag, inputs))[name]
+        np.testing.assert_allclose(
+            found.reshape(expected.shape), expected, rtol=0, atol=1e-5 * np.abs(expected).max()
+        )
+
+
+@pytest.mark.parametrize("layer", sorted(LAYERS))
+def test_filters_of_resnet_have_variants_that_fill_the_card(layer: str) -> None:
+    shape = LAYERS[layer]
+    card = H200.card
+    peak = 2 * card.fma_lanes * H200.threads * card.hertz
+    for name, dag in variants(conv2d_relu(*shape)).items():
+        seconds, source = pick(shape, name)
+        assert seconds > dag.flops / peak
+        assert len(source.launches) <= _MOST_LAUNCHES
+        for launch in source.launches:
+            assert launch.block % H200.warp_size == 0 and launch.grid >= H200.threads, name
+
+
+@pytest.mark.parametrize("layer", sorted(LAYERS))
+def test_the_draft_prefers_few_products(layer: str) -> None:
+    assert pick(LAYERS[layer], "winograd")[0] < pick(LAYERS[layer], None)[0]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("variant", sorted(variants(conv2d_relu(*LAYERS["7"]))))
+def test_picks_keep_their_values_in_registers(variant: str) -> None:
+    _, source = pick(LAYERS["7"], variant)
+    _, resources = compile_source(source, H200.arch)
+    assert not any(found.spills for _, found in resources)
