@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from codegen import build as cpu
 from codegen.cuda import build as cuda
+from codegen.cuda.passes.vectorize import WIDEST
 from codegen.cuda.resources import check_resources
 from codegen.gpu.missing import missing_device
 from codegen.gpu.protocol import DEVICE_ALIGNMENT
 from codegen.kernel import BUFFER_ALIGNMENT, SYMBOL, CompiledKernel
-from codegen.passes.restride import restride
+from codegen.passes.restride import loosen, restride
 from sketch.errors import TargetError
 from sketch.nest.loopnest import LoopNest
 from sketch.rules.backend import CPU_SKETCHES, GPU_SKETCHES, SketchBackend, sketch_backend
@@ -27,6 +28,7 @@ class Backend:
         name: for messages.
         sketches: rules, algorithms and feasibility.
         alignment: bytes; arenas and constants start at a multiple of it, and so do values in them.
+        argument_alignment: bytes; kernels count on it for arguments that are not loose.
         build: (nest, target, symbol) to a kernel; raises LoweringError, CodegenError, TargetError.
         check: raises InfeasibleError on a kernel that is not worth timing.
         worker: the role of the process that times kernels, see ``autosched.measure.zygote_main``.
@@ -37,6 +39,7 @@ class Backend:
     name: str
     sketches: SketchBackend
     alignment: int
+    argument_alignment: int
     build: Callable[[LoopNest, Target, str], CompiledKernel]
     check: Callable[[Any], None]
     worker: str
@@ -47,13 +50,15 @@ def _nothing(_: Any) -> None:
     """Nothing to check, nothing is missing."""
 
 
+_ANY: Final = 1  # the address of any element
 CPU: Final = Backend(
-    "cpu", CPU_SKETCHES, BUFFER_ALIGNMENT, cpu.build, _nothing, "time-cpu", _nothing
+    "cpu", CPU_SKETCHES, BUFFER_ALIGNMENT, _ANY, cpu.build, _nothing, "time-cpu", _nothing
 )
 CUDA: Final = Backend(
     "cuda",
     GPU_SKETCHES,
     DEVICE_ALIGNMENT,
+    WIDEST,
     cuda.build,
     check_resources,
     "time-gpu",
@@ -77,6 +82,7 @@ def build_kernel(
     target: Target,
     symbol: str = SYMBOL,
     strides: Mapping[str, tuple[int, ...]] | None = None,
+    loose: Collection[str] = (),
 ) -> CompiledKernel:
     """Compile an int nest for any target; nothing is run.
 
@@ -85,6 +91,7 @@ def build_kernel(
         target: for which machine.
         symbol: what the kernel is called where others are linked with it.
         strides: of arguments that are not dense, in elements.
+        loose: arguments that start at any element, not at a multiple of ``argument_alignment``.
 
     Raises:
         LoweringError: the nest is unsound.
@@ -93,7 +100,7 @@ def build_kernel(
     """
     for argument, steps in (strides or {}).items():
         nest = restride(nest, argument, steps)
-    return backend_of(target).build(nest, target, symbol)
+    return backend_of(target).build(loosen(nest, loose), target, symbol)
 
 
 def check_runs(target: Target, what: str) -> None:

@@ -22,6 +22,7 @@ from autosched.search.recall import Recalled, unbuildable
 from autosched.tasks.candidate import Candidate
 from autosched.tasks.compulsory_traffic import compulsory_bytes
 from autosched.tasks.spec import TaskSpec
+from codegen.backend import backend_of
 from sketch.errors import AutoschedError
 from sketch.lang.dtypes import size_of
 from sketch.lower.packing import preparations
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from codegen.kernel import CompiledKernel
 
 Source = Literal["record", "model"]
-_KernelKey = tuple[int, tuple[int, ...] | None]  # a scheduled task, the strides of its output
+# A scheduled task, the strides of its output, the arguments that start at any element.
+_KernelKey = tuple[int, tuple[int, ...] | None, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +103,7 @@ def wire(
         scheduled: a schedule for each task.
         target: for which machine.
     """
-    wires = _Wires(extraction, scheduled)
+    wires = _Wires(extraction, scheduled, target)
     wires.add(extraction, _Scope())
     wiring = Wiring(
         name=name,
@@ -143,8 +145,11 @@ class _Scope:
 class _Wires:
     """All that is known of the network so far."""
 
-    def __init__(self, extraction: Extraction, scheduled: Sequence[Scheduled]) -> None:
+    def __init__(
+        self, extraction: Extraction, scheduled: Sequence[Scheduled], target: Target
+    ) -> None:
         self._by_dag = {id(item.task.dag): item for item in scheduled}
+        self._alignment = backend_of(target).argument_alignment
         self._labels = {id(array): label for label, array in extraction.constants.items()}
         self.built: dict[_KernelKey, Built] = {}
         self.constants: dict[str, NDArray[Any]] = {}
@@ -178,8 +183,8 @@ class _Wires:
         outside = slice(function.states + function.slices, None)
         pairs = zip(body.inputs[outside], call.inputs[outside], strict=True)
         first = len(self.calls)
-        self.add(body, _Scope(call, {value.name: source for value, source in pairs}))
         self.parts.update(found.parts)
+        self.add(body, _Scope(call, {value.name: source for value, source in pairs}))
         self.sizes.update(found.carried)
         self.loops.append(RepeatedSteps(first, len(self.calls) - first, function.trips))
 
@@ -207,24 +212,48 @@ class _Wires:
                 packed = array if preparation is None else preparation.apply(array)
                 self.constants[name] = np.asarray(packed)
             values.append(name)
-        kernel = self._kernel(item, extraction, subgraph)
+        places = (*values, scope.name(subgraph.output))
+        loose = frozenset(
+            tensor.name
+            for tensor, value in zip((*sketch.dag.inputs, *sketch.dag.outputs), places, strict=True)
+            if self._is_loose(value)
+        )
+        kernel = self._kernel(item, extraction, subgraph, loose)
         info = _info(subgraph, item, scope.trips)
-        return Call(kernel, (*values, scope.name(subgraph.output)), info)
+        return Call(kernel, places, info)
+
+    def _is_loose(self, name: str) -> bool:
+        """Whether a value starts within a larger one, where wide accesses would be misaligned."""
+        part = self.parts.get(name)
+        if part is None:
+            return False
+        begins = part.offset % self._alignment != 0 or part.stride % self._alignment != 0
+        first = part.first is not None and self._is_loose(part.first)
+        return begins or first or self._is_loose(part.whole)
 
     def _kernel(
-        self, item: Scheduled, extraction: Extraction, subgraph: Subgraph
+        self,
+        item: Scheduled,
+        extraction: Extraction,
+        subgraph: Subgraph,
+        loose: frozenset[str],
     ) -> CompiledKernel:
-        """The task's kernel, one for each way in which its output lies in memory."""
+        """The task's kernel, one for each way in which its values lie in memory."""
         part = extraction.parts.get(subgraph.output)
-        key = (id(item), None if part is None else part.strides)
+        strides = None if part is None else part.strides
+        key = (id(item), strides, loose)
         if key not in self.built:
-            kernel = _build(len(self.built), item, subgraph.output_name, key[1])
-            self.built[key] = Built(item, kernel, key[1])
+            kernel = _build(len(self.built), item, subgraph.output_name, strides, loose)
+            self.built[key] = Built(item, kernel, strides)
         return self.built[key].kernel
 
 
 def _build(
-    number: int, item: Scheduled, output: str, strides: tuple[int, ...] | None
+    number: int,
+    item: Scheduled,
+    output: str,
+    strides: tuple[int, ...] | None,
+    loose: frozenset[str],
 ) -> CompiledKernel:
     from codegen.backend import build_kernel
     from sketch.lower import lower
@@ -232,7 +261,7 @@ def _build(
     nest = lower(item.candidate.sketch, dict(item.candidate.values))
     apart = None if strides is None else {output: strides}
     try:
-        return build_kernel(nest, item.task.target, f"k{number}", apart)
+        return build_kernel(nest, item.task.target, f"k{number}", apart, loose)
     except Exception as error:  # steps of a record may be such as no rule makes
         if item.recalled is None:
             raise

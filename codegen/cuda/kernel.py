@@ -31,7 +31,8 @@ class CudaSource:
     Attributes:
         text: a whole translation unit; every kernel has C linkage.
         launches: in order; each one completes before the next starts.
-        arguments: what the caller passes, in the nest's order, at multiples of 16 bytes.
+        arguments: what the caller passes, in the nest's order, at multiples of 16 bytes
+            where they are not loose.
         workspaces: bytes of the buffers that pass values between launches, by name.
     """
 

@@ -8,6 +8,7 @@ apart as the whole's.  Where the part begins is up to the pointer that the kerne
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from codegen.errors import CodegenError
@@ -29,6 +30,17 @@ def restride(nest: LoopNest, name: str, strides: tuple[int, ...]) -> LoopNest:
     exchange = _Exchange(old, new)
     arguments = tuple(new if buffer is old else buffer for buffer in nest.arguments)
     return replace(nest, arguments=arguments, roots=exchange.nodes(nest.roots))
+
+
+def loosen(nest: LoopNest, names: Collection[str]) -> LoopNest:
+    """``nest`` with arguments that may start at any element, wherever a caller's pointer points."""
+    for old in nest.arguments:
+        if old.name in names:
+            new = replace(old, loose=True)
+            arguments = tuple(new if buffer is old else buffer for buffer in nest.arguments)
+            roots = _Exchange(old, new).nodes(nest.roots)
+            nest = replace(nest, arguments=arguments, roots=roots)
+    return nest
 
 
 class _Exchange:

@@ -106,7 +106,8 @@ class Buffer:
     index of a packed tensor, kept in units of elements).
     ``size`` is the number of elements in memory (for a packed buffer less than the product of
     ``shape``).  ``ahead``: with every vector that is read, the one so many elements further on is
-    fetched into L2 (0: none).
+    fetched into L2 (0: none).  ``loose``: it starts at some element of a larger array, so that no
+    access may count on an aligned start.
     """
 
     name: str
@@ -117,6 +118,7 @@ class Buffer:
     scope: Scope
     size: Num  # elements to allocate
     ahead: Num = 0
+    loose: bool = False
 
     def physical_shape(self) -> tuple[Num, ...]:
         """Extents as they lie in memory: a blocked dimension counts its panels, not elements."""

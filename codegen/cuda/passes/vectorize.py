@@ -4,8 +4,9 @@
       C[4*t + j] = f(A[4*t + j])      ->     unrolled j in 0..4: y[j] = f(x[j])
                                              C[4*t ...] <- vector y[4]
 
-A buffer starts at a multiple of 16 bytes, so a piece is aligned where all other parts of its index
-are multiples of its length.  A guard stays if it holds for all elements of a piece or for none.
+A buffer that is not loose starts at a multiple of 16 bytes, so a piece of it is aligned where all
+other parts of its index are multiples of its length.  A guard stays if it holds for all elements of
+a piece or for none.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class _Piece:
         size, var = size_of(buffer.dtype), self.loop.var
         length = size * self.loop.extent
         fits = length <= WIDEST and length & (length - 1) == 0
-        if buffer.scope not in _GLOBAL or not (fits or length % WIDEST == 0):
+        if buffer.loose or buffer.scope not in _GLOBAL or not (fits or length % WIDEST == 0):
             return False
         if length > _LONGEST or self.loop.extent == 1:
             return False

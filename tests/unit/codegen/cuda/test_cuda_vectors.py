@@ -7,6 +7,7 @@ import re
 import pytest
 
 from codegen.cuda.build import emit
+from codegen.passes.restride import loosen
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import compute, placeholder
 from sketch.lower import lower
@@ -14,7 +15,14 @@ from sketch.rules.generate import generate
 from tests.support.cuda_programs import GPU, row_of
 
 
-def text_of(rows: int, columns: int, elements: int, dtype: str = "float32", shift: int = 0) -> str:
+def text_of(
+    rows: int,
+    columns: int,
+    elements: int,
+    dtype: str = "float32",
+    shift: int = 0,
+    loose: frozenset[str] = frozenset(),
+) -> str:
     """Doubled elements of a matrix, ``elements`` of a row in each of 8 threads."""
     data = placeholder((rows, columns + shift), dtype, name="A")
     out = compute((rows, columns), lambda i, j: data[i, j + shift] * 2, name="B")
@@ -22,7 +30,7 @@ def text_of(rows: int, columns: int, elements: int, dtype: str = "float32", shif
     row = dict.fromkeys((decision.name for decision in sketch.decisions), 1)
     name = out.op.axes[1].name
     row |= row_of({f"B.{name}@1": 8, f"B.{name}@2": elements})
-    return emit(lower(sketch, row), GPU).text
+    return emit(loosen(lower(sketch, row), loose), GPU).text
 
 
 def pieces(text: str) -> list[tuple[str, str, str]]:
@@ -55,3 +63,10 @@ def test_guards_that_hold_for_whole_pieces_stay_around_them() -> None:
     assert len(pieces(text)) == 2
     assert re.search(r"if \(.* < 68\) load_piece", text)
     assert re.search(r"if \(.* < 68\) store_piece", text)
+
+
+@pytest.mark.parametrize(
+    ("loose", "left"), [({"A"}, ["store"]), ({"B"}, ["load"]), ({"A", "B"}, [])]
+)
+def test_what_may_start_at_any_element_moves_one_by_one(loose: set[str], left: list[str]) -> None:
+    assert [kind for kind, _, _ in pieces(text_of(3, 64, 4, loose=frozenset(loose)))] == left

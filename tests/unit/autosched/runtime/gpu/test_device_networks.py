@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Network, Value
 from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
+from autosched.graph.ops.shape import Concat
 from codegen.gpu.errors import DeviceLostError, DeviceMemoryError
 from sketch.target.gpu_targets import cuda_target, emulated
 from tests.support.device_networks import loop_network
@@ -52,6 +56,23 @@ def test_a_kernel_that_runs_twice_between_the_same_places() -> None:
             BinaryOp("mul"), (value, net.constant(net.unique("c"), np.full(8, 3, "f4")))
         )
     run_both(Network("again", net.finish({"y": value})))
+
+
+@pytest.mark.parametrize(
+    ("elements", "wide"), [(1 << 20, ["load store"] * 2), ((1 << 20) - 1, ["", "load", ""])]
+)
+def test_a_part_that_starts_anywhere_is_not_written_in_wide_pieces(
+    elements: int, wide: list[str], tmp_path: Path
+) -> None:
+    net = GraphBuilder("parts")
+    inputs = [net.input(Value(name, (size,))) for name, size in (("a", elements), ("b", 1 << 20))]
+    whole = net.add(Concat(0), tuple(net.add(UnaryOp("sin"), (value,)) for value in inputs))
+    result = net.add(UnaryOp("tanh"), (whole,))
+    network = Network("parts", net.finish({"whole": whole, "y": result}))
+    asd.compile(network, "cuda:h200", device="emulated").save(tmp_path / "parts.asd")
+    with zipfile.ZipFile(tmp_path / "parts.asd") as archive:
+        texts = [archive.read(f"objects/k{n}.cu").decode() for n in range(len(wide))]
+    assert [" ".join(re.findall(r"(load|store)_piece<", text)) for text in texts] == wide
 
 
 def test_outputs_that_no_kernel_computes() -> None:
