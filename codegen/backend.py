@@ -28,7 +28,8 @@ class Backend:
         name: for messages.
         sketches: rules, algorithms and feasibility.
         alignment: bytes; arenas and constants start at a multiple of it, and so do values in them.
-        argument_alignment: bytes; kernels count on it for arguments that are not loose.
+        argument_alignment: bytes; kernels count on it for arguments that are not loose; 1: they do
+            not.
         build: (nest, target, symbol) to a kernel; raises LoweringError, CodegenError, TargetError.
         check: raises InfeasibleError on a kernel that is not worth timing.
         worker: the role of the process that times kernels, see ``autosched.measure.zygote_main``.
@@ -50,9 +51,8 @@ def _nothing(_: Any) -> None:
     """Nothing to check, nothing is missing."""
 
 
-_ANY: Final = 1  # the address of any element
 CPU: Final = Backend(
-    "cpu", CPU_SKETCHES, BUFFER_ALIGNMENT, _ANY, cpu.build, _nothing, "time-cpu", _nothing
+    "cpu", CPU_SKETCHES, BUFFER_ALIGNMENT, 1, cpu.build, _nothing, "time-cpu", _nothing
 )
 CUDA: Final = Backend(
     "cuda",
