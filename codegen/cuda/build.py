@@ -8,6 +8,7 @@ from codegen.cuda.emit import emit_function
 from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
 from codegen.cuda.passes.barriers import insert_barriers
 from codegen.cuda.passes.bind_threads import bind_threads
+from codegen.cuda.passes.fetch import fetch_pieces
 from codegen.cuda.passes.gather_sums import gather_sums
 from codegen.cuda.passes.inject_vthread import inject_vthread
 from codegen.cuda.passes.narrow_guards import narrow_guards
@@ -39,7 +40,9 @@ def prepare(nest: LoopNest) -> LoopNest:
 
 def device_functions(nest: LoopNest) -> tuple[DeviceFunction, ...]:
     """The kernels of a nest, in launch order."""
-    return tuple(insert_barriers(vectorize(made)) for made in bind_threads(prepare(nest)))
+    return tuple(
+        insert_barriers(fetch_pieces(vectorize(made))) for made in bind_threads(prepare(nest))
+    )
 
 
 def emit(nest: LoopNest, target: Target, symbol: str = SYMBOL) -> CudaSource:

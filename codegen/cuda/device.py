@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sketch.lang.expr import Reducer
-from sketch.nest.loopnest import Buffer, Index, Loop, LoopVar, Predicate, Store
+from sketch.lang.expr import Expr, Reducer
+from sketch.nest.loopnest import Buffer, BufferLoad, Index, Loop, LoopVar, Predicate, Store
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +102,24 @@ class Move:
     predicates: tuple[Predicate, ...]
 
 
-DeviceNode = Store | For | Cooperative | Declare | Barrier | Combine | Move
+@dataclass(frozen=True, slots=True, eq=False)
+class Fetch:
+    """Elements that follow each other in global and in shared memory are copied as they are.
+
+    Attributes:
+        store: the copy of the first of them.
+        source: what it reads.
+        condition: zeros are stored where it does not hold, and nothing is read; None: it does.
+        count: of elements; their bytes, 16 at most, divide the addresses of both sides.
+    """
+
+    store: Store
+    source: BufferLoad
+    condition: Expr | None
+    count: int
+
+
+DeviceNode = Store | For | Cooperative | Declare | Barrier | Combine | Move | Fetch
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,6 +13,7 @@ from codegen.cuda.device import (
     Declare,
     DeviceFunction,
     DeviceNode,
+    Fetch,
     For,
     Move,
     points,
@@ -32,6 +33,9 @@ from sketch.nest.walk import accesses, buffer_loads
 
 _PRIVATE = (Scope.LOCAL, Scope.SHARED)
 _INT_LIMIT = 2**31
+# Rounds of a shared copy that are written out, and how many at a time where there are more.
+_MOST_ROUNDS = 16
+_ROUNDS = 4
 
 
 def emit_function(function: DeviceFunction, symbol: str) -> tuple[str, Launch]:
@@ -100,15 +104,20 @@ class _Emitter:
                 case Cooperative():
                     self._cooperative(node)
                 case Declare(buffer):
-                    shared = "__shared__ " if buffer.scope is Scope.SHARED else ""
-                    name = self._expressions.buffer(buffer)
-                    self._line(f"{shared}{C_TYPES[buffer.dtype]} {name}[{int(buffer.size)}];")
+                    self._declare(buffer)
                 case Barrier():
                     self._line("__syncthreads();")
                 case Combine():
                     self._combine(node)
                 case Move():
                     self._move(node)
+                case Fetch():
+                    self._fetch(node)
+
+    def _declare(self, buffer: Buffer) -> None:
+        shared = f"__shared__ __align__({WIDEST}) " if buffer.scope is Scope.SHARED else ""
+        name = self._expressions.buffer(buffer)
+        self._line(f"{shared}{C_TYPES[buffer.dtype]} {name}[{int(buffer.size)}];")
 
     def _for(self, loop: For) -> None:
         name = self._expressions.variable(loop.var)
@@ -127,15 +136,42 @@ class _Emitter:
         self._line("}")
 
     def _cooperative(self, node: Cooperative) -> None:
+        """Whole rounds of all threads, known when it is compiled, and one of the rest."""
         count, threads = points(node.bindings), self._function.block
+        rounds, rest = divmod(count, threads)
         start = "thread" if self._function.threads else "0"
-        self._line("#pragma unroll 4")
-        self._line(f"for (index_t point = {start}; point < {count}; point += {threads}) {{")
+        if rounds > 1:
+            self._line("#pragma unroll" if rounds <= _MOST_ROUNDS else f"#pragma unroll {_ROUNDS}")
+            self._line(f"for (index_t round = 0; round < {rounds}; ++round) {{")
+            self._points(node, f"{start} + {threads} * round")
+        elif rounds == 1:
+            self._line("{")
+            self._points(node, start)
+        if rest:
+            self._line(f"if ({start} < {rest}) {{")
+            self._points(node, f"{start} + {rounds * threads}" if rounds else start)
+
+    def _points(self, node: Cooperative, point: str) -> None:
         self._depth += 1
+        if node.bindings:
+            self._line(f"const index_t point = {point};")
         self._decode(node.bindings, "point")
         self._nodes(node.body)
         self._depth -= 1
         self._line("}")
+
+    def _fetch(self, node: Fetch) -> None:
+        if node.count == 1:
+            self._store(node.store)
+            return
+        sides = (
+            (node.store.targets[0], node.store.indices),
+            (node.source.buffer, node.source.indices),
+        )
+        arguments = [f"&{self._expressions.element(*side)}" for side in sides]
+        if node.condition is not None:
+            arguments.append(self._expressions.expr(node.condition, {}))
+        self._line(f"copy_piece<{node.count}>({', '.join(arguments)});")
 
     def _store(self, store: Store) -> None:
         guarded = bool(store.predicates)
@@ -248,6 +284,8 @@ def _globals(function: DeviceFunction) -> tuple[set[Buffer], tuple[Buffer, ...]]
     written: set[Buffer] = set()
     used: dict[Buffer, None] = {}
     for node in walk_device(function.body):
+        if isinstance(node, Fetch):
+            node = node.store
         if isinstance(node, Store):
             written.update(t for t in node.targets if t.scope not in _PRIVATE)
             used.update((b, None) for b, _ in accesses(node) if b.scope not in _PRIVATE)
@@ -277,6 +315,8 @@ def _index_type(function: DeviceFunction) -> str:
     for loop in loops:
         reach = max(reach, spans[loop.var], *(span(p.index) for p in loop.clip))
     for node in walk_device(function.body):
+        if isinstance(node, Fetch):
+            node = node.store
         if isinstance(node, Store):
             reach = max(reach, *(span(p.index) for p in node.predicates), 0)
             for buffer, indices in accesses(node):

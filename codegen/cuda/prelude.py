@@ -23,6 +23,17 @@ template <int N, int A, class T> __device__ inline void store_piece(T *first, co
   *(Piece<N, A, T> *)first = piece;
 }
 """
+# Elements from global to shared memory; zeros where they are not wanted.
+_COPY: Final = """\
+template <int N, class T> __device__ inline void copy_piece(T *to, const T *from) {
+  *(Piece<N, sizeof(T) * N, T> *)to = *(const Piece<N, sizeof(T) * N, T> *)from;
+}
+template <int N, class T> __device__ inline void copy_piece(T *to, const T *from, bool wanted) {
+  Piece<N, sizeof(T) * N, T> piece = {};
+  if (wanted) piece = *(const Piece<N, sizeof(T) * N, T> *)from;
+  *(Piece<N, sizeof(T) * N, T> *)to = piece;
+}
+"""
 # NaN where an operand is.
 _MAXIMUM: Final = """\
 template <class T> __device__ inline T nan_max(T a, T b) { return a > b || a != a ? a : b; }
@@ -163,7 +174,8 @@ __device__ inline double exact_double(long long x) {
 """
 
 _PARTS: Final = (
-    (_PIECE, ("load_piece", "store_piece")),
+    (_PIECE, ("load_piece", "store_piece", "copy_piece")),
+    (_COPY, ("copy_piece",)),
     (_MAXIMUM, ("nan_max",)),
     (_MINIMUM, ("nan_min",)),
     (_SIGN, ("sign_of",)),

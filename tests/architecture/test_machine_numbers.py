@@ -55,7 +55,11 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "SECTOR_BYTES": "CUDA: the same on all architectures",
     },
     "codegen/cuda/build.py": {"_GRID_LIMIT": "CUDA: blocks in a row of a grid"},
-    "codegen/cuda/emit.py": {"_INT_LIMIT": "the int of CUDA C++"},
+    "codegen/cuda/emit.py": {
+        "_INT_LIMIT": "the int of CUDA C++",
+        "_MOST_ROUNDS": "length of code",
+        "_ROUNDS": "length of code",
+    },
     "codegen/cuda/nvrtc.py": {"_ROOMY_THREADS": "what the compiler is asked for"},
     "codegen/cuda/passes/lanes.py": {"WARP": "CUDA C++: what the shuffle functions are defined on"},
     "codegen/cuda/passes/vectorize.py": {

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from codegen.cuda.kernel import CudaSource
 
 _BARRIER = re.compile(r"__syncthreads\(\);")
-_SHARED = re.compile(r"(__shared__ [\w ]+? \w+\[)(\d+)(\];)")
+_SHARED = re.compile(r"(__shared__ [\w ()]+? \w+\[)(\d+)(\];)")
 _GUARD = re.compile(r"\bif \((?!threadIdx)")
 
 

@@ -23,6 +23,7 @@ from codegen.cuda.device import (
     Declare,
     DeviceFunction,
     DeviceNode,
+    Fetch,
     For,
     Move,
     walk_device,
@@ -101,6 +102,8 @@ def _insert_in_loop(
 def _touched(node: DeviceNode) -> _Touched:
     """Every shared buffer that a node may read or write."""
     match node:
+        case Fetch(store):
+            return _touched(store)
         case Store():
             written = frozenset(t for t in node.targets if t.scope is Scope.SHARED)
             read = frozenset(_shared_reads(node)) | (written if node.reducer else frozenset())

@@ -11,7 +11,7 @@ a piece or for none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from codegen.cuda.device import (
@@ -141,21 +141,46 @@ class _Piece:
         return not depends and whole and self._steps_over(form, units)
 
     def _steps_over(self, form: Affine, units: int) -> bool:
-        """Whether a form is the loop's variable and multiples of ``units``."""
-        others = (c * self.steps.get(v, 1) for v, c in form.terms if v is not self.loop.var)
-        one = form.coefficient(self.loop.var) == 1
-        return one and form.const % units == 0 and all(part % units == 0 for part in others)
+        return steps_over(form, self.loop.var, units, self.steps)
 
     def _guards(self) -> tuple[Predicate, ...] | None:
         """The guards of the statement for all trips together; None where they differ."""
-        var, count = self.loop.var, self.loop.extent
-        for guard in self.store.predicates:
-            if guard.index.coefficient(var) == 0:
-                continue
-            ends = [end for end in (guard.low, guard.high) if abs(end) < UNBOUNDED]
-            if any(end % count for end in ends) or not self._steps_over(guard.index, count):
-                return None
-        return substitute_predicates(self.store.predicates, {var: constant(0)})
+        var, guards = self.loop.var, self.store.predicates
+        if not whole(guards, var, self.loop.extent, self.steps):
+            return None
+        return substitute_predicates(guards, {var: constant(0)})
+
+
+def steps_over(form: Affine, var: LoopVar, units: int, steps: Steps) -> bool:
+    """Whether a form is a variable and multiples of ``units``.
+
+    Args:
+        form: of an index.
+        var: the variable.
+        units: how many elements a piece has.
+        steps: of the other variables; 1 where there is none.
+    """
+    others = (c * steps.get(v, 1) for v, c in form.terms if v is not var)
+    one = form.coefficient(var) == 1
+    return one and form.const % units == 0 and all(part % units == 0 for part in others)
+
+
+def whole(guards: Sequence[Predicate], var: LoopVar, count: int, steps: Steps) -> bool:
+    """Whether guards hold for all elements of a piece, or for none of them.
+
+    Args:
+        guards: of the elements.
+        var: the variable that walks the piece.
+        count: its values: 0 to ``count`` - 1.
+        steps: of the other variables; 1 where there is none.
+    """
+    for guard in guards:
+        if guard.index.coefficient(var) == 0:
+            continue
+        ends = [end for end in (guard.low, guard.high) if abs(end) < UNBOUNDED]
+        if any(end % count for end in ends) or not steps_over(guard.index, var, count, steps):
+            return False
+    return True
 
 
 def _certain_loads(value: Expr) -> Iterator[BufferLoad]:

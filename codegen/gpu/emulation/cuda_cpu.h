@@ -12,7 +12,7 @@
 #define __global__
 #define __device__
 #define __launch_bounds__(threads)
-#define __align__(bytes) alignas(bytes)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ static __attribute__((section("shared_memory"), used))
 
 struct Index { int x; };
