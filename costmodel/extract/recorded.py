@@ -22,8 +22,8 @@ from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.sketch import Sketch
 
 _DRAFT = "draft_seconds"
-# Programs of one replay: its thousand intermediate results should stay in the caches.
-_PART = 1024
+# Programs of one replay: the some hundred values it holds should stay in the caches.
+_PART = 2048
 # More than a batch that is learned from.
 _SEARCHED_ROWS = 128
 
@@ -75,15 +75,16 @@ class _Recorded:
         shape = (len(self.statements), FEATURE_COUNT, population.count)
         values = np.empty(shape, dtype=np.float32)
         values[:] = self._fixed
-        for rows, found in _replay(self._varying, population):
-            for (statement, feature), column in zip(self._varying_rows, found, strict=True):
+        for rows, columns in _parts(population):
+            for place, column in self.tape.varying(columns):
+                statement, feature = self._table_rows[place]
                 values[statement, feature, rows] = column
         return Features(values, self.statements)
 
     def draft_seconds(self, population: Population) -> Floats:
         total = np.zeros(population.count)
-        for rows, found in _replay(self._drafting, population):
-            for seconds in found:
+        for rows, columns in _parts(population):
+            for seconds in self._drafting.replay(columns):
                 total[rows] += seconds
         return total
 
@@ -97,27 +98,21 @@ class _Recorded:
         return values
 
     @cached_property
-    def _varying_rows(self) -> tuple[tuple[int, int], ...]:
-        """(statement, feature) of each result of ``_varying``."""
-        pairs = zip(self.places, self.tape.results, strict=True)
-        return tuple((s, FEATURE_INDEX[name]) for (s, name), r in pairs if r.slot is not None)
-
-    @cached_property
-    def _varying(self) -> Tape:
-        results = enumerate(self.tape.results)
-        return self.tape.only([n for n, result in results if result.slot is not None])
+    def _table_rows(self) -> tuple[tuple[int, int], ...]:
+        """(statement, feature) of each result of ``tape``."""
+        return tuple((statement, FEATURE_INDEX[name]) for statement, name in self.places)
 
     @cached_property
     def _drafting(self) -> Tape:
         return self.tape.only([n for n, (_, name) in enumerate(self.places) if name == _DRAFT])
 
 
-def _replay(tape: Tape, population: Population) -> Iterator[tuple[slice, list[Any]]]:
-    """Results by part of the population."""
+def _parts(population: Population) -> Iterator[tuple[slice, list[NDArray[Any]]]]:
+    """Parts of the population, with the inputs of a tape."""
     for start in range(0, population.count, _PART):
         rows = slice(start, start + _PART)
         columns = np.ascontiguousarray(population.values[rows].T)
-        yield rows, tape.replay([np.arange(columns.shape[1]), *columns])
+        yield rows, [np.arange(columns.shape[1]), *columns]
 
 
 @kept_by_sketch

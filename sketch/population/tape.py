@@ -9,14 +9,16 @@ at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial, wraps
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial, wraps
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
+
+from sketch.population.plan import ReplayPlan, plan_of
 
 Function = Callable[..., Any]
 
@@ -203,7 +205,7 @@ class TapeResult:
     fixed: Any = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Tape:
     """Recorded operations: ``slots[target] = function(*(slots[s] for s in sources))``.
 
@@ -225,36 +227,23 @@ class Tape:
 
     def replay(self, arrays: Sequence[NDArray[Any]]) -> list[Any]:
         """The results of the recorded function for other arrays; fixed ones are as recorded."""
-        slots = list(self.constants)
-        for slot, array in zip(self.inputs, arrays, strict=True):
-            slots[slot] = array
-        operations = zip(self.functions, self.sources, self.targets, strict=True)
-        for function, sources, target in operations:
-            if len(sources) == 2:
-                a, b = sources
-                slots[target] = function(slots[a], slots[b])
-            else:
-                slots[target] = function(*[slots[s] for s in sources])
-        return [r.fixed if r.slot is None else slots[r.slot] for r in self.results]
+        values = [result.fixed for result in self.results]
+        for place, value in self.varying(arrays):
+            values[place] = value
+        return values
+
+    def varying(self, arrays: Sequence[NDArray[Any]]) -> Iterator[tuple[int, Any]]:
+        """(place, value) of the results that are not fixed, each as soon as it is known."""
+        return self.plan.run(arrays)
 
     def only(self, chosen: Sequence[int]) -> Tape:
-        """The tape of some of the results, without what only the others need."""
-        results = tuple(self.results[n] for n in chosen)
-        needed = {result.slot for result in results}
-        kept: list[int] = []
-        for n in range(len(self.targets) - 1, -1, -1):
-            if self.targets[n] in needed:
-                kept.append(n)
-                needed.update(self.sources[n])
-        kept.reverse()
-        return Tape(
-            tuple(self.functions[n] for n in kept),
-            tuple(self.sources[n] for n in kept),
-            tuple(self.targets[n] for n in kept),
-            self.constants,
-            self.inputs,
-            results,
-        )
+        """The tape of some of the results; its plan leaves out what only the others need."""
+        return replace(self, results=tuple(self.results[n] for n in chosen))
+
+    @cached_property
+    def plan(self) -> ReplayPlan:
+        """What a replay does."""
+        return plan_of(self)
 
 
 def record(function: Callable[[Sequence[Traced]], Sequence[Any]], inputs: int) -> Tape:
@@ -268,7 +257,7 @@ def record(function: Callable[[Sequence[Traced]], Sequence[Any]], inputs: int) -
     )
     constants = tuple(recorder.constants.get(slot) for slot in range(recorder.slots))
     recorder.forget()
-    whole = Tape(
+    return Tape(
         tuple(recorder.functions),
         tuple(recorder.sources),
         tuple(recorder.targets),
@@ -276,4 +265,3 @@ def record(function: Callable[[Sequence[Traced]], Sequence[Any]], inputs: int) -
         tuple(stand_in.slot for stand_in in stand_ins),
         results,
     )
-    return whole.only(range(len(results)))

@@ -41,15 +41,15 @@ def test_equal_operations_are_kept_once_and_needless_ones_not_at_all() -> None:
         return [(a + b) * 2, (b + a) * 2.0]
 
     tape = record(function, 2)
-    assert len(tape.functions) == 3, "one sum, and two products of different types"
-    assert len(tape.only([1]).functions) == 2
+    assert len(tape.plan.functions) == 3, "one sum, and two products of different types"
+    assert len(tape.only([1]).plan.functions) == 2
     found = tape.only([1]).replay([np.array([1, 2]), np.array([3, 4])])
     np.testing.assert_array_equal(found, [[8.0, 12.0]])
 
 
 def test_neutral_operands_leave_no_operation_unless_they_change_the_type() -> None:
     tape = record(lambda inputs: [1 * inputs[0], inputs[0] + 0, inputs[0] * 1.0], 1)
-    assert len(tape.functions) == 1
+    assert len(tape.plan.functions) == 1
     integers, again, floats = tape.replay([np.array([1, 2])])
     assert integers.dtype == again.dtype == np.int64
     assert floats.dtype == np.float64
@@ -72,3 +72,21 @@ def test_results_that_no_input_enters_are_fixed() -> None:
 def test_a_look_at_the_numbers_is_an_error(function: Any) -> None:
     with pytest.raises(TypeError, match="recorded function"):
         record(function, 1)
+
+
+def test_a_plan_uses_the_places_of_values_again_and_hands_out_each_result_once_known() -> None:
+    def chain(inputs: Sequence[Any]) -> list[Any]:
+        values = [inputs[0]]
+        for n in range(20):
+            values.append(values[-1] * values[-1] % 97 + n)
+        return [values[20], values[10], values[10], values[0], 4]
+
+    tape = record(chain, 1)
+    array = np.arange(1, 6)
+    order = [place for place, _ in tape.varying([array])]
+    assert order == [3, 1, 2, 0], "an input first, then in the order of the operations"
+    assert sum(value is None for value in tape.plan.slots[1:]) == 1, "one value at a time"
+    for found, expected in zip(tape.replay([array]), chain([array]), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(ValueError, match="2 arrays for a tape of 1"):
+        tape.replay([array, array])
