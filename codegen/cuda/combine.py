@@ -32,11 +32,15 @@ class CombineText:
     assign: Assign
 
     def lines(self) -> Lines:
-        """The statements, indented; they stand in a block of their own."""
+        """The statements, indented; they stand in a block of their own.
+
+        Whoever uses the scratch next must wait; so does the next cell.
+        """
         node = self.node
+        last = ["__syncthreads();"] if node.scratch and node.targets[0].size > 1 else []
         if not shuffles(node.lanes, node.inner, self.block):
-            return self._tree()
-        return [*self._shuffle(), *(self._warps() if node.lanes > WARP else ())]
+            return [*self._tree(), *last]
+        return [*self._shuffle(), *(self._warps() if node.lanes > WARP else ()), *last]
 
     def _shuffle(self) -> Lines:
         """All lanes of a warp get the same: an exchange is the same on both sides."""
@@ -63,7 +67,6 @@ class CombineText:
             f"for (int warp = 1; warp < {warps}; ++warp) {{",
             *_indented(self.assign(self.values, others)),
             "}",
-            "__syncthreads();",
         ]
 
     def _tree(self) -> Lines:
@@ -84,7 +87,6 @@ class CombineText:
             "}",
             "__syncthreads();",
             *(f"{value} = {place}[thread - {self.lane} * {inner}];" for place, value in pairs),
-            "__syncthreads();",
         ]
 
 

@@ -80,6 +80,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "codegen/llvm/memory.py": {"_REGISTER_BITS": "LLVM: widths of vector types"},
     "codegen/cuda/resources.py": {"_FEW_SPILLED": "what is worth timing"},
     "codegen/gpu/cache.py": {"_MOST_BYTES": "disk"},
+    "codegen/gpu/emulation/checked.py": {
+        "_ALIGNMENT": "layout of a file of our own",
+        "_SECONDS": "when a program of tests hangs",
+    },
     "codegen/gpu/emulation/library.py": {
         "_MOST_LOG": "length of a message",
         "_STATUS": "codes of our own header",

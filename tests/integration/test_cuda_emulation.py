@@ -17,6 +17,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.oracle.interpret import interpret
 from tests.support.cuda_programs import GPU, MATMUL, feasible_nests, matmul_nest
 from tests.support.emulate import COMPILER, EmulationError, Program, compile_programs
+from tests.support.errors import relative_error
 from tests.support.small_workloads import SMALL
 from tests.support.workloads import (
     WORKLOADS,
@@ -64,16 +65,6 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
     return {name: (dag, [next(made) for _ in sources[name]]) for name, dag in dags.items()}
 
 
-def error_of(result: np.ndarray, expected: np.ndarray) -> float:
-    """Relative to the largest value; infinite where NaN or infinities differ."""
-    found, wanted = result.astype(np.float64), np.asarray(expected, np.float64)
-    finite = np.isfinite(wanted)
-    if not np.array_equal(found[~finite], wanted[~finite], equal_nan=True):
-        return np.inf
-    scale = max(np.abs(wanted[finite]).max(initial=0.0), 1e-9)
-    return float(np.abs(found[finite] - wanted[finite]).max(initial=0.0) / scale)
-
-
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_programs_equal_the_oracle(name: str, programs: Programs, rng: np.random.Generator) -> None:
     dag, made = programs[name]
@@ -84,7 +75,7 @@ def test_programs_equal_the_oracle(name: str, programs: Programs, rng: np.random
         forward, backward = program.run(inputs), program.run(inputs, reverse=True)
         for key, value in forward.items():
             assert np.array_equal(value, backward[key]), f"{key} depends on the order of threads"
-            assert error_of(value, expected[key].reshape(value.shape)) < 1e-5
+            assert relative_error(value, expected[key]) < 1e-5
 
 
 @pytest.mark.parametrize("name", ["matmul 17 19 23", "conv2d 11 5 7 stride 2"])
@@ -99,7 +90,7 @@ def test_dropped_guards_do_not_show_with_infinite_inputs(
         expected = interpret(dag, inputs)
     for program in made:
         for key, value in program.run(inputs).items():
-            assert error_of(value, expected[key]) < 1e-5
+            assert relative_error(value, expected[key]) < 1e-5
 
 
 @pytest.mark.parametrize("special", [(np.nan,), (np.nan, np.inf, -np.inf, -0.0)], ids=str)
@@ -115,7 +106,7 @@ def test_special_numbers_appear_where_the_oracle_has_them(
     expected = interpret(dag, inputs)
     for program in made:
         for key, value in program.run(inputs).items():
-            assert error_of(value, expected[key].reshape(value.shape)) < 1e-5
+            assert relative_error(value, expected[key]) < 1e-5
 
 
 def test_missing_and_divergent_barriers_are_noticed(

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from codegen.cuda.kernel import CudaSource
+from codegen.cuda.kernel import CudaSource, Launch
+from codegen.cuda.names import identifier
 
 _BARRIER = re.compile(r"__syncthreads\(\);")
-_SHARED = re.compile(r"(__shared__ [\w ()]+? \w+\[)(\d+)(\];)")
+_ARRAY = re.compile(r"(?m)(^\s*(__shared__ )?[\w() ]*?\w+ \w+\[)(\d+)(\];)")
 _GUARD = re.compile(r"\bif \((?!threadIdx)")
+_TARGET = re.compile(r"(\w+)\[[^;=]*\] = ")
+# Fault, what is changed, what it becomes.
+_CHANGES = (
+    ("piece misaligned", re.compile(r"([(,] ?&\w+\[)"), r"\g<1>1 + "),
+    ("rest of a copy for all threads", re.compile(r"\bif \((?=thread < \d+\) \{)"), "if (true || "),
+    ("members of an exchange halved", re.compile(r"(?<=_sync\()0xffffffffu"), "0xffffu"),
+    ("offset of an exchange doubled", re.compile(r"(_sync\([^;]*?, )step\)"), r"\g<1>2 * step)"),
+    ("wait for copies dropped", re.compile(r"[^\n;]*cp\.async\.wait[^\n;]*;"), ";"),
+)
 
 
 @dataclass(frozen=True)
@@ -20,29 +31,72 @@ class Mutant:
     fault: str
     source: CudaSource
 
+    @property
+    def kind(self) -> str:
+        """The sort of its fault."""
+        return self.fault.partition(" in line ")[0]
+
 
 def mutants_of(source: CudaSource) -> Iterator[Mutant]:
-    """Every barrier deleted, every shared array halved, every guard of global memory dropped.
+    """Every single change of these sorts.
 
-    Left out are faults that are none: barriers of a single thread, and guards of what is only in
-    shared memory, which holds zeros where they do not.
+    - a barrier deleted;
+    - an array in shared or local memory halved;
+    - a guard of global memory dropped;
+    - the last round of a copy made by threads that have no part in it;
+    - a piece of several elements moved by one element;
+    - an exchange of values without half of its members, or with offsets twice as large;
+    - the wait for asynchronous copies dropped.
+
+    Left out are faults that are none: barriers of a single thread, guards of what is only in
+    shared memory, which holds zeros where they do not, and guards of writes to a buffer that a
+    later launch writes to: it may put right what is wrong.
     """
+    yield from _without_order(source)
+    yield from _without_bounds(source)
+    for fault, pattern, new in _CHANGES:
+        for match in pattern.finditer(source.text, source.text.index("__global__")):
+            yield _changed(source, fault, match, match.expand(new))
+
+
+def _without_order(source: CudaSource) -> Iterator[Mutant]:
+    """Every barrier deleted."""
+    for match in _BARRIER.finditer(source.text):
+        if _launches_from(source, match.start())[0].block > 1:
+            yield _changed(source, "barrier deleted", match, ";")
+
+
+def _without_bounds(source: CudaSource) -> Iterator[Mutant]:
+    """Every array halved, every guard of global memory dropped."""
     text = source.text
     start = text.index("__global__")
-    threads = {launch.symbol: launch.block for launch in source.launches}
-    for match in _BARRIER.finditer(text, start):
-        before = [symbol for symbol in threads if text.index(f"\n{symbol}(") < match.start()]
-        if threads[before[-1]] > 1:
-            yield _changed(source, "barrier deleted", match, ";")
-    for match in _SHARED.finditer(text, start):
-        if int(match.group(2)) > 1:
-            halved = f"{match.group(1)}{int(match.group(2)) // 2}{match.group(3)}"
-            yield _changed(source, "shared array halved", match, halved)
+    for match in _ARRAY.finditer(text, start):
+        if int(match.group(3)) > 1:
+            sort = "shared" if match.group(2) else "local"
+            halved = f"{match.group(1)}{int(match.group(3)) // 2}{match.group(4)}"
+            yield _changed(source, f"{sort} array halved", match, halved)
     pointer = re.compile(rf"\b(?:{'|'.join(_pointers(text))})\[")
     for match in _GUARD.finditer(text, start):
         statement = text[match.start() : text.index(";", match.start())]
-        if pointer.search(statement):
+        later = _launches_from(source, match.start())[1:]
+        if pointer.search(statement) and not _written(later) & set(_TARGET.findall(statement)):
             yield _changed(source, "guard dropped", match, "if (true || ")
+
+
+def _launches_from(source: CudaSource, place: int) -> list[Launch]:
+    """The launch whose text a place is in, and those after it."""
+    starts = [source.text.index(f"\n{launch.symbol}(") for launch in source.launches]
+    return list(source.launches[bisect(starts, place) - 1 :])
+
+
+def _written(launches: list[Launch]) -> set[str]:
+    """Identifiers of the buffers that launches write."""
+    return {
+        identifier(buffer)
+        for launch in launches
+        for buffer, kind in zip(launch.buffers, launch.parameters, strict=True)
+        if not kind.startswith("const ")
+    }
 
 
 def _pointers(text: str) -> set[str]:

@@ -7,8 +7,8 @@
                                           ... += tile[...]
 
 A barrier comes before the first node that touches shared memory in conflict with what was touched
-since the last one, outside all loops that need it only on entry.  All threads must reach it: its
-loops may not depend on the thread.
+since the last one, outside all loops that need it only on entry; none comes before a loop whose
+trips start with one.  All threads must reach it: its loops may not depend on the thread.
 """
 
 from __future__ import annotations
@@ -65,17 +65,36 @@ def _insert(
     """Nodes with barriers, and what they leave touched."""
     new: list[DeviceNode] = []
     for node in nodes:
-        touched = _touched(node)
-        if before.conflicts(touched):
-            new.append(Barrier())
-            before = _Touched()
+        kept = _Touched()
+        if before.conflicts(_touched(node) if isinstance(node, For) else _first_touched(node)):
+            kept, before = before, _Touched()
+        waits = bool(kept.read or kept.written)
+        made = node
         if isinstance(node, For):
-            loop, before = _insert_in_loop(node, before, divergent)
-            new.append(loop)
+            made, before = _insert_in_loop(node, before, divergent)
+            if waits and _waits_first(made.body) is not False:
+                # Without a trip there is no barrier either.
+                waits, before = False, before | kept if node.clip else before
+        elif isinstance(node, Combine) and node.scratch:
+            before = _left_by(node)
         else:
-            new.append(node)
-            before |= touched
+            before |= _touched(node)
+        new += [Barrier(), made] if waits else [made]
     return tuple(new), before
+
+
+def _waits_first(nodes: tuple[DeviceNode, ...]) -> bool | None:
+    """Whether a barrier comes before the first node that touches shared memory; None: neither."""
+    for node in nodes:
+        if isinstance(node, Barrier):
+            return True
+        if isinstance(node, For):
+            inner = _waits_first(node.body)
+            if inner is False or (inner and not node.clip):
+                return inner
+        elif _touched(node) != _Touched():
+            return False
+    return None
 
 
 def _insert_in_loop(
@@ -113,9 +132,24 @@ def _touched(node: DeviceNode) -> _Touched:
             for inner in node.body:
                 total |= _touched(inner)
             return total
-        # a combination waits for its own memory; moves are between global memory and a thread
-        case Declare() | Barrier() | Combine() | Move():
+        case Combine():
+            scratch = frozenset(node.scratch)
+            return _Touched(scratch, scratch)
+        # moves are between global memory and a thread
+        case Declare() | Barrier() | Move():
             return _Touched()
+
+
+def _first_touched(node: DeviceNode) -> _Touched:
+    """What a node touches before any barrier of its own."""
+    if isinstance(node, Combine):
+        return _Touched(written=frozenset(node.scratch))
+    return _touched(node)
+
+
+def _left_by(node: Combine) -> _Touched:
+    """What a combination by shared memory leaves touched: it waits between its cells."""
+    return _Touched(read=frozenset(node.scratch if node.targets[0].size == 1 else ()))
 
 
 def _shared_reads(store: Store) -> Iterator[Buffer]:

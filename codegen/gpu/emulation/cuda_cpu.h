@@ -37,41 +37,78 @@ extern "C" char __stop_shared_memory[] __attribute__((weak, visibility("hidden")
 namespace emulator {
 
 constexpr size_t kStackBytes = 96 * 1024;
+constexpr int kWarp = 32;
+constexpr int kMostThreads = 1024;
 constexpr int kDivergent = 1;
 constexpr int kTrapped = 2;
+constexpr int kElsewhere = 3;
+
+// What keeps a thread from going on.
+enum Wait : char { kNothing, kBarrier, kExchange, kEnd };
 
 static ucontext_t scheduler;
 static std::vector<ucontext_t> fibres;
-static std::vector<char> finished;
+static std::vector<Wait> waits;
+static std::vector<unsigned> members;  // of the exchange that a thread waits for
 static void (*entry)(void **);
 static void **arguments;
-static bool trapped;
+static int stopped;         // why the launch cannot go on
+static unsigned epoch = 1;  // starts of blocks and barriers so far
+static unsigned block_number, launch_number;
 
-static void run_thread() {
-  entry(arguments);
-  finished[threadIdx.x] = 1;
+static void wait(Wait reason) {
+  waits[threadIdx.x] = reason;
   swapcontext(&fibres[threadIdx.x], &scheduler);
 }
 
-// Runs every thread of a block up to its next barrier; false if only some of them stop at one.
-static bool run_to_barrier(int threads, bool reverse, bool *all_finished) {
-  int waiting = 0;
-  for (int i = 0; i < threads; ++i) {
+static void stop(int reason) {
+  stopped = reason;
+  wait(kEnd);
+}
+
+static void run_thread() {
+  entry(arguments);
+  wait(kEnd);
+}
+
+// Runs every thread up to what it must wait for.
+static void advance(int threads, bool reverse) {
+  for (int i = 0; i < threads && !stopped; ++i) {
     const int thread = reverse ? threads - 1 - i : i;
-    if (finished[thread]) continue;
+    if (waits[thread] != kNothing) continue;
     threadIdx.x = thread;
     swapcontext(&scheduler, &fibres[thread]);
-    if (trapped) return true;
-    waiting += !finished[thread];
   }
-  *all_finished = waiting == 0;
-  return waiting == 0 || waiting == threads;
+}
+
+static int waiting(int threads, Wait reason) {
+  int count = 0;
+  for (int thread = 0; thread < threads; ++thread) count += waits[thread] == reason;
+  return count;
+}
+
+// Threads go on once all members of their exchange have given a value; whether any does.
+static bool exchange(int threads) {
+  bool any = false;
+  for (int first = 0; first < threads; first += kWarp) {
+    const int size = threads - first < kWarp ? threads - first : kWarp;
+    unsigned present = 0;
+    for (int lane = 0; lane < size; ++lane)
+      present |= (waits[first + lane] == kExchange ? 1u : 0u) << lane;
+    const unsigned real = size < kWarp ? (1u << size) - 1 : ~0u;
+    for (int lane = 0; lane < size; ++lane) {
+      if (!(present >> lane & 1) || (members[first + lane] & real & ~present)) continue;
+      waits[first + lane] = kNothing;
+      any = true;
+    }
+  }
+  return any;
 }
 
 static int run_block(int threads, bool reverse, std::vector<char> &stacks) {
   if (__start_shared_memory)
     std::memset(__start_shared_memory, 0xff, __stop_shared_memory - __start_shared_memory);
-  finished.assign(threads, 0);
+  waits.assign(threads, kNothing);
   for (int thread = 0; thread < threads; ++thread) {
     ucontext_t &fibre = fibres[thread];
     getcontext(&fibre);
@@ -80,17 +117,28 @@ static int run_block(int threads, bool reverse, std::vector<char> &stacks) {
     fibre.uc_link = nullptr;
     makecontext(&fibre, run_thread, 0);
   }
-  for (bool all_finished = false; !all_finished && !trapped;)
-    if (!run_to_barrier(threads, reverse, &all_finished)) return kDivergent;
-  return trapped ? kTrapped : 0;
+  for (++epoch, ++block_number;;) {
+    advance(threads, reverse);
+    if (stopped) return stopped;
+    if (exchange(threads)) continue;
+    if (waiting(threads, kExchange)) return kElsewhere;
+    const int at_barrier = waiting(threads, kBarrier);
+    if (at_barrier == 0) return 0;
+    if (at_barrier < threads) return kDivergent;
+    waits.assign(threads, kNothing);
+    ++epoch;
+  }
 }
 
-// 0; kDivergent where a barrier was not reached by all threads of a block; kTrapped.
+// 0; kDivergent where a barrier was not reached by all threads of a block; kTrapped; kElsewhere
+// where a thread exchanges values with threads that do not take part.
 static int launch(void (*kernel)(void **), void **args, int grid, int threads, int reverse) {
-  trapped = false;
+  stopped = 0;
+  ++launch_number;
   entry = kernel;
   arguments = args;
   fibres.resize(threads);
+  members.resize(threads);
   std::vector<char> stacks(threads * kStackBytes);
   for (int block = 0; block < grid; ++block) {
     blockIdx.x = reverse ? grid - 1 - block : block;
@@ -101,22 +149,22 @@ static int launch(void (*kernel)(void **), void **args, int grid, int threads, i
 
 }  // namespace emulator
 
-static inline void __syncthreads() {
-  swapcontext(&emulator::fibres[threadIdx.x], &emulator::scheduler);
-}
+static inline void __syncthreads() { emulator::wait(emulator::kBarrier); }
 
-// All threads of the block exchange values; only those of one warp get each other's.
+// Two values a thread: no thread gives the next but one before all others have what it gave.
 template <typename T>
-static inline T __shfl_xor_sync(unsigned, T value, int mask) {
-  static char slots[1024][8];
-  std::memcpy(slots[threadIdx.x], &value, sizeof value);
-  __syncthreads();
-  std::memcpy(&value, slots[threadIdx.x ^ mask], sizeof value);
-  __syncthreads();
+static inline T __shfl_xor_sync(unsigned members, T value, int offset) {
+  static char slots[2][emulator::kMostThreads][8];
+  static char turns[emulator::kMostThreads];
+  const int thread = threadIdx.x, lane = thread % emulator::kWarp, other = lane ^ offset;
+  const bool outside = other < 0 || other >= emulator::kWarp || thread - lane + other >= (int)emulator::fibres.size();
+  if (outside || !(members >> lane & 1) || !(members >> other & 1)) emulator::stop(emulator::kElsewhere);
+  const int turn = turns[thread] ^= 1;
+  std::memcpy(slots[turn][thread], &value, sizeof value);
+  emulator::members[thread] = members;
+  emulator::wait(emulator::kExchange);
+  std::memcpy(&value, slots[turn][thread - lane + other], sizeof value);
   return value;
 }
 
-static inline void __trap() {
-  emulator::trapped = true;
-  swapcontext(&emulator::fibres[threadIdx.x], &emulator::scheduler);
-}
+static inline void __trap() { emulator::stop(emulator::kTrapped); }

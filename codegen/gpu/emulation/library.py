@@ -23,14 +23,13 @@ from codegen.gpu.cache import FileCache
 EMULATION: Final = "emulation"
 """The name of the cache of compiled programs."""
 _HEADER: Final = Path(__file__).parent / "cuda_cpu.h"
-_FLAGS: Final = (
-    *("-O1", "-std=c++17", "-shared", "-fPIC", "-w", "-fno-strict-aliasing"),
-    "-ftrivial-auto-var-init=pattern",
-)
+_LANGUAGE: Final = ("-std=c++17", "-w", "-fno-strict-aliasing")
+_FLAGS: Final = ("-O1", "-shared", "-fPIC", "-ftrivial-auto-var-init=pattern")
 _MOST_LOG: Final = 4000
 _STATUS: Final = {
     1: "some threads do not reach a barrier",
     2: "a thread stops with a trap",
+    3: "a thread exchanges values with threads that do not take part",
 }
 # The threads of a kernel are static variables of its library: one launch at a time.
 _RUNNING: Final = Lock()
@@ -75,12 +74,22 @@ def translation_unit(sources: Sequence[CudaSource]) -> str:
 
 def compile_unit(text: str, library: Path) -> None:
     """Compile what ``translation_unit`` made; raises CodegenError."""
+    build_unit(text, library, _FLAGS)
+
+
+def build_unit(text: str, result: Path, flags: Sequence[str]) -> None:
+    """Compile C++ that includes a header of this folder.
+
+    Raises:
+        CodegenError: there is no compiler, or it refuses the text.
+    """
     command = compiler()
     if command is None:
         raise CodegenError(str(missing_emulator()), "the emulated device")
-    program = library.with_suffix(".cpp")
+    program = result.with_suffix(".cpp")
     program.write_text(text, encoding="utf-8")
-    arguments = [command, *_FLAGS, f"-I{_HEADER.parent}", str(program), "-o", str(library)]
+    include = f"-I{_HEADER.parent}"
+    arguments = [command, *_LANGUAGE, *flags, include, str(program), "-o", str(result)]
     done = subprocess.run(arguments, capture_output=True, text=True)
     program.unlink()
     if done.returncode != 0:
@@ -114,7 +123,8 @@ def run_launch(
         reverse: threads and blocks in descending order.
 
     Raises:
-        EmulationError: a barrier that not all threads reach, or a trap.
+        EmulationError: a barrier that not all threads reach, a trap, or an exchange of values with
+            threads that do not take part.
     """
     run = getattr(library, f"run_{launch.symbol}_{number}")
     pointers = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)

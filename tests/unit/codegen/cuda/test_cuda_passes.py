@@ -225,6 +225,9 @@ def each(*body: DeviceNode, clip: tuple[Predicate, ...] = ()) -> For:
     return For(LoopVar("k"), 3, 1, False, clip, body)
 
 
+SOME = (Predicate(plus(), 0, 4),)
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -233,7 +236,12 @@ def each(*body: DeviceNode, clip: tuple[Predicate, ...] = ()) -> For:
         ((WRITE, READ, WRITE, READ), "w|r|w|r"),
         ((each(WRITE, READ),), "[|w|r]"),
         ((each(WRITE, each(each(READ))),), "[|w|[[r]]]"),
-        ((WRITE, each(READ, each(WRITE), READ)), "w|[r|[|w]|r]"),
+        ((WRITE, each(READ, each(WRITE), READ)), "w|[r[|w]|r]"),
+        ((each(each(WRITE, READ)),), "[[|w|r]]"),
+        ((READ, each(each(WRITE, READ))), "r[[|w|r]]"),
+        ((READ, each(each(WRITE), clip=SOME), WRITE), "r[[|w]]|w"),
+        ((READ, each(each(READ, clip=SOME), WRITE)), "r[|[r]|w]"),
+        ((WRITE, each(each(WRITE, READ), clip=SOME), READ), "w[[|w|r]]|r"),
         ((WRITE, WRITE), "w|w"),
         ((READ, each(READ)), "r[r]"),
     ],

@@ -1,0 +1,106 @@
+"""Emulation that sees memory: no alarm on what the compiler emits, each fault in it is noticed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autosched.workloads import get
+from codegen.cuda.build import emit
+from codegen.gpu.emulation.checked import CheckedProgram, compile_checked
+from codegen.gpu.emulation.library import EmulationError, compiler
+from sketch.dag.dag import ComputeDAG
+from sketch.oracle.interpret import interpret
+from tests.support.cuda_mutants import mutants_of
+from tests.support.cuda_programs import GPU, feasible_nests
+from tests.support.errors import relative_error
+from tests.support.small_workloads import SMALL
+from tests.support.workloads import (
+    WORKLOADS,
+    chain,
+    conv2d_relu,
+    matmul_dag,
+    random_inputs,
+    row_sum,
+    softmax_dag,
+    two_outputs,
+)
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
+
+CASES: Mapping[str, Callable[[], ComputeDAG]] = {
+    **WORKLOADS,
+    **{name: partial(get(name).dag, *sizes) for name, sizes in SMALL.items()},
+    "matmul 17 19 23": lambda: matmul_dag(17, 19, 23),
+    "matmul 1 41 13": lambda: matmul_dag(1, 41, 13),
+    # Multiples of what moves as one piece.
+    "matmul 32 64 48": lambda: matmul_dag(32, 64, 48),
+    "chain 16 64": lambda: chain(16, 64),
+    "two_outputs 16 64": lambda: two_outputs(16, 64),
+    "softmax 8 256": lambda: softmax_dag(8, 256),
+    "row_sum 8 1024": lambda: row_sum(8, 1024),
+    "conv2d 7 3 11 kernel 5": lambda: conv2d_relu(7, 3, 11, 5, 1, 2),
+}
+_QUICK = ("matmul 17 19 23", "softmax 8 256")
+_TOLERANCE = 1e-5
+_ROWS = 2
+_LEAST_MUTANTS = 300
+# Every sort of fault that the text can have.
+KINDS = {
+    "barrier deleted", "shared array halved", "local array halved", "guard dropped",
+    "piece misaligned", "members of an exchange halved", "offset of an exchange doubled",
+}  # fmt: skip
+
+
+def faults(dag: ComputeDAG, rows: int, folder: Path) -> Iterator[tuple[str, str]]:
+    """Of random rows and of all their mutants: the fault, empty for a row as it is, and what is
+    noticed.
+    """
+    rng = np.random.default_rng(0)
+    inputs = random_inputs(dag, rng)
+    expected = interpret(dag, inputs)
+    sources = [emit(nest, GPU) for nest in feasible_nests(dag, rows, rng)]
+    cases = [("", source) for source in sources]
+    cases += [(mutant.fault, mutant.source) for each in sources for mutant in mutants_of(each)]
+    programs = compile_checked([source for _, source in cases], folder)
+    for (fault, _), program in zip(cases, programs, strict=True):
+        yield fault, noticed(program, inputs, expected)
+
+
+def noticed(
+    program: CheckedProgram, inputs: dict[str, np.ndarray], expected: Mapping[str, np.ndarray]
+) -> str:
+    """What is wrong with a program in ascending or in descending order; empty: nothing."""
+    for reverse in (False, True):
+        try:
+            for name, result in program.run(inputs, reverse).items():
+                if not relative_error(result, expected[name]) < _TOLERANCE:
+                    return f"{name} is wrong"
+        except EmulationError as error:
+            return error.what
+    return ""
+
+
+def check(name: str, rows: int, folder: Path) -> Counter[str]:
+    """Fails for false alarms and missed faults; how many faults there were of each sort."""
+    found = list(faults(CASES[name](), rows, folder))
+    assert [what for fault, what in found if not fault and what] == [], name
+    assert [fault for fault, what in found if fault and not what] == [], name
+    return Counter(fault.partition(" in line ")[0] for fault, _ in found if fault)
+
+
+def test_faults_of_some_programs_are_noticed(tmp_path: Path) -> None:
+    found = sum((check(name, 1, tmp_path) for name in _QUICK), Counter[str]())
+    assert found["barrier deleted"] > 2 and found["shared array halved"] > 2
+
+
+@pytest.mark.slow
+def test_faults_of_random_rows_are_noticed(tmp_path: Path) -> None:
+    found = sum((check(name, _ROWS, tmp_path) for name in CASES), Counter[str]())
+    assert found.keys() == KINDS
+    assert found.total() > _LEAST_MUTANTS
