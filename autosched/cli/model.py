@@ -139,10 +139,11 @@ def target_of(args: argparse.Namespace) -> Target:
 
 def check_threads(target: Target) -> None:
     """Warn of threads that take turns: this machine is to run them, and has fewer CPUs."""
+    from autosched.runtime.backend import runtime_of
     from autosched.runtime.cores import available_cores
 
     cores = len(available_cores())
-    if target.threads > cores and not target.warp_size:
+    if target.threads > cores and runtime_of(target).in_process:
         shared = f"{target.threads} threads share {cores} CPUs"
         notify([f"{shared}: times will be longer than on as many CPUs"])
 

@@ -50,11 +50,7 @@ def cache_state_of(extraction: Extraction, target: Target) -> CacheState:
     Between two uses of a constant all others and all activations pass through the caches.
     """
     constants = sum(array.nbytes for array in extraction.constants.values())
-    if target.warp_size:  # a GPU: all processors share its L2, and there is no L3
-        return "l2_cold" if constants > target.l2_bytes else "warm"
-    if constants > target.l3_bytes:
-        return "dram_cold"
-    return "l2_cold" if constants > target.l2_bytes * target.threads else "warm"
+    return runtime_of(target).cache_state(constants, target)
 
 
 def schedule(

@@ -13,7 +13,7 @@ from autosched.records.identity import compatible
 from autosched.records.log import RecordLog
 from autosched.records.reading import RecordSet
 from autosched.records.record import Record
-from autosched.runtime.probes.peak import measured_peak
+from autosched.runtime.backend import runtime_of
 from autosched.search.recall import Recalled, usable
 from autosched.search.space import draft_candidate
 from autosched.system.stability import Stability, relative_deviation, share
@@ -35,7 +35,7 @@ def explain(
 ) -> str:
     """Program, best schedule and its loops, time and bounds, failures.
 
-    ``peak_flops``: of the machine; None: measured now, where the task is for a CPU.
+    ``peak_flops``: of the machine; None: measured now, or nominal for a GPU.
     """
     read = RecordSet(()) if log is None else RecordLog(log).read()
     notify(read.warnings)
@@ -43,7 +43,7 @@ def explain(
     found = next(usable(task, records), None)
     candidate = draft_candidate(task) if found is None else found.candidate
     if peak_flops is None and backend_of(task.target).missing(task.target) is None:
-        peak_flops = measured_peak(task.target)
+        peak_flops = runtime_of(task.target).peak(task.target)
     seconds = _measured_s(task, found)
     parts = [
         str(task),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.measure.result import CacheState
 from autosched.runtime.errors import ModuleFileError
 from autosched.runtime.object_check import check_objects, check_resolved
 from autosched.runtime.plan_check import Signature
@@ -45,6 +46,9 @@ class RuntimeBackend:
             damaged.
         check_here: raises an error unless this machine can run a program with these objects.
         load: (program, constants, objects, ONNX models by name) to what runs.
+        peak: float32 operations a second of a target: measured, or nominal for a GPU; raises
+            TargetError where the target is a CPU that this machine is not.
+        cache_state: what caches still hold of so many bytes that are read once a run, in turn.
         export: (program, constants, objects, path, prefix of the functions) writes files that run
             without Python.
     """
@@ -58,6 +62,8 @@ class RuntimeBackend:
     signatures: Callable[[Files, Target], Mapping[str, Signature]]
     check_here: Callable[[Files, Target], None]
     load: Callable[[ExecutionPlan, Constants, Files, Files], LoadedProgram]
+    peak: Callable[[Target], float]
+    cache_state: Callable[[int, Target], CacheState]
     export: Callable[
         [ExecutionPlan, Constants, Files, Path, str | None], ExportedLibrary | ExportedSource
     ]
@@ -91,6 +97,18 @@ def _load_on_cpu(
         for symbol, code in objects.items()
     ]
     return CpuProgram(program, constants, load(kernels), payloads)
+
+
+def _cpu_peak(target: Target) -> float:
+    from autosched.runtime.probes.peak import measured_peak
+
+    return measured_peak(target)
+
+
+def _cpu_caches(size: int, target: Target) -> CacheState:
+    if size > target.l3_bytes:
+        return "dram_cold"
+    return "l2_cold" if size > target.l2_bytes * target.threads else "warm"
 
 
 def _export_library(
@@ -132,6 +150,17 @@ def _load_on_device(
     return DeviceProgram(Resident(device, program, constants, kernels), payloads)
 
 
+def _device_peak(target: Target) -> float:
+    from autosched.runtime.gpu.machine import nominal_machine
+
+    return nominal_machine(target, 0).flops
+
+
+def _device_caches(size: int, target: Target) -> CacheState:
+    """All processors share the L2, and there is no L3."""
+    return "l2_cold" if size > target.l2_bytes else "warm"
+
+
 def _export_source(
     program: ExecutionPlan, constants: Constants, objects: Files, path: Path, name: str | None
 ) -> ExportedSource:
@@ -158,6 +187,8 @@ ON_CPU: Final = RuntimeBackend(
     signatures=_cpu_signatures,
     check_here=check_resolved,
     load=_load_on_cpu,
+    peak=_cpu_peak,
+    cache_state=_cpu_caches,
     export=_export_library,
 )
 ON_DEVICE: Final = RuntimeBackend(
@@ -170,6 +201,8 @@ ON_DEVICE: Final = RuntimeBackend(
     signatures=_device_signatures,
     check_here=_anywhere,
     load=_load_on_device,
+    peak=_device_peak,
+    cache_state=_device_caches,
     export=_export_source,
 )
 _RUNTIMES: Final = (ON_CPU, ON_DEVICE)

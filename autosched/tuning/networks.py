@@ -183,10 +183,10 @@ def _part(result: TuneResult, weights: Mapping[str, float]) -> TuneResult:
 def progress_or_table(progress: Progress | None, quiet: bool, target: Target) -> Progress:
     """Who is shown how far it is: ``progress``, or else whoever fits."""
     from autosched.report.progress import choose_progress
-    from autosched.runtime.probes.peak import measured_peak
+    from autosched.runtime.backend import runtime_of
     from codegen.backend import backend_of
 
     if progress is not None:
         return progress
     known = not quiet and backend_of(target).missing(target) is None
-    return choose_progress(quiet, measured_peak(target) if known else None)
+    return choose_progress(quiet, runtime_of(target).peak(target) if known else None)

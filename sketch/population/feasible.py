@@ -26,6 +26,7 @@ from sketch.schedule.decision import DecisionId
 from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.program import root_host
 from sketch.schedule.sketch import Sketch
+from sketch.target.of_kind import of_kind
 from sketch.target.target import Target, TargetKind
 
 # Private buffers beyond this share of the L2 cache would evict what they are meant to save.
@@ -166,8 +167,8 @@ GPU: Final = Hardware("cuda", feasible_on_gpu, BlockDraw(draw_blocks, fills_gpu)
 
 
 def hardware_of(target: Target) -> Hardware:
-    """The kind of machine that a target is: the one place that looks at ``Target.kind``."""
-    return next(hardware for hardware in (SIMD_CPU, GPU) if hardware.kind == target.kind)
+    """The kind of machine that a target is."""
+    return of_kind(target, (SIMD_CPU, GPU))
 
 
 def feasible(

@@ -6,24 +6,17 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 from sketch.dag.dag import ComputeDAG
 from sketch.nest.loopnest import LoopKind
 from sketch.schedule.canonical import canonical_steps
 from sketch.schedule.decision import Decision, DecisionId, TileChain
-from sketch.schedule.factors import power_choices, tile_choices
 from sketch.schedule.loop import loop_name
 from sketch.schedule.program import Program, StagePlan
 from sketch.schedule.replay import replay
 from sketch.schedule.steps import Factor, Step, step_to_json
+from sketch.schedule.trips import trip_choices_of
 from sketch.target.target import Target
-
-# Copies of the body of the innermost reduce loop; more gains nothing measurable and costs
-# compile time.
-_REDUCE_UNROLL: Final = (1, 2, 4)
-# On GPUs a tile in shared memory may be unrolled as a whole: its reads are then paired freely.
-_GPU_REDUCE_UNROLL: Final = (1, 2, 4, 8, 16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,17 +65,14 @@ class Sketch:
         factors: tuple[Factor, ...],
         name: DecisionId,
     ) -> tuple[int, ...]:
-        node = plan.axis(axis)
+        node, trips = plan.axis(axis), trip_choices_of(self.target)
         unrolled = name in self.unrolled
         if unrolled and node.kind == "reduce":
-            counts = _GPU_REDUCE_UNROLL if self.target.warp_size else _REDUCE_UNROLL
-            return tuple(c for c in counts if c <= node.extent)
+            return tuple(c for c in trips.reduce_unroll if c <= node.extent)
         fixed = fixed_product(factors)
         extent = -(-node.extent // fixed)
         limit = self.target.registers if unrolled else None
-        if self.target.warp_size:  # numbers of threads that fill warps are powers of two
-            return power_choices(extent, limit)
-        return tile_choices(extent, limit)
+        return trips.tiles(extent, limit)
 
     @cached_property
     def unrolled(self) -> frozenset[DecisionId]:

@@ -106,7 +106,7 @@ def emulated(target: Target) -> Target:
     Raises:
         TargetError: it is a CPU.
     """
-    if not target.warp_size:
+    if not target.card.hertz:  # no clock to estimate times by
         raise TargetError(
             f"a {target.kind} target is not emulated", hint='"emulated" is for "cuda" targets'
         )

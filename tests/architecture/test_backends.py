@@ -11,7 +11,15 @@ from sketch.target.target import Target, TargetKind
 
 KINDS = get_args(TargetKind)
 # Where a kind is a value to choose by, or a name to make one from.
-CHOOSES = ("sketch/population/feasible.py",)
+CHOOSES = ("sketch/target/of_kind.py",)
+# What only GPUs have: whether it is there is a test of the kind.
+GPU_NUMBERS = (
+    "warp_size",
+    "max_vthreads",
+    "shared_memory_bytes",
+    "threads_per_block",
+    "registers_per_block",
+)
 
 
 def kind_tests(tree: ast.AST) -> Iterator[ast.Compare | ast.Match]:
@@ -29,6 +37,25 @@ def kind_tests(tree: ast.AST) -> Iterator[ast.Compare | ast.Match]:
                 yield node
 
 
+def number_tests(tree: ast.AST) -> Iterator[ast.expr]:
+    """Numbers that only GPUs have, taken for true or false or compared with nought."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
+                tested = [test]
+            case ast.Assert(test=test) | ast.UnaryOp(op=ast.Not(), operand=test):
+                tested = [test]
+            case ast.BoolOp(values=tested) | ast.comprehension(ifs=tested):
+                pass
+            case ast.Call(func=ast.Name(id="bool"), args=tested):
+                pass
+            case ast.Compare(left=left, comparators=[ast.Constant(value=0)]):
+                tested = [left]
+            case _:
+                continue
+        yield from (t for t in tested if isinstance(t, ast.Attribute) and t.attr in GPU_NUMBERS)
+
+
 def is_kind_of_target(node: ast.AST) -> bool:
     return (
         isinstance(node, ast.Attribute)
@@ -42,7 +69,7 @@ def test_the_kind_of_a_target_is_looked_at_in_one_place(package_sources):
         f"{source.at(node)} {ast.unparse(node)}"
         for source in package_sources
         if source.path not in CHOOSES
-        for node in kind_tests(source.tree)
+        for node in (*kind_tests(source.tree), *number_tests(source.tree))
     ]
     assert found == []
 
@@ -52,6 +79,20 @@ def test_the_check_finds_tests_of_kinds_and_nothing_else():
         assert list(kind_tests(ast.parse(line))), line
     for line in ("loop.kind is LoopKind.SERIAL", "a.target.kind == b.target.kind", 'x == "cpu"'):
         assert not list(kind_tests(ast.parse(line))), line
+
+
+def test_the_check_finds_numbers_that_stand_for_a_kind():
+    for line in (
+        "x if t.warp_size else y",
+        "not target.warp_size and more",
+        "a or t.max_vthreads",
+        "t.threads_per_block > 0",
+        "[x for x in y if x.target.warp_size]",
+        "bool(t.warp_size)",
+    ):
+        assert list(number_tests(ast.parse(line))), line
+    for line in ("x // t.warp_size if y else z", "t.threads_per_block > threads", "x or t.threads"):
+        assert not list(number_tests(ast.parse(line))), line
 
 
 def test_every_kind_has_one_backend():

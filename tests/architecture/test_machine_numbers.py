@@ -232,7 +232,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "sketch/schedule/factors.py": {"_DENSE": "search: factors that are all listed"},
     "sketch/schedule/loop_steps.py": {"_MOST_PADDING": "size of a program that we accept"},
-    "sketch/schedule/sketch.py": {"_REDUCE_UNROLL": "search", "_GPU_REDUCE_UNROLL": "search"},
     "sketch/schedule/step_fields.py": {"_MOST": "range of a field in a file"},
 }
 

@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from autosched.runtime.gpu.machine import nominal_machine
 from autosched.runtime.probes.pinned_threads import best_seconds
 from codegen.backend import check_runs
 from codegen.kernel import Kernel
@@ -27,13 +26,11 @@ SYMBOL: Final = "fma_chains"
 def measured_peak(target: Target) -> float:
     """Floating-point operations a second in float32, all threads of ``target`` together.
 
-    Takes about 100 ms; the threads are pinned as those of a kernel are.  Nominal for a GPU.
+    Takes about 100 ms; the threads are pinned as those of a kernel are.
 
     Raises:
         TargetError: not this machine.
     """
-    if target.warp_size:
-        return nominal_machine(target, 0).flops
     check_runs(target, "measure the peak")
     text = fma_chains(target.lanes(4))
     kernel = Kernel("fma_peak", SYMBOL, emit_object(text, target), (), 0, target, CHAINS)
