@@ -22,6 +22,7 @@ from autosched.runtime.backend import runtime_of
 from autosched.runtime.module import Module
 from autosched.runtime.program import ExecutionPlan
 from autosched.runtime.untuned import untuned_warning
+from autosched.search.by_position import by_position
 from autosched.search.recall import usable
 from autosched.search.space import draft_candidate
 from autosched.system.memory_limit import enough_memory
@@ -143,7 +144,8 @@ def network_contents(
     with enough_memory(f"compiling network {network.name}"):
         extraction = extract_checked(network)
         state = cache_state_of(extraction, target)
-        tasks, left = network_tasks(extraction, target), list(records)
+        tasks = network_tasks(extraction, target)
+        left = [record for task in tasks for record in by_position(task, records)]
         while True:
             try:
                 scheduled = schedule(tasks, left, state, quick)

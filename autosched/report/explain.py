@@ -14,6 +14,7 @@ from autosched.records.log import RecordLog
 from autosched.records.reading import RecordSet
 from autosched.records.record import Record
 from autosched.runtime.backend import runtime_of
+from autosched.search.by_position import by_position
 from autosched.search.recall import Recalled, usable
 from autosched.search.space import draft_candidate
 from autosched.system.stability import Stability, relative_deviation, share
@@ -39,7 +40,7 @@ def explain(
     """
     read = RecordSet(()) if log is None else RecordLog(log).read()
     notify(read.warnings)
-    records = read.records
+    records = by_position(task, read.records)
     found = next(usable(task, records), None)
     candidate = draft_candidate(task) if found is None else found.candidate
     if peak_flops is None and backend_of(task.target).missing(task.target) is None:

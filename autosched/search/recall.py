@@ -14,6 +14,7 @@ from autosched.records.best import by_distance, rank, seeds, select, target_warn
 from autosched.records.identity import executable
 from autosched.records.log import RecordLog
 from autosched.records.record import Record
+from autosched.search.by_position import by_position
 from autosched.search.space import draft_candidate
 from autosched.system.user_warnings import notify
 from autosched.tasks.candidate import Candidate
@@ -139,7 +140,8 @@ def recall(
 ) -> TaskHistory:
     """Everything that records say of a task on its target."""
     replayer = Replayer(task)
-    mine = select(records, task.key, task.target, cache_state)
+    known = by_position(task, records)
+    mine = select(known, task.key, task.target, cache_state)
     candidates: dict[str, Candidate] = {}
     results: dict[str, MeasureResult] = {}
     for record in mine:
@@ -152,7 +154,7 @@ def recall(
         if key not in results or _is_wrong(record.result):
             results[key] = record.result
     best_s = next((s for s, r in rank(mine) if r.candidate_key in candidates), math.inf)
-    foreign = [replayer.replay(record) for record in seeds(records, task.key, task.target)]
+    foreign = [replayer.replay(record) for record in seeds(known, task.key, task.target)]
     return TaskHistory(
         tuple(candidates.values()),
         tuple(results.values()),
@@ -173,7 +175,7 @@ def usable(
     """
     replayer = Replayer(task)
     seen: set[str] = set()
-    for seconds, record in _in_order(task, list(records), cache_state):
+    for seconds, record in _in_order(task, by_position(task, records), cache_state):
         if record.candidate_key in seen:
             continue
         seen.add(record.candidate_key)
@@ -186,11 +188,11 @@ def usable(
 def _in_order(
     task: TaskSpec, records: Sequence[Record], cache_state: CacheState | None
 ) -> Iterator[tuple[float, Record]]:
+    """``records``: of the task."""
     states = (None,) if cache_state is None else (cache_state, None)
     for state in states:
         yield from rank(select(records, task.key, task.target, state))
-    mine = [record for record in records if record.task == task.key]
-    for machine, group in by_distance(mine, task.target):
+    for machine, group in by_distance(records, task.target):
         if executable(machine, task.target):
             yield from rank(group)
 
@@ -224,9 +226,9 @@ def best_of(
 
     Warns of faster ones that do not.
     """
-    replayer = Replayer(task)
+    replayer, known = Replayer(task), by_position(task, records)
     best: Recalled | None = None
-    for seconds, record in rank(select(records, task.key, task.target, cache_state)):
+    for seconds, record in rank(select(known, task.key, task.target, cache_state)):
         candidate = replayer.replay(record, verified=True)
         if candidate is not None:
             best = Recalled(candidate, seconds, record)
