@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from sketch.dag.dag import ComputeDAG
+from sketch.variants.implicit_gemm import implicit_gemm
 from sketch.variants.winograd import winograd, winograd_in_parts
 
 
@@ -17,7 +18,10 @@ class Algorithm(NamedTuple):
 
 
 ALGORITHMS: Final[tuple[Algorithm, ...]] = (Algorithm("winograd", winograd),)
-GPU_ALGORITHMS: Final[tuple[Algorithm, ...]] = (Algorithm("winograd", winograd_in_parts),)
+GPU_ALGORITHMS: Final[tuple[Algorithm, ...]] = (
+    Algorithm("winograd", winograd_in_parts),
+    Algorithm("implicit-gemm", implicit_gemm),
+)
 
 
 def variants_of(dag: ComputeDAG, algorithms: tuple[Algorithm, ...]) -> dict[str, ComputeDAG]:

@@ -20,6 +20,7 @@ PLACES: Final[Mapping[str, str]] = {
     "sketch/oracle/": "sample sizes and error bounds of the oracle, of arithmetic, not of machines",
     "sketch/target/": "makes targets: these are the numbers that go into them",
     "sketch/variants/winograd.py": "the transforms of one algorithm, and where it pays",
+    "sketch/variants/implicit_gemm.py": "what one algorithm joins, and where it pays",
     "sketch/variants/interpolation.py": "the interpolation points of that algorithm",
     "costmodel/sklearn_model.py": "settings of a learner, tuned on recorded times",
 }
