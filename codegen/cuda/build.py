@@ -13,6 +13,7 @@ from codegen.cuda.passes.gather_sums import gather_sums
 from codegen.cuda.passes.inject_vthread import inject_vthread
 from codegen.cuda.passes.narrow_guards import narrow_guards
 from codegen.cuda.passes.relax_guards import relax_guards
+from codegen.cuda.passes.short_integers import short_integers
 from codegen.cuda.passes.vectorize import vectorize
 from codegen.cuda.passes.zero_fill import zero_fill
 from codegen.cuda.prelude import prelude_of
@@ -26,7 +27,15 @@ from sketch.nest.loopnest import LoopNest, Scope
 from sketch.target.target import Target
 from sketch.verify import verify
 
-_NEST_PASSES = (gather_sums, simplify, narrow_guards, zero_fill, relax_guards, inject_vthread)
+_NEST_PASSES = (
+    gather_sums,
+    simplify,
+    narrow_guards,
+    zero_fill,
+    relax_guards,
+    inject_vthread,
+    short_integers,
+)
 _GRID_LIMIT = 2**31 - 1
 
 

@@ -74,6 +74,13 @@ def value_interval(expr: Expr, of_form: Callable[[Affine], Interval]) -> Interva
     ``of_form``: bounds of an affine form.  Data may be any number, so an index made of them is
     bounded by what clamps it.
     """
+    return interval_visitor(of_form)(expr)
+
+
+def interval_visitor(
+    of_form: Callable[[Affine], Interval],
+) -> Callable[[Expr], Interval | None]:
+    """``value_interval`` for expressions that share parts; they must outlive the function."""
     memo: dict[int, Interval | None] = {}
     forms: dict[int, Affine | None] = {}
 
@@ -88,7 +95,7 @@ def value_interval(expr: Expr, of_form: Callable[[Affine], Interval]) -> Interva
             memo[id(node)] = _bounds_of(node, visit) if form is None else of_form(form)
         return memo[id(node)]
 
-    return visit(expr)
+    return visit
 
 
 def _bounds_of(expr: Expr, visit: Callable[[Expr], Interval | None]) -> Interval | None:
