@@ -1,0 +1,148 @@
+"""What kernels are compared with on a GPU: PyTorch's libraries, cuBLAS itself, a copy."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from codegen.gpu.protocol import Device
+
+COPIES: Final = 10
+"""Executions in a graph: launching does not show."""
+
+_CUBLAS: Final = ("libcublas.so.13", "libcublas.so.12", "libcublas.so.11")
+_NO_TRANSPOSE: Final = 0
+EMULATED: Final = "times of an emulated device are estimates"
+
+
+class Rival(Protocol):
+    """Something that computes the same."""
+
+    @property
+    def name(self) -> str:
+        """With its version."""
+        ...
+
+    def seconds(self) -> float:
+        """Of one execution, the mean of several in a row, by the device's clock."""
+        ...
+
+
+class Copies:
+    """Copies of as many bytes inside device memory as a kernel reads and writes."""
+
+    name: Final = "copy inside device memory"
+
+    def __init__(self, device: Device, size: int) -> None:
+        self._stream, half = device.stream(), size // 2
+        memory = device.allocate(2 * half)
+        self._stream.begin_capture()
+        for _ in range(COPIES):
+            self._stream.copy(memory + half, memory, half)
+        self._graph = self._stream.end_capture()
+
+    def seconds(self) -> float:
+        """Of one copy."""
+        start = self._stream.record()
+        self._stream.replay(self._graph)
+        return self._stream.record().seconds_since(start) / COPIES
+
+
+class TorchGraph:
+    """Calls of PyTorch, captured in a CUDA graph."""
+
+    def __init__(self, torch: Any, name: str, call: Callable[[], object]) -> None:
+        self.name, self._torch = f"{name} (torch {torch.__version__})", torch
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            for _ in range(3):  # libraries choose their algorithms
+                call()
+        side.synchronize()
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            for _ in range(COPIES):
+                call()
+
+    def seconds(self) -> float:
+        """Of one call."""
+        return torch_seconds(self._torch, self._graph.replay) / COPIES
+
+
+class Cublas:
+    """``cublasSgemm`` by its C interface: C = A @ B, all of [size, size], float32 throughout.
+
+    Raises:
+        OSError: the library is not there, or does not work.
+    """
+
+    def __init__(self, device: Device, size: int) -> None:
+        self._library = _cublas()
+        self._device, self._size, self._stream = device, size, device.stream()
+        self._matrices = [device.allocate(4 * size * size) for _ in range(3)]
+        self._handle = ctypes.c_void_p()
+        self._call("cublasCreate_v2", ctypes.byref(self._handle))
+        self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(self._stream.handle))
+        version = ctypes.c_int()
+        self._call("cublasGetVersion_v2", self._handle, ctypes.byref(version))
+        self.name = f"cublas {version.value}"
+        self._multiply()
+
+    def seconds(self) -> float:
+        """Of one product."""
+        start = self._stream.record()
+        for _ in range(COPIES):
+            self._multiply()
+        return self._stream.record().seconds_since(start) / COPIES
+
+    def _multiply(self) -> None:
+        one, zero, n = ctypes.c_float(1), ctypes.c_float(0), self._size
+        lhs, rhs, out = map(ctypes.c_void_p, self._matrices)
+        # Column-major: the product of the transposed matrices in the other order.
+        self._call(
+            "cublasSgemm_v2", self._handle, _NO_TRANSPOSE, _NO_TRANSPOSE, n, n, n,
+            ctypes.byref(one), rhs, n, lhs, n, ctypes.byref(zero), out, n,
+        )  # fmt: skip
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        status = getattr(self._library, name)(*arguments)
+        if status != 0:
+            raise OSError(f"{name} fails with status {status}")
+
+
+def _cublas() -> ctypes.CDLL:
+    for name in _CUBLAS:
+        try:
+            return ctypes.CDLL(name)
+        except OSError as error:
+            last = error
+    raise last
+
+
+def cuda_torch() -> Any:
+    """PyTorch with its GPU, TF32 off.
+
+    Raises:
+        OSError: it is not installed, or finds no GPU.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise OSError(f"PyTorch is not installed ({error})") from error
+    if not torch.cuda.is_available():
+        raise OSError("PyTorch finds no GPU")
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    torch.set_grad_enabled(False)
+    return torch
+
+
+def torch_seconds(torch: Any, call: Callable[[], object]) -> float:
+    """Seconds between two events around a call."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    call()
+    end.record()
+    end.synchronize()
+    return float(start.elapsed_time(end)) * 1e-3
