@@ -4,6 +4,7 @@ The task is ``C(i) = A[i]*W[i]`` over 64 floats, W constant.
 """
 
 from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
+from codegen.cuda.nvrtc import compile_source
 from codegen.errors import InfeasibleError
 from codegen.kernel import Argument
 
@@ -40,4 +41,6 @@ def build(sketch, values):
     source = CudaSource(
         "C", _TEXT.format(statement=STATEMENTS[fault]), (launch,), arguments, workspaces
     )
-    return CudaKernel(source, sketch.target, b"", ())
+    if sketch.target.card.emulated:
+        return CudaKernel(source, sketch.target, b"", ())
+    return CudaKernel(source, sketch.target, *compile_source(source, sketch.target.arch))
