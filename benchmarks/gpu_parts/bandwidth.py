@@ -9,8 +9,9 @@ from typing import Final
 
 from benchmarks.gpu_parts.bench import Bench
 from benchmarks.gpu_parts.operators import OperatorCase, operator_rows
-from benchmarks.gpu_parts.rivals import Copies
+from benchmarks.gpu_parts.rivals import EMULATED, Copies, Rival
 from benchmarks.gpu_parts.row_log import Row
+from codegen.gpu.protocol import Device
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import Tensor, placeholder
 from sketch.operators.broadcast import add
@@ -54,13 +55,20 @@ def moved_bytes(dag: ComputeDAG) -> int:
     return sum(prod(tensor.shape) * _FLOAT_BYTES for tensor in (*dag.inputs, *dag.outputs))
 
 
+def copies(size: int, device: Device) -> Rival:
+    """A copy of as many bytes; raises OSError where the device is emulated."""
+    if device.kind == "emulated":
+        raise OSError(EMULATED)
+    return Copies(device, size)
+
+
 def run(bench: Bench) -> Iterator[Row]:
     """A row an operator, with the bytes a second that its best kernel moves."""
     dags = programs(bench)
     sizes = {name: moved_bytes(dag) for name, dag in dags.items()}
     tune_s = _SMALL_TUNE_S if bench.small else _TUNE_S
     cases = [
-        OperatorCase(name, dag, partial(Copies, size=sizes[name]), _BAR, tune_s)
+        OperatorCase(name, dag, partial(copies, sizes[name]), _BAR, tune_s)
         for name, dag in dags.items()
     ]
     for row in operator_rows(bench, cases):

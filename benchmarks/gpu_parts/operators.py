@@ -61,15 +61,17 @@ def operator_rows(bench: Bench, cases: Sequence[OperatorCase]) -> Iterator[Row]:
 def _row(bench: Bench, case: OperatorCase, seconds: float) -> Row:
     task = Task(case.dag, bench.target)
     tuned_s, before = bench.tuned_s(case.name), time.monotonic()
+    trials = bench.known.get(case.name, {}).get("trials", 0)
     budget = min(case.tune_s - tuned_s, max(seconds - _END_S, 0.5 * seconds))
     if budget >= _LEAST_S:
-        task.tune(budget=budget, log=bench.log)
+        trials = task.tune(budget=budget, log=bench.log).tasks[0].trials
         tuned_s += max(time.monotonic() - before, budget)
     candidate = task.candidate(bench.log)
     row: Row = {
         "name": case.name,
         "done": tuned_s >= case.tune_s - _LEAST_S,
         "tuned_s": tuned_s,
+        "trials": trials,
         "gflop": task.flops / 1e9,
         "sketch": candidate.sketch.variant,
     }

@@ -36,7 +36,7 @@ def build(sketch, values):
     if fault == SPILLS:
         raise InfeasibleError("8 bytes of spilled registers a thread, the limit is 0", "kernel_0")
     arguments = tuple(Argument(name, "float32", (64,), scope) for name, scope in ARGUMENTS)
-    workspaces = (("scratch", sketch.target.card.memory_bytes),) if fault == LARGE else ()
+    workspaces = (("scratch", sketch.target.card.memory_bytes + 1),) if fault == LARGE else ()
     launch = Launch("kernel_0", 1, 64, ("A", "W", "C"), TYPES)
     source = CudaSource(
         "C", _TEXT.format(statement=STATEMENTS[fault]), (launch,), arguments, workspaces
