@@ -16,7 +16,16 @@ _GUARD = re.compile(r"\bif \((?!threadIdx)")
 _TARGET = re.compile(r"(\w+)\[[^;=]*\] = ")
 # Fault, what is changed, what it becomes.
 _CHANGES = (
-    ("piece misaligned", re.compile(r"([(,] ?&\w+\[)"), r"\g<1>1 + "),
+    (
+        "piece misaligned",
+        re.compile(r"((?:load|store|copy)_piece<[^&;]*?&\w+\[)"),
+        r"\g<1>1 + ",
+    ),
+    (
+        "piece misaligned",
+        re.compile(r"(copy_piece<\d+>\(&\w+\[[^\]]*\], &\w+\[)(?=[^\]]*\]\);)"),
+        r"\g<1>1 + ",
+    ),
     ("rest of a copy for all threads", re.compile(r"\bif \((?=thread < \d+\) \{)"), "if (true || "),
     ("members of an exchange halved", re.compile(r"(?<=_sync\()0xffffffffu"), "0xffffu"),
     ("offset of an exchange doubled", re.compile(r"(_sync\([^;]*?, )step\)"), r"\g<1>2 * step)"),
@@ -49,8 +58,9 @@ def mutants_of(source: CudaSource) -> Iterator[Mutant]:
     - the wait for asynchronous copies dropped.
 
     Left out are faults that are none: barriers of a single thread, guards of what is only in
-    shared memory, which holds zeros where they do not, and guards of writes to a buffer that a
-    later launch writes to: it may put right what is wrong.
+    shared memory, which holds zeros where they do not, guards of writes to a buffer that a later
+    launch writes to: it may put right what is wrong, and sources of copies under a condition: it
+    may hold for no point of a round.
     """
     yield from _without_order(source)
     yield from _without_bounds(source)

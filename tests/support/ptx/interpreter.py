@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from tests.support.ptx.arithmetic import compute
 from tests.support.ptx.copies import AsynchronousCopies
-from tests.support.ptx.memory import Region, Who
+from tests.support.ptx.memory import MemoryFault, Region, Who
 from tests.support.ptx.program import Instruction, PtxError, PtxKernel, Variable
 from tests.support.ptx.registers import Registers
 from tests.support.ptx.values import as_type, is_type, type_of
-from tests.support.ptx.warp import ballot, shuffled
+from tests.support.ptx.warp import DivergenceError, ballot, shuffled
 
 Mask = NDArray[np.bool_]
 Bits = NDArray[Any]
@@ -34,10 +34,6 @@ _MOST_INSTRUCTIONS: Final = 20_000_000
 _ADDRESS: Final = re.compile(r"^\[?\s*([%\w$]+|-?\d+)\s*(?:\+\s*(-?\d+))?\s*\]?$")
 _WARP: Final = 32
 _COPIES: Final = {"ca", "cg"}
-
-
-class DivergenceError(AssertionError):
-    """Some threads of a block wait at a barrier that others never reach."""
 
 
 def run_kernel(
@@ -259,7 +255,7 @@ class _Machine:
         """Read, or write ``values``, ``[lanes, size]`` bytes."""
         if (misaligned := addresses % size != 0).any():
             lane = lanes[np.argmax(misaligned)]
-            raise PtxError(f"misaligned access of {size} bytes, lane {lane}")
+            raise MemoryFault(f"misaligned access of {size} bytes, lane {lane}")
         result = np.zeros((len(lanes), size), np.uint8)
         for region, chosen, offsets in self._parts(space, addresses, lanes):
             at = offsets[:, None] + np.arange(size)
@@ -326,7 +322,7 @@ class _Machine:
         values[reading] = self._access("global", addresses[reading], width, lanes[reading])
         _, offsets = self._space(_in_space(instruction, "shared"), target, lanes)
         if (offsets % width != 0).any():
-            raise PtxError(f"misaligned asynchronous copy of {width} bytes")
+            raise MemoryFault(f"misaligned asynchronous copy of {width} bytes")
         ((region, _, at),) = self._parts("shared", offsets, lanes)
         cells = at[:, None] + np.arange(width)
         assert region is self._shared

@@ -7,12 +7,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.support.ptx.program import PtxError
 from tests.support.ptx.values import as_type
 
 Bits = NDArray[Any]
 Mask = NDArray[np.bool_]
 _WARP: Final = 32
+
+
+class DivergenceError(AssertionError):
+    """Threads wait for others that never come, or exchange values with them."""
 
 
 def _members(mask: Mask, threads: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -23,15 +26,24 @@ def _members(mask: Mask, threads: int) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def _check_members(named: Bits, mask: Mask, threads: int) -> None:
-    """Every thread that the member mask names must take part.  Raises PtxError."""
+    """Every thread that the member mask names must take part, and no other.
+
+    Raises DivergenceError.
+    """
     place, start = _members(mask, threads)
+    unnamed = mask & ((as_type(named, "u32") >> place.astype(np.uint32)) & 1 == 0)
+    if unnamed.any():
+        lane = int(np.flatnonzero(unnamed)[0])
+        raise DivergenceError(f"lane {lane} exchanges values, but is no member")
     size = np.minimum(threads - (np.arange(len(mask)) % threads - place), _WARP)
     for member in range(_WARP):
         wanted = mask & ((as_type(named, "u32") >> np.uint32(member)) & 1 == 1) & (member < size)
         missing = wanted & ~mask[np.minimum(start + member, len(mask) - 1)]
         if missing.any():
             lane = int(np.flatnonzero(missing)[0])
-            raise PtxError(f"lane {lane} exchanges values with thread {member}, which is elsewhere")
+            raise DivergenceError(
+                f"lane {lane} exchanges values with thread {member}, which is elsewhere"
+            )
 
 
 def shuffled(
@@ -39,7 +51,7 @@ def shuffled(
 ) -> tuple[Bits, Mask]:
     """``shfl.sync``: the value of another thread, and whether there is one.
 
-    Raises PtxError where a member of the warp does not take part, or has no value.
+    Raises DivergenceError where a member of the warp does not take part, or has no value.
     """
     source, offset, clamp, named = values
     _check_members(named, mask, threads)
@@ -58,7 +70,7 @@ def shuffled(
     chosen = np.where(valid, start + other, start + place)
     inside = (chosen < len(mask)) & (chosen // threads == np.arange(len(mask)) // threads)
     if (mask & valid & ~inside).any():
-        raise PtxError("a shuffle reads a thread that the block does not have")
+        raise DivergenceError("a shuffle reads a thread that the block does not have")
     return source[np.where(inside, chosen, np.arange(len(mask)))], valid
 
 
