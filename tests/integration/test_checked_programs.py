@@ -53,7 +53,8 @@ _LEAST_MUTANTS = 300
 # Every sort of fault that the text can have.
 KINDS = {
     "barrier deleted", "shared array halved", "local array halved", "guard dropped",
-    "piece misaligned", "members of an exchange halved", "offset of an exchange doubled",
+    "piece misaligned", "rest of a copy for all threads", "members of an exchange halved",
+    "exchange beyond the warp",
 }  # fmt: skip
 
 

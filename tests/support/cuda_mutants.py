@@ -28,7 +28,11 @@ _CHANGES = (
     ),
     ("rest of a copy for all threads", re.compile(r"\bif \((?=thread < \d+\) \{)"), "if (true || "),
     ("members of an exchange halved", re.compile(r"(?<=_sync\()0xffffffffu"), "0xffffu"),
-    ("offset of an exchange doubled", re.compile(r"(_sync\([^;]*?, )step\)"), r"\g<1>2 * step)"),
+    (
+        "exchange beyond the warp",
+        re.compile(r"(_sync\([^;]*?, )step\)"),
+        r"\g<1>step + 32)",
+    ),
     ("wait for copies dropped", re.compile(r"[^\n;]*cp\.async\.wait[^\n;]*;"), ";"),
 )
 
@@ -54,7 +58,7 @@ def mutants_of(source: CudaSource) -> Iterator[Mutant]:
     - a guard of global memory dropped;
     - the last round of a copy made by threads that have no part in it;
     - a piece of several elements moved by one element;
-    - an exchange of values without half of its members, or with offsets twice as large;
+    - an exchange of values without half of its members, or with threads beyond the warp;
     - the wait for asynchronous copies dropped.
 
     Left out are faults that are none: barriers of a single thread, guards of what is only in

@@ -15,6 +15,7 @@ from sketch.rules.generate import generate
 from sketch.schedule.decision import DecisionId, decision_of
 from sketch.schedule.sketch import Sketch
 from sketch.target.gpu_targets import cuda_target
+from sketch.target.target import Target
 from tests.support.workloads import matmul_dag
 
 GPU = cuda_target("sm_90")
@@ -58,9 +59,11 @@ def feasible_rows(sketch: Sketch, count: int, rng: np.random.Generator) -> Popul
     return population.take(np.flatnonzero(fits)[:count])
 
 
-def feasible_nests(dag: ComputeDAG, count: int, rng: np.random.Generator) -> Iterator[LoopNest]:
-    """Up to ``count`` random feasible rows of every sketch, lowered."""
-    for sketch in generate(dag, GPU):
+def feasible_nests(
+    dag: ComputeDAG, count: int, rng: np.random.Generator, target: Target = GPU
+) -> Iterator[LoopNest]:
+    """Up to ``count`` random feasible rows of every sketch for ``target``, lowered."""
+    for sketch in generate(dag, target):
         population = feasible_rows(sketch, count, rng)
         for index in range(population.count):
             yield lower(sketch, population.row(index))
