@@ -213,11 +213,10 @@ class _Wires:
                 self.constants[name] = np.asarray(packed)
             values.append(name)
         places = (*values, scope.name(subgraph.output))
-        loose = frozenset(
-            tensor.name
-            for tensor, value in zip((*sketch.dag.inputs, *sketch.dag.outputs), places, strict=True)
-            if self._is_loose(value)
-        )
+        # Several stages may write one result: it has the name of the array, not of a stage.
+        names = (*(tensor.name for tensor in sketch.dag.inputs), subgraph.output_name)
+        pairs = zip(names, places, strict=True)
+        loose = frozenset(name for name, value in pairs if self._is_loose(value))
         kernel = self._kernel(item, extraction, subgraph, loose)
         info = _info(subgraph, item, scope.trips)
         return Call(kernel, places, info)
