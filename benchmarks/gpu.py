@@ -15,6 +15,7 @@ import argparse
 import sys
 import tempfile
 from pathlib import Path
+from subprocess import CalledProcessError
 
 ROOT = Path(__file__).parents[1]
 if not __package__:  # run as a file: its folder is on the path, and what it imports is not
@@ -36,7 +37,11 @@ def main() -> None:
     site = None
     if arguments.wheels is not None:
         site = Path(tempfile.mkdtemp())
-        print(f"installed: {', '.join(install(arguments.wheels, site)) or 'nothing was missing'}")
+        try:
+            installed = install(arguments.wheels, site)
+        except CalledProcessError:
+            sys.exit(f"{arguments.wheels}: pip cannot install these wheels here, see above")
+        print(f"installed: {', '.join(installed) or 'nothing was missing'}")
         sys.path.insert(1, str(site))
 
     from benchmarks.gpu_parts.run import PARTS, Settings, print_rows, run

@@ -69,29 +69,32 @@ def _ours(bench: Bench, key: str, network: Any, seconds: float) -> Row:
         autosched.tune(network, bench.target, budget=budget, log=bench.log, quiet=True)
         tuned_s += max(time.monotonic() - before, budget)
     module = autosched.compile(network, bench.target, log=bench.log)
-    copied = module.benchmark(repeats=_RUNS)
+    copied_s = module.benchmark(repeats=_RUNS).median
+    streamed_s = _streamed_seconds(bench, module)
     return {
         "done": tuned_s >= wanted - _LEAST_S,
         "tuned_s": tuned_s,
         "kernels": len(module.program.kernel_steps),
         "host_operators": len(module.program.host_steps),
         "untuned": len(module.untuned),
-        "with_copies_ms": copied.median * 1e3,
-        "ours_ms": _seconds(bench, module, copied.median) * 1e3,
+        "with_copies_ms": copied_s * 1e3,
+        "in_a_stream_ms": None if streamed_s is None else streamed_s * 1e3,
+        "ours_ms": min(copied_s, streamed_s or copied_s) * 1e3,
     }
 
 
-def _seconds(bench: Bench, module: Module, with_copies: float) -> float:
-    """Median seconds of runs whose inputs and outputs stay on the device.
+def _streamed_seconds(bench: Bench, module: Module) -> float | None:
+    """Median seconds of runs whose inputs and outputs stay on the device; None without PyTorch.
 
-    By events in a stream of PyTorch's; without it, copies count.
+    By events in a stream of PyTorch's, so that the time of Python between runs counts; the time
+    with copies is by the device's clock alone.
     """
     if bench.small:
-        return with_copies
+        return None
     try:
         torch = cuda_torch()
     except OSError:
-        return with_copies
+        return None
     arrays = module.random_inputs()
     inputs = {name: torch.from_numpy(array).cuda() for name, array in arrays.items()}
     stream = torch.cuda.Stream()
@@ -113,14 +116,21 @@ def _rival(bench: Bench, network: Any) -> Row:
         torch = cuda_torch()
     except OSError as error:
         return {"rival": f"no rival here: {error}", "done": True}
+    from torch._inductor import config
+
     from benchmarks.rivals.torch_module import module_from_onnx
+
+    config.freezing = True  # weights are constants, for us too
 
     model = to_onnx(network.graph).SerializeToString()
     module, names, _ = module_from_onnx(model)
     given = {value.name: value for value in network.inputs}
     inputs = [_tensor(torch, given[name]) for name in names]
     start = time.monotonic()
-    expected = [t.cpu().numpy() for t in module.cuda()(*inputs)]
+    module = module.cuda()
+    for parameter in module.parameters():
+        parameter.data = _laid_out(torch, parameter.data)
+    expected = [t.cpu().numpy() for t in module(*inputs)]
     compiled = torch.compile(module, mode="max-autotune")
     for _ in range(5):  # compiles, warms up, captures
         outputs = compiled(*inputs)
@@ -146,5 +156,9 @@ def _rival(bench: Bench, network: Any) -> Row:
 def _tensor(torch: Any, value: Any) -> Any:
     if "int" in value.dtype:
         return torch.ones(value.shape, dtype=getattr(torch, value.dtype), device="cuda")
-    tensor = torch.randn(value.shape, device="cuda")
+    return _laid_out(torch, torch.randn(value.shape, device="cuda"))
+
+
+def _laid_out(torch: Any, tensor: Any) -> Any:
+    """Images and their weights with channels last, which is fastest there."""
     return tensor.to(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor

@@ -27,6 +27,7 @@ from sketch.lower import lower
 ROUNDS: Final = 11
 _END_S: Final = 6.0  # of a turn: final timing, the rival, processes that end
 _LEAST_S: Final = 1.0
+_WARM_UP_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,11 @@ def _row(bench: Bench, case: OperatorCase, seconds: float) -> Row:
         DeviceKernel(device, kernel, _arrays(kernel), expected) as ours,
     ):
         rival = _rival(case, device)
-        return row | compared(lambda: ours.seconds(COPIES) / COPIES, rival, case.bar)
+        try:
+            return row | compared(lambda: ours.seconds(COPIES) / COPIES, rival, case.bar)
+        finally:
+            if not isinstance(rival, str):
+                rival.close()
 
 
 def _rival(case: OperatorCase, device: Device) -> Rival | str:
@@ -96,7 +101,9 @@ def _rival(case: OperatorCase, device: Device) -> Rival | str:
 
 def compared(ours: Callable[[], float], rival: Rival | str, bar: float) -> Row:
     """Medians of both in turns, and their ratio: above 1 ours is faster."""
-    ours()  # the clocks rise
+    start = time.monotonic()
+    while time.monotonic() - start < _WARM_UP_S:
+        ours()  # the clocks rise
     if isinstance(rival, str):
         return {"ours_ms": median(ours() for _ in range(ROUNDS)) * 1e3, "rival": rival}
     rounds = [(ours(), rival.seconds()) for _ in range(ROUNDS)]

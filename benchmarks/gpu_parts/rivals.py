@@ -28,6 +28,10 @@ class Rival(Protocol):
         """Of one execution, the mean of several in a row, by the device's clock."""
         ...
 
+    def close(self) -> None:
+        """Give back what it took, before the device is closed."""
+        ...
+
 
 class Copies:
     """Copies of as many bytes inside device memory as a kernel reads and writes."""
@@ -35,8 +39,8 @@ class Copies:
     name: Final = "copy inside device memory"
 
     def __init__(self, device: Device, size: int) -> None:
-        self._stream, half = device.stream(), size // 2
-        memory = device.allocate(2 * half)
+        self._device, self._stream, half = device, device.stream(), size // 2
+        self._memory = memory = device.allocate(2 * half)
         self._stream.begin_capture()
         for _ in range(COPIES):
             self._stream.copy(memory + half, memory, half)
@@ -48,12 +52,19 @@ class Copies:
         self._stream.replay(self._graph)
         return self._stream.record().seconds_since(start) / COPIES
 
+    def close(self) -> None:
+        """Free the memory."""
+        self._graph.close()
+        self._stream.close()
+        self._device.free(self._memory)
+
 
 class TorchGraph:
     """Calls of PyTorch, captured in a CUDA graph."""
 
     def __init__(self, torch: Any, name: str, call: Callable[[], object]) -> None:
         self.name, self._torch = f"{name} (torch {torch.__version__})", torch
+        torch.cuda.synchronize()  # what the calls read is made in another stream
         side = torch.cuda.Stream()
         with torch.cuda.stream(side):
             for _ in range(3):  # libraries choose their algorithms
@@ -67,6 +78,10 @@ class TorchGraph:
     def seconds(self) -> float:
         """Of one call."""
         return torch_seconds(self._torch, self._graph.replay) / COPIES
+
+    def close(self) -> None:
+        """Let go of the graph."""
+        self._graph.reset()
 
 
 class Cublas:
@@ -94,6 +109,13 @@ class Cublas:
         for _ in range(COPIES):
             self._multiply()
         return self._stream.record().seconds_since(start) / COPIES
+
+    def close(self) -> None:
+        """End the library and free the matrices."""
+        self._call("cublasDestroy_v2", self._handle)
+        self._stream.close()
+        for matrix in self._matrices:
+            self._device.free(matrix)
 
     def _multiply(self) -> None:
         one, zero, n = ctypes.c_float(1), ctypes.c_float(0), self._size

@@ -19,7 +19,7 @@ from benchmarks.rows import write_json
 ROOT: Final = Path(__file__).parents[2]
 PARTS: Final[Mapping[str, float]] = {
     "facts": 0.3,
-    "suite": 2.0,
+    "suite": 4.0,
     "candidates": 3.0,
     "bandwidth": 2.0,
     "products": 4.0,
@@ -131,6 +131,8 @@ def print_rows(rows: Sequence[Row]) -> None:
             cells.append(f"ours {row['ours_ms']:.4g} ms")
         if "ratio" in row:
             cells.append(f"ratio {row['ratio']:.3f}")
+        if "clean" in row:
+            cells.append("clean" if row["clean"] else "FAILS")
         if "bar" in row:
             cells.append("holds" if row["bar"]["holds"] else "FAILS")
         cells += [str(row[key]) for key in ("rival", "error") if key in row]

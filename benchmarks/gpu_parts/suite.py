@@ -15,13 +15,18 @@ from benchmarks.gpu_parts.bench import Bench
 from benchmarks.gpu_parts.row_log import Row
 
 ROOT: Final = Path(__file__).parents[2]
-_TESTS: Final = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-n", "0")
+_TESTS: Final = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
+# A file's tests in one process: two must not measure on one GPU at a time.
+_PARALLEL: Final = ("-n", "3", "--dist", "loadfile")
+_ONE_PROCESS: Final = ("-n", "0")
 _SANITIZER: Final = "compute-sanitizer"
 _INSTALLED: Final = Path("/usr/local/cuda/bin") / _SANITIZER
 # What compute-sanitizer ends with when it finds something.
 _FOUND: Final = 77
 # Faults on purpose are none of the checkers' business, and tuning takes too long under them.
 _CHECKED: Final = "programs or modules"
+# Tests ask for more memory than there is: an error that the driver returns is none.
+_OPTIONS: Final = ("--target-processes", "all", "--report-api-errors", "no")
 _LAST_LINES: Final = 30
 # Of the time: the suite itself, then each checker.
 _SHARES: Final = {"tests": 1.0, "memcheck": 0.5, "racecheck": 1.0}
@@ -32,14 +37,15 @@ def run(bench: Bench) -> Iterator[Row]:
     for name in (name for name, _ in bench.turns(list(_SHARES))):
         seconds = bench.left * _SHARES[name]
         if name == "tests":
-            yield _tested(name, _words(bench), seconds)
+            spread = _ONE_PROCESS if bench.small else _PARALLEL
+            yield _tested(name, [*_words(bench), *spread], seconds)
         elif bench.small:
             yield {"name": name, "done": True, "rival": "no device code runs on an emulated device"}
         elif (found := shutil.which(_SANITIZER) or _at(_INSTALLED)) is None:
             yield {"name": name, "done": True, "rival": f"no rival here: {_SANITIZER} is not here"}
         else:
-            options = ["--tool", name, "--error-exitcode", str(_FOUND), "--target-processes", "all"]
-            words = [found, *options, *_words(bench), "-k", _CHECKED]
+            options = ["--tool", name, "--error-exitcode", str(_FOUND), *_OPTIONS]
+            words = [found, *options, *_words(bench), *_ONE_PROCESS, "-k", _CHECKED]
             yield _tested(name, words, seconds)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from autosched.measure.result import WRONG_RESULT, Failure, Timing
 from autosched.records.record import Record, record_of
-from benchmarks.gpu_parts import bandwidth
+from benchmarks.gpu_parts import bandwidth, rivals
 from benchmarks.gpu_parts.agreement import drafted, rank_correlation
 from benchmarks.gpu_parts.bench import Bench
 from benchmarks.gpu_parts.candidates import counted, tasks
@@ -24,6 +24,7 @@ from benchmarks.gpu_parts.run import PARTS, finished
 from benchmarks.gpu_parts.suite import counts
 from benchmarks.gpu_parts.wheels import install, missing, wanted
 from codegen.gpu.emulation.library import compiler
+from codegen.gpu.open import open_device
 from costmodel.extract import draft_seconds
 from sketch.population.population import sample
 
@@ -71,11 +72,51 @@ def test_ratios_are_of_medians_and_a_rival_that_is_missing_says_why() -> None:
         def seconds(self) -> float:
             return 3e-3
 
+        def close(self) -> None:
+            raise AssertionError("whoever made it closes it")
+
     row = compared(lambda: 2e-3, Slower(), 1.0)
     assert row["ratio"] == pytest.approx(1.5) and row["rival"] == "slower 1.0"
     assert row["bar"] == {"at_least": 1.0, "holds": True}
     alone = compared(lambda: 2e-3, "no rival here: none", 1.0)
     assert alone == {"ours_ms": 2.0, "rival": "no rival here: none"}
+
+
+@pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
+def test_a_copy_moves_as_many_bytes_and_gives_its_memory_back() -> None:
+    with open_device(EMULATED) as device:
+        copies = rivals.Copies(device, 1 << 20)
+        assert (1 << 20) / copies.seconds() == pytest.approx(EMULATED.card.memory_bytes_per_s)
+        copies.close()
+        assert device.memory().free == device.memory().total
+
+
+class FakeCublas:
+    """Notes what is called; all of it succeeds."""
+
+    def __init__(self) -> None:
+        self.called: list[tuple] = []
+
+    def __getattr__(self, name: str) -> object:
+        return lambda *arguments: self.called.append((name, *arguments)) or 0
+
+
+def test_a_product_of_cublas_has_its_matrices_in_the_other_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    library = FakeCublas()
+    monkeypatch.setattr(rivals, "_cublas", lambda: library)
+    with open_device(EMULATED) as device:
+        rival = rivals.Cublas(device, 64)
+        assert rival.name == "cublas 0" and rival.seconds() == 0
+        products = [arguments for name, *arguments in library.called if name == "cublasSgemm_v2"]
+        assert len(products) == 1 + rivals.COPIES
+        _, *flags, m, n, k, _, first, _, second, _, _, out, width = products[0]
+        assert flags == [0, 0] and (m, n, k, width) == (64, 64, 64, 64)
+        assert [second.value, first.value, out.value] == rival._matrices
+        rival.close()
+        assert device.memory().free == device.memory().total
+    assert library.called[-1][0] == "cublasDestroy_v2"
 
 
 def some_records() -> tuple[object, list[Record]]:
