@@ -11,6 +11,7 @@ from codegen.cuda.passes.bind_threads import bind_threads
 from codegen.cuda.passes.fetch import fetch_pieces
 from codegen.cuda.passes.gather_sums import gather_sums
 from codegen.cuda.passes.inject_vthread import inject_vthread
+from codegen.cuda.passes.keep_rows import keep_rows
 from codegen.cuda.passes.narrow_guards import narrow_guards
 from codegen.cuda.passes.relax_guards import relax_guards
 from codegen.cuda.passes.short_integers import short_integers
@@ -50,7 +51,8 @@ def prepare(nest: LoopNest) -> LoopNest:
 def device_functions(nest: LoopNest) -> tuple[DeviceFunction, ...]:
     """The kernels of a nest, in launch order."""
     return tuple(
-        insert_barriers(fetch_pieces(vectorize(made))) for made in bind_threads(prepare(nest))
+        insert_barriers(fetch_pieces(keep_rows(vectorize(made))))
+        for made in bind_threads(prepare(nest))
     )
 
 

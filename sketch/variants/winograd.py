@@ -38,9 +38,9 @@ _RESULTS: Final = _TILE + 1 - _TAPS  # of a tile, in each dimension
 _LEAST_CHANNELS: Final = 16
 # Transformed data and products take four times the memory of data and results.
 _MOST_BYTES: Final = 1 << 29
-# Products that keep a block of threads busy, and blocks that fill a GPU, of most cards.
+# Products that keep a block of threads busy, and blocks that are two for a processor of most GPUs.
 _BLOCK: Final = 2048
-_BLOCKS: Final = 128
+_BLOCKS: Final = 256
 _LEAST_TERMS: Final = 32
 
 

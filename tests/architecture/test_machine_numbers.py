@@ -62,6 +62,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_ROUNDS": "length of code",
     },
     "codegen/cuda/nvrtc.py": {"_ROOMY_THREADS": "what the compiler is asked for"},
+    "codegen/cuda/passes/keep_rows.py": {
+        "_MOST_BYTES": "registers of rows that a block of the most threads has beside its own",
+        "_LEAST_READS": "reads of which all but one are saved",
+    },
     "codegen/cuda/passes/lanes.py": {"WARP": "CUDA C++: what the shuffle functions are defined on"},
     "codegen/cuda/passes/vectorize.py": {
         "WIDEST": "PTX: the widest access of a thread",
