@@ -62,7 +62,8 @@ class TuningLoop:
                 )
                 for task, own in zip(tasks, rng.spawn(len(tasks)), strict=True)
             ]
-        reserve_s = options.retiming_s * len(tasks) if options.leaders else 0.0
+        timed = [task for task in tasks if not task.target.card.emulated]
+        reserve_s = options.retiming_s * len(timed) if options.leaders else 0.0
         if options.budget_s is not None:
             reserve_s = min(reserve_s, options.retiming_share * options.budget_s)
         infos = [run.info() for run in self._runs]
@@ -200,10 +201,15 @@ class TuningLoop:
     def _retime(self) -> None:
         """Time the leaders of every task that was measured in this run against each other.
 
-        Tasks that take most of the total come first; a time budget that is spent ends it.
+        Tasks that take most of the total come first; a time budget that is spent ends it.  Times of
+        an emulated device are estimated: they would be the same again.
         """
         budget_s = self._options.budget_s or math.inf
-        runs = [run for run in self._runs if run.touched and run.measured.successes]
+        runs = [
+            run
+            for run in self._runs
+            if run.touched and run.measured.successes and not run.task.target.card.emulated
+        ]
         for run in sorted(runs, key=lambda run: -run.task.weight * run.best_s):
             leaders = [c for _, c in run.measured.leaders(self._options.leaders)]
             if not leaders or self._elapsed() >= budget_s:

@@ -12,7 +12,6 @@ from bisect import bisect_right, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
-from types import TracebackType
 from typing import Final, Self
 
 import numpy as np
@@ -22,10 +21,10 @@ from codegen.errors import CodegenError
 from codegen.gpu.cache import FileCache, user_cache
 from codegen.gpu.emulation.library import (
     EMULATION,
+    EmulatedLaunch,
     EmulationError,
-    emulated_library,
+    load_launches,
     missing_emulator,
-    run_launch,
 )
 from codegen.gpu.errors import (
     DeviceError,
@@ -46,11 +45,11 @@ from sketch.errors import TargetError
 from sketch.target.target import Target
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Kernel:
     """What an emulated device keeps of a launch."""
 
-    library: ctypes.CDLL
+    launch: EmulatedLaunch
     seconds: float
 
 
@@ -301,12 +300,14 @@ class EmulatedDevice:
                 kernel.name,
             )
         try:
-            library = ctypes.CDLL(str(emulated_library(kernel.source, self._cache)))
+            launches = load_launches(kernel.source, self._cache)
         except (CodegenError, OSError) as error:
             raise DeviceLaunchError(f"the kernel cannot be loaded: {error}", kernel.name) from error
-        launches = kernel.source.launches
-        share = _Kernel(library, expected_s / max(1, len(launches)))
-        return LoadedCode(kernel, tuple(LoadedLaunch(each, share) for each in launches), library)
+        share = expected_s / max(1, len(launches))
+        handles = (_Kernel(each, share) for each in launches)
+        return LoadedCode(
+            kernel, tuple(map(LoadedLaunch, kernel.source.launches, handles)), launches
+        )
 
     def unload(self, code: LoadedCode) -> None:
         """Libraries stay in the process: they are small, and may be wanted again."""
@@ -333,17 +334,12 @@ class EmulatedDevice:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def run(self, code: LoadedLaunch, addresses: tuple[int, ...]) -> None:
         """Run a launch, unless it would do what it did; used by streams."""
-        launch, library = code.launch, code.handle.library
+        launch, kernel = code.launch, code.handle
         written = [
             address
             for address, kind in zip(addresses, launch.parameters, strict=True)
@@ -352,11 +348,11 @@ class EmulatedDevice:
 
         def run() -> None:
             try:
-                run_launch(library, launch, addresses)
+                kernel.launch.run(addresses)
             except EmulationError as error:
                 self._lost = error.what
 
-        self._once((id(library), launch.symbol, *addresses), addresses, written, run)
+        self._once((kernel, launch.symbol, *addresses), addresses, written, run)
 
     def fill(self, address: int, value: int, size: int) -> None:
         """Set bytes, unless they are set; used by streams."""

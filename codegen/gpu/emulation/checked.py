@@ -129,8 +129,8 @@ def _runner(source: CudaSource, number: int) -> str:
         call = f"program_{number}::{launch.symbol}({used});"
         lines.append(f"static void {body}(void **) {{ {call} }}")
         calls.append(
-            f"  if (const int status = emulator::launch({body}, nullptr, {launch.grid}, "
-            f"{launch.block}, reverse))\n    return checked::explain(status);"
+            f"  if (const int status = emulator::launch({body}, nullptr, "
+            f"{{0, {launch.grid}}}, {launch.block}, reverse))\n    return checked::explain(status);"
         )
     run = [f"static int run_{number}(bool reverse) {{", *calls, "  return 0;", "}"]
     return "\n".join([*lines, *run])

@@ -1,13 +1,15 @@
 // Runs CUDA C++ on the CPU: blocks one after another, the threads of a block as fibres that switch
-// at barriers.  Shared memory and private arrays start as garbage, so that reads of what was never
+// at barriers, or one after another where none waits.  Shared memory and private arrays start as garbage, so that reads of what was never
 // written show.
 #pragma once
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <vector>
 
-#include <ucontext.h>
+#include "fibres.h"
 
 #define __global__
 #define __device__
@@ -46,8 +48,8 @@ constexpr int kElsewhere = 3;
 // What keeps a thread from going on.
 enum Wait : char { kNothing, kBarrier, kExchange, kEnd };
 
-static ucontext_t scheduler;
-static std::vector<ucontext_t> fibres;
+static Fibre scheduler;
+static std::vector<Fibre> fibres;
 static std::vector<Wait> waits;
 static std::vector<unsigned> members;  // of the exchange that a thread waits for
 static void (*entry)(void **);
@@ -58,7 +60,7 @@ static unsigned block_number, launch_number;
 
 static void wait(Wait reason) {
   waits[threadIdx.x] = reason;
-  swapcontext(&fibres[threadIdx.x], &scheduler);
+  switch_fibre(fibres[threadIdx.x], scheduler);
 }
 
 static void stop(int reason) {
@@ -77,7 +79,7 @@ static void advance(int threads, bool reverse) {
     const int thread = reverse ? threads - 1 - i : i;
     if (waits[thread] != kNothing) continue;
     threadIdx.x = thread;
-    swapcontext(&scheduler, &fibres[thread]);
+    switch_fibre(scheduler, fibres[thread]);
   }
 }
 
@@ -105,18 +107,12 @@ static bool exchange(int threads) {
   return any;
 }
 
-static int run_block(int threads, bool reverse, std::vector<char> &stacks) {
+static int run_block(int threads, bool reverse, char *stacks) {
   if (__start_shared_memory)
     std::memset(__start_shared_memory, 0xff, __stop_shared_memory - __start_shared_memory);
   waits.assign(threads, kNothing);
-  for (int thread = 0; thread < threads; ++thread) {
-    ucontext_t &fibre = fibres[thread];
-    getcontext(&fibre);
-    fibre.uc_stack.ss_sp = stacks.data() + thread * kStackBytes;
-    fibre.uc_stack.ss_size = kStackBytes;
-    fibre.uc_link = nullptr;
-    makecontext(&fibre, run_thread, 0);
-  }
+  for (int thread = 0; thread < threads; ++thread)
+    start(fibres[thread], stacks + thread * kStackBytes, kStackBytes, run_thread);
   for (++epoch, ++block_number;;) {
     advance(threads, reverse);
     if (stopped) return stopped;
@@ -130,19 +126,38 @@ static int run_block(int threads, bool reverse, std::vector<char> &stacks) {
   }
 }
 
+struct Blocks {
+  int first, stop;
+  int at(int number, bool reverse) const { return reverse ? first + stop - 1 - number : number; }
+};
+
 // 0; kDivergent where a barrier was not reached by all threads of a block; kTrapped; kElsewhere
 // where a thread exchanges values with threads that do not take part.
-static int launch(void (*kernel)(void **), void **args, int grid, int threads, int reverse) {
+static int launch(void (*kernel)(void **), void **args, Blocks blocks, int threads, bool reverse) {
   stopped = 0;
   ++launch_number;
   entry = kernel;
   arguments = args;
   fibres.resize(threads);
   members.resize(threads);
-  std::vector<char> stacks(threads * kStackBytes);
-  for (int block = 0; block < grid; ++block) {
-    blockIdx.x = reverse ? grid - 1 - block : block;
-    if (const int status = run_block(threads, reverse, stacks)) return status;
+  const std::unique_ptr<char, void (*)(void *)> stacks(
+      static_cast<char *>(std::malloc(threads * kStackBytes)), std::free);
+  for (int block = blocks.first; block < blocks.stop; ++block) {
+    blockIdx.x = blocks.at(block, reverse);
+    if (const int status = run_block(threads, reverse, stacks.get())) return status;
+  }
+  return 0;
+}
+
+// The same for a kernel whose threads wait for nothing: no fibres.
+template <class Kernel>
+static int launch_free(Kernel kernel, Blocks blocks, int threads, bool reverse) {
+  for (int block = blocks.first; block < blocks.stop; ++block) {
+    blockIdx.x = blocks.at(block, reverse);
+    for (int i = 0; i < threads; ++i) {
+      threadIdx.x = reverse ? threads - 1 - i : i;
+      kernel();
+    }
   }
   return 0;
 }

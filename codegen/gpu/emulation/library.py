@@ -8,24 +8,29 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Final
 
 from codegen.cuda.kernel import CudaSource, Launch
 from codegen.errors import CodegenError
 from codegen.gpu.cache import FileCache
+from codegen.kernel import SYMBOL
 
 EMULATION: Final = "emulation"
 """The name of the cache of compiled programs."""
-_HEADER: Final = Path(__file__).parent / "cuda_cpu.h"
+_HEADERS: Final = tuple(Path(__file__).parent / name for name in ("cuda_cpu.h", "fibres.h"))
 _LANGUAGE: Final = ("-std=c++17", "-w", "-fno-strict-aliasing")
 _FLAGS: Final = ("-O1", "-shared", "-fPIC", "-ftrivial-auto-var-init=pattern")
 _MOST_LOG: Final = 4000
+_WAITING: Final = ("__syncthreads(", "__shfl_", "__trap(")
 _STATUS: Final = {
     1: "some threads do not reach a barrier",
     2: "a thread stops with a trap",
@@ -56,9 +61,48 @@ def emulated_library(source: CudaSource, cache: FileCache) -> Path:
     Raises:
         CodegenError: there is no compiler, or it refuses the program.
     """
-    text = translation_unit([source])
-    known = hashlib.sha256("\0".join((text, _HEADER.read_text(), *_FLAGS)).encode())
+    text = translation_unit([canonical(source)])
+    headers = (header.read_text() for header in _HEADERS)
+    known = hashlib.sha256("\0".join((text, *headers, *_FLAGS)).encode())
     return cache.file(f"{known.hexdigest()}.so", lambda path: compile_unit(text, path))
+
+
+def canonical(source: CudaSource) -> CudaSource:
+    """The same program with kernels ``kernel_0``, ...: what was measured is known in a network."""
+    text, launches = source.text, []
+    for number, launch in enumerate(source.launches):
+        symbol = f"{SYMBOL}_{number}"
+        text = re.sub(rf"\b{re.escape(launch.symbol)}\b", symbol, text)
+        launches.append(replace(launch, symbol=symbol))
+    return replace(source, text=text, launches=tuple(launches))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EmulatedLaunch:
+    """A launch in the libraries that run its blocks, a part each."""
+
+    launch: Launch
+    libraries: tuple[ctypes.CDLL, ...]
+
+    def run(self, addresses: Sequence[int]) -> None:
+        """Run all threads; see ``run_launch``."""
+        run_launch(self.libraries, self.launch, addresses)
+
+
+def load_launches(source: CudaSource, cache: FileCache) -> tuple[EmulatedLaunch, ...]:
+    """The launches of one program, whose library is loaded once for each CPU lent to this process.
+
+    All but the first are copies: each has threads and shared memory of its own.
+
+    Raises:
+        CodegenError: there is no compiler, or it refuses the program.
+        OSError: a library cannot be written or loaded.
+    """
+    library = emulated_library(source, cache)
+    names = [f"{library.stem}-{number}.so" for number in range(1, len(os.sched_getaffinity(0)))]
+    more = [cache.file(name, lambda path: shutil.copyfile(library, path)) for name in names]
+    libraries = tuple(ctypes.CDLL(str(path)) for path in (library, *more))
+    return tuple(EmulatedLaunch(launch, libraries) for launch in canonical(source).launches)
 
 
 def translation_unit(sources: Sequence[CudaSource]) -> str:
@@ -68,7 +112,8 @@ def translation_unit(sources: Sequence[CudaSource]) -> str:
         # With C linkage, kernels of the same name would be one function.
         text = source.text.replace('extern "C" ', "")
         parts.append(f"namespace program_{number} {{\n{text}\n}}")
-        parts += [_wrapper(launch, number) for launch in source.launches]
+        bodies = _kernels(text)
+        parts += [_wrapper(each, number, _waits(bodies, each)) for each in source.launches]
     return "\n".join(parts)
 
 
@@ -88,7 +133,7 @@ def build_unit(text: str, result: Path, flags: Sequence[str]) -> None:
         raise CodegenError(str(missing_emulator()), "the emulated device")
     program = result.with_suffix(".cpp")
     program.write_text(text, encoding="utf-8")
-    include = f"-I{_HEADER.parent}"
+    include = f"-I{_HEADERS[0].parent}"
     arguments = [command, *_LANGUAGE, *flags, include, str(program), "-o", str(result)]
     done = subprocess.run(arguments, capture_output=True, text=True)
     program.unlink()
@@ -96,18 +141,32 @@ def build_unit(text: str, result: Path, flags: Sequence[str]) -> None:
         raise CodegenError(f"{command} refuses the program: {done.stderr[:_MOST_LOG].strip()}")
 
 
-def _wrapper(launch: Launch, number: int) -> str:
+def _kernels(text: str) -> list[str]:
+    """What stands before the first kernel, and each kernel."""
+    return text.split("__global__")
+
+
+def _waits(kernels: Sequence[str], launch: Launch) -> bool:
+    """Whether a thread of a launch may wait for others, or stop."""
+    own = [kernel for kernel in kernels[1:] if re.search(rf"\b{launch.symbol}\(", kernel)]
+    return any(call in text for text in (kernels[0], *own) for call in _WAITING)
+
+
+def _wrapper(launch: Launch, number: int, waits: bool) -> str:
     casts = ", ".join(f"({kind})args[{i}]" for i, kind in enumerate(launch.parameters))
     name = f"{launch.symbol}_{number}"
+    run = f"emulator::launch(body_{name}, args, " if waits else "emulator::launch_free(kernel, "
     return (
         f"static void body_{name}(void **args) {{ program_{number}::{launch.symbol}({casts}); }}\n"
-        f'extern "C" int run_{name}(void **args, int grid, int threads, int reverse) {{\n'
-        f"  return emulator::launch(body_{name}, args, grid, threads, reverse);\n}}"
+        f'extern "C" int run_{name}(\n'
+        "    void **args, int first, int stop, int threads, int reverse) {\n"
+        f"  const auto kernel = [=] {{ body_{name}(args); }};\n"
+        f"  return {run}{{first, stop}}, threads, reverse);\n}}"
     )
 
 
 def run_launch(
-    library: ctypes.CDLL,
+    libraries: ctypes.CDLL | Sequence[ctypes.CDLL],
     launch: Launch,
     addresses: Sequence[int],
     number: int = 0,
@@ -116,7 +175,8 @@ def run_launch(
     """Run all threads of a launch.
 
     Args:
-        library: of a translation unit.
+        libraries: of a translation unit; of several, each runs a part of the blocks in a thread of
+            its own.
         launch: one of its launches.
         addresses: of the buffers, in the order of ``launch.buffers``.
         number: which of the unit's programs it belongs to.
@@ -126,9 +186,22 @@ def run_launch(
         EmulationError: a barrier that not all threads reach, a trap, or an exchange of values with
             threads that do not take part.
     """
-    run = getattr(library, f"run_{launch.symbol}_{number}")
+    own = [libraries] if isinstance(libraries, ctypes.CDLL) else libraries[: launch.grid]
     pointers = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
+    bounds = [launch.grid * part // len(own) for part in range(len(own) + 1)]
+    found = [0] * len(own)
+
+    def run(part: int) -> None:
+        function = getattr(own[part], f"run_{launch.symbol}_{number}")
+        found[part] = function(pointers, *bounds[part : part + 2], launch.block, int(reverse))
+
     with _RUNNING:
-        status = run(pointers, launch.grid, launch.block, int(reverse))
+        others = [Thread(target=run, args=(part,)) for part in range(1, len(own))]
+        for thread in others:
+            thread.start()
+        run(0)
+        for thread in others:
+            thread.join()
+    status = next(filter(None, found), 0)
     if status:
         raise EmulationError(f"{launch.symbol}: {_STATUS[status]}")

@@ -154,13 +154,25 @@ def test_code_of_another_architecture_and_no_code_are_refused(device: EmulatedDe
         device.load(kernel("no C++"), 1.0)
 
 
+def renamed(kernel: CudaKernel) -> CudaKernel:
+    """The same code for kernels of another name."""
+    source = kernel.source
+    launches = tuple(replace(each, symbol=f"k7_{each.symbol}") for each in source.launches)
+    text = source.text
+    for launch in source.launches:
+        text = text.replace(launch.symbol, f"k7_{launch.symbol}")
+    return replace(kernel, source=replace(source, text=text, launches=launches))
+
+
 def test_a_program_is_compiled_once(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     for _ in range(2):
         with EmulatedDevice(TARGET, FileCache(folder)) as device:
             device.load(kernel(), 1.0)
-    (library,) = folder.iterdir()
-    assert library.suffix == ".so"
+            device.load(renamed(kernel()), 1.0)
+    # And a copy for each further worker.
+    assert len({path.name.partition("-")[0].removesuffix(".so") for path in folder.iterdir()}) == 1
+    assert len(list(folder.iterdir())) == len(os.sched_getaffinity(0))
 
 
 def test_the_oldest_files_go_once_the_cache_is_full(tmp_path: Path) -> None:
