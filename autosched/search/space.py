@@ -17,6 +17,7 @@ from autosched.system.user_warnings import notify
 from autosched.tasks.candidate import Candidate
 from sketch.errors import AutoschedError, LoweringError, ScheduleError
 from sketch.population.population import Population
+from sketch.population.uncollected import uncollected
 from sketch.schedule.sketch import Sketch
 from sketch.target.target import Target
 from sketch.variants.interpolation import prove_all
@@ -129,7 +130,8 @@ def build_space(
     tried = 0
     most = _cap(variants) if most is None else most
     for choice in _rule_sets(rules, target):
-        found = [explore(v.dag, target, choice, v.name) for v in variants]
+        with uncollected():
+            found = [explore(v.dag, target, choice, v.name) for v in variants]
         sketches = [sketch for generation in found for sketch in generation.sketches]
         tried += len(sketches)
         best, cut = _best(sketches, most)

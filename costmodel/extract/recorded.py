@@ -18,6 +18,7 @@ from costmodel.features import Features
 from sketch.lower import lower
 from sketch.population.population import Population
 from sketch.population.tape import Tape, record
+from sketch.population.uncollected import uncollected
 from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.sketch import Sketch
 
@@ -51,9 +52,10 @@ def draft_seconds(population: Population, once: bool = False) -> Floats:
     if not once:
         return _recorded(population.sketch).draft_seconds(population)
     sketch, total = population.sketch, np.zeros(population.count)
-    nest = lower(sketch, population.columns())
-    for seconds in draft_columns(nest, np.arange(population.count), sketch.target):
-        total += seconds
+    with uncollected():
+        nest = lower(sketch, population.columns())
+        for seconds in draft_columns(nest, np.arange(population.count), sketch.target):
+            total += seconds
     return total
 
 

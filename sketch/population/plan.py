@@ -9,13 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from sketch.population.tape import Tape
+
+# The largest block for which the GNU C library lets ``free`` raise its limits: 32 MiB, less what it
+# adds.
+_LARGEST_BLOCK: Final = 2**25 - 2**13
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +65,7 @@ class ReplayPlan:
 
 def plan_of(tape: Tape) -> ReplayPlan:
     """The plan of a tape's results that are not fixed: operations that none needs are left out."""
+    _keep_freed_memory()
     wanted: dict[int, list[int]] = {}
     for place, result in enumerate(tape.results):
         if result.slot is not None:
@@ -106,3 +113,14 @@ def _needed(tape: Tape, wanted: Container[int]) -> tuple[list[int], dict[int, in
             for slot in tape.sources[n]:
                 last.setdefault(slot, n)
     return kept[::-1], last
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Let the C library keep what is freed, up to 64 MiB, instead of handing it back at once.
+
+    Else each replay gets its memory page by page from the system, which takes as long as the
+    operations.  Once a large block is freed, the GNU C library expects more of its size; elsewhere
+    this does nothing.
+    """
+    np.empty(_LARGEST_BLOCK, dtype=np.uint8)

@@ -19,6 +19,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
 from sketch.population.plan import ReplayPlan, plan_of
+from sketch.population.uncollected import uncollected
 
 Function = Callable[..., Any]
 
@@ -250,7 +251,8 @@ def record(function: Callable[[Sequence[Traced]], Sequence[Any]], inputs: int) -
     """Run ``function`` on that many stand-ins and keep what its results need."""
     recorder = Recorder()
     stand_ins = [recorder.input() for _ in range(inputs)]
-    values = function(stand_ins)
+    with uncollected():
+        values = function(stand_ins)
     results = tuple(
         TapeResult(value.slot) if isinstance(value, Traced) else TapeResult(None, value)
         for value in values

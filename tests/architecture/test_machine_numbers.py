@@ -190,6 +190,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_OVERHEAD_REGISTERS": "what our GPU code needs",
         "_REGISTER_BYTES": "PTX",
     },
+    "sketch/population/plan.py": {"_LARGEST_BLOCK": "a limit of the C library's allocator"},
     "sketch/population/population.py": {
         "_MOVE_SHARE": "search",
         "_MAX_TILES": "size of a table",

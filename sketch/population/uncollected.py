@@ -1,0 +1,24 @@
+"""Work that makes many small objects and no circles of them, without the garbage collector."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No garbage collection meanwhile, in the whole process.
+
+    What is recorded of one sketch makes the collector look at everything that the process holds,
+    again and again, which takes longer than the recording.  Objects are freed by their counts.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
