@@ -316,15 +316,15 @@ def tune(
         threads: worker threads, instead of the target's.
         options: all the rest (search policy, early stopping, sketch rules, ...); ``budget``,
             ``trials``, ``seed`` and ``extra_features`` override its fields.
-        progress: who is shown how far it is; None: a table on the terminal.
-        quiet: show nobody.
+        progress: shows progress; None: a table on the terminal.
+        quiet: show no progress.
         skip_tuned: only tune tasks that have no record for this target in the log.
         objective: what to minimise, a function of ``autosched.tuning.objectives.Latencies``;
             None: the sum of the networks' latencies.
         cost_model: ranks candidates before they are measured, and learns from them: any
             ``costmodel.model.CostModel``, such as ``SklearnModel(regressor)``; None:
             gradient-boosted trees.
-        callbacks: told of every batch, see ``autosched.report.callbacks``.
+        callbacks: called after every batch, see ``autosched.report.callbacks``.
         runner: measures instead of this machine, see ``autosched.measure.protocol``.
         measure: how to measure on this machine (samples, time limits, what the caches hold ...);
             None: the defaults.

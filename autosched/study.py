@@ -52,13 +52,13 @@ def replay_study(
         4
 
     Args:
-        tasks: distinct ones; those without a record are given up at once.
+        tasks: distinct ones; those without a record get no trials.
         records: of a log, of these tasks and their target.
         options: budget, policy and the rest.
         cache_state: only timings taken in that state; None: all.
         cost_model: as for ``autosched.tune``, as are the next two.
         objective: what to minimise.
-        callbacks: told of every batch.
+        callbacks: called after every batch.
         extra_features: that the cost model gets; None: those of the options.
     """
     memories = {task.key: _recalled(task, records, cache_state) for task in tasks}

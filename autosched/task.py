@@ -105,9 +105,9 @@ class Task(TaskSpec):
             budget: wall-clock time: ``"10m"``, ``"1h30m"``, or seconds.
             options: all the rest of the search; trials, budget, seed and extra_features override
                 its fields.
-            progress: who is shown how far it is; None: nobody.
+            progress: shows progress; None: no output.
             cost_model: ranks candidates and learns from them; None: gradient-boosted trees.
-            callbacks: told of every batch, see ``autosched.report.callbacks``.
+            callbacks: called after every batch, see ``autosched.report.callbacks``.
             runner: measures instead of this machine, see ``autosched.measure.protocol``.
             measure: how to measure on this machine; None: the defaults.
             seed: of everything random.

@@ -26,6 +26,17 @@ LABELS = {
     "torch_eager": "torch eager",
 }
 
+LEGEND = (
+    "- *ratio*: fastest rival / autosched, and the lower end of its bootstrap 90 % interval over",
+    "  interleaved rounds.",
+    "- *of FMA peak*: operations of the definition over time, relative to a loop of multiply-adds.",
+    "  Winograd's algorithm needs fewer operations, so it may exceed 100 %.",
+    "- *constant*: the second matrix is weights, packed ahead of time; *inputs*: both are inputs.",
+    "- *renamed*: the same program under other names: nothing is recognised by its name.",
+    "",
+    "`make bench` measures all of it again.",
+)
+
 Json = dict[str, Any]
 
 
@@ -131,14 +142,7 @@ def generate(results: Path) -> str:
     lines += figures(results)
     if not lines:
         return "Run `make bench` to measure on your machine."
-    lines.append("")
-    lines.append(
-        "*ratio*: fastest rival / autosched, and the lower end of its bootstrap 90 % interval over "
-        "interleaved rounds.  *of FMA peak*: operations of the definition over time, in units of "
-        "what a loop of multiply-adds reaches; Winograd's algorithm needs fewer.  `make bench` "
-        "measures all of it again."
-    )
-    return "\n".join(lines)
+    return "\n".join((*LEGEND, "", *lines))
 
 
 def replaced(readme: str, content: str) -> str:

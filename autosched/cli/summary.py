@@ -8,7 +8,7 @@ from autosched.cli.command import Command, Parser, say
 from autosched.cli.model import add_log, add_model, open_module
 
 _EXAMPLES = """\
-  autosched summary resnet-18                              what there is to tune
+  autosched summary resnet-18                              all tasks of the network
   autosched summary resnet-18 --log resnet-18.jsonl        what is tuned already
 """
 

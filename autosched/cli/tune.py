@@ -51,7 +51,7 @@ def _arguments(parser: Parser) -> None:
     parser.add_argument("--seed", type=int, metavar="N", help="of everything random (default: 0)")
     parser.add_argument(
         "--preset", choices=tuple(PRESETS), default="default",
-        help="how hard to think before measuring (default: %(default)s)",
+        help="search effort before measuring (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--skip-tuned", action="store_true", help="only tune operators without a record in the log"

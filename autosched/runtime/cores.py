@@ -15,7 +15,7 @@ def available_cores() -> set[int]:
 
 
 def check_cores(cores: Sequence[int]) -> None:
-    """Raise AssemblyError unless the cores are distinct and lent to us."""
+    """Raise AssemblyError unless the cores are distinct and this process may use them."""
     missing = sorted(set(cores) - available_cores())
     if missing or len(set(cores)) != len(cores):
         raise AssemblyError(

@@ -216,13 +216,13 @@ class Module:
         return explain_program(self.program, self.profile(inputs, repeats), machine)
 
     def pin_threads(self, cores: Sequence[int] | None = None) -> None:
-        """Bind the threads that compute to cores (default: the first ones lent to us).
+        """Bind the threads that compute to cores (default: the first that it may use).
 
         The thread that calls is bound to the first of them while it computes, and gets its own
         cores back.  For one caller at a time: calls at the same time would share these cores.
 
         Raises:
-            AssemblyError: there are fewer cores than threads, or a core is not lent to us.
+            AssemblyError: there are fewer cores than threads, or this process may not use a core.
         """
         self._loaded.pin_threads(cores)
 

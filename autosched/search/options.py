@@ -173,7 +173,7 @@ class SearchOptions:
     Attributes:
         policy: "evolutionary" (by the cost model); without a model "genetic" (evolution by what was
             measured), "random", or "grid" (every row in a fixed order); or a function that makes
-            a policy of the user's own.
+            a policy of your own.
         population: most rows a generation, over all sketches of the task; ``evolution`` bounds them
             for small batches.
         generations: generations after the first population.

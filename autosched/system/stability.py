@@ -39,7 +39,7 @@ class Conditions:
 
     Attributes:
         load: load average of the last minute at the end (this process counts).
-        stolen: share of the time of the CPUs lent to us that a hypervisor gave to others.
+        stolen: share of the time of our CPUs that the hypervisor gave to others.
         others: share of that time in which other processes ran.
     """
 

@@ -39,8 +39,8 @@ class TuneJob:
             started before anything loads an OpenMP runtime, see ``measure.zygote``.
         log: every trial is appended to it, and what it has already counts; None: nothing is kept.
         skip_tuned: only tune tasks without a record in the log.
-        progress: who is shown how far it is.
-        callbacks: who is told of every batch.
+        progress: shows how far the run is.
+        callbacks: called after every batch.
         cost_model: learns over all tasks; None: gradient-boosted trees.
         objective: of the best times, see ``objectives``.
         usage: [networks][tasks], occurrences; None: one network, by the tasks' weights.

@@ -181,7 +181,7 @@ def _part(result: TuneResult, weights: Mapping[str, float]) -> TuneResult:
 
 
 def progress_or_table(progress: Progress | None, quiet: bool, target: Target) -> Progress:
-    """Who is shown how far it is: ``progress``, or else whoever fits."""
+    """What shows progress: ``progress``, or else what fits the terminal."""
     from autosched.report.progress import choose_progress
     from autosched.runtime.backend import runtime_of
     from codegen.backend import backend_of

@@ -73,7 +73,7 @@ class SchedulerOptions:
         even_share: part of the warm-up that all tasks get alike; the rest goes by weighted time.
         trial_s: seconds of a trial before any was made.
         trial_prior: trials that the mean of all tasks counts for in the seconds of a task's trial.
-        failed_batches, failed_trials: a task without a success is given up after both.
+        failed_batches, failed_trials: a task without a success gets no more trials after both.
         search_share: part of a time budget that is searched for, however long the end may take.
     """
 
@@ -115,7 +115,7 @@ class TuneOptions:
             None: no limit.
         budget_s: wall-clock limit of this run in seconds; None: no limit.
         early_stop_trials: stop when the objective has not improved for so many trials.
-        task_early_stop_trials: give a task up when it has not improved for so many of its trials.
+        task_early_stop_trials: stop a task when it has not improved for so many of its trials.
         improvement: relative gain that counts as an improvement in early stopping.
         strategy: how the next task is chosen.
         finish_share: share of the budget that goes to coordinate descent from the best candidates.
