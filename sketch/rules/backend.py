@@ -12,6 +12,7 @@ from sketch.rules.gpu_inline import InlineInThreads
 from sketch.rules.gpu_split_reduce import SplitForBlocks
 from sketch.rules.gpu_threads import AddPrivateSum, ComputeInThreads, ScheduleOnThreads
 from sketch.rules.gpu_tiling import GpuTilingWithFusion
+from sketch.rules.gpu_transpose import TransposeInTiles
 from sketch.rules.inline import InlineStage
 from sketch.rules.rfactor import AddRfactor
 from sketch.rules.rule import SketchRule
@@ -58,6 +59,7 @@ GPU_SKETCHES: Final = SketchBackend(
         AddPrivateSum(),
         SplitForBlocks(),
         GpuTilingWithFusion(),
+        TransposeInTiles(),
         ScheduleOnThreads(),
     ),
     GPU_ALGORITHMS,

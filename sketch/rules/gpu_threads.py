@@ -75,7 +75,7 @@ class ComputeInThreads:
         host = _host_of(state.program, stage)
         assert host is not None
         name = stage.op.name
-        steps = [ComputeAt(name, host.op.name, _point_loops(host)[-1])]
+        steps = [ComputeAt(name, host.op.name, point_loops(host)[-1])]
         inside = _reduce_steps(stage.op, _lane_factors(state.program, host), steps)
         return (state.then(*inside).done([name]),)
 
@@ -228,7 +228,7 @@ def _rows_of(host: StagePlan) -> set[Axis]:
     return {host.loop_axis(n) for n, kind in host.kinds.items() if kind is LoopKind.BLOCK}
 
 
-def _point_loops(host: StagePlan) -> list[str]:
+def point_loops(host: StagePlan) -> list[str]:
     """The loops of blocks and of threads around what is computed for a point."""
     found: list[str] = []
     for loop in host.loops():
@@ -240,7 +240,7 @@ def _point_loops(host: StagePlan) -> list[str]:
 
 def _lane_factors(program: Program, host: StagePlan) -> tuple[Factor, ...]:
     """How the loops of lanes inside a host are split; empty when there are none yet."""
-    outer = _point_loops(host)
+    outer = point_loops(host)
     for plan in program.stages:
         inside = plan.attach is not None and plan.attach[0] == host.op.name
         if plan.op.name != host.op.name and not inside:

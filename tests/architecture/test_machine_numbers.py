@@ -222,6 +222,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_LEAST_LANES": "search: shorter axes leave lanes idle",
     },
     "sketch/rules/gpu_tiling.py": {"_INNER": "position in a list of tile levels"},
+    "sketch/rules/gpu_transpose.py": {
+        "_LEAST_WRITTEN": "search: what is worth a tile",
+        "_LEAST_READ": "search: what is worth a tile",
+    },
     "sketch/rules/inline.py": {
         "_MOST_COPIES": "growth of a program",
         "_MOST_OPERATIONS": "growth of a program",
