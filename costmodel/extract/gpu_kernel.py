@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from costmodel.extract.quantity import Quantity, ceil, larger, smaller, to_quantity
-from sketch.nest.loopnest import LoopNest
-from sketch.nest.walk import stores_within
+from sketch.nest.loopnest import Buffer, LoopNest, Store
+from sketch.nest.walk import store_loads, stores_within
 from sketch.population.blocks_gpu import blocks_of, threads_of
 from sketch.population.feasible_gpu import registers_of, shared_bytes_of
 from sketch.target.target import Target
@@ -26,6 +26,7 @@ class KernelShape:
         resident: blocks that a processor holds at a time.
         busiest: blocks that the busiest processor runs in all.
         first: the stage by whose statement the launch itself is paid.
+        read_before: what stages of the launch have read when this one starts, by stage.
     """
 
     blocks: Quantity
@@ -35,6 +36,7 @@ class KernelShape:
     resident: Quantity
     busiest: Quantity
     first: str
+    read_before: Mapping[str, frozenset[Buffer]]
 
     def warps(self, target: Target) -> Quantity:
         """Warps of a block."""
@@ -49,14 +51,28 @@ def kernel_shapes(nest: LoopNest, target: Target) -> Mapping[str, KernelShape]:
     """The kernel of every stage of a nest."""
     shapes: dict[str, KernelShape] = {}
     for root in nest.roots:
-        stages = [store.stage for store, _ in stores_within((root,), None, lambda _, node: None)]
+        found = [store for store, _ in stores_within((root,), None, lambda _, node: None)]
+        stages = [store.stage for store in found]
         blocks, threads = to_quantity(blocks_of(root)), to_quantity(threads_of((root,)))
         shared, registers = to_quantity(shared_bytes_of(root)), to_quantity(registers_of(root))
         resident = _resident(threads, shared, registers, target)
         busiest = ceil(blocks / float(target.threads))
-        shape = KernelShape(blocks, threads, shared, registers, resident, busiest, stages[0])
+        before = _read_before(found)
+        shape = KernelShape(
+            blocks, threads, shared, registers, resident, busiest, stages[0], before
+        )
         shapes |= dict.fromkeys(stages, shape)
     return shapes
+
+
+def _read_before(found: Sequence[Store]) -> Mapping[str, frozenset[Buffer]]:
+    """What the stages before each one read, by stage."""
+    read: frozenset[Buffer] = frozenset()
+    before: dict[str, frozenset[Buffer]] = {}
+    for store in found:
+        before.setdefault(store.stage, read)
+        read |= {load.buffer for load in store_loads(store)}
+    return before
 
 
 def _resident(threads: Quantity, shared: Quantity, registers: Quantity, target: Target) -> Quantity:

@@ -64,7 +64,7 @@ def gpu_draft_terms(analysis: Analysis, kernel: KernelShape) -> DraftTerms:
     slowest = larger(larger(issue, use.wavefronts), moved)
     rest = issue + use.wavefronts + moved - slowest
     each = slowest + card.overlap * rest + barriers
-    memory = _unique_bytes(analysis) / card.memory_bytes_per_s
+    memory = _unique_bytes(analysis, kernel) / card.memory_bytes_per_s
     total = larger(kernel.busiest * each / card.hertz, memory)
     launch = card.launch_seconds if analysis.statement.name == kernel.first else 0.0
     return DraftTerms(
@@ -204,14 +204,15 @@ def _global_bytes(
     analysis: Analysis, access: Access, requested: Quantity, kernel: KernelShape
 ) -> Quantity:
     """Bytes of a block that pass L2: each request, or once what L1 holds of the block's data."""
-    lines = footprint(
-        access,
-        tuple(p for p in access.site.loops if p.kind not in PARALLEL_KINDS),
-        SECTOR_BYTES,
-    ).lines[0]
-    once = lines * SECTOR_BYTES
+    once = _block_bytes(access)
     room = analysis.target.l1_bytes / kernel.resident - kernel.shared_bytes
     return where(once <= room, smaller(requested, once), requested)
+
+
+def _block_bytes(access: Access) -> Quantity:
+    """Bytes of global memory that a block touches, in whole sectors, once each."""
+    own = tuple(p for p in access.site.loops if p.kind not in PARALLEL_KINDS)
+    return footprint(access, own, SECTOR_BYTES).lines[0] * SECTOR_BYTES
 
 
 def _independent(analysis: Analysis) -> Quantity:
@@ -231,13 +232,23 @@ def _rounds(analysis: Analysis) -> Quantity:
     return 2.0 if tree else 0.0
 
 
-def _unique_bytes(analysis: Analysis) -> Quantity:
-    """Bytes of global memory that a statement touches, once each; none where L2 holds them all."""
+def _unique_bytes(analysis: Analysis, kernel: KernelShape) -> Quantity:
+    """Bytes of global memory that a statement touches, once each; none where L2 holds them all, and
+    of what its block has read before, none where L2 holds that of all blocks under way.
+    """
+    target = analysis.target
+    room = float(target.l2_bytes)
+    before = kernel.read_before[analysis.statement.name]
     total: Quantity = 0.0
     for access, elements in zip(analysis.accesses, analysis.element_levels, strict=True):
-        if access.buffer.scope not in (Scope.LOCAL, Scope.SHARED):
-            total = total + elements[0] * access.element_bytes
-    return where(total > float(analysis.target.l2_bytes), total, 0.0)
+        if access.buffer.scope in (Scope.LOCAL, Scope.SHARED):
+            continue
+        found = elements[0] * access.element_bytes
+        if access.buffer in before:
+            blocks = smaller(kernel.resident, kernel.busiest) * float(target.threads)
+            found = where(_block_bytes(access) * blocks <= room, 0.0, found)
+        total = total + found
+    return where(total > room, total, 0.0)
 
 
 def _mean(values: list[Quantity]) -> Quantity:

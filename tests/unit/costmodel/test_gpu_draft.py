@@ -107,6 +107,14 @@ def test_no_schedule_is_faster_than_the_arithmetic_units() -> None:
     assert draft_seconds(rows).min() > dag.flops / peak
 
 
+def test_rows_that_a_block_reads_again_come_from_memory_once() -> None:
+    """64 MB in, 64 MB out, more than L2 holds; three stages read what comes in."""
+    (sketch, *_) = generate(get("SFM").dag(1, 16384, 1024), TARGET)
+    rows = feasible_rows(sketch, 256, np.random.default_rng(0))
+    least = 2 * 4 * 16384 * 1024 / TARGET.card.memory_bytes_per_s
+    assert least <= draft_seconds(rows).min() < 2 * least
+
+
 def test_what_a_processor_holds_is_bounded_by_threads_registers_and_shared_memory() -> None:
     (sketch, *_) = generate(matmul_dag(1024, 1024, 1024), TARGET)
     nest = lower(sketch, dict(matmul_row()))
