@@ -8,11 +8,13 @@ with the oracle's.
 from __future__ import annotations
 
 import ctypes
-from typing import Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from autosched.measure.bind import bind, result_error
+from autosched.measure.bind import bind, named_arrays, named_error, result_error
 from autosched.measure.execution import LoadedKernel, aligned_copy
 from autosched.measure.inputs import random_inputs
 from autosched.measure.options import MeasureOptions
@@ -22,11 +24,17 @@ from autosched.runtime.team_pool import shared_teams
 from autosched.tasks.candidate import Candidate
 from autosched.tasks.compulsory_traffic import compulsory_bytes
 from autosched.tasks.spec import TaskSpec
+from codegen.backend import backend_of
+from codegen.cuda.kernel import CudaKernel
+from codegen.gpu.device_kernel import DeviceKernel
 from codegen.kernel import CompiledKernel, Kernel
 from codegen.llvm.jit import check_host
 from sketch.errors import AutoschedError, TargetError
 from sketch.oracle.reference import Sampling, sample_reference
 from sketch.target.target import Target
+
+if TYPE_CHECKING:
+    from codegen.gpu.protocol import Device
 
 # Cheap beside compiling: corners, and a few points of each face and tile boundary.  A
 # stage that is computed whole needs all of what it reads: none is.
@@ -41,14 +49,26 @@ class WrongResultError(AutoschedError):
 
 
 def runs_here(target: Target) -> bool:
-    """Whether this process can run code for ``target``."""
+    """Whether code for ``target`` can run in this process, or on a device of this machine."""
     if not runtime_of(target).in_process:
-        return False
+        return backend_of(target).missing(target) is None
     try:
         check_host(target)
     except TargetError:
         return False
     return True
+
+
+@contextmanager
+def device_of(target: Target) -> Iterator[Device | None]:
+    """The device that kernels of ``target`` are checked on; None: there is none, or no need."""
+    if runtime_of(target).in_process or not runs_here(target):
+        yield None
+        return
+    from codegen.gpu.open import open_device
+
+    with open_device(target) as device:
+        yield device if device.target.arch == target.arch else None
 
 
 def check_kernel(
@@ -57,6 +77,7 @@ def check_kernel(
     kernel: CompiledKernel,
     strides: tuple[int, ...] | None = None,
     memory: TaskMemory | None = None,
+    device: Device | None = None,
 ) -> None:
     """Run ``kernel`` once on random inputs, and compare a sample of its results with the oracle.
 
@@ -69,17 +90,26 @@ def check_kernel(
         kernel: of ``task.target``.
         strides: of the task's one output, in elements; None: dense.
         memory: what ``expected`` gave for the task; None: it is asked here.
+        device: that of ``device_of``, where the kernel is for a GPU; without one it is not run.
 
     Raises:
         WrongResultError: a result is off by more than measuring allows.
     """
     if not runs_here(task.target) or compulsory_bytes(task.dag) > _MOST_BYTES:
         return
-    assert isinstance(kernel, Kernel)  # what runs in this process
+    if device is None and not runtime_of(task.target).in_process:
+        return
     memory = expected(task) if memory is None else memory
-    loaded = bind(kernel, memory, candidate.sketch, candidate.values)
-    _run(loaded, task.target.threads)
-    error = result_error(memory, loaded, strides)
+    if isinstance(kernel, Kernel):
+        loaded = bind(kernel, memory, candidate.sketch, candidate.values)
+        _run(loaded, task.target.threads)
+        error = result_error(memory, loaded, strides)
+    else:
+        assert device is not None and isinstance(kernel, CudaKernel)
+        arrays = named_arrays(kernel, memory, candidate.sketch, candidate.values)
+        with DeviceKernel(device, kernel, arrays) as on_device:
+            outputs = list(on_device.run().values())
+        error = named_error(memory, outputs, strides)
     if not error <= MeasureOptions().tolerance:
         schedule = f"sketch {candidate.sketch.key}, {dict(candidate.values)}"
         raise WrongResultError(

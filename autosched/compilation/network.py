@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.compilation.ahead import ExpectedAhead
-from autosched.compilation.check import check_kernel
+from autosched.compilation.check import check_kernel, device_of
 from autosched.compilation.wires import Scheduled, UnbuildableRecordError, wire
 from autosched.graph.extract import Extraction, extract
 from autosched.measure.result import CacheState
@@ -173,13 +173,13 @@ def build_contents(
         check: run kernels that no one measured against the oracle, on sampled regions.
     """
     unmeasured = [item.task for item in scheduled if check and item.source == "model"]
-    with ExpectedAhead(unmeasured) as ahead:
+    with ExpectedAhead(unmeasured) as ahead, device_of(target) as device:
         wires = wire(name, extraction, scheduled, target)
         for built in wires.built:
             item = built.item
             if check and item.source == "model":
                 memory = ahead.take(item.task)
-                check_kernel(item.task, item.candidate, built.kernel, built.strides, memory)
+                check_kernel(item.task, item.candidate, built.kernel, built.strides, memory, device)
     program, packed = assemble(wires.wiring)
     payloads = {call.name: call.function.payload for call in extraction.host_calls}
     return program, packed, wires.objects | runtime_of(target).common(target), payloads

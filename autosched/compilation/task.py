@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.compilation.check import check_kernel
+from autosched.compilation.check import check_kernel, device_of
 from autosched.compilation.network import link
 from autosched.compilation.wires import Scheduled, Source, expected_seconds
 from autosched.measure.inputs import random_inputs
@@ -87,7 +87,8 @@ def _build_contents(
     (best, kernel), found = build_best(task, log, built)
     source: Source = "model" if found is None else "record"
     if check and found is None:
-        check_kernel(task, best, kernel)
+        with device_of(task.target) as device:
+            check_kernel(task, best, kernel, device=device)
     values = dict(best.values)
     dag = best.sketch.dag
     given = _check_constants(task, constants)

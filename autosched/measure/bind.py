@@ -10,7 +10,7 @@ from autosched.measure.errors import MeasureError
 from autosched.measure.execution import Array, LoadedKernel, aligned_empty
 from autosched.measure.result import Failure
 from autosched.measure.task_memory import TaskMemory
-from codegen.kernel import Kernel
+from codegen.kernel import CompiledKernel, Kernel
 from sketch.lower.packing import preparations
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
@@ -50,6 +50,32 @@ def bind(
     if workspace is None:
         workspace = aligned_empty((kernel.workspace_bytes,), "uint8")
     return LoadedKernel(kernel, [*arrays, workspace], constants)
+
+
+def named_arrays(
+    kernel: CompiledKernel,
+    memory: TaskMemory,
+    sketch: Sketch,
+    values: Mapping[DecisionId, int],
+) -> dict[str, Array]:
+    """The arrays of a kernel by argument, to be copied to a device; outputs hold what none writes.
+
+    Args:
+        kernel: of a candidate.
+        memory: the task's arrays.
+        sketch: of the candidate.
+        values: of the candidate.
+
+    Raises:
+        MeasureError: the kernel wants an array that the task does not have.
+    """
+    layouts = preparations(sketch, dict(values))
+    return {
+        argument.name: memory.output(argument)
+        if argument.scope == "output"
+        else memory.input(argument, layouts.get(argument.name))[0]
+        for argument in kernel.arguments
+    }
 
 
 def result_error(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from autosched.measure.bind import named_error
+from autosched.measure.bind import named_arrays, named_error
 from autosched.measure.channel import Channel
 from autosched.measure.child import serve
 from autosched.measure.device_lock import lock_device
@@ -20,7 +20,6 @@ from codegen.gpu.device_kernel import DeviceKernel
 from codegen.gpu.open import open_device
 from codegen.gpu.protocol import Device
 from sketch.dag.dag import ComputeDAG
-from sketch.lower.packing import preparations
 from sketch.population.population import from_rows
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
@@ -66,13 +65,7 @@ class GpuBench:
         values: Mapping[DecisionId, int],
     ) -> DeviceKernel:
         """The kernel with arrays of its own on the device; see ``Bench``."""
-        layouts = preparations(sketch, dict(values))
-        arrays = {
-            argument.name: memory.output(argument)
-            if argument.scope == "output"
-            else memory.input(argument, layouts.get(argument.name))[0]
-            for argument in kernel.arguments
-        }
+        arrays = named_arrays(kernel, memory, sketch, values)
         return DeviceKernel(self._device, kernel, arrays, expected_seconds(sketch, values))
 
     def run(self, loaded: DeviceKernel, runs: int, state: CacheState) -> float:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.runtime.backend import runtime_of
 from autosched.runtime.benchmark import Benchmark
+from autosched.runtime.cores import available_cores
 from autosched.runtime.table import render_table
 from autosched.system.stability import Watch
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 _SETTLE_SECONDS: Final = 0.2
 _WARMUP_SECONDS: Final = 0.1
 RIVAL: Final = "onnxruntime"
+_ON_CPU: Final = f"{RIVAL} runs on this machine's CPUs"
 _FATAL: Final = 4  # onnxruntime's number: whatever fails is told in our own words
 
 
@@ -33,7 +36,8 @@ class Comparison:
     Attributes:
         error: largest relative difference of our outputs to onnxruntime's,
             ``max|ours - theirs| / max|theirs|``; None without onnxruntime.
-        note: why onnxruntime, though installed, is not among the rows; else empty.
+        note: why onnxruntime, though installed, is not among the rows, or that it runs on another
+            machine than ours; else empty.
     """
 
     rows: tuple[Benchmark, ...]
@@ -74,6 +78,9 @@ def compare(
 ) -> Comparison:
     """Time both modules, and onnxruntime with as many threads, one after another.
 
+    Next to a GPU onnxruntime runs on this machine's CPUs; next to an emulated one, whose times are
+    estimates, only its results are compared.
+
     Args:
         network: what both compute.
         untuned: compiled without a log.
@@ -88,13 +95,18 @@ def compare(
         return Comparison(rows, None)
     ours = tuned.run(inputs)
     time.sleep(_SETTLE_SECONDS)
+    target = tuned.target
+    here, emulated = runtime_of(target).in_process, target.card.emulated
+    threads = target.threads if here else len(available_cores())
     try:
-        theirs, rival = _run_rival(network, source, inputs, tuned.target.threads, repeats)
+        theirs, rival = _run_rival(network, source, inputs, threads, 1 if emulated else repeats)
         error = max(_difference(ours[name], expected) for name, expected in theirs.items())
     except Exception as failure:  # a rival that cannot run this model must not end our own run
         reason = str(failure).strip().split("\n", maxsplit=1)[0]
         return Comparison(rows, None, f"not compared with {RIVAL}: {reason}")
-    return Comparison((*rows, rival), error)
+    if emulated:
+        return Comparison(rows, error)
+    return Comparison((*rows, rival), error, "" if here else _ON_CPU)
 
 
 def before_and_after(

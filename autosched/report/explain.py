@@ -17,7 +17,7 @@ from autosched.runtime.backend import runtime_of
 from autosched.search.by_position import by_position
 from autosched.search.recall import Recalled, usable
 from autosched.search.space import draft_candidate
-from autosched.system.stability import Stability, relative_deviation, share
+from autosched.system.stability import EMULATED, UNKNOWN, Stability, relative_deviation, share
 from autosched.system.user_warnings import notify
 from autosched.tasks.compulsory_traffic import compulsory_bytes
 from codegen.backend import backend_of
@@ -95,7 +95,8 @@ def _with_spread(seconds: float, record: Record) -> str:
 def _stability(record: Record) -> str:
     """How far the measured time can be believed: the runs of its last timing."""
     times = record.result.seconds if isinstance(record.result, Timing) else ()
-    return f"time of the log    {Stability.of(times)}"
+    conditions = EMULATED if record.target.card.emulated else UNKNOWN
+    return f"time of the log    {Stability.of(times, conditions)}"
 
 
 def _trials(task: TaskSpec, records: Sequence[Record]) -> str:

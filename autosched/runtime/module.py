@@ -19,7 +19,7 @@ from autosched.runtime.random_arrays import random_arrays
 from autosched.runtime.summary import program_table
 from autosched.runtime.untuned import Untuned, untuned_tasks
 from autosched.system.element_types import element_type
-from autosched.system.stability import Watch
+from autosched.system.stability import EMULATED, Conditions, Watch
 
 if TYPE_CHECKING:
     from autosched.runtime.explanation import Explanation
@@ -156,7 +156,7 @@ class Module:
             seconds = call.time(arrays, repeats, warmup)
         workers = runtime_of(self.target).workers
         threads = self.target.threads
-        return Benchmark(self.name, tuple(seconds), threads, watch.conditions, workers)
+        return Benchmark(self.name, tuple(seconds), threads, self._conditions(watch), workers)
 
     def profile(
         self,
@@ -195,7 +195,7 @@ class Module:
             if counters:
                 counts = call.count_steps(arrays, repeats)
         peak = self._loaded.peak_flops()
-        return make_profile(self.program, seconds, steps, peak, counts, watch.conditions)
+        return make_profile(self.program, seconds, steps, peak, counts, self._conditions(watch))
 
     def explain(
         self, inputs: Mapping[str, Any] | None = None, repeats: int = _PROFILE_RUNS
@@ -283,6 +283,9 @@ class Module:
         kernels, on_host = len(self.program.kernel_steps), len(self.program.host_steps)
         rest = f", {on_host} on the host" if on_host else ""
         return f"Module({self.name}: {inputs} -> {outputs}; {kernels} kernels{rest})"
+
+    def _conditions(self, watch: Watch) -> Conditions:
+        return EMULATED if self.target.card.emulated else watch.conditions
 
     def _default(self, inputs: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return self.random_inputs() if inputs is None else inputs

@@ -20,6 +20,7 @@ MOST_STOLEN: Final = 0.05
 MOST_OTHERS: Final = 0.10
 """Share of the CPUs' time that other processes took, from which it is."""
 
+_ESTIMATED: Final = "emulated: times are estimates"
 _PROC: Final = Path("/proc")
 _STAT: Final = _PROC / "stat"
 # Columns of /proc/PID/stat behind the command: state, parent, ...; user and system time, of the
@@ -41,15 +42,18 @@ class Conditions:
         load: load average of the last minute at the end (this process counts).
         stolen: share of the time of our CPUs that the hypervisor gave to others.
         others: share of that time in which other processes ran.
+        emulated: whether nothing was timed: an emulated device estimates.
     """
 
     load: float | None = None
     stolen: float | None = None
     others: float | None = None
+    emulated: bool = False
 
-    def to_json(self) -> dict[str, float | None]:
-        """By name; shares from 0 to 1."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+    def to_json(self) -> dict[str, float | bool | None]:
+        """By name, shares from 0 to 1; ``emulated`` only where it is so."""
+        found = {item.name: getattr(self, item.name) for item in fields(self)}
+        return found if self.emulated else {n: v for n, v in found.items() if n != "emulated"}
 
     @property
     def disturbed(self) -> bool:
@@ -58,6 +62,8 @@ class Conditions:
 
     def __str__(self) -> str:
         """``load 2.1, 12 % stolen, 30 % used by others``; what is not known is left out."""
+        if self.emulated:
+            return _ESTIMATED
         parts = [] if self.load is None else [f"load {self.load:.1f}"]
         parts += [] if self.stolen is None else [f"{self.stolen:.0%} stolen"]
         parts += [] if self.others is None else [f"{self.others:.0%} used by others"]
@@ -95,7 +101,9 @@ class Stability:
         return {**measured, **self.conditions.to_json(), "unstable": self.unstable}
 
     def __str__(self) -> str:
-        """``unstable: std 14 % of median, load 2.1, 12 % stolen``."""
+        """``unstable: std 14 % of median, load 2.1, 12 % stolen``; or ``emulated: ...``."""
+        if self.conditions.emulated:
+            return str(self.conditions)
         spread = (
             "std unknown" if self.deviation is None else f"std {share(self.deviation)} of median"
         )
@@ -105,6 +113,8 @@ class Stability:
 
 
 UNKNOWN: Final = Conditions()
+EMULATED: Final = Conditions(emulated=True)
+"""Of times that an emulated device gives."""
 UNMEASURED: Final = Stability()
 
 

@@ -17,7 +17,7 @@ from autosched.search.learner import Learner
 from autosched.search.models import make_model
 from autosched.search.recall import best_of, recall
 from autosched.system.errors import TuningError
-from autosched.system.stability import Stability, Watch, tree_cpu_s
+from autosched.system.stability import EMULATED, Stability, Watch, tree_cpu_s
 from autosched.system.stopwatch import Stopwatch
 from autosched.system.versions import software_versions
 from autosched.tasks.candidate import Candidate
@@ -280,7 +280,8 @@ class TuningLoop:
         """Of the time that a task's result states: of the last timing of its best candidate."""
         result = record.result
         times = result.seconds if isinstance(result, Timing) else ()
-        return Stability.of(times, self._watch.conditions)
+        emulated = record.target.card.emulated
+        return Stability.of(times, EMULATED if emulated else self._watch.conditions)
 
     def _view(self, current: int | None, stopped: str = "") -> ProgressSnapshot:
         rows = tuple(

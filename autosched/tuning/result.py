@@ -43,12 +43,19 @@ class TaskResult:
             cause = f" ({self.first_failure})" if self.first_failure else ""
             return f"{self.task.name}: nothing ran in {self.trials} trials{cause}"
         speed = self.task.flops / self.seconds / 1e9
-        spread = None if self.stability is None else self.stability.deviation
         return (
             f"{self.task.name}: {self.seconds * 1e3:.4g} ms"
-            f"{'' if spread is None else f' (std {share(spread)} of median)'}, "
+            f"{self._spread()}, "
             f"{speed:.4g} GFLOPS, {self.trials} trials, {self.failures} failed"
         )
+
+    def _spread(self) -> str:
+        """In brackets: how far the time can be believed."""
+        if self.stability is None or self.stability.deviation is None:
+            return ""
+        if self.stability.conditions.emulated:
+            return " (emulated)"
+        return f" (std {share(self.stability.deviation)} of median)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,10 +11,12 @@ import autosched as asd
 from autosched.compilation import check
 from autosched.compilation import task as task_compilation
 from autosched.compilation.ahead import ExpectedAhead
-from autosched.compilation.check import WrongResultError, check_kernel
+from autosched.compilation.check import WrongResultError, check_kernel, device_of
 from autosched.task import Task
 from autosched.zoo import build as build_network
+from codegen.backend import build_kernel
 from codegen.build import build
+from codegen.gpu.emulation.library import compiler
 from codegen.host import cpu_target
 from codegen.passes.restride import restride
 from sketch.dag.dag import ComputeDAG
@@ -74,6 +76,32 @@ def test_code_for_another_machine_is_not_run(monkeypatch):
     best = task.draft_candidate()
     monkeypatch.setattr(check, "bind", None)
     check_kernel(task, best, build(lower(best.sketch, dict(best.values)), target))
+
+
+@pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
+def test_kernels_for_a_gpu_are_checked_on_the_device_there_is():
+    target = asd.Target("cuda:h200", device="emulated")
+    task, other = Task(product(), target, name="gemm"), Task(product(-1.0), target)
+    best = task.draft_candidate()
+    right, wrong = (
+        build_kernel(lower(each.sketch, dict(each.values)), target)
+        for each in (best, other.draft_candidate())
+    )
+    with device_of(target) as device:
+        check_kernel(task, best, right, device=device)
+        with pytest.raises(WrongResultError, match="gemm"):
+            check_kernel(task, best, wrong, device=device)
+
+
+@pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
+def test_networks_for_a_gpu_are_checked(monkeypatch):
+    checked = []
+    monkeypatch.setattr(
+        "autosched.compilation.network.check_kernel", lambda *args: checked.append(args[-1])
+    )
+    network = build_network("mlp")
+    asd.compile(network, asd.Target("cuda:h200", device="emulated"))
+    assert checked and all(device.kind == "emulated" for device in checked)
 
 
 def test_a_task_module_without_a_record_is_checked(monkeypatch, target):

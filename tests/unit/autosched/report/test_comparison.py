@@ -6,6 +6,7 @@ import pytest
 import autosched as asd
 from autosched.report.comparison import Comparison, compare
 from autosched.runtime.benchmark import Benchmark
+from codegen.gpu.emulation.library import compiler
 
 
 def test_the_table_relates_everything_to_the_first_row() -> None:
@@ -25,6 +26,17 @@ def test_a_network_against_onnxruntime() -> None:
     assert [row.name for row in result.rows] == ["untuned", "tuned", "onnxruntime"]
     assert result.error is not None and result.error < 1e-5
     assert all(np.isfinite(row.seconds).all() for row in result.rows)
+
+
+@pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
+def test_on_an_emulated_device_only_the_results_are_compared_with_onnxruntime() -> None:
+    pytest.importorskip("onnxruntime")
+    network = asd.zoo.build("mlp", image=4)
+    module = asd.compile(network, asd.Target("cuda:h200", device="emulated"))
+    result = compare(network, module, module, repeats=2)
+    assert [row.name for row in result.rows] == ["untuned", "tuned"]
+    assert result.error is not None and result.error < 1e-5
+    assert "stable" not in str(result).replace("stability", "") and "emulated" in str(result)
 
 
 def test_a_rival_that_cannot_run_the_network_is_left_out(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from autosched.runtime.benchmark import Benchmark
 from autosched.runtime.module import Module
 from autosched.system import stability
 from autosched.system.stability import (
+    EMULATED,
     Conditions,
     Stability,
     Watch,
@@ -98,6 +99,12 @@ def test_text_and_json() -> None:
     assert str(Stability.of((1.0,))) == "stable: std unknown, 1 run"
     assert (share(0.034), share(0.141), share(None)) == ("3.4 %", "14 %", "")
     assert relative_deviation(()) is relative_deviation((1.0,)) is None
+
+
+def test_estimated_times_are_neither_stable_nor_unstable() -> None:
+    found = Stability.of((1.0, 1.0), EMULATED)
+    assert str(found) == "emulated: times are estimates" and not found.unstable
+    assert found.to_json()["emulated"] and "emulated" not in Stability.of((1.0,)).to_json()
 
 
 def test_a_watch_looks_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
