@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketch.nest.loopnest import Num
-from sketch.population.tape import recordable
+from sketch.population.tape import maximum, minimum, recordable
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -32,14 +32,16 @@ def smaller(a: Quantity, b: Quantity) -> Quantity:
     """Elementwise minimum."""
     if isinstance(a, float) and isinstance(b, float):
         return min(a, b)
-    return np.minimum(a, b)
+    least: Quantity = minimum(a, b)
+    return least
 
 
 def larger(a: Quantity, b: Quantity) -> Quantity:
     """Elementwise maximum."""
     if isinstance(a, float) and isinstance(b, float):
         return max(a, b)
-    return np.maximum(a, b)
+    most: Quantity = maximum(a, b)
+    return most
 
 
 def where(condition: bool | NDArray[np.bool_], a: Quantity, b: Quantity) -> Quantity:

@@ -26,7 +26,8 @@ Function = Callable[..., Any]
 # Of two operands, whose order does not matter.
 _SYMMETRIC: Final = frozenset((np.add, np.multiply, np.minimum, np.maximum, np.bitwise_and))
 _ARITHMETIC: Final = _SYMMETRIC | {np.divide, np.subtract, np.ceil, np.where}
-_SIMPLE: Final = frozenset((int, float, bool, tuple))
+_NUMBERS: Final = frozenset((int, float))
+_SIMPLE: Final = _NUMBERS | {bool, tuple}
 _NEUTRAL: Final = {np.add: 0, np.multiply: 1}
 
 _F = TypeVar("_F", bound=Function)
@@ -35,13 +36,24 @@ _F = TypeVar("_F", bound=Function)
 def _operator(function: np.ufunc, backward: bool = False) -> Function:
     """A binary operator of stand-ins, without the detour over NumPy's dispatch."""
 
-    def forward_call(self: Traced, other: object) -> Traced:
-        return self._recorder.call(function, (self, other))
+    def operation(self: Traced, other: object) -> Traced:
+        recorder, kind = self._recorder, type(other)
+        inputs = (other, self) if backward else (self, other)
+        # Most operations were noted before: found without a look at what they are.
+        if isinstance(other, Traced):
+            key: object = (function, other.slot, self.slot) if backward else (
+                function, self.slot, other.slot
+            )  # fmt: skip
+        elif kind in _NUMBERS and other:
+            key = (function, self.slot, kind, other, backward)
+        else:
+            return recorder.call(function, inputs)
+        known = recorder.known.get(key)
+        if known is None:
+            known = recorder.known[key] = recorder.call(function, inputs)
+        return known
 
-    def backward_call(self: Traced, other: object) -> Traced:
-        return self._recorder.call(function, (other, self))
-
-    return backward_call if backward else forward_call
+    return operation
 
 
 class Traced(NDArrayOperatorsMixin):
@@ -84,6 +96,22 @@ class Traced(NDArrayOperatorsMixin):
         raise TypeError("a recorded function must not turn the numbers of a population into arrays")
 
 
+def _function_of_two(function: np.ufunc) -> Function:
+    """``function``, which finds what was noted before without the detour over NumPy's dispatch."""
+    forward, backward = _operator(function), _operator(function, backward=True)
+
+    def call(a: Any, b: Any) -> Any:
+        if isinstance(a, Traced):
+            return forward(a, b)
+        return backward(b, a) if isinstance(b, Traced) else function(a, b)
+
+    return call
+
+
+minimum: Final = _function_of_two(np.minimum)
+maximum: Final = _function_of_two(np.maximum)
+
+
 @dataclass(frozen=True, slots=True)
 class _Key:
     """A fixed index; slices cannot be hashed, but their texts are unique."""
@@ -124,7 +152,7 @@ class Recorder:
         self.targets: list[int] = []
         self.constants: dict[int, Any] = {}
         self.slots = 0
-        self._known: dict[object, Traced] = {}
+        self.known: dict[object, Traced] = {}
         self._constant_slots: dict[object, int] = {}
 
     def input(self) -> Traced:
@@ -136,26 +164,26 @@ class Recorder:
     ) -> Traced:
         """Note one operation on stand-ins and fixed values."""
         sources: list[int] = []
-        real = False
+        fixed = real = False
         for value in inputs:
-            if isinstance(value, Traced):
+            if type(value) is Traced:
                 sources.append(value.slot)
                 real = real or value.real
             else:
-                sources.append(self._constant(value))
+                fixed = True
                 real = real or type(value) is float
-        if function in _NEUTRAL:
+                sources.append(self._constant(value))
+        if fixed and function in _NEUTRAL:
             same = _unchanged(inputs, _NEUTRAL[function])
             if same is not None:
                 return same
-        if function in _SYMMETRIC:
-            sources.sort()
-        options = tuple(kwargs.items()) if kwargs else ()
-        key = (function, *sources, *options)
-        known = self._known.get(key)
+        if function in _SYMMETRIC and sources[0] > sources[1]:
+            sources.reverse()
+        key = (function, *sources, *kwargs.items()) if kwargs else (function, *sources)
+        known = self.known.get(key)
         if known is None:
             known = Traced(self, self._slot(), _is_real(function, real, kwargs))
-            self._known[key] = known
+            self.known[key] = known
             self.functions.append(partial(function, **kwargs) if kwargs else function)
             self.sources.append(tuple(sources))
             self.targets.append(known.slot)
@@ -163,7 +191,7 @@ class Recorder:
 
     def forget(self) -> None:
         """Let go of all stand-ins, which refer to the recorder as it does to them."""
-        self._known.clear()
+        self.known.clear()
 
     def _slot(self) -> int:
         self.slots += 1
@@ -244,7 +272,8 @@ class Tape:
     @cached_property
     def plan(self) -> ReplayPlan:
         """What a replay does."""
-        return plan_of(self)
+        with uncollected():
+            return plan_of(self)
 
 
 def record(function: Callable[[Sequence[Traced]], Sequence[Any]], inputs: int) -> Tape:

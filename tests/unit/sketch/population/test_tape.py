@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sketch.population.tape import record, recordable
+from sketch.population.tape import maximum, minimum, record, recordable
 
 
 @recordable
@@ -90,3 +90,20 @@ def test_a_plan_uses_the_places_of_values_again_and_hands_out_each_result_once_k
         np.testing.assert_array_equal(found, expected)
     with pytest.raises(ValueError, match="2 arrays for a tape of 1"):
         tape.replay([array, array])
+
+
+def test_operations_that_were_noted_before_differ_by_sides_types_and_signs() -> None:
+    def function(inputs: Sequence[Any]) -> list[Any]:
+        a, b = inputs
+        sides = [a - 2, 2 - a, a - b, b - a, a / b, b / a]
+        types = [a * 2, a * 2.0, 2 * a, a * 1, a * 1.0, a + 0.0, a / -0.0, a / 0.0]
+        return [*sides, *types, minimum(a, b), maximum(2, b), maximum(b, 2.0), minimum(3, 4)] * 2
+
+    tape = record(function, 2)
+    arrays = [np.array([1, 2, 5]), np.array([4, 2, 1])]
+    with np.errstate(divide="ignore"):
+        pairs = zip(tape.replay(arrays), function(arrays), strict=True)
+    for found, expected in pairs:
+        np.testing.assert_array_equal(found, expected)
+        assert np.asarray(found).dtype == np.asarray(expected).dtype
+    assert len(tape.plan.functions) == 15
