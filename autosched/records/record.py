@@ -88,8 +88,12 @@ class Record:
 
     @property
     def candidate_key(self) -> str:
-        """Equal for records of the same candidate of the same task, on any target."""
-        program = [self.task, self.variant, list(self.steps), dict(self.decisions)]
+        """Equal for records of the same candidate of the same task, on any target.
+
+        Records by name and by position have different keys, see ``search.by_position``.
+        """
+        words = [self.by_name, list(self.steps), dict(self.decisions)]
+        program = [self.task, self.variant, *words]
         return json.dumps(program, sort_keys=True, separators=(",", ":"))
 
     def candidate(self, dag: ComputeDAG, target: Target | None = None) -> Candidate:

@@ -40,10 +40,18 @@ def by_position(task: TaskSpec, records: Iterable[Record]) -> list[Record]:
     return found
 
 
+def steps_key(record: Record) -> str:
+    """Equal for records of one task whose steps and decisions say the same in the same words.
+
+    A name may look like a position, so it counts which of them the record has.
+    """
+    words = [record.by_name, str(record.names), list(record.steps), list(record.decisions)]
+    return json.dumps([record.variant, *words], sort_keys=True)
+
+
 def _rewritten(task: TaskSpec, record: Record, known: dict[str, _Written | None]) -> Record:
     """``record`` by position; ``known``: what was found for others of its task."""
-    parts = [record.variant, list(record.steps), list(record.decisions), str(record.names)]
-    key = json.dumps(parts, sort_keys=True)
+    key = steps_key(record)
     if key not in known:
         known[key] = _written(task, record)
     if (written := known[key]) is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from autosched.records.best import by_distance, rank, seeds, select, target_warn
 from autosched.records.identity import executable
 from autosched.records.log import RecordLog
 from autosched.records.record import Record
-from autosched.search.by_position import by_position
+from autosched.search.by_position import by_position, steps_key
 from autosched.search.space import draft_candidate
 from autosched.system.user_warnings import notify
 from autosched.tasks.candidate import Candidate
@@ -79,7 +78,7 @@ class Replayer:
 
     def __init__(self, task: TaskSpec) -> None:
         self._task = task
-        # By steps and names: the sketch, and what its program calls each decision of the record.
+        # By `steps_key`: the sketch, and what its program calls each decision of the record.
         self._sketches: dict[str, tuple[Sketch, dict[str, DecisionId]]] = {}
         self._warnings: dict[str, list[str]] = {}
 
@@ -96,10 +95,7 @@ class Replayer:
         return None
 
     def _replay(self, record: Record, verified: bool) -> Candidate:
-        key = json.dumps(
-            [record.variant, list(record.steps), list(record.decisions), str(record.names)],
-            sort_keys=True,
-        )
+        key = steps_key(record)
         known = self._sketches.get(key)
         if known is None:
             dag = self._task.variant(record.variant).dag

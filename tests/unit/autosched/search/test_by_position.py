@@ -76,3 +76,13 @@ def test_old_records_that_do_not_replay_stay_and_are_warned_of(old):
     more = replace(bursts[0], decisions={**bursts[0].decisions, "no.such@1": 1})
     assert by_position(task, [more]) == [more]
     assert len(recall(task, [more]).warnings) == 1
+
+
+def test_names_are_not_taken_for_positions(old):
+    task, bursts = old
+    today = again(task, bursts[0], bursts[0].result)
+    altered = replace(today, by_name=True, where="log:2")
+    assert altered.candidate_key != today.candidate_key
+    history = recall(task, [today, altered])
+    assert len(history.candidates) == 1
+    assert [warning.startswith("log:2: ") for warning in history.warnings] == [True]
