@@ -15,9 +15,10 @@ Columns = dict[str, Quantity]
 
 
 def capacities(target: Target) -> dict[str, int]:
-    """Bytes by cache."""
+    """Bytes by cache, at least 1: a cache that a machine does not have holds nothing of use."""
     last = target.l3_bytes or target.l2_bytes  # GPUs have no third level
-    return dict(zip(CACHES, (target.l1_bytes, target.l2_bytes, last), strict=True))
+    sizes = (target.l1_bytes, target.l2_bytes, last)
+    return {cache: max(size, 1) for cache, size in zip(CACHES, sizes, strict=True)}
 
 
 def cache_traffic(analysis: Analysis, executed: Quantity) -> dict[str, list[Floats]]:

@@ -7,7 +7,11 @@ from typing import Any, Final
 
 from sketch.errors import ScheduleError
 from sketch.rules.rule import SketchRule, State, Verdict
+from sketch.schedule.canonical import named_steps, stored_steps
+from sketch.schedule.decision import decision_of
 from sketch.schedule.program import StagePlan
+from sketch.schedule.sketch import Sketch
+from sketch.schedule.step_fields import is_text
 
 # What faults in a rule's code raise.  Other exceptions (an interrupt, what a signal handler raises)
 # are not about the rule.
@@ -90,6 +94,32 @@ def _check_growth(state: State, where: str) -> None:
             where,
             "ask stage.roles whether a step has made the stage",
         )
+
+
+def check_recordable(sketch: Sketch) -> None:
+    """Check that logs hold the sketch: each of its decisions is read back as what it is.
+
+    Raises:
+        ScheduleError: a decision without a text, with one that no file can hold, with the one that
+            another decision is written by, or of a step that a later one took the effect of;
+            carries the names of the rules.
+    """
+    where, names = f"rule {', '.join(sketch.rules)}", [item.name for item in sketch.decisions]
+    for name in names:
+        if not is_text(str(name)):
+            raise ScheduleError(f"a decision is called {str(name)!r}", where, "call it otherwise")
+    try:
+        steps, written = stored_steps(sketch.program, sketch.steps, names)
+        read = [decision_of(str(place)) for place in written]
+        _, found = named_steps(sketch.dag, steps, read)
+    except ScheduleError as error:
+        raise error.at(where) from error
+    for name, other in zip(names, found, strict=True):
+        if other != name:
+            raise ScheduleError(
+                f"logs cannot hold the decision {name}: it is read as {other}", where,
+                "give loop_decision a stage and an axis of the program and a plain level",
+            )  # fmt: skip
 
 
 def place_of(rule: SketchRule, stage: StagePlan) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
 from sketch.rules.backend import SKETCH_BACKENDS, default_rules
-from sketch.rules.foreign import ask, checked_rules, offers, place_of
+from sketch.rules.foreign import ask, check_recordable, checked_rules, offers, place_of
 from sketch.rules.rule import SketchRule, State, Verdict
 from sketch.schedule.program import StagePlan, initial_program
 from sketch.schedule.sketch import Sketch
@@ -59,7 +59,7 @@ def generate(
 
     Raises:
         ScheduleError: rules leave a stage unscheduled, or go on without scheduling any, or the code
-            of a user's rule fails.
+            of a user's rule fails, or logs cannot hold what it decides.
     """
     return explore(dag, target, rules, variant).sketches
 
@@ -94,6 +94,8 @@ def explore(
         stage = state.current()
         if stage is None:
             sketches.append(_sketch(dag, state, variant))
+            if state.foreign:
+                check_recordable(sketches[-1])
             continue
         successors = _successors(state, stage, rules)
         if not successors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,8 +25,11 @@ from costmodel.features import Features
 from sketch.dag.dag import ComputeDAG
 from sketch.lower import lower
 from sketch.nest.loopnest import LoopNest
-from sketch.population.population import Population
+from sketch.population.population import Population, sample
+from sketch.rules.generate import generate
 from sketch.target.target import Target
+from tests.support.targets import SMALL
+from tests.support.workloads import matmul_dag
 
 
 def test_the_table_is_consistent() -> None:
@@ -150,3 +154,10 @@ def test_rows_are_programs_by_statements() -> None:
 def test_features_of_a_wrong_shape_are_an_error() -> None:
     with pytest.raises(CostModelError, match="2 statements"):
         Features(np.zeros((1, FEATURE_COUNT, 3), dtype=np.float32), ("a", "b"))
+
+
+def test_a_machine_without_caches_has_finite_features() -> None:
+    target = replace(SMALL, l1_bytes=0, l2_bytes=0, l3_bytes=0)
+    sketch = generate(matmul_dag(), target)[0]
+    features = features_of(sample(sketch, 8, np.random.default_rng(0)))
+    assert np.isfinite(features.values).all()

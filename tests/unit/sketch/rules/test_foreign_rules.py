@@ -14,7 +14,8 @@ from sketch.errors import AutoschedError, ScheduleError
 from sketch.rules.backend import default_rules
 from sketch.rules.generate import generate
 from sketch.rules.rule import Verdict
-from sketch.schedule.steps import STEP_KINDS, CacheWrite
+from sketch.schedule.decision import loop_decision
+from sketch.schedule.steps import STEP_KINDS, CacheWrite, Split
 from tests.support.targets import AVX512
 from tests.support.workloads import matmul_dag
 
@@ -93,3 +94,34 @@ def test_steps_with_any_fields_are_refused_with_our_error(kind: Any, data: st.Da
         generate(matmul_dag(), AVX512, (rule, *default_rules(AVX512)))
     except AutoschedError as error:
         assert "rule Odd" in str(error)
+
+
+def tiled_by(*decisions: Any) -> Callable[[Any, Any], Any]:
+    """Splits each of the first axes by a decision."""
+
+    def offer(state: Any, stage: Any) -> Any:
+        name, axes = stage.op.name, stage.op.axes
+        steps = [
+            Split(name, axis.name, (decision,))
+            for axis, decision in zip(axes, decisions, strict=False)
+        ]
+        return (state.then(*steps).done([name]),)
+
+    return offer
+
+
+@pytest.mark.parametrize(
+    "decision",
+    ["", "\ud800", loop_decision("C", "i", "a@b.c"), loop_decision("0", "0", 1), "0.1@rows"],
+)
+def test_a_decision_that_no_log_can_hold_is_refused(decision: Any) -> None:
+    rule = Odd(tiled_by(loop_decision("C", "i", 1), decision), Verdict.APPLY_AND_STOP)
+    with pytest.raises(ScheduleError, match="rule Odd"):
+        generate(matmul_dag(), AVX512, (rule,))
+
+
+@pytest.mark.parametrize("decision", ["width", "größe\u2028", "7", "%2E@", "C.j@rows"])
+def test_free_meanings_and_printed_decisions_are_taken(decision: str) -> None:
+    rule = Odd(tiled_by(loop_decision("C", "i", 1), decision), Verdict.APPLY_AND_STOP)
+    (sketch,) = generate(matmul_dag(), AVX512, (rule,))
+    assert [str(item.name) for item in sketch.decisions] == ["C.i@1", decision]
