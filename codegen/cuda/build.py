@@ -13,6 +13,7 @@ from codegen.cuda.passes.gather_sums import gather_sums
 from codegen.cuda.passes.inject_vthread import inject_vthread
 from codegen.cuda.passes.keep_rows import keep_rows
 from codegen.cuda.passes.narrow_guards import narrow_guards
+from codegen.cuda.passes.pipeline import pipeline_tiles
 from codegen.cuda.passes.relax_guards import relax_guards
 from codegen.cuda.passes.short_integers import short_integers
 from codegen.cuda.passes.vectorize import vectorize
@@ -37,6 +38,7 @@ _NEST_PASSES = (
     inject_vthread,
     short_integers,
 )
+_FUNCTION_PASSES = (vectorize, keep_rows, fetch_pieces, pipeline_tiles, insert_barriers)
 _GRID_LIMIT = 2**31 - 1
 
 
@@ -50,10 +52,10 @@ def prepare(nest: LoopNest) -> LoopNest:
 
 def device_functions(nest: LoopNest) -> tuple[DeviceFunction, ...]:
     """The kernels of a nest, in launch order."""
-    return tuple(
-        insert_barriers(fetch_pieces(keep_rows(vectorize(made))))
-        for made in bind_threads(prepare(nest))
-    )
+    functions = bind_threads(prepare(nest))
+    for run in _FUNCTION_PASSES:
+        functions = tuple(map(run, functions))
+    return functions
 
 
 def emit(nest: LoopNest, target: Target, symbol: str = SYMBOL) -> CudaSource:

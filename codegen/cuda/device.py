@@ -119,7 +119,29 @@ class Fetch:
     count: int
 
 
-DeviceNode = Store | For | Cooperative | Declare | Barrier | Combine | Move | Fetch
+@dataclass(frozen=True, slots=True, eq=False)
+class Pipeline:
+    """Tiles that are copied into shared memory some ahead of the one that is read.
+
+    In trip t tile t is waited for, a barrier passed, and tile t + ``depth`` - 1 begun: into the
+    memory of tile t - 1, which no thread reads behind the barrier.
+
+    Attributes:
+        bindings: the loops over tiles, decoded from the number of the tile.
+        depth: tiles in shared memory, 2 at least.
+        buffers: of one tile.
+        fetch: what fills them.
+        body: what reads them.
+    """
+
+    bindings: tuple[Binding, ...]
+    depth: int
+    buffers: tuple[Buffer, ...]
+    fetch: tuple[Cooperative, ...]
+    body: tuple[DeviceNode, ...] = field(repr=False)
+
+
+DeviceNode = Store | For | Cooperative | Declare | Barrier | Combine | Move | Fetch | Pipeline
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,5 +178,7 @@ def walk_device(nodes: tuple[DeviceNode, ...]) -> Iterator[DeviceNode]:
     """All nodes, parents first."""
     for node in nodes:
         yield node
-        if isinstance(node, For | Cooperative):
+        if isinstance(node, Pipeline):
+            yield from walk_device(node.fetch)
+        if isinstance(node, For | Cooperative | Pipeline):
             yield from walk_device(node.body)

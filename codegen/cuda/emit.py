@@ -16,23 +16,23 @@ from codegen.cuda.device import (
     Fetch,
     For,
     Move,
+    Pipeline,
     points,
-    walk_device,
 )
 from codegen.cuda.expressions import Expressions
 from codegen.cuda.kernel import Launch
 from codegen.cuda.names import Identifiers
 from codegen.cuda.passes.vectorize import WIDEST
 from codegen.cuda.scalars import C_TYPES
-from codegen.passes.affine import flatten
+from codegen.cuda.signature import globals_of, index_type
 from sketch.lang.affine import UNBOUNDED
 from sketch.lang.dtypes import size_of
 from sketch.lang.expr import Reducer, Var
-from sketch.nest.loopnest import Affine, Buffer, Predicate, Quasi, Scope, Store
-from sketch.nest.walk import accesses, buffer_loads
+from sketch.nest.loopnest import Buffer, Predicate, Scope, Store
+from sketch.population.feasible_gpu import shared_tile_bytes
 
-_PRIVATE = (Scope.LOCAL, Scope.SHARED)
-_INT_LIMIT = 2**31
+# Bytes of an asynchronous copy.
+_AHEAD = (4, 8, 16)
 # Rounds of a shared copy that are written out, and how many at a time where there are more.
 _MOST_ROUNDS = 16
 _ROUNDS = 4
@@ -53,10 +53,11 @@ class _Emitter:
         self._expressions = Expressions(self._names)
         self._lines: list[str] = []
         self._depth = 0
+        self._copying = False
 
     def function(self, symbol: str) -> tuple[str, Launch]:
         function = self._function
-        written, buffers = _globals(function)
+        written, buffers = globals_of(function)
         types = tuple(
             f"{'' if buffer in written else 'const '}{C_TYPES[buffer.dtype]}*" for buffer in buffers
         )
@@ -67,7 +68,7 @@ class _Emitter:
         self._line(f'extern "C" __global__ void __launch_bounds__({function.block})')
         self._line(f"{symbol}({', '.join(parameters)}) {{")
         self._depth += 1
-        self._line(f"typedef {_index_type(function)} index_t;")
+        self._line(f"typedef {index_type(function)} index_t;")
         self._decode(function.blocks, "block", "blockIdx.x")
         self._decode(function.threads, "thread", "threadIdx.x")
         self._nodes(function.body)
@@ -96,28 +97,38 @@ class _Emitter:
 
     def _nodes(self, nodes: tuple[DeviceNode, ...]) -> None:
         for node in nodes:
-            match node:
-                case Store():
-                    self._store(node)
-                case For():
-                    self._for(node)
-                case Cooperative():
-                    self._cooperative(node)
-                case Declare(buffer):
-                    self._declare(buffer)
-                case Barrier():
-                    self._line("__syncthreads();")
-                case Combine():
-                    self._combine(node)
-                case Move():
-                    self._move(node)
-                case Fetch():
-                    self._fetch(node)
+            self._node(node)
 
-    def _declare(self, buffer: Buffer) -> None:
+    def _node(self, node: DeviceNode) -> None:
+        match node:
+            case For() | Cooperative() | Pipeline():
+                self._loop(node)
+            case Store():
+                self._store(node)
+            case Declare(buffer):
+                self._declare(buffer, int(buffer.size))
+            case Barrier():
+                self._line("__syncthreads();")
+            case Combine():
+                self._combine(node)
+            case Move():
+                self._move(node)
+            case Fetch():
+                self._fetch(node)
+
+    def _loop(self, node: For | Cooperative | Pipeline) -> None:
+        match node:
+            case For():
+                self._for(node)
+            case Cooperative():
+                self._cooperative(node)
+            case Pipeline():
+                self._pipeline(node)
+
+    def _declare(self, buffer: Buffer, elements: int) -> None:
         shared = f"__shared__ __align__({WIDEST}) " if buffer.scope is Scope.SHARED else ""
         name = self._expressions.buffer(buffer)
-        self._line(f"{shared}{C_TYPES[buffer.dtype]} {name}[{int(buffer.size)}];")
+        self._line(f"{shared}{C_TYPES[buffer.dtype]} {name}[{elements}];")
 
     def _for(self, loop: For) -> None:
         name = self._expressions.variable(loop.var)
@@ -160,8 +171,56 @@ class _Emitter:
         self._depth -= 1
         self._line("}")
 
+    def _pipeline(self, node: Pipeline) -> None:
+        """The first tiles are begun before the loop; ``slot`` is where a tile lies."""
+        tiles, depth = points(node.bindings), node.depth
+        for buffer in node.buffers:
+            self._declare(buffer, depth * _tile_elements(buffer))
+        self._line("#pragma unroll")
+        self._line(f"for (index_t tile = 0; tile < {depth - 1}; ++tile) {{")
+        self._depth += 1
+        self._line("const index_t slot = tile;")
+        self._tile(node, "tile", node.fetch, copying=True)
+        self._line("commit_copies();")
+        self._depth -= 1
+        self._line("}")
+        self._line("index_t now = 0;")
+        self._line(f"for (index_t tile = 0; tile < {tiles}; ++tile) {{")
+        self._depth += 1
+        self._line(f"wait_copies<{depth - 2}>();")
+        self._line("__syncthreads();")
+        self._line(f"if (tile < {tiles - depth + 1}) {{")
+        self._depth += 1
+        self._line(f"const index_t slot = now == 0 ? {depth - 1} : now - 1;")
+        self._tile(node, f"(tile + {depth - 1})", node.fetch, copying=True)
+        self._depth -= 1
+        self._line("}")
+        self._line("commit_copies();")
+        self._line("const index_t slot = now;")
+        self._tile(node, "tile", node.body)
+        self._line(f"now = now == {depth - 1} ? 0 : now + 1;")
+        self._depth -= 1
+        self._line("}")
+
+    def _tile(
+        self, node: Pipeline, number: str, nodes: tuple[DeviceNode, ...], copying: bool = False
+    ) -> None:
+        """What is done with the tile ``number`` in ``slot``."""
+        self._line("{")
+        self._depth += 1
+        self._decode(node.bindings, number)
+        for buffer in node.buffers:
+            self._expressions.start(buffer, f"{_tile_elements(buffer)} * slot")
+        self._copying = copying
+        self._nodes(nodes)
+        self._copying = False
+        self._depth -= 1
+        self._line("}")
+
     def _fetch(self, node: Fetch) -> None:
-        if node.count == 1:
+        size = node.count * size_of(node.source.dtype)
+        name = "copy_ahead" if self._copying and size in _AHEAD else "copy_piece"
+        if node.count == 1 and name == "copy_piece":
             self._store(node.store)
             return
         sides = (
@@ -171,7 +230,7 @@ class _Emitter:
         arguments = [f"&{self._expressions.element(*side)}" for side in sides]
         if node.condition is not None:
             arguments.append(self._expressions.expr(node.condition, {}))
-        self._line(f"copy_piece<{node.count}>({', '.join(arguments)});")
+        self._line(f"{name}<{node.count}>({', '.join(arguments)});")
 
     def _store(self, store: Store) -> None:
         guarded = bool(store.predicates)
@@ -279,50 +338,6 @@ def _stays_false(predicate: Predicate, loop: For) -> bool:
     return predicate.low <= -UNBOUNDED and predicate.index.coefficient(loop.var) > 0
 
 
-def _globals(function: DeviceFunction) -> tuple[set[Buffer], tuple[Buffer, ...]]:
-    """Buffers in global memory: those that are written, and all in order of first use."""
-    written: set[Buffer] = set()
-    used: dict[Buffer, None] = {}
-    for node in walk_device(function.body):
-        if isinstance(node, Fetch):
-            node = node.store
-        if isinstance(node, Store):
-            written.update(t for t in node.targets if t.scope not in _PRIVATE)
-            used.update((b, None) for b, _ in accesses(node) if b.scope not in _PRIVATE)
-        elif isinstance(node, Move):
-            written.update(() if node.loads else (node.buffer,))
-            used[node.buffer] = None
-            inside = (i.expr for i in node.indices if isinstance(i, Quasi))
-            used.update((load.buffer, None) for expr in inside for load in buffer_loads(expr))
-    return written, tuple(used)
-
-
-def _index_type(function: DeviceFunction) -> str:
-    """32-bit indices where neither an offset nor a coordinate can leave them."""
-    reach = max(function.grid, function.block)
-    bindings = [*function.blocks, *function.threads]
-    for node in walk_device(function.body):
-        if isinstance(node, Cooperative):
-            bindings += node.bindings
-            reach = max(reach, points(node.bindings) + function.block)
-    spans = {binding.var: binding.extent * binding.stride for binding in bindings}
-    loops = [node for node in walk_device(function.body) if isinstance(node, For)]
-    spans.update({loop.var: loop.extent * loop.stride for loop in loops})
-
-    def span(form: Affine) -> int:
-        return abs(form.const) + sum(abs(c) * spans[var] for var, c in form.terms)
-
-    for loop in loops:
-        reach = max(reach, spans[loop.var], *(span(p.index) for p in loop.clip))
-    for node in walk_device(function.body):
-        if isinstance(node, Fetch):
-            node = node.store
-        if isinstance(node, Store):
-            reach = max(reach, *(span(p.index) for p in node.predicates), 0)
-            for buffer, indices in accesses(node):
-                reach = max(reach, int(buffer.size), span(flatten(buffer, indices)[0]))
-        elif isinstance(node, Move):
-            place = flatten(node.buffer, node.indices)[0]
-            reach = max(reach, int(node.buffer.size), span(place))
-            reach = max(reach, *(span(p.index) for p in node.predicates), 0)
-    return "int" if reach < _INT_LIMIT else "long long"
+def _tile_elements(buffer: Buffer) -> int:
+    """Elements from one tile in shared memory to the next."""
+    return int(shared_tile_bytes(buffer)) // size_of(buffer.dtype)

@@ -33,6 +33,11 @@ class Expressions:
 
     def __init__(self, names: Identifiers) -> None:
         self._names = names
+        self._starts: dict[Buffer, str] = {}
+
+    def start(self, buffer: Buffer, place: str) -> None:
+        """From now on the elements of a buffer lie behind ``place``."""
+        self._starts[buffer] = place
 
     def variable(self, var: LoopVar) -> str:
         """The identifier of a loop variable."""
@@ -64,6 +69,8 @@ class Expressions:
         parts = [self.expr(index.expr, {}) for index, _ in rest]
         strides = [stride for _, stride in rest]
         terms = [p if s == 1 else f"{s} * {p}" for p, s in zip(parts, strides, strict=True)]
+        if buffer in self._starts:
+            terms.insert(0, self._starts[buffer])
         if form.terms or form.const or not terms:
             terms.append(self.affine(form))
         return f"{self.buffer(buffer)}[{' + '.join(terms)}]"

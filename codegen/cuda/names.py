@@ -8,9 +8,9 @@ import re
 _RESERVED_TEXT = """
     alignas alignof and asm auto bitand bitor block bool break case catch char class compl const
     constexpr continue decltype default delete do double else enum explicit export extern false
-    float for friend goto if inline int long mutable namespace new noexcept not nullptr operator
-    or point private protected public register return short signed sizeof static struct switch
-    template this thread throw true try typedef typeid typename union unsigned using virtual
+    float for friend goto if inline int long mutable namespace new noexcept not now nullptr operator
+    or point private protected public register return short signed sizeof slot static struct switch
+    template this thread tile throw true try typedef typeid typename union unsigned using virtual
     void volatile while xor blockIdx blockDim gridDim threadIdx warpSize index_t floor_div
     floor_mod nan_max nan_min sigmoid powf expf logf sqrtf rsqrtf tanhf erff floorf ceilf fabsf
 """

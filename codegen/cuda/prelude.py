@@ -34,6 +34,33 @@ template <int N, class T> __device__ inline void copy_piece(T *to, const T *from
   *(Piece<N, sizeof(T) * N, T> *)to = piece;
 }
 """
+# The same without waiting for it, in groups of what a thread has begun: cp.async of PTX.
+_AHEAD: Final = """\
+#ifdef __CUDA_ARCH__
+template <int N, class T> __device__ inline void copy_ahead(T *to, const T *from) {
+  const unsigned place = (unsigned)__cvta_generic_to_shared(to);
+  if (N * sizeof(T) == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(place), "l"(from) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+                 :: "r"(place), "l"(from), "n"(N * sizeof(T) == 8 ? 8 : 4) : "memory");
+}
+template <int N, class T> __device__ inline void copy_ahead(T *to, const T *from, bool wanted) {
+  const unsigned place = (unsigned)__cvta_generic_to_shared(to);
+  const unsigned bytes = wanted ? N * sizeof(T) : 0;
+  if (N * sizeof(T) == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :: "r"(place), "l"(from), "r"(bytes) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 :: "r"(place), "l"(from), "n"(N * sizeof(T) == 8 ? 8 : 4), "r"(bytes) : "memory");
+}
+__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N> __device__ inline void wait_copies() {
+  asm volatile("cp.async.wait_group %0;" :: "n"(N) : "memory");
+}
+#endif
+"""
 # NaN where an operand is.
 _MAXIMUM: Final = """\
 template <class T> __device__ inline T nan_max(T a, T b) { return a > b || a != a ? a : b; }
@@ -176,6 +203,7 @@ __device__ inline double exact_double(long long x) {
 _PARTS: Final = (
     (_PIECE, ("load_piece", "store_piece", "copy_piece")),
     (_COPY, ("copy_piece",)),
+    (_AHEAD, ("copy_ahead", "commit_copies", "wait_copies")),
     (_MAXIMUM, ("nan_max",)),
     (_MINIMUM, ("nan_min",)),
     (_SIGN, ("sign_of",)),

@@ -16,7 +16,7 @@ from costmodel.extract.draft_terms import DraftTerms
 from costmodel.extract.gpu_kernel import KernelShape
 from costmodel.extract.gpu_lanes import SECTOR_BYTES, distinct, sectors, wavefronts
 from costmodel.extract.operations import operation_counts
-from costmodel.extract.quantity import Quantity, ceil, larger, smaller, where
+from costmodel.extract.quantity import Quantity, ceil, larger, smaller, to_quantity, where
 from costmodel.extract.statement import PARALLEL_KINDS, STRAIGHT_KINDS, LoopInfo, StoreSite
 from sketch.nest.loopnest import LoopKind, Scope
 from sketch.target.target import Target
@@ -104,9 +104,8 @@ def gpu_use(analysis: Analysis, kernel: KernelShape) -> GpuUse:
             touched.append(count)
             bytes_ = _global_bytes(analysis, access, requests * count * SECTOR_BYTES, kernel)
             moved = moved + bytes_
-            in_flight = in_flight + smaller(
-                elements * access.element_bytes, float(target.vector_bytes)
-            )
+            wide = smaller(elements * access.element_bytes, float(target.vector_bytes))
+            in_flight = in_flight + wide * to_quantity(main.store.targets[0].tiles)
     return GpuUse(
         issue=issue,
         wavefronts=passes,
@@ -227,7 +226,8 @@ def _rounds(analysis: Analysis) -> Quantity:
     if _cooperates(site):
         depth = site.allocation_depth(site.store.targets[0])
         serial = tuple(p for p in site.loops[:depth] if p.kind is LoopKind.SERIAL)
-        return 2.0 * product(serial)
+        tiles = to_quantity(site.store.targets[0].tiles)
+        return where(tiles > 1.0, 1.0, 2.0) * product(serial)
     tree = any(p.reduce and p.kind is LoopKind.THREAD for p in site.loops)
     return 2.0 if tree else 0.0
 

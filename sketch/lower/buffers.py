@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from sketch.errors import LoweringError
+from sketch.lang.dtypes import size_of
 from sketch.lang.tensor import Placeholder, StoreMap, Tensor
-from sketch.lower.placement import PlacedStage, Placement
+from sketch.lower.placement import PlacedStage, Placement, factor_value
 from sketch.nest.loopnest import Affine, Buffer, Index, LoopVar, Num, Quasi, Scope, row_major
 from sketch.schedule.steps import Pack
+
+# What a padded row is longer by: a bank conflict less, and rows stay aligned.
+_PAD_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,6 +125,43 @@ def packed_buffer(
     )
 
 
+def tiled_buffer(
+    name: str, dtype: str, extents: tuple[Num, ...], dim: int, layout: Num, count: Num
+) -> Buffer:
+    """``count`` tiles in shared memory.
+
+    Args:
+        name: of the buffer.
+        dtype: of its elements.
+        extents: of a tile.
+        dim: the dimension that some layouts have innermost.
+        layout: as in ``SharedTiles``.
+        count: of tiles.
+    """
+    turned = layout // 2
+    pad = (layout - 2 * turned) * (_PAD_BYTES // size_of(dtype))
+    order = list(range(len(extents)))
+    plain, size = _padded(extents, order, pad)
+    other, other_size = _padded(extents, [*(d for d in order if d != dim), dim], pad)
+    strides = tuple(p + turned * (o - p) for p, o in zip(plain, other, strict=True))
+    size = size + turned * (other_size - size)
+    return Buffer(
+        name, dtype, extents, strides, (1,) * len(extents), Scope.SHARED, size, tiles=count
+    )
+
+
+def _padded(extents: tuple[Num, ...], order: list[int], pad: Num) -> tuple[list[Num], Num]:
+    """Strides of dimensions in an order, outermost first, of rows longer by ``pad``; the size."""
+    strides: list[Num] = [1] * len(extents)
+    step: Num = 1
+    for position, dim in enumerate(reversed(order)):
+        strides[dim] = step
+        step = step * extents[dim]
+        if position == 0 and len(order) > 1:
+            step = step + pad
+    return strides, step
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffers:
     """Buffers; ``views``: by the operation's name and the number of its output."""
@@ -219,4 +261,9 @@ def _stage_buffer(
     if pack is not None:
         width = placement.panel_width(pack)
         return packed_buffer(tensor.name, dtype, extents, pack.dim, width, scope)
+    tiles = stage.plan.tiles
+    if scope is Scope.SHARED and tiles is not None:
+        count = factor_value(tiles.count, placement.values)
+        layout = factor_value(tiles.layout, placement.values)
+        return tiled_buffer(tensor.name, dtype, extents, tiles.dim, layout, count)
     return dense_buffer(tensor.name, dtype, extents, scope)

@@ -107,7 +107,8 @@ class Buffer:
     ``size`` is the number of elements in memory (for a packed buffer less than the product of
     ``shape``).  ``ahead``: with every vector that is read, the one so many elements further on is
     fetched into L2 (0: none).  ``loose``: it starts at some element of a larger array, so that no
-    access may count on an aligned start.
+    access may count on an aligned start.  ``tiles``: so many of its size are in use at a time, each
+    of which is filled while others are read.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Buffer:
     size: Num  # elements to allocate
     ahead: Num = 0
     loose: bool = False
+    tiles: Num = 1
 
     def physical_shape(self) -> tuple[Num, ...]:
         """Extents as they lie in memory: a blocked dimension counts its panels, not elements."""

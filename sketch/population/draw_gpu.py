@@ -65,7 +65,7 @@ class _Kinds:
     ) -> tuple[int, ...]:
         """The columns about loops of one kind."""
         return tuple(
-            n for n in columns if self.kinds[n] is kind and reduces in (None, n in self.reduces)
+            n for n in columns if self.kinds.get(n) is kind and reduces in (None, n in self.reduces)
         )
 
 
@@ -145,6 +145,9 @@ def draw_blocks(
     terms = power(_MOST_UNROLLED, large=True) if tiled else power(_MOST_TERMS)
     filling.fill(kinds.of(columns, LoopKind.UNROLLED, True), terms)
     filling.fill(kinds.of(columns, LoopKind.SERIAL), power(_MOST_SERIAL))
+    for n in columns:
+        if n not in kinds.kinds:
+            values[:, n] = rng.choice(np.array(sketch.decisions[n].choices, np.int64), count)
     return filling.values
 
 

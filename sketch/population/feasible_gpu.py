@@ -7,6 +7,7 @@ import numpy as np
 from sketch.lang.dtypes import size_of
 from sketch.nest.loopnest import (
     Allocate,
+    Buffer,
     BufferLoad,
     Loop,
     LoopKind,
@@ -24,6 +25,8 @@ from sketch.target.target import Target
 # Registers a thread needs besides its accumulators and operands: addresses, loop counters.
 _OVERHEAD_REGISTERS = 32
 _REGISTER_BYTES = 4
+# Bytes: of the widest access of a thread.
+_TILE_ALIGNMENT = 16
 _COPIES = (LoopKind.UNROLLED, LoopKind.VTHREAD)
 
 
@@ -44,7 +47,16 @@ def feasible_on_gpu(nest: LoopNest, target: Target) -> Flags:
 
 def shared_bytes_of(root: Node) -> Num:
     """Shared memory of a block."""
-    return _bytes_of(root, Scope.SHARED)
+    total: Num = 0
+    for node in walk((root,)):
+        if isinstance(node, Allocate) and node.buffer.scope is Scope.SHARED:
+            total = total + shared_tile_bytes(node.buffer) * node.buffer.tiles
+    return total
+
+
+def shared_tile_bytes(buffer: Buffer) -> Num:
+    """Bytes of one tile of a shared buffer, each of which starts at a multiple of 16."""
+    return -(-buffer.size * size_of(buffer.dtype) // _TILE_ALIGNMENT) * _TILE_ALIGNMENT
 
 
 def registers_of(root: Node) -> Num:

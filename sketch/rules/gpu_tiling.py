@@ -17,7 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from sketch.analysis.access import stage_loads
+from sketch.analysis.access import affine_index, stage_loads
+from sketch.lang.tensor import Tensor
 from sketch.nest.loopnest import LoopKind, Scope
 from sketch.rules.gpu_reuse import shares_operands
 from sketch.rules.patterns import batch_positions, longest
@@ -28,7 +29,8 @@ from sketch.schedule.loop import loop_name
 from sketch.schedule.program import StagePlan
 from sketch.schedule.stage_names import cache_axis
 from sketch.schedule.stage_steps import cache_name
-from sketch.schedule.steps import Annotate, CacheRead, ComputeAt, Reorder, Split, Step
+from sketch.schedule.steps import Annotate, CacheRead, ComputeAt, Reorder, SharedTiles, Split, Step
+from sketch.target.gpu_targets import copies_ahead
 
 _BOUND: Final = (LoopKind.BLOCK, LoopKind.VTHREAD, LoopKind.THREAD, LoopKind.THREAD)
 # Tile level of the consumer inside one thread: S4.
@@ -63,8 +65,36 @@ class GpuTilingWithFusion:
                 CacheRead(name, inner.op.name, Scope.SHARED.value),
                 ComputeAt(cache, inner.op.name, outer_reduce[-1]),
                 *(Annotate(cache, dim, LoopKind.THREAD.value) for dim in dims),
+                _shared_tiles(state, inner, cache, tensor),
             )
         return (state.done([stage.op.name, inner.op.name, *caches]),)
+
+
+def _shared_tiles(state: State, inner: StagePlan, cache: str, tensor: Tensor) -> Step:
+    """As many tiles of one operand as of the others, each laid out in a way of its own: the axis
+    that the host tiles may be the innermost one.
+    """
+    dims = [cache_axis(d) for d in range(tensor.ndim)]
+    split = longest(inner.op.reduce_axes).name
+    count = loop_decision(inner.op.name, split, "tiles") if copies_ahead(state.target) else 1
+    layout = loop_decision(cache, dims[-1], "layout") if tensor.ndim > 1 else 0
+    return SharedTiles(cache, count, _spatial_dim(inner, tensor), layout)
+
+
+def _spatial_dim(inner: StagePlan, tensor: Tensor) -> int:
+    """The last dimension of an operand that is read by the longest of its spatial axes."""
+    found = tensor.ndim - 1
+    most = 1
+    for load in stage_loads(inner.op):
+        if load.tensor.name != tensor.name:
+            continue
+        for dim, index in enumerate(load.indices):
+            form = affine_index(index)
+            axes = () if form is None else form[0]
+            extent = max((a.extent for a in axes if a in inner.op.axes), default=1)
+            if extent >= most and not any(a in inner.op.reduce_axes for a in axes):
+                found, most = dim, extent
+    return found
 
 
 def _tile_host(host: StagePlan, inner: StagePlan) -> list[Step]:

@@ -10,7 +10,16 @@ from sketch.errors import ScheduleError, quoted
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.program import Program, root_host, tensors_read
 from sketch.schedule.step_fields import is_count
-from sketch.schedule.steps import Annotate, ComputeAt, Pack, Reorder, Split
+from sketch.schedule.steps import (
+    TILE_COUNTS,
+    TILE_LAYOUTS,
+    Annotate,
+    ComputeAt,
+    Pack,
+    Reorder,
+    SharedTiles,
+    Split,
+)
 
 # Trips of the tiles of an axis, for each of its elements.  Vectors, and the threads of a GPU block,
 # may be far wider than an axis; beyond that a loop nest would just count for ever.
@@ -88,3 +97,20 @@ def pack(program: Program, step: Pack) -> Program:
     if program.pack_of(step.tensor) is not None:
         raise ScheduleError(f"tensor {step.tensor} is packed twice")
     return replace(program, packs=(*program.packs, step))
+
+
+def shared_tiles(program: Program, step: SharedTiles) -> Program:
+    """Lay out the tiles of a stage; raises ScheduleError for one that is not in shared memory."""
+    plan = program.stage(step.stage)
+    if not plan.shared:
+        raise ScheduleError(
+            f"stage {step.stage} has no tiles in shared memory",
+            hint="a cache_read of scope shared makes a stage that has",
+        )
+    if not 0 <= step.dim < len(plan.op.axes):
+        raise ScheduleError(f"{step.stage} has no dimension {step.dim!r} to be the innermost one")
+    numbers = (("tiles", step.count, TILE_COUNTS), ("layout", step.layout, TILE_LAYOUTS))
+    for what, value, allowed in numbers:
+        if not isinstance(value, DecisionId) and value not in allowed:
+            raise ScheduleError(f"{step.stage} cannot have {what} {quoted(value)}: of {allowed}")
+    return program.with_stage(replace(plan, tiles=step))

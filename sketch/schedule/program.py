@@ -21,6 +21,7 @@ from sketch.schedule.loop import LoopId, loop_ids
 from sketch.schedule.steps import (
     Factor,
     Pack,
+    SharedTiles,
 )
 
 
@@ -46,6 +47,7 @@ class StagePlan:
         attach: (stage, loop) inside which it is computed; None at the root.
         shared: whether the threads of a GPU block compute it together.
         roles: what steps made it for, the last one last; empty for a stage of the DAG as it was.
+        tiles: how they lie in shared memory; None: one, row-major.
     """
 
     op: Compute
@@ -55,6 +57,7 @@ class StagePlan:
     attach: tuple[str, str] | None = None
     shared: bool = False
     roles: tuple[Role, ...] = ()
+    tiles: SharedTiles | None = None
 
     def axis(self, name: str) -> Axis:
         """The axis called ``name``; raises ScheduleError when the stage has none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
-from sketch.schedule.loop_steps import annotate, compute_at, pack, reorder, split
+from sketch.schedule.loop_steps import annotate, compute_at, pack, reorder, shared_tiles, split
 from sketch.schedule.program import Program, initial_program
 from sketch.schedule.stage_steps import cache_read, cache_write, in_parts, inline
 from sketch.schedule.steps import (
@@ -16,6 +16,7 @@ from sketch.schedule.steps import (
     Pack,
     Reorder,
     Rfactor,
+    SharedTiles,
     Split,
     SplitReduce,
     Step,
@@ -33,6 +34,14 @@ def apply_step(program: Program, step: Step) -> Program:
             return cache_read(program, step)
         case Rfactor() | SplitReduce():
             return in_parts(program, step)
+        case _:
+            return _apply_to_loops(program, step)
+
+
+def _apply_to_loops(
+    program: Program, step: Split | Reorder | ComputeAt | Annotate | Pack | SharedTiles
+) -> Program:
+    match step:
         case Split():
             return split(program, step)
         case Reorder():
@@ -43,6 +52,8 @@ def apply_step(program: Program, step: Step) -> Program:
             return annotate(program, step)
         case Pack():
             return pack(program, step)
+        case SharedTiles():
+            return shared_tiles(program, step)
     raise ScheduleError(f"{step!r} is no step")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +15,7 @@ from sketch.schedule.decision import Decision, DecisionId, TileChain
 from sketch.schedule.loop import loop_name
 from sketch.schedule.program import Program, StagePlan
 from sketch.schedule.replay import replay
-from sketch.schedule.steps import Factor, Step, step_to_json
+from sketch.schedule.steps import TILE_COUNTS, TILE_LAYOUTS, Factor, Step, step_to_json
 from sketch.schedule.trips import trip_choices_of
 from sketch.target.target import Target
 
@@ -56,6 +57,10 @@ class Sketch:
             if isinstance(pack.prefetch, DecisionId):
                 choices[pack.prefetch] = (0, 1)
                 stages[pack.prefetch] = pack.reader
+        for plan in self.program.stages:
+            for name, values in _tile_choices(plan):
+                choices[name] = values
+                stages[name] = plan.op.name
         return tuple(Decision(name, values, stages[name]) for name, values in choices.items())
 
     def _choices(
@@ -133,6 +138,18 @@ class Sketch:
             lines.append(f"  {plan.op.name} [{place}] {loops}")
         lines += [f"  pack {p.tensor} by {', '.join(p.loops)}" for p in self.program.packs]
         return "\n".join(lines)
+
+
+def _tile_choices(plan: StagePlan) -> Iterator[tuple[DecisionId, tuple[int, ...]]]:
+    """Decisions about the tiles of a stage in shared memory."""
+    tiles = plan.tiles
+    if tiles is None:
+        return
+    if isinstance(tiles.count, DecisionId):
+        yield tiles.count, TILE_COUNTS
+    if isinstance(tiles.layout, DecisionId):
+        last = tiles.dim == len(plan.op.axes) - 1
+        yield tiles.layout, TILE_LAYOUTS[: 2 if last else 4]
 
 
 def _describe(plan: StagePlan, loop: str) -> str:

@@ -16,6 +16,7 @@ from sketch.schedule.steps import (
     Pack,
     Reorder,
     Rfactor,
+    SharedTiles,
     Split,
     SplitReduce,
     Step,
@@ -68,6 +69,17 @@ def step_with_names(step: Step, names: StepNames) -> Step:
             return ComputeAt(names.stage(stage), names.stage(target), names.loop(target, loop))
         case Annotate(stage, loop, execution):
             return Annotate(names.stage(stage), names.loop(stage, loop), execution)
+        case Pack() | SharedTiles():
+            return _layout_with_names(step, names)
+
+
+def _layout_with_names(step: Pack | SharedTiles, names: StepNames) -> Step:
+    def loops(stage: str, order: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(names.loop(stage, name) for name in order)
+
+    match step:
+        case SharedTiles(stage, count, dim, layout):
+            return SharedTiles(names.stage(stage), names.factor(count), dim, names.factor(layout))
         case Pack(tensor, dim, reader, order, writer_loops, prefetch):
             return Pack(
                 names.tensor(tensor),
@@ -86,4 +98,6 @@ def step_with_factors(step: Step, factor: Callable[[Factor], Factor]) -> Step:
             return replace(step, factors=tuple(map(factor, factors)))
         case Pack(prefetch=prefetch):
             return replace(step, prefetch=factor(prefetch))
+        case SharedTiles(count=count, layout=layout):
+            return replace(step, count=factor(count), layout=factor(layout))
     return step

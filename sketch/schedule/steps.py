@@ -17,6 +17,10 @@ from sketch.schedule.decision import DecisionId, LoopDecision, decision_of
 from sketch.schedule.step_fields import check_fields
 
 Factor = int | DecisionId
+TILE_COUNTS: Final = (1, 2, 3, 4)
+"""How many tiles of a stage shared memory may hold."""
+TILE_LAYOUTS: Final = (0, 1, 2, 3)
+"""How a tile may lie in shared memory, see ``SharedTiles``."""
 
 
 def _factor(value: Factor) -> Factor:
@@ -182,6 +186,27 @@ class Pack:
         object.__setattr__(self, "prefetch", _factor(self.prefetch))
 
 
+@dataclass(frozen=True, slots=True)
+class SharedTiles:
+    """How the tiles of a stage lie in the shared memory of a GPU block.
+
+    ``count`` (1 to 4, or a decision) of them are kept, so that ``count - 1`` are filled ahead of
+    the one that is read.  ``layout`` (0 to 3, or a decision): 0 row-major; 1 with rows that are 16
+    bytes longer; 2 with dimension ``dim`` innermost; 3 both.
+    """
+
+    kind: ClassVar[str] = "shared_tiles"
+    version: ClassVar[int] = 1
+    stage: str
+    count: Factor = 1
+    dim: int = 0
+    layout: Factor = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", _factor(self.count))
+        object.__setattr__(self, "layout", _factor(self.layout))
+
+
 Step = (
     Inline
     | CacheWrite
@@ -193,6 +218,7 @@ Step = (
     | ComputeAt
     | Annotate
     | Pack
+    | SharedTiles
 )
 STEP_KINDS: Final[tuple[type[Step], ...]] = (
     Inline,
@@ -205,6 +231,7 @@ STEP_KINDS: Final[tuple[type[Step], ...]] = (
     ComputeAt,
     Annotate,
     Pack,
+    SharedTiles,
 )
 
 

@@ -73,6 +73,8 @@ _USUAL: Final[Mapping[str, tuple[str, int, int]]] = {
 }
 ARCHS: Final = tuple(_PROCESSORS)
 """Architectures that there is code for."""
+# Architectures without PTX's cp.async, which came with sm_80.
+_SYNCHRONOUS: Final = ("sm_75",)
 CARDS: Final = tuple(_MODELS)
 """Names of well-known cards."""
 
@@ -98,6 +100,11 @@ def on_device(target: Target, device: DeviceName) -> Target:
     if device not in DEVICES:
         raise TargetError(f"unknown device {device!r}", hint=f"known: {', '.join(DEVICES)}")
     return emulated(target)
+
+
+def copies_ahead(target: Target) -> bool:
+    """Whether threads need not wait for what they copy into shared memory."""
+    return target.arch not in _SYNCHRONOUS
 
 
 def emulated(target: Target) -> Target:

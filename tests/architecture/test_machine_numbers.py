@@ -57,7 +57,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "codegen/cuda/build.py": {"_GRID_LIMIT": "CUDA: blocks in a row of a grid"},
     "codegen/cuda/emit.py": {
-        "_INT_LIMIT": "the int of CUDA C++",
+        "_AHEAD": "PTX: sizes of cp.async",
         "_MOST_ROUNDS": "length of code",
         "_ROUNDS": "length of code",
     },
@@ -71,6 +71,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "WIDEST": "PTX: the widest access of a thread",
         "_LONGEST": "registers of a piece",
     },
+    "codegen/cuda/signature.py": {"_INT_LIMIT": "the int of CUDA C++"},
     "codegen/entry.py": {
         "OK": "C ABI",
         "NOT_INITIALIZED": "C ABI",
@@ -165,6 +166,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "sketch/dag/printer.py": {"_SYMBOLS": "precedence of operators"},
     "sketch/errors.py": {"_QUOTED": "length of a message"},
     "sketch/lang/affine.py": {"UNBOUNDED": "stands for no bound"},
+    "sketch/lower/buffers.py": {"_PAD_BYTES": "PTX: the widest access of a thread"},
     "sketch/lang/dtypes.py": {"_BYTES": "element types"},
     "sketch/lang/storage_floats.py": {
         "_DOUBLE_DIGITS": "bits of a double",
@@ -189,6 +191,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "sketch/population/feasible_gpu.py": {
         "_OVERHEAD_REGISTERS": "what our GPU code needs",
         "_REGISTER_BYTES": "PTX",
+        "_TILE_ALIGNMENT": "PTX: the widest access of a thread",
     },
     "sketch/population/plan.py": {"_LARGEST_BLOCK": "a limit of the C library's allocator"},
     "sketch/population/population.py": {
@@ -242,6 +245,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "sketch/schedule/factors.py": {"_DENSE": "search: factors that are all listed"},
     "sketch/schedule/loop_steps.py": {"_MOST_PADDING": "size of a program that we accept"},
+    "sketch/schedule/steps.py": {"TILE_COUNTS": "search", "TILE_LAYOUTS": "codes of our own"},
     "sketch/schedule/step_fields.py": {"_MOST": "range of a field in a file"},
 }
 

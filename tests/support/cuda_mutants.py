@@ -18,7 +18,7 @@ _TARGET = re.compile(r"(\w+)\[[^;=]*\] = ")
 _CHANGES = (
     (
         "piece misaligned",
-        re.compile(r"((?:load|store|copy)_piece<[^&;]*?&\w+\[)"),
+        re.compile(r"((?:(?:load|store|copy)_piece|copy_ahead)<(?!1>)[^&;]*?&\w+\[)"),
         r"\g<1>1 + ",
     ),
     (
@@ -33,7 +33,8 @@ _CHANGES = (
         re.compile(r"(_sync\([^;]*?, )step\)"),
         r"\g<1>step + 32)",
     ),
-    ("wait for copies dropped", re.compile(r"[^\n;]*cp\.async\.wait[^\n;]*;"), ";"),
+    ("wait for a tile less", re.compile(r"(wait_copies<)(\d>\(\);)"), r"\g<1>1 + \g<2>"),
+    ("wait for copies dropped", re.compile(r"wait_copies<\d>\(\);"), ";"),
 )
 
 
@@ -59,7 +60,7 @@ def mutants_of(source: CudaSource) -> Iterator[Mutant]:
     - the last round of a copy made by threads that have no part in it;
     - a piece of several elements moved by one element;
     - an exchange of values without half of its members, or with threads beyond the warp;
-    - the wait for asynchronous copies dropped.
+    - the wait for asynchronous copies dropped, or for one tile less.
 
     Left out are faults that are none: barriers of a single thread, guards of what is only in
     shared memory, which holds zeros where they do not, guards of writes to a buffer that a later

@@ -32,6 +32,7 @@ MATMUL_ROW = row_of({
     "C.i@1": 2, "C.i@2": 4, "C.i@3": 1, "C.i@4": 2,
     "C.j@1": 1, "C.j@2": 4, "C.j@3": 1, "C.j@4": 2,
     "C.local.k@1": 2, "C.local.k@2": 2,
+    "C.local.k@tiles": 1, "A.cache.d1@layout": 0, "B.cache.d1@layout": 0,
 })  # fmt: skip
 
 
@@ -41,6 +42,7 @@ SMALL_ROW = row_of({
     "C.i@1": 2, "C.i@2": 2, "C.i@3": 1, "C.i@4": 1,
     "C.j@1": 1, "C.j@2": 2, "C.j@3": 1, "C.j@4": 2,
     "C.local.k@1": 1, "C.local.k@2": 2,
+    "C.local.k@tiles": 1, "A.cache.d1@layout": 0, "B.cache.d1@layout": 0,
 })  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from codegen.cuda.device import (
     Fetch,
     For,
     Move,
+    Pipeline,
     walk_device,
 )
 from codegen.errors import CodegenError
@@ -77,6 +78,10 @@ def _insert(
                 waits, before = False, before | kept if node.clip else before
         elif isinstance(node, Combine) and node.scratch:
             before = _left_by(node)
+        elif isinstance(node, Pipeline):
+            body, inside = _insert(node.body, _Touched(), divergent)
+            made = replace(node, body=body)
+            before |= _touched(node) | inside
         else:
             before |= _touched(node)
         new += [Barrier(), made] if waits else [made]
@@ -127,17 +132,23 @@ def _touched(node: DeviceNode) -> _Touched:
             written = frozenset(t for t in node.targets if t.scope is Scope.SHARED)
             read = frozenset(_shared_reads(node)) | (written if node.reducer else frozenset())
             return _Touched(read, written)
+        case Pipeline():
+            return _touched_by((*node.fetch, *node.body))
         case For() | Cooperative():
-            total = _Touched()
-            for inner in node.body:
-                total |= _touched(inner)
-            return total
+            return _touched_by(node.body)
         case Combine():
             scratch = frozenset(node.scratch)
             return _Touched(scratch, scratch)
         # moves are between global memory and a thread
         case Declare() | Barrier() | Move():
             return _Touched()
+
+
+def _touched_by(nodes: tuple[DeviceNode, ...]) -> _Touched:
+    total = _Touched()
+    for node in nodes:
+        total |= _touched(node)
+    return total
 
 
 def _first_touched(node: DeviceNode) -> _Touched:

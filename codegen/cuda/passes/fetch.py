@@ -85,7 +85,7 @@ def _elements(
 ) -> int:
     """The most elements along ``last`` that are a piece on both sides."""
     tests = [] if condition is None else predicates_of(condition)
-    count = 1 if tests is None else WIDEST // size_of(source.dtype)
+    count = 1 if tests is None or source.buffer.loose else WIDEST // size_of(source.dtype)
     sides = ((source.buffer, source.indices), (store.targets[0], store.indices))
     forms = [flatten(*side)[0] for side in sides]
     while count > 1:

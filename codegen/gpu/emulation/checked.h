@@ -169,6 +169,12 @@ template <class T, long long N, int A> struct Shared : Indexed<Shared<T, N, A>> 
     cell("writes", index).write(name, index);
     data[index] = value;
   }
+
+  // Something else writes there: no value is known until it has.
+  void begin(long long index) {
+    cell("writes", index).write(name, index);
+    cells[index].known = false;
+  }
 };
 
 // A buffer in global memory.
@@ -228,6 +234,15 @@ void copy_piece(Address<M> to, Address<G> from, bool wanted = true) {
   if (wanted) from.aligned("reads", N, alignment);
   for (int n = 0; n < N; ++n)
     to.memory.write(to.index + n, wanted ? from.memory.read(from.index + n) : typename M::Value());
+}
+
+// Nobody may touch what is copied before the thread that copies it has waited for it.
+template <int N, class M, class G>
+void copy_ahead(Address<M> to, Address<G> from, bool wanted = true) {
+  const int alignment = N * sizeof(typename M::Value);
+  to.aligned("writes", N, alignment);
+  for (int n = 0; n < N; ++n) to.memory.begin(to.index + n);
+  emulator::begin_copy([=] { copy_piece<N>(to, from, wanted); });
 }
 
 // The exit status for what a launch ends with, after a message.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -57,6 +58,33 @@ static void **arguments;
 static int stopped;         // why the launch cannot go on
 static unsigned epoch = 1;  // starts of blocks and barriers so far
 static unsigned block_number, launch_number;
+
+// Copies that a thread has begun arrive when it waits for their group, not before.
+struct Copies {
+  struct Copy {
+    std::function<void()> arrive;
+    long group;
+  };
+  std::vector<Copy> begun;
+  long group = 0;  // the one that is being made
+};
+static std::vector<Copies> copies;
+
+static void begin_copy(std::function<void()> arrive) {
+  Copies &mine = copies[threadIdx.x];
+  mine.begun.push_back({arrive, mine.group});
+}
+
+static void commit_copies() { ++copies[threadIdx.x].group; }
+
+static void wait_copies(long left) {
+  Copies &mine = copies[threadIdx.x];
+  std::vector<Copies::Copy> kept;
+  for (const Copies::Copy &copy : mine.begun)
+    if (copy.group >= mine.group - left) kept.push_back(copy);
+    else copy.arrive();
+  mine.begun = kept;
+}
 
 static void wait(Wait reason) {
   waits[threadIdx.x] = reason;
@@ -111,6 +139,7 @@ static int run_block(int threads, bool reverse, char *stacks) {
   if (__start_shared_memory)
     std::memset(__start_shared_memory, 0xff, __stop_shared_memory - __start_shared_memory);
   waits.assign(threads, kNothing);
+  copies.assign(threads, Copies());
   for (int thread = 0; thread < threads; ++thread)
     start(fibres[thread], stacks + thread * kStackBytes, kStackBytes, run_thread);
   for (++epoch, ++block_number;;) {
@@ -181,5 +210,15 @@ static inline T __shfl_xor_sync(unsigned members, T value, int offset) {
   std::memcpy(&value, slots[turn][thread - lane + other], sizeof value);
   return value;
 }
+
+// Elements from global to shared memory, later; zeros where they are not wanted.
+template <int N, class T> static inline void copy_ahead(T *to, const T *from, bool wanted = true) {
+  emulator::begin_copy([=] {
+    if (wanted) std::memcpy(to, from, N * sizeof(T));
+    else std::memset(to, 0, N * sizeof(T));
+  });
+}
+static inline void commit_copies() { emulator::commit_copies(); }
+template <int N> static inline void wait_copies() { emulator::wait_copies(N); }
 
 static inline void __trap() { emulator::stop(emulator::kTrapped); }

@@ -74,6 +74,7 @@ def matmul_row(**changes: int) -> Mapping[str, int]:
         "C.i@1": 1, "C.i@2": 16, "C.i@3": 1, "C.i@4": 4,
         "C.j@1": 1, "C.j@2": 16, "C.j@3": 1, "C.j@4": 4,
         "C.local.k@1": 4, "C.local.k@2": 4,
+        "C.local.k@tiles": 1, "A.cache.d1@layout": 0, "B.cache.d1@layout": 0,
     }  # fmt: skip
     changed = {name.replace("_", ".").replace("at", "@"): n for name, n in changes.items()}
     return row_of({**row, **changed})
