@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codegen.cuda.compile import compiled
-from codegen.cuda.device import Declare, DeviceFunction, walk_device
+from codegen.cuda.device import Declare, DeviceFunction, Pipeline, walk_device
 from codegen.cuda.emit import emit_function
 from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
 from codegen.cuda.passes.barriers import insert_barriers
@@ -26,6 +26,7 @@ from codegen.kernel import SYMBOL, argument_of
 from codegen.passes.simplify import simplify
 from sketch.lang.dtypes import size_of
 from sketch.nest.loopnest import LoopNest, Scope
+from sketch.population.feasible_gpu import shared_tile_bytes
 from sketch.target.target import Target
 from sketch.verify import verify
 
@@ -85,11 +86,12 @@ def emit(nest: LoopNest, target: Target, symbol: str = SYMBOL) -> CudaSource:
 
 
 def _check_limits(function: DeviceFunction, target: Target, where: str) -> None:
-    shared = sum(
-        int(node.buffer.size) * size_of(node.buffer.dtype)
-        for node in walk_device(function.body)
-        if isinstance(node, Declare) and node.buffer.scope is Scope.SHARED
-    )
+    shared = 0
+    for node in walk_device(function.body):
+        if isinstance(node, Declare) and node.buffer.scope is Scope.SHARED:
+            shared += int(shared_tile_bytes(node.buffer))
+        elif isinstance(node, Pipeline):
+            shared += sum(node.depth * int(shared_tile_bytes(tile)) for tile in node.buffers)
     limits = (
         ("threads in a block", function.block, target.threads_per_block),
         ("bytes of shared memory", shared, target.shared_memory_bytes),
