@@ -21,7 +21,7 @@ PARTS: Final[Mapping[str, float]] = {
     "facts": 0.3,
     "suite": 4.0,
     "candidates": 3.0,
-    "bandwidth": 2.0,
+    "bandwidth": 3.0,
     "products": 4.0,
     "layers": 4.0,
     "networks": 8.0,
