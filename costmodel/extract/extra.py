@@ -44,6 +44,7 @@ class ExtraColumns:
         count = population.count
         nest = lower(population.sketch, population.columns())
         statements = statements_of(nest)
+        _protect(statements)
         extra = np.zeros((len(statements), len(self.names), count), dtype=np.float32)
         for place, feature in enumerate(self._features):
             if feature.name not in self._failed:
@@ -61,6 +62,14 @@ class ExtraColumns:
             self._failed.add(feature.name)
             self._on_fault(feature.name, str(error))
             return np.zeros((len(statements), count), dtype=np.float32)
+
+
+def _protect(statements: Sequence[Statement]) -> None:
+    """Numbers of loops cannot be written to: every function is given the same."""
+    for loop in (loop for item in statements for site in item.sites for loop in site.loops):
+        for quantity in (loop.extent, loop.stride, loop.reach):
+            if isinstance(quantity, np.ndarray):
+                quantity.setflags(write=False)
 
 
 def _asked(feature: ExtraFeature, statement: Statement, count: int) -> NDArray[np.float32]:

@@ -134,3 +134,23 @@ def test_a_model_trained_with_other_extra_features_is_refused(kind: str, tmp_pat
 def test_the_version_of_the_table_covers_them() -> None:
     assert feature_version() == FEATURE_VERSION
     assert len({feature_version(), feature_version(["a"]), feature_version(["a", "b"])}) == 3
+
+
+def test_a_function_cannot_change_what_the_next_one_is_given() -> None:
+    def doubled(statement: Statement) -> Any:
+        total = 0.0
+        for loop in statement.main.loops:
+            extent = loop.extent
+            extent *= 2.0
+            total += extent
+        return total
+
+    told: list[str] = []
+    columns = ExtraColumns(
+        (ExtraFeature("doubled", doubled), TRIPS), lambda name, text: told.append(text)
+    )
+    features = columns.features_of(drawn(20))
+    assert np.array_equal(features.column("trips_of_all"), features.column("trips"))
+    assert not features.column("doubled").any()
+    (text,) = told
+    assert "read-only" in text
