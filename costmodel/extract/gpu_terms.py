@@ -9,6 +9,7 @@ What too few warps leave open is waited for: cycles of latency over what is unde
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from costmodel.extract.access import Access, footprint
 from costmodel.extract.analysis import Analysis, product
@@ -20,6 +21,9 @@ from costmodel.extract.quantity import Quantity, ceil, larger, smaller, to_quant
 from costmodel.extract.statement import PARALLEL_KINDS, STRAIGHT_KINDS, LoopInfo, StoreSite
 from sketch.nest.loopnest import LoopKind, Scope
 from sketch.target.target import Target
+
+# Rounds of a copy into shared memory that are under way at a time: those that are written out.
+_ROUNDS: Final = 16.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +38,8 @@ class GpuUse:
         conflicts: passes of an access of shared memory, mean.
         in_flight: bytes that a thread has under way at a time.
         independent: results that a thread computes independently of each other.
-        rounds: times that a thread waits for memory or for a barrier.
+        rounds: times that a thread waits for a barrier.
+        exposed: times that it waits for a tile with nothing else to do.
     """
 
     issue: Quantity
@@ -45,6 +50,7 @@ class GpuUse:
     in_flight: Quantity
     independent: Quantity
     rounds: Quantity
+    exposed: Quantity
 
 
 def gpu_draft_terms(analysis: Analysis, kernel: KernelShape) -> DraftTerms:
@@ -60,7 +66,8 @@ def gpu_draft_terms(analysis: Analysis, kernel: KernelShape) -> DraftTerms:
     under_way = smaller(kernel.resident, kernel.busiest) * kernel.threads * use.in_flight
     reach = card.memory_latency * card.l2_bytes_per_cycle
     moved = moved / smaller(under_way / reach, 1.0)
-    barriers = use.rounds * card.barrier_cycles / smaller(kernel.resident, kernel.busiest)
+    waits = use.rounds * card.barrier_cycles + use.exposed * card.memory_latency
+    barriers = waits / smaller(kernel.resident, kernel.busiest)
     slowest = larger(larger(issue, use.wavefronts), moved)
     rest = issue + use.wavefronts + moved - slowest
     each = slowest + card.overlap * rest + barriers
@@ -98,14 +105,15 @@ def gpu_use(analysis: Analysis, kernel: KernelShape) -> GpuUse:
         if access.buffer.scope is Scope.SHARED:
             cost = _shared_cost(analysis, access, lanes, unrolled)
             passes = passes + requests * cost
+            loads = requests / _wide(target, access, unrolled)
+            issue = issue + loads * target.warp_size / target.card.fma_lanes
             conflicts.append(cost)
         else:
             count = sectors(analysis.programs, target.warp_size, access.element_bytes, lanes)
             touched.append(count)
             bytes_ = _global_bytes(analysis, access, requests * count * SECTOR_BYTES, kernel)
             moved = moved + bytes_
-            wide = smaller(elements * access.element_bytes, float(target.vector_bytes))
-            in_flight = in_flight + wide * to_quantity(main.store.targets[0].tiles)
+            in_flight = in_flight + _under_way(analysis, kernel, access, elements)
     return GpuUse(
         issue=issue,
         wavefronts=passes,
@@ -115,7 +123,43 @@ def gpu_use(analysis: Analysis, kernel: KernelShape) -> GpuUse:
         in_flight=larger(in_flight, 1.0),
         independent=_independent(analysis),
         rounds=_rounds(analysis),
+        exposed=_exposed(analysis),
     )
+
+
+def _under_way(
+    analysis: Analysis, kernel: KernelShape, access: Access, elements: Quantity
+) -> Quantity:
+    """Bytes of global memory that a thread has asked for at a time.
+
+    Args:
+        analysis: of the statement.
+        kernel: that it is in.
+        access: to global memory.
+        elements: of it in straight-line code.
+    """
+    main, widest = analysis.main, float(analysis.target.vector_bytes)
+    if not _cooperates(main):
+        return smaller(elements * access.element_bytes, widest)
+    # its part of a tile is copied in straight-line code, and of as many tiles as there are
+    part = larger(_threads(main) / kernel.threads, 1.0) * access.element_bytes
+    return smaller(part, _ROUNDS * widest) * to_quantity(main.store.targets[0].tiles)
+
+
+def _piece(analysis: Analysis) -> Quantity:
+    """Elements that a thread copies into shared memory at a time."""
+    main = analysis.main
+    around = [a for a in analysis.accesses if a.site is main and a.buffer.scope is not Scope.LOCAL]
+    width: Quantity = 1.0
+    for loop in main.loops if _cooperates(main) else ():
+        if not _is_lane(main, loop):
+            continue
+        most: Quantity = loop.extent
+        for access in around:
+            widest = analysis.target.vector_bytes / access.element_bytes
+            most = where(access.address_step(loop) == 1.0, smaller(most, widest), 1.0)
+        width = larger(width, most)
+    return width
 
 
 def _is_lane(site: StoreSite, loop: LoopInfo) -> bool:
@@ -163,7 +207,8 @@ def _issue(analysis: Analysis, kernel: KernelShape, warps: Quantity) -> Quantity
     for site in analysis.statement.sites:
         operations = operation_counts(site.store)
         weight = sum(number * _cycles(kind, target) for kind, number in operations.items())
-        overhead = card.address_instructions if _cooperates(site) else 1.0
+        # unrolled copies share their addresses, and the loop around them
+        overhead = card.address_instructions / (product(_copies(site)) * _piece(analysis))
         used = smaller(kernel.warps(target), ceil(_threads(site) / float(target.warp_size)))
         total = total + _trips(site, kernel) * larger(used, 1.0) * (weight + overhead)
     return total * target.warp_size / card.fma_lanes
@@ -186,17 +231,19 @@ def _shared_cost(
     words = distinct(analysis.programs, target.warp_size, lanes)
     words = words * access.element_bytes / 4.0
     least = ceil(words / float(target.warp_size))
-    width: Quantity = 1.0
-    for loop in unrolled:
-        step = access.address_step(loop)
-        width = larger(
-            width,
-            where(
-                step == 1.0, smaller(loop.extent, target.vector_bytes / access.element_bytes), 1.0
-            ),
-        )
+    width = _wide(target, access, unrolled)
     wide = ceil(words * width / float(target.warp_size)) * larger(passes / least / width, 1.0)
     return wide / width
+
+
+def _wide(target: Target, access: Access, unrolled: tuple[LoopInfo, ...]) -> Quantity:
+    """Elements of an access of a thread: those that follow each other in unrolled copies."""
+    most = target.vector_bytes / access.element_bytes
+    width: Quantity = 1.0
+    for loop in unrolled:
+        follow = access.address_step(loop) == 1.0
+        width = larger(width, where(follow, smaller(loop.extent, most), 1.0))
+    return width
 
 
 def _global_bytes(
@@ -224,12 +271,25 @@ def _rounds(analysis: Analysis) -> Quantity:
     """Times that all threads of a block wait for each other: fills of shared memory, trees."""
     site = analysis.main
     if _cooperates(site):
-        depth = site.allocation_depth(site.store.targets[0])
-        serial = tuple(p for p in site.loops[:depth] if p.kind is LoopKind.SERIAL)
         tiles = to_quantity(site.store.targets[0].tiles)
-        return where(tiles > 1.0, 1.0, 2.0) * product(serial)
+        return where(tiles > 1.0, 1.0, 2.0) * product(_tile_loops(site))
     tree = any(p.reduce and p.kind is LoopKind.THREAD for p in site.loops)
     return 2.0 if tree else 0.0
+
+
+def _exposed(analysis: Analysis) -> Quantity:
+    """Times that a block copies a tile and needs it at once, as no other is there."""
+    site = analysis.main
+    if not _cooperates(site):
+        return 0.0
+    tiles = to_quantity(site.store.targets[0].tiles)
+    return where(tiles > 1.0, 0.0, product(_tile_loops(site)))
+
+
+def _tile_loops(site: StoreSite) -> tuple[LoopInfo, ...]:
+    """The loops over tiles of a shared buffer."""
+    depth = site.allocation_depth(site.store.targets[0])
+    return tuple(p for p in site.loops[:depth] if p.kind is LoopKind.SERIAL)
 
 
 def _unique_bytes(analysis: Analysis, kernel: KernelShape) -> Quantity:

@@ -24,6 +24,7 @@ from sketch.target.target import Target
 
 # Registers a thread needs besides its accumulators and operands: addresses, loop counters.
 _OVERHEAD_REGISTERS = 32
+_AHEAD_REGISTERS = 20
 _REGISTER_BYTES = 4
 # Bytes: of the widest access of a thread.
 _TILE_ALIGNMENT = 16
@@ -67,7 +68,16 @@ def registers_of(root: Node) -> Num:
     operands: Num = 0
     for store, loops in stores((root,)):
         operands = np.maximum(operands, _operands(store, loops))
-    return accumulators + operands + _OVERHEAD_REGISTERS
+    return accumulators + operands + _OVERHEAD_REGISTERS + _ahead_registers(root)
+
+
+def _ahead_registers(root: Node) -> Num:
+    """Registers of the addresses of tiles that are filled ahead."""
+    tiles: Num = 1
+    for node in walk((root,)):
+        if isinstance(node, Allocate) and node.buffer.scope is Scope.SHARED:
+            tiles = np.maximum(tiles, node.buffer.tiles)
+    return np.minimum(tiles - 1, 1) * _AHEAD_REGISTERS
 
 
 def _operands(store: Store, loops: tuple[Loop, ...]) -> Num:

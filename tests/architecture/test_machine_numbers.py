@@ -55,6 +55,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_WORD_BYTES": "CUDA: the same on all architectures",
         "SECTOR_BYTES": "CUDA: the same on all architectures",
     },
+    "costmodel/extract/gpu_terms.py": {"_ROUNDS": "length of code"},
     "codegen/cuda/build.py": {"_GRID_LIMIT": "CUDA: blocks in a row of a grid"},
     "codegen/cuda/emit.py": {
         "_AHEAD": "PTX: sizes of cp.async",
@@ -190,6 +191,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "sketch/population/feasible_gpu.py": {
         "_OVERHEAD_REGISTERS": "what our GPU code needs",
+        "_AHEAD_REGISTERS": "what our GPU code needs",
         "_REGISTER_BYTES": "PTX",
         "_TILE_ALIGNMENT": "PTX: the widest access of a thread",
     },

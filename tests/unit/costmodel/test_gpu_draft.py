@@ -167,3 +167,14 @@ def test_gpu_features_are_those_of_each_row_and_zero_on_cpus() -> None:
         lower(on_cpu, sample(on_cpu, 1, np.random.default_rng(0)).row(0)), ONE, on_cpu.dag, SMALL
     )
     assert not any(on_gpu & set(found) for found in columns.values())
+
+
+def test_tiles_that_are_copied_ahead_hide_latency() -> None:
+    row = matmul_row()
+    ahead = {**row, **row_of({"C.local.k@tiles": 2})}
+    assert seconds_of(ahead) < 0.95 * seconds_of(row)
+
+
+def test_copies_that_turn_a_tile_are_made_of_single_elements() -> None:
+    row = matmul_row()
+    assert seconds_of({**row, **row_of({"A.cache.d1@layout": 2})}) > seconds_of(row)
