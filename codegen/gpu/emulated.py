@@ -19,9 +19,9 @@ import numpy as np
 from codegen.cuda.kernel import CudaKernel
 from codegen.errors import CodegenError
 from codegen.gpu.cache import FileCache, user_cache
+from codegen.gpu.emulation.checked import checked_launches
 from codegen.gpu.emulation.library import (
     EMULATION,
-    EmulatedLaunch,
     EmulationError,
     load_launches,
     missing_emulator,
@@ -49,7 +49,7 @@ from sketch.target.target import Target
 class _Kernel:
     """What an emulated device keeps of a launch."""
 
-    launch: EmulatedLaunch
+    run: Callable[[Sequence[int]], None]
     seconds: float
 
 
@@ -206,6 +206,8 @@ class EmulatedDevice:
     Args:
         target: a GPU with a card's numbers.
         cache: where compiled programs are kept; None: the user's.
+        checked: every access to memory is checked, in a process of its own, some hundred times
+            slower: races and illegal accesses lose the device, with a message that says where.
 
     Raises:
         TargetError: there is no C++ compiler.
@@ -213,11 +215,13 @@ class EmulatedDevice:
 
     kind: Final = "emulated"
 
-    def __init__(self, target: Target, cache: FileCache | None = None) -> None:
+    def __init__(
+        self, target: Target, cache: FileCache | None = None, checked: bool = False
+    ) -> None:
         missing = missing_emulator()
         if missing is not None:
             raise TargetError(missing)
-        self._target = target
+        self._target, self._checked = target, checked
         self._cache = cache or user_cache(EMULATION)
         self._blocks: dict[int, Array] = {}
         self._used = 0
@@ -299,15 +303,16 @@ class EmulatedDevice:
                 f"the code is for {kernel.target.arch}, the device is {self._target.arch}",
                 kernel.name,
             )
+        source, cache = kernel.source, self._cache
         try:
-            launches = load_launches(kernel.source, self._cache)
+            if self._checked:
+                runs = [each.run_at for each in checked_launches(source, cache)]
+            else:
+                runs = [each.run for each in load_launches(source, cache)]
         except (CodegenError, OSError) as error:
             raise DeviceLaunchError(f"the kernel cannot be loaded: {error}", kernel.name) from error
-        share = expected_s / max(1, len(launches))
-        handles = (_Kernel(each, share) for each in launches)
-        return LoadedCode(
-            kernel, tuple(map(LoadedLaunch, kernel.source.launches, handles)), launches
-        )
+        made = [_Kernel(run, expected_s / max(1, len(runs))) for run in runs]
+        return LoadedCode(kernel, tuple(map(LoadedLaunch, source.launches, made)), made)
 
     def unload(self, code: LoadedCode) -> None:
         """Libraries stay in the process: they are small, and may be wanted again."""
@@ -348,7 +353,7 @@ class EmulatedDevice:
 
         def run() -> None:
             try:
-                kernel.launch.run(addresses)
+                kernel.run(addresses)
             except EmulationError as error:
                 self._lost = error.what
 

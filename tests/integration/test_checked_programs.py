@@ -54,7 +54,7 @@ _LEAST_MUTANTS = 300
 KINDS = {
     "barrier deleted", "shared array halved", "local array halved", "guard dropped",
     "piece misaligned", "rest of a copy for all threads", "members of an exchange halved",
-    "exchange beyond the warp", "wait for copies dropped", "wait for a tile less",
+    "offset of an exchange doubled", "wait for copies dropped", "wait for a tile less",
 }  # fmt: skip
 
 

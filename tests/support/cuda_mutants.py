@@ -29,9 +29,9 @@ _CHANGES = (
     ("rest of a copy for all threads", re.compile(r"\bif \((?=thread < \d+\) \{)"), "if (true || "),
     ("members of an exchange halved", re.compile(r"(?<=_sync\()0xffffffffu"), "0xffffu"),
     (
-        "exchange beyond the warp",
-        re.compile(r"(_sync\([^;]*?, )step\)"),
-        r"\g<1>step + 32)",
+        "offset of an exchange doubled",
+        re.compile(r"(_sync\([^;]*?, )step\)(?=;\s*const \w+ result\w* = \(lhs\w* \+ rhs)"),
+        r"\g<1>2 * step)",
     ),
     ("wait for a tile less", re.compile(r"(wait_copies<)(\d>\(\);)"), r"\g<1>1 + \g<2>"),
     ("wait for copies dropped", re.compile(r"wait_copies<\d>\(\);"), ";"),
@@ -59,13 +59,14 @@ def mutants_of(source: CudaSource) -> Iterator[Mutant]:
     - a guard of global memory dropped;
     - the last round of a copy made by threads that have no part in it;
     - a piece of several elements moved by one element;
-    - an exchange of values without half of its members, or with threads beyond the warp;
+    - an exchange of values without half of its members, or a sum with offsets twice as large;
     - the wait for asynchronous copies dropped, or for one tile less.
 
     Left out are faults that are none: barriers of a single thread, guards of what is only in
     shared memory, which holds zeros where they do not, guards of writes to a buffer that a later
     launch writes to: it may put right what is wrong, and sources of copies under a condition: it
-    may hold for no point of a round.
+    may hold for no point of a round.  Offsets are those of sums: a softmax does not depend on its
+    maximum.
     """
     yield from _without_order(source)
     yield from _without_bounds(source)

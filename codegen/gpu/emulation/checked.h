@@ -181,7 +181,8 @@ template <class T, long long N, int A> struct Shared : Indexed<Shared<T, N, A>> 
 struct Memory {
   const char *name;
   long long bytes;
-  bool given;  // holds values before the first launch
+  bool known;     // holds values before the first launch
+  bool constant;  // no launch writes to it
   void *data = nullptr;
   std::vector<Cell> cells = {};  // one an element, once it is written to
 };
@@ -194,7 +195,10 @@ template <class T> struct Global : Indexed<Global<T>> {
   const char *name;
 
   Global(Memory &memory) : memory(memory), name(memory.name) {
-    if (!memory.given && memory.cells.empty()) memory.cells.resize(memory.bytes / sizeof(T));
+    if (memory.constant || !memory.cells.empty()) return;
+    Cell blank = {};
+    blank.known = memory.known;
+    memory.cells.resize(memory.bytes / sizeof(T), blank);
   }
 
   T read(long long index) {
@@ -211,7 +215,7 @@ template <class T> struct Global : Indexed<Global<T>> {
   }
 
   Cell *tracked(long long index) {
-    if (memory.given) return nullptr;
+    if (memory.constant) return nullptr;
     memory.cells[index].begin(emulator::launch_number, false);
     return &memory.cells[index];
   }

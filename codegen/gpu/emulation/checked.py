@@ -6,21 +6,25 @@ since which barrier; see ``checked.h``.  A fault ends the process with a message
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from ctypes import c_uint8
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.cuda.kernel import CudaSource
+from codegen.cuda.kernel import CudaSource, Launch
 from codegen.errors import CodegenError
-from codegen.gpu.emulation.library import EmulationError, build_unit
+from codegen.gpu.cache import FileCache
+from codegen.gpu.emulation.library import FOLDER, EmulationError, build_unit
+from codegen.kernel import Argument
 from sketch.lang.dtypes import size_of
 
 _ALIGNMENT: Final = 64  # of buffers in the file that a program works on
@@ -35,16 +39,17 @@ _PARAMETER: Final = re.compile(rf"(?:const )?{_TYPE}\* __restrict__ (\w+)")
 
 @dataclass(frozen=True, slots=True)
 class CheckedProgram:
-    """One program of an executable."""
+    """One program of an executable; ``kept``: its outputs hold values before it runs."""
 
     source: CudaSource
     executable: Path
     number: int
+    kept: bool = False
 
     def run(
         self, arrays: Mapping[str, NDArray[Any]], reverse: bool = False
     ) -> dict[str, NDArray[Any]]:
-        """Outputs by name, from inputs and constants by name.
+        """Outputs by name, from inputs and constants by name, and from outputs that are kept.
 
         ``reverse``: threads and blocks in descending order.
 
@@ -56,7 +61,7 @@ class CheckedProgram:
         layout, total = _layout(self.source)
         memory = np.full(total, 0xFF, np.uint8)
         for argument in self.source.arguments:
-            if argument.scope != "output":
+            if argument.scope != "output" or self.kept:
                 start, size = layout[argument.name]
                 values = np.ascontiguousarray(arrays[argument.name], argument.dtype)
                 memory[start : start + size] = values.reshape(-1).view(np.uint8)
@@ -71,6 +76,19 @@ class CheckedProgram:
                 values = memory[start : start + size].view(argument.dtype)
                 outputs[argument.name] = values.reshape(argument.shape)
         return outputs
+
+    def run_at(self, addresses: Sequence[int]) -> None:
+        """Run on buffers in this process, in the order of the arguments.
+
+        Raises:
+            EmulationError: as ``run``.
+        """
+        memory = {
+            argument.name: np.ctypeslib.as_array((c_uint8 * argument.shape[0]).from_address(at))
+            for argument, at in zip(self.source.arguments, addresses, strict=True)
+        }
+        for name, result in self.run(memory).items():
+            memory[name][...] = result
 
     def _execute(self, file: Path, reverse: bool) -> None:
         command = [str(self.executable), str(self.number), str(int(reverse)), str(file)]
@@ -91,16 +109,42 @@ def compile_checked(sources: Sequence[CudaSource], folder: Path) -> list[Checked
         CodegenError: there is no compiler, or it refuses a program.
     """
     executable = folder / "checked"
-    build_unit(checked_unit(sources), executable, _FLAGS)
+    build_unit(_unit(sources), executable, _FLAGS)
     return [CheckedProgram(source, executable, number) for number, source in enumerate(sources)]
 
 
-def checked_unit(sources: Sequence[CudaSource]) -> str:
+def checked_launches(source: CudaSource, cache: FileCache) -> list[CheckedProgram]:
+    """Each launch of a program by itself; its arguments are bytes.
+
+    Raises:
+        CodegenError: there is no compiler, or it refuses the program.
+    """
+    alone = [_alone(source, launch) for launch in source.launches]
+    text = _unit(alone, kept=True)
+    headers = "".join(path.read_text() for path in sorted(FOLDER.glob("*.h")))
+    known = hashlib.sha256("\0".join((text, headers, *_FLAGS)).encode()).hexdigest()
+    executable = cache.file(f"{known}.checked", lambda path: build_unit(text, path, _FLAGS))
+    return [
+        CheckedProgram(each, executable, number, kept=True) for number, each in enumerate(alone)
+    ]
+
+
+def _alone(source: CudaSource, launch: Launch) -> CudaSource:
+    """A program of one launch, whose buffers are all arguments."""
+    sizes = _buffers(source)
+    arguments = (
+        Argument(name, "uint8", (sizes[name],), "input" if kind.startswith("const ") else "output")
+        for name, kind in zip(launch.buffers, launch.parameters, strict=True)
+    )
+    return replace(source, launches=(launch,), arguments=tuple(arguments), workspaces=())
+
+
+def _unit(sources: Sequence[CudaSource], kept: bool = False) -> str:
     """C++ of programs, with a ``main`` that takes a program's number, the order and a file."""
     parts = ['#include "checked.h"']
     for number, source in enumerate(sources):
         parts.append(f"namespace program_{number} {{\n{_checked_text(source)}\n}}")
-        parts.append(_runner(source, number))
+        parts.append(_runner(source, number, kept))
     programs = ", ".join(
         f"{{memory_{number}, {len(_buffers(source))}, run_{number}}}"
         for number, source in enumerate(sources)
@@ -113,12 +157,13 @@ def checked_unit(sources: Sequence[CudaSource]) -> str:
     return "\n".join(parts)
 
 
-def _runner(source: CudaSource, number: int) -> str:
+def _runner(source: CudaSource, number: int, kept: bool) -> str:
     """The buffers of a program, and a function that runs its launches."""
     buffers = _buffers(source)
     given = {argument.name for argument in source.arguments if argument.scope != "output"}
     table = ", ".join(
-        f'{{"{name}", {size}, {str(name in given).lower()}}}' for name, size in buffers.items()
+        f'{{"{name}", {size}, {int(kept or name in given)}, {int(name in given)}}}'
+        for name, size in buffers.items()
     )
     places = {name: place for place, name in enumerate(buffers)}
     lines = [f"static checked::Memory memory_{number}[] = {{{table}}};"]

@@ -1,6 +1,6 @@
 // Runs CUDA C++ on the CPU: blocks one after another, the threads of a block as fibres that switch
-// at barriers, or one after another where none waits.  Shared memory and private arrays start as garbage, so that reads of what was never
-// written show.
+// at barriers, or one after another where none waits.  Shared memory and private arrays start as
+// garbage, so that reads of what was never written show.
 #pragma once
 
 #include <cmath>
@@ -200,9 +200,11 @@ template <typename T>
 static inline T __shfl_xor_sync(unsigned members, T value, int offset) {
   static char slots[2][emulator::kMostThreads][8];
   static char turns[emulator::kMostThreads];
-  const int thread = threadIdx.x, lane = thread % emulator::kWarp, other = lane ^ offset;
-  const bool outside = other < 0 || other >= emulator::kWarp || thread - lane + other >= (int)emulator::fibres.size();
-  if (outside || !(members >> lane & 1) || !(members >> other & 1)) emulator::stop(emulator::kElsewhere);
+  const int thread = threadIdx.x, lane = thread % emulator::kWarp;
+  const int other = lane ^ (offset & (emulator::kWarp - 1));
+  const bool outside = thread - lane + other >= (int)emulator::fibres.size();
+  if (outside || !(members >> lane & 1) || !(members >> other & 1))
+    emulator::stop(emulator::kElsewhere);
   const int turn = turns[thread] ^= 1;
   std::memcpy(slots[turn][thread], &value, sizeof value);
   emulator::members[thread] = members;

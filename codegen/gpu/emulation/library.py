@@ -26,7 +26,9 @@ from codegen.kernel import SYMBOL
 
 EMULATION: Final = "emulation"
 """The name of the cache of compiled programs."""
-_HEADERS: Final = tuple(Path(__file__).parent / name for name in ("cuda_cpu.h", "fibres.h"))
+FOLDER: Final = Path(__file__).parent
+"""Where the headers are."""
+_HEADERS: Final = tuple(FOLDER / name for name in ("cuda_cpu.h", "fibres.h"))
 _LANGUAGE: Final = ("-std=c++17", "-w", "-fno-strict-aliasing")
 _FLAGS: Final = ("-O1", "-shared", "-fPIC", "-ftrivial-auto-var-init=pattern")
 _MOST_LOG: Final = 4000
@@ -133,7 +135,7 @@ def build_unit(text: str, result: Path, flags: Sequence[str]) -> None:
         raise CodegenError(str(missing_emulator()), "the emulated device")
     program = result.with_suffix(".cpp")
     program.write_text(text, encoding="utf-8")
-    include = f"-I{_HEADERS[0].parent}"
+    include = f"-I{FOLDER}"
     arguments = [command, *_LANGUAGE, *flags, include, str(program), "-o", str(result)]
     done = subprocess.run(arguments, capture_output=True, text=True)
     program.unlink()

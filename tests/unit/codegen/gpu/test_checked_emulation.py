@@ -8,11 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.cuda.kernel import CudaSource, Launch
+from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
 from codegen.errors import CodegenError
+from codegen.gpu.cache import FileCache
+from codegen.gpu.emulated import EmulatedDevice
 from codegen.gpu.emulation.checked import CheckedProgram, compile_checked
 from codegen.gpu.emulation.library import EmulationError, compiler
+from codegen.gpu.errors import DeviceLostError
 from codegen.kernel import Argument
+from sketch.target.gpu_targets import cuda_target, emulated
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
 
@@ -50,6 +54,7 @@ RIGHT = {
         "y[place] = __shfl_xor_sync(0xffffffffu, x[place], 1);",
         X.reshape(-1, 2)[:, ::-1],
     ),
+    "exchange by five bits": ("y[place] = __shfl_xor_sync(0xffffffffu, x[place], 32);", X),
     "exchange of one warp": (
         "float v[1];\n  v[0] = x[place];\n"
         "  if (thread < 32) {\n    v[0] = __shfl_xor_sync(0xffffffffu, v[0], 31);\n  }\n"
@@ -154,10 +159,6 @@ WRONG = {
         "y[place] = __shfl_xor_sync(0xffffu, x[place], 1);",
         "exchanges values with threads that",
     ),
-    "exchange outside of the warp": (
-        "y[place] = __shfl_xor_sync(0xffffffffu, x[place], 32);",
-        "exchanges values with threads that",
-    ),
     "trap": ("if (x[place] > 70) __trap();", "block 1: a thread stops with a trap"),
     "crash": ("y[place] = place / ((int)x[place] - 3);", "ends with signal 8"),
     "crash of an address": ("*(volatile int *)16 = 1;", "ends with signal 11"),
@@ -205,6 +206,25 @@ def test_what_a_launch_writes_the_next_one_reads(tmp_path: Path) -> None:
     two = CudaSource("two", text, (copy, again), (*ARGUMENTS, result), (("w", 512),))
     (made,) = compile_checked([two], tmp_path)
     np.testing.assert_array_equal(made.run({"x": X})["z"], X[:95:-1])
+
+
+def test_the_emulated_device_checks_where_it_is_asked_to(tmp_path: Path) -> None:
+    target = emulated(cuda_target("h200"))
+    out = np.zeros(128, np.float32)
+    with EmulatedDevice(target, FileCache(tmp_path), checked=True) as device:
+        stream = device.stream()
+        addresses = [device.allocate(512) for _ in LAUNCH.buffers]
+        stream.copy_in(addresses[0], X)
+        stream.fill(addresses[1], 0, 512)
+        body = "y[place] = y[place] + x[place]; if (x[0] > 0) y[0] = 0;"
+        code = device.load(CudaKernel(source(body), target, b"", ()), 1e-3)
+        stream.launch(code.launches[0], addresses)
+        stream.copy_out(out, addresses[1])
+        np.testing.assert_array_equal(out, X)
+        stream.copy_in(addresses[0], X + 1)
+        stream.launch(code.launches[0], addresses)
+        with pytest.raises(DeviceLostError, match=r"thread 1 of block 0 writes y\[0\]"):
+            stream.synchronise()
 
 
 def test_a_text_that_does_not_compile_is_refused(tmp_path: Path) -> None:
