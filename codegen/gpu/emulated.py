@@ -1,8 +1,7 @@
 """A GPU that this machine's CPU stands in for: right results, estimated times.
 
-Work is done at once, in the order in which it is submitted; the clock of a stream advances by what
-its caller expects of each kernel.  What the GPU would do to memory is done to memory of this
-process, so a kernel that reads an illegal address ends the process.
+Work is done at once, as it is submitted; the clock of a stream advances by what its caller expects
+of each kernel.  A kernel that reads an illegal address ends the process, unless it is checked.
 """
 
 from __future__ import annotations
