@@ -36,7 +36,7 @@ from tests.integration.test_checked_programs import CASES
 from tests.support.cuda_programs import feasible_nests
 from tests.support.errors import relative_error
 from tests.support.ptx.run import ptx_of, run_ptx
-from tests.support.workloads import WORKLOADS, random_inputs, row_sum
+from tests.support.workloads import WORKLOADS, random_inputs, row_sum, transposed_add
 
 H200 = cuda_target("h200")
 # So few processors that small sums are split among blocks.
@@ -79,7 +79,11 @@ def relu_of_operand(m: int = 12, n: int = 20, k: int = 40) -> ComputeDAG:
     return ComputeDAG([dense(elementwise.relu(data), weight)])
 
 
-LIBRARY = {**CASES, "relu of an operand": relu_of_operand}
+LIBRARY = {
+    **CASES,
+    "relu of an operand": relu_of_operand,
+    "transpose in tiles": lambda: transposed_add(40, 36),
+}
 
 
 def sources_of(dag: ComputeDAG, rows: int, target: Target = H200) -> list[CudaSource]:
