@@ -27,6 +27,7 @@ from autosched.tasks.spec import TaskSpec
 from codegen.backend import backend_of
 from codegen.cuda.kernel import CudaKernel
 from codegen.gpu.device_kernel import DeviceKernel
+from codegen.gpu.errors import DeviceError, DeviceMemoryError
 from codegen.kernel import CompiledKernel, Kernel
 from codegen.llvm.jit import check_host
 from sketch.errors import AutoschedError, TargetError
@@ -62,13 +63,23 @@ def runs_here(target: Target) -> bool:
 @contextmanager
 def device_of(target: Target) -> Iterator[Device | None]:
     """The device that kernels of ``target`` are checked on; None: there is none, or no need."""
-    if runtime_of(target).in_process or not runs_here(target):
-        yield None
-        return
+    device = None if runtime_of(target).in_process else _device(target)
+    try:
+        yield device
+    finally:
+        if device is not None:
+            device.close()
+
+
+def _device(target: Target) -> Device | None:
     from codegen.gpu.open import open_device
 
-    with open_device(target) as device:
-        yield device if device.target.arch == target.arch else None
+    if not runs_here(target):
+        return None
+    try:
+        return open_device(target)
+    except DeviceError:  # of another architecture, or full: compiling does not need it
+        return None
 
 
 def check_kernel(
@@ -107,8 +118,11 @@ def check_kernel(
     else:
         assert device is not None and isinstance(kernel, CudaKernel)
         arrays = named_arrays(kernel, memory, candidate.sketch, candidate.values)
-        with DeviceKernel(device, kernel, arrays) as on_device:
-            outputs = list(on_device.run().values())
+        try:
+            with DeviceKernel(device, kernel, arrays) as on_device:
+                outputs = list(on_device.run().values())
+        except DeviceMemoryError:  # others have it now
+            return
         error = named_error(memory, outputs, strides)
     if not error <= MeasureOptions().tolerance:
         schedule = f"sketch {candidate.sketch.key}, {dict(candidate.values)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from autosched.runtime.object_check import check_objects, check_resolved
 from autosched.runtime.plan_check import Signature
 from autosched.runtime.program import ExecutionPlan
 from codegen.backend import CPU, CUDA, Backend, backend_of
+from codegen.cuda.compile import recompiled
 from codegen.cuda.kernel_files import StoredKernel, kernel_files, stored_kernels
 from codegen.errors import ObjectFileError
 from codegen.kernel import CompiledKernel
@@ -143,10 +144,17 @@ def _load_on_device(
 ) -> LoadedProgram:
     from autosched.runtime.gpu.program import DeviceProgram
     from autosched.runtime.gpu.resident import Resident
-    from codegen.gpu.open import open_device
+    from codegen.gpu.open import device_arch, open_device
 
-    kernels = _stored(objects, program.target)
-    device = open_device(program.target)
+    kernels, target = _stored(objects, program.target), program.target
+    arch = device_arch(target)
+    if arch != target.arch:  # the module is from a machine with another GPU
+        target = replace(target, arch=arch)
+        kernels = {
+            symbol: replace(stored, kernel=recompiled(stored.kernel, arch))
+            for symbol, stored in kernels.items()
+        }
+    device = open_device(target)
     return DeviceProgram(Resident(device, program, constants, kernels), payloads)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from codegen.cuda.kernel import CudaSource, Resources
+from codegen.cuda.kernel import CudaKernel, CudaSource, Resources
 from codegen.cuda.nvrtc import compile_source, compiler_key
 from codegen.gpu.cache import FileCache, user_cache
 
@@ -46,6 +46,13 @@ def compiled(
         (cache.folder / name).unlink(missing_ok=True)
         cache.file(name, lambda path: path.write_bytes(_entry(cubin, resources)))
     return cubin, resources
+
+
+def recompiled(kernel: CudaKernel, arch: str) -> CudaKernel:
+    """The kernel for another architecture, from its text; errors as of ``compiled``."""
+    return CudaKernel(
+        kernel.source, replace(kernel.target, arch=arch), *compiled(kernel.source, arch)
+    )
 
 
 def _entry(cubin: bytes, resources: SymbolResources) -> bytes:

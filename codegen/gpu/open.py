@@ -6,8 +6,26 @@ from codegen.backend import check_runs
 from codegen.gpu.driver import Driver
 from codegen.gpu.emulated import EmulatedDevice
 from codegen.gpu.protocol import Device
-from codegen.gpu.real import CudaDevice
+from codegen.gpu.real import CudaDevice, arch_of
 from sketch.target.target import Target
+
+
+def device_arch(target: Target) -> str:
+    """The architecture of the device that there is for ``target``: it may be another than asked.
+
+    Raises:
+        TargetError: there is none here; the message says what to install or change.
+    """
+    check_runs(target, "run kernels")
+    if target.card.emulated:
+        return target.arch
+    from cuda.bindings import driver as bindings
+
+    driver = Driver(bindings)
+    try:
+        return arch_of(driver)
+    finally:
+        driver.close()
 
 
 def open_device(target: Target) -> Device:

@@ -17,6 +17,7 @@ from autosched.zoo import build as build_network
 from codegen.backend import build_kernel
 from codegen.build import build
 from codegen.gpu.emulation.library import compiler
+from codegen.gpu.errors import DeviceLaunchError
 from codegen.host import cpu_target
 from codegen.passes.restride import restride
 from sketch.dag.dag import ComputeDAG
@@ -91,6 +92,19 @@ def test_kernels_for_a_gpu_are_checked_on_the_device_there_is():
         check_kernel(task, best, right, device=device)
         with pytest.raises(WrongResultError, match="gemm"):
             check_kernel(task, best, wrong, device=device)
+
+
+def test_a_gpu_of_another_architecture_checks_nothing(monkeypatch):
+    def refuse(target):
+        raise DeviceLaunchError(f"the target is {target.arch}, the GPU of this machine is sm_80")
+
+    monkeypatch.setattr(check, "runs_here", lambda _: True)
+    monkeypatch.setattr("codegen.gpu.open.open_device", refuse)
+    target = asd.Target("cuda:h200")
+    with device_of(target) as device:
+        assert device is None
+        task = Task(product(), target)
+        check_kernel(task, task.draft_candidate(), None, device=device)
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C++ compiler")

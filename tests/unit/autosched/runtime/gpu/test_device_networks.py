@@ -16,11 +16,16 @@ from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Network, Value
 from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from autosched.graph.ops.shape import Concat
+from codegen.cuda.compile import SymbolResources
+from codegen.cuda.kernel import CudaKernel, CudaSource
+from codegen.gpu.emulated import EmulatedDevice
 from codegen.gpu.errors import DeviceLostError, DeviceMemoryError
+from codegen.gpu.protocol import LoadedCode
 from sketch.target.gpu_targets import cuda_target, emulated
 from tests.support.device_networks import loop_network
 
 ROW = (2, 3)
+LOAD = EmulatedDevice.load
 
 
 def run_both(network: Network) -> None:
@@ -37,6 +42,30 @@ def run_both(network: Network) -> None:
 @pytest.mark.parametrize("backwards", [False, True])
 def test_loops(backwards: bool) -> None:
     run_both(loop_network(backwards))
+
+
+def test_a_module_for_another_gpu_is_compiled_again_from_its_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = []
+
+    def load(device: EmulatedDevice, kernel: CudaKernel, expected_s: float) -> LoadedCode:
+        known.append((device.target.arch, kernel.target.arch, kernel.cubin))
+        return LOAD(device, kernel, expected_s)
+
+    def code(source: CudaSource, arch: str) -> tuple[bytes, SymbolResources]:
+        return f"for {arch}".encode(), ()
+
+    asd.compile(loop_network(), "cuda:h200", device="emulated").save(tmp_path / "own.asd")
+    monkeypatch.setattr(EmulatedDevice, "load", load)
+    monkeypatch.setattr("codegen.gpu.open.device_arch", lambda _: "sm_80")
+    monkeypatch.setattr("codegen.cuda.compile.compiled", code)
+    module = asd.load(tmp_path / "own.asd")
+    assert set(known) == {("sm_80", "sm_80", b"for sm_80")} and module.target.arch == "sm_90"
+    inputs = module.random_inputs()
+    expected = evaluate(loop_network().graph, inputs)
+    for name, array in module.run(inputs).items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-6)
 
 
 def test_the_steps_of_a_profile_are_the_run() -> None:
