@@ -8,7 +8,7 @@
 
 #define NOT_FOUND 500
 #define MOST_PARAMETERS 64
-typedef int (*emulated_kernel)(void **arguments, int grid, int threads, int reverse);
+typedef int (*emulated_kernel)(void **arguments, int first, int stop, int threads, int reverse);
 
 static int alive;  /* modules, contexts, streams and blocks of memory that nobody gave back */
 
@@ -63,5 +63,5 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
     void *arguments[MOST_PARAMETERS] = {0};
     for (int n = 0; n < MOST_PARAMETERS && parameters[n]; ++n) arguments[n] = *(void **)parameters[n];
     if (!stream || extra || shared_bytes || grid_y * grid_z * block_y * block_z != 1) return 1;
-    return ((emulated_kernel)function)(arguments, (int)grid_x, (int)block_x, 0);
+    return ((emulated_kernel)function)(arguments, 0, (int)grid_x, (int)block_x, 0);
 }
