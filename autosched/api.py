@@ -341,12 +341,12 @@ def tune(
     from autosched.tuning.job import TuneJob
     from autosched.tuning.networks import progress_or_table, tune_networks
     from autosched.tuning.objectives import weighted_sum
-    from autosched.tuning.options import TuneOptions
+    from autosched.tuning.options import options_or_default
 
     networks = _networks(net)
     machine = resolve_target(target, threads, device)
     job = TuneJob(
-        options=(options or TuneOptions()).overridden(trials, budget, seed, extra_features),
+        options=options_or_default(options).overridden(trials, budget, seed, extra_features),
         measure=measure,
         runner=runner,
         log=None if log is None else RecordLog(log),

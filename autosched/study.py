@@ -15,7 +15,7 @@ from autosched.system.user_warnings import notify
 from autosched.tasks.spec import TaskSpec
 from autosched.tuning.job import TuneJob
 from autosched.tuning.objectives import Objective, weighted_sum
-from autosched.tuning.options import TuneOptions
+from autosched.tuning.options import TuneOptions, options_or_default
 from autosched.tuning.result import TuneResult
 from autosched.tuning.run import run_job
 from costmodel.dataset import Dataset
@@ -71,7 +71,7 @@ def replay_study(
     return run_job(
         TuneJob(
             tasks,
-            options=(options or TuneOptions()).overridden(extra_features=extra_features),
+            options=options_or_default(options).overridden(extra_features=extra_features),
             runner=runner,
             cost_model=cost_model,
             objective=objective,

@@ -119,10 +119,10 @@ class Task(TaskSpec):
         from autosched.records.log import RecordLog
         from autosched.report.events import Quiet
         from autosched.tuning.job import TuneJob
-        from autosched.tuning.options import DEFAULT_TRIALS, TuneOptions
+        from autosched.tuning.options import DEFAULT_TRIALS, options_or_default
         from autosched.tuning.run import run_job
 
-        chosen = (options or TuneOptions()).overridden(trials, budget, seed, extra_features)
+        chosen = options_or_default(options).overridden(trials, budget, seed, extra_features)
         return run_job(
             TuneJob(
                 (self,),

@@ -209,6 +209,17 @@ class TuneOptions:
         )
 
 
+def options_or_default(options: TuneOptions | None) -> TuneOptions:
+    """What a caller gave, or the defaults for None; raises OptionError for anything else."""
+    if options is None:
+        return TuneOptions()
+    if not isinstance(options, TuneOptions):
+        raise OptionError(
+            f"{type(options).__name__} is no TuneOptions", hint="give TuneOptions(...) or None"
+        )
+    return options
+
+
 QUICK: Final = TuneOptions(
     task_early_stop_trials=96,
     leaders=3,

@@ -339,3 +339,19 @@ def test_a_network_of_constants_has_nothing_to_tune(tmp_path: Path) -> None:
     tuning = asd.tune(network, trials=4, log=tmp_path / "log.jsonl", quiet=True)
     assert tuning.result.trials == 0 and "no operator is tuned" in tuning.result.stopped
     np.testing.assert_array_equal(tuning.compile().run({})["y"], np.ones(3, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"options": {"trials": 4}}, "dict is no TuneOptions"),
+        ({"options": 0}, "int is no TuneOptions"),
+        ({"callbacks": (print,)}, "print.* is no callback"),
+    ],
+)
+def test_what_is_no_option_and_no_callback_is_refused_before_anything_runs(
+    arguments: dict, message: str
+) -> None:
+    net = asd.zoo.build("mlp", image=4)
+    with pytest.raises(OptionError, match=message):
+        asd.tune(net, trials=4, runner=SimulatedRunner(), quiet=True, **arguments)
