@@ -69,3 +69,8 @@ class Failure:
 
 
 MeasureResult = Timing | Failure
+
+
+def is_wrong(result: MeasureResult) -> bool:
+    """Whether the kernel ran but disagrees with the oracle."""
+    return isinstance(result, Failure) and result.kind == WRONG_RESULT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from autosched.measure.result import WRONG_RESULT, CacheState, Failure, Timing
+from autosched.measure.result import CacheState, Failure, Timing, is_wrong
 from autosched.records.identity import (
     compatible,
     distance,
@@ -56,8 +56,7 @@ def estimate(history: Sequence[Record]) -> float | None:
     An interleaved re-measurement outweighs bursts; the latest one counts.  A wrong result
     disqualifies for good, another failure unless a later record is a timing.
     """
-    failures = [r.result for r in history if isinstance(r.result, Failure)]
-    if any(f.kind == WRONG_RESULT for f in failures) or isinstance(history[-1].result, Failure):
+    if any(is_wrong(r.result) for r in history) or isinstance(history[-1].result, Failure):
         return None
     timed = [(r.phase, r.result) for r in history if isinstance(r.result, Timing)]
     finals = [timing for phase, timing in timed if phase == "final"]

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from autosched.measure.result import is_wrong
 from autosched.records.best import comparable, rank
 from autosched.records.errors import RecordError
 from autosched.records.log import RecordLog, check_log
@@ -26,7 +27,9 @@ def unique(records: Iterable[Record]) -> tuple[Record, ...]:
 def prune(records: Iterable[Record], keep: int) -> tuple[Record, ...]:
     """The ``keep`` fastest of every (task, target, cache state), in the order of the log.
 
-    A candidate is kept as its latest timed record; failures go.
+    A candidate is kept as its latest timed record; failures go.  Where some records of a task are
+    by name, results that were found wrong stay: only who has the program can tell whether they are
+    of a candidate that is kept.
 
     Raises:
         RecordError: ``keep`` is less than 1.
@@ -34,9 +37,11 @@ def prune(records: Iterable[Record], keep: int) -> tuple[Record, ...]:
     if keep < 1:
         raise RecordError(f"cannot prune to the best {keep}", hint="keep at least one")
     everything = list(records)
-    kept = {
-        id(record) for group in comparable(everything).values() for _, record in rank(group)[:keep]
-    }
+    kept: set[int] = set()
+    for group in comparable(everything).values():
+        kept |= {id(record) for _, record in rank(group)[:keep]}
+        if len({record.by_name for record in group}) > 1:
+            kept |= {id(record) for record in group if is_wrong(record.result)}
     return tuple(record for record in everything if id(record) in kept)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from autosched.measure.result import WRONG_RESULT, CacheState, Failure, MeasureResult
+from autosched.measure.result import CacheState, MeasureResult, is_wrong
 from autosched.records.best import by_distance, rank, seeds, select, target_warning
 from autosched.records.identity import executable
 from autosched.records.log import RecordLog
@@ -147,7 +147,7 @@ def recall(
             if candidate is None:
                 continue
             candidates[key] = candidate
-        if key not in results or _is_wrong(record.result):
+        if key not in results or is_wrong(record.result):
             results[key] = record.result
     best_s = next((s for s, r in rank(mine) if r.candidate_key in candidates), math.inf)
     foreign = [replayer.replay(record) for record in seeds(known, task.key, task.target)]
@@ -240,7 +240,3 @@ def unbuildable(record: Record, error: Exception) -> str:
 
 def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, AutoschedError) else f"{type(error).__name__}: {error}"
-
-
-def _is_wrong(result: MeasureResult) -> bool:
-    return isinstance(result, Failure) and result.kind == WRONG_RESULT

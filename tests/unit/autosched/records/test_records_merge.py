@@ -33,6 +33,13 @@ def test_pruning_keeps_the_best_of_each_task_and_target():
         prune(LOG, 0)
 
 
+def test_pruning_keeps_what_was_found_wrong_where_names_and_positions_mix():
+    old = replace(record(1, 0.1), by_name=True)
+    wrong = record(4, result=Failure("verify", WRONG_RESULT, "why"))
+    assert prune([old, *LOG[1:3], FAILED, wrong], 1) == (old, wrong)
+    assert prune([*LOG[1:3], FAILED, wrong], 1) == (LOG[1],)
+
+
 def test_times_of_other_cache_states_do_not_compare():
     cold = tuple(
         replace(record(tile), result=Timing((seconds,), "dram_cold"))

@@ -55,7 +55,7 @@ def test_old_records_have_the_keys_of_todays(old):
 
 def test_what_is_found_wrong_later_is_not_chosen_for_its_old_time(old):
     task, bursts = old
-    wrong = Failure("check", WRONG_RESULT, "max error 1")
+    wrong = Failure("verify", WRONG_RESULT, "max error 1")
     records = [*bursts, again(task, bursts[0], wrong)]
     assert best_of(task, records).seconds == pytest.approx(2e-3)
     assert [item.seconds for item in usable(task, records)] == pytest.approx([2e-3])
