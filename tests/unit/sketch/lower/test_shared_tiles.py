@@ -1,0 +1,80 @@
+"""Tiles in shared memory: how many, how they lie, and what steps may ask for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sketch.errors import ScheduleError
+from sketch.lower import lower
+from sketch.nest.interpreter import run_nest
+from sketch.nest.loopnest import Allocate, Buffer, Scope
+from sketch.nest.walk import walk
+from sketch.oracle.interpret import interpret
+from sketch.population.feasible_gpu import shared_bytes_of
+from sketch.rules.generate import generate
+from sketch.schedule.decision import LoopDecision
+from sketch.schedule.replay import apply_step
+from sketch.schedule.steps import SharedTiles
+from sketch.target.gpu_targets import cuda_target
+from tests.support.cuda_programs import GPU, MATMUL, MATMUL_ROW, row_of
+from tests.support.workloads import matmul_dag, random_inputs
+
+
+def tile_of_lhs(layout: int, count: int = 1) -> Buffer:
+    """The 16 x 4 tile of A."""
+    (sketch,) = generate(matmul_dag(*MATMUL), GPU)
+    changes = row_of({"A.cache.d1@layout": layout, "C.local.k@tiles": count})
+    nodes = walk(lower(sketch, {**MATMUL_ROW, **changes}).roots)
+    found = [n.buffer for n in nodes if isinstance(n, Allocate)]
+    return next(b for b in found if b.scope is Scope.SHARED and b.name.startswith("A"))
+
+
+@pytest.mark.parametrize(
+    ("layout", "strides", "size"),
+    [(0, (4, 1), 64), (1, (8, 1), 128), (2, (1, 16), 64), (3, (1, 20), 80)],
+)
+def test_layouts(layout: int, strides: tuple[int, int], size: int) -> None:
+    tile = tile_of_lhs(layout)
+    assert tile.strides == strides
+    assert tile.size == size
+
+
+@pytest.mark.parametrize("layout", [0, 1, 2, 3])
+def test_every_layout_computes_the_same(layout: int, rng: np.random.Generator) -> None:
+    dag = matmul_dag(*MATMUL)
+    (sketch,) = generate(dag, GPU)
+    row = {**MATMUL_ROW, **row_of({"A.cache.d1@layout": layout, "C.local.k@tiles": 3})}
+    inputs = random_inputs(dag, rng)
+    result = run_nest(lower(sketch, row), inputs)["C"].reshape(MATMUL[:2])
+    np.testing.assert_allclose(result, interpret(dag, inputs)["C"], rtol=1e-5, atol=1e-5)
+
+
+def test_shared_memory_grows_with_tiles() -> None:
+    (sketch,) = generate(matmul_dag(*MATMUL), GPU)
+    counts = np.array([1, 2, 3, 4])
+    rows = {name: np.full(4, value) for name, value in MATMUL_ROW.items()}
+    (root,) = lower(sketch, {**rows, LoopDecision("C.local", "k", "tiles"): counts}).roots
+    found = shared_bytes_of(root)
+    np.testing.assert_array_equal(found, found[0] * counts)
+
+
+def test_architectures_without_asynchronous_copies_have_one_tile() -> None:
+    (sketch,) = generate(matmul_dag(*MATMUL), cuda_target("sm_75"))
+    assert not [d for d in sketch.decisions if str(d.name).endswith("@tiles")]
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (SharedTiles("C.local"), "has no tiles in shared memory"),
+        (SharedTiles("A.cache", dim=2), "has no dimension 2"),
+        (SharedTiles("A.cache", count=5), "cannot have tiles 5"),
+        (SharedTiles("A.cache", count=0), "cannot have tiles 0"),
+        (SharedTiles("A.cache", layout=4), "cannot have layout 4"),
+    ],
+)
+def test_tiles_that_no_stage_can_have_are_refused(step: SharedTiles, message: str) -> None:
+    (sketch,) = generate(matmul_dag(*MATMUL), GPU)
+    with pytest.raises(ScheduleError, match=message):
+        apply_step(sketch.program, step)
