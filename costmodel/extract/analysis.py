@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -201,12 +201,18 @@ def _highest(moving: NDArray[np.bool_], ranks: tuple[int, ...], programs: Rows) 
     """
     if not any(ranks):
         return np.full(len(programs), len(ranks), dtype=np.intp)
+    weights, rows = _weights_and_rows(ranks)
+    return rows.take((moving.view(np.uint8) * weights).max(axis=0))
+
+
+@lru_cache(maxsize=1024)
+def _weights_and_rows(ranks: tuple[int, ...]) -> tuple[NDArray[np.uint8], Rows]:
+    """(uint8 [n, 1], the row by rank; n for rank 0)."""
     rows = np.full(max(ranks) + 1, len(ranks), dtype=np.intp)
     for row, rank in enumerate(ranks):
         if rank:
             rows[rank] = row
-    weights = np.array(ranks, dtype=np.uint8)[:, None]
-    return rows.take((moving.view(np.uint8) * weights).max(axis=0))
+    return np.array(ranks, dtype=np.uint8)[:, None], rows
 
 
 def analyse(statement: Statement, programs: Rows, target: Target) -> Analysis:
