@@ -26,7 +26,11 @@ _CHANGES = (
         re.compile(r"(copy_piece<\d+>\(&\w+\[[^\]]*\], &\w+\[)(?=[^\]]*\]\);)"),
         r"\g<1>1 + ",
     ),
-    ("rest of a copy for all threads", re.compile(r"\bif \((?=thread < \d+\) \{)"), "if (true || "),
+    (
+        "rest of a copy for all threads",
+        re.compile(r"\bif \((?=thread < \d+\) \{)(?![^}]*\* slot \+)"),
+        "if (true || ",
+    ),
     ("members of an exchange halved", re.compile(r"(?<=_sync\()0xffffffffu"), "0xffffu"),
     (
         "offset of an exchange doubled",
@@ -66,7 +70,8 @@ def mutants_of(source: CudaSource) -> Iterator[Mutant]:
     shared memory, which holds zeros where they do not, guards of writes to a buffer that a later
     launch writes to: it may put right what is wrong, and sources of copies under a condition: it
     may hold for no point of a round.  Offsets are those of sums: a softmax does not depend on its
-    maximum.
+    maximum.  Rests are not those of tiles that are several: what runs over is in the next tile, which
+    is filled later.
     """
     yield from _without_order(source)
     yield from _without_bounds(source)
