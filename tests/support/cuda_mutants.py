@@ -70,8 +70,8 @@ def mutants_of(source: CudaSource) -> Iterator[Mutant]:
     shared memory, which holds zeros where they do not, guards of writes to a buffer that a later
     launch writes to: it may put right what is wrong, and sources of copies under a condition: it
     may hold for no point of a round.  Offsets are those of sums: a softmax does not depend on its
-    maximum.  Rests are not those of tiles that are several: what runs over is in the next tile, which
-    is filled later.
+    maximum.  Rests are not those of tiles that are several: what runs over is in the next tile,
+    which is filled later.
     """
     yield from _without_order(source)
     yield from _without_bounds(source)
