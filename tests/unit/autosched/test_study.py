@@ -144,20 +144,6 @@ def test_a_replay_ends_with_its_table() -> None:
     assert found.tasks[0].seconds == best
 
 
-def test_a_model_finds_the_best_of_a_table_sooner_than_chance() -> None:
-    def trials_needed(policy: str, seed: int) -> int:
-        found = replay(policy, seed, 96).records
-        mine = [r for r in found if r.phase == "trial" and r.task == some_tasks()[0].key]
-        times = [r.result.median for r in mine]
-        return int(np.argmax(np.array(times) <= 1.1 * min(times)))
-
-    model, chance = (
-        np.median([trials_needed(policy, seed) for seed in range(2)])
-        for policy in ("evolutionary", "random")
-    )
-    assert model < chance
-
-
 class Proposes:
     """A policy that asks for given candidates, one after another."""
 
