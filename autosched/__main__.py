@@ -1,8 +1,6 @@
 """``python -m autosched`` is the command ``autosched``."""
 
-import sys
-
-from autosched.cli.app import main
+from autosched.cli.app import run_and_exit
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_and_exit()

@@ -15,7 +15,7 @@ from typing import Final
 # What batch systems and containers send, and what a terminal sends that is closed.
 _ASKING: Final = (signal.SIGTERM, signal.SIGHUP)
 # Shells give a command that a signal ended this much more than the number of the signal.
-_SHELL_BASE: Final = 128
+SIGNALLED: Final = 128
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Ending:
     @property
     def exit_code(self) -> int:
         """130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP."""
-        return _SHELL_BASE + self.signal
+        return SIGNALLED + self.signal
 
     def __str__(self) -> str:
         return f"ended by {self.signal.name}" if self.asked else "interrupted"

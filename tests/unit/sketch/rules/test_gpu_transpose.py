@@ -77,7 +77,7 @@ def test_others_have_none(name: str) -> None:
 
 def test_the_best_of_the_draft_has_whole_sectors_on_both_sides() -> None:
     (sketch,) = in_tiles(turned(2048, 2048))
-    drawn = sample(sketch, 256, np.random.default_rng(0))
+    drawn = sample(sketch, 1024, np.random.default_rng(0))
     fits = feasible(sketch, drawn.columns())
     assert fits.mean() >= 0.5
     rows = drawn.take(np.flatnonzero(fits))
