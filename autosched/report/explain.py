@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -108,8 +108,17 @@ def _trials(task: TaskSpec, records: Sequence[Record]) -> str:
     for seconds, record in rank(mine)[:5]:
         error = record.result.error if isinstance(record.result, Timing) else None
         checked = "not checked" if error is None else f"error {error:.1e}"
-        values = ", ".join(f"{name}={value}" for name, value in record.decisions.items())
+        values = ", ".join(f"{name}={value}" for name, value in _decisions(task, record).items())
         lines.append(f"  {_with_spread(seconds, record)} ({record.variant}, {checked}): {values}")
     causes = list(dict.fromkeys(f"{f.stage}: {f.kind}: {f.message}" for f in failures))
     lines += [f"  failed: {cause}" for cause in causes[:3]]
     return "\n".join(lines)
+
+
+def _decisions(task: TaskSpec, record: Record) -> Mapping[str, int]:
+    """As the program names them; by position where the record does not replay."""
+    try:
+        found = record.candidate(task.variant(record.variant).dag, task.target)
+        return {str(name): value for name, value in found.values.items()}
+    except Exception:  # the boundary to what a log holds; who replays the record says why
+        return record.decisions
