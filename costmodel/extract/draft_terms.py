@@ -101,7 +101,7 @@ def _edge_factor(
     step = tile.operations + tile.loads
     copied = step * (tile.reduce_unroll + checks.growth - 1.0)
     room = target.instruction_budget * target.code.budget_used
-    left = where(checks.growth > 1.0, larger(1.0 - room / copied, 0.0), 0.0)
+    left = where(checks.growth > 1.0, larger(1.0 - room / larger(copied, 1.0), 0.0), 0.0)
     partial = where(checks.reduce_growth > 1.0, rates.partial_reduce, 0.0)
     return 1.0 + (rates.guarded - 1.0) * left + partial
 
