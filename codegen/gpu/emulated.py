@@ -22,6 +22,7 @@ from codegen.gpu.emulation.checked import checked_launches
 from codegen.gpu.emulation.library import (
     EMULATION,
     EmulationError,
+    host_memory,
     load_launches,
     missing_emulator,
 )
@@ -260,7 +261,7 @@ class EmulatedDevice:
         """New memory; see ``Device``.
 
         Raises:
-            DeviceMemoryError: there are too few free bytes.
+            DeviceMemoryError: there are too few free bytes, on the device or on this machine.
         """
         self.check()
         free = self.memory().free
@@ -270,9 +271,8 @@ class EmulatedDevice:
                 self.name,
                 "use smaller shapes, or a card with more memory",
             )
-        block = np.empty(size + DEVICE_ALIGNMENT, np.uint8)
-        start = int(block.ctypes.data)
-        address = start + -start % DEVICE_ALIGNMENT
+        block = host_memory(size + DEVICE_ALIGNMENT)
+        address = -(-int(block.ctypes.data) // DEVICE_ALIGNMENT) * DEVICE_ALIGNMENT
         with self._lock:
             self._blocks[address] = block
             insort(self._starts, address)

@@ -19,9 +19,13 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from codegen.cuda.kernel import CudaSource, Launch
 from codegen.errors import CodegenError
 from codegen.gpu.cache import FileCache
+from codegen.gpu.errors import DeviceMemoryError
 from codegen.kernel import SYMBOL
 
 EMULATION: Final = "emulation"
@@ -165,6 +169,22 @@ def _wrapper(launch: Launch, number: int, waits: bool) -> str:
         f"  const auto kernel = [=] {{ body_{name}(args); }};\n"
         f"  return {run}{{first, stop}}, threads, reverse);\n}}"
     )
+
+
+def host_memory(size: int) -> NDArray[np.uint8]:
+    """Memory of this machine that stands for memory of a device.
+
+    Raises:
+        DeviceMemoryError: this machine has less than the device would have.
+    """
+    try:
+        return np.empty(size, np.uint8)
+    except MemoryError as error:
+        raise DeviceMemoryError(
+            f"{size} bytes are wanted, this machine has fewer",
+            "emulated device",
+            "use smaller shapes, or a machine with more memory",
+        ) from error
 
 
 def run_launch(

@@ -134,6 +134,14 @@ def test_too_little_memory_is_an_error_and_nothing_else(device: EmulatedDevice) 
     assert device.memory().free == total and not device.lost
 
 
+def test_a_machine_with_less_memory_than_the_card_says_so() -> None:
+    card = replace(TARGET.card, memory_bytes=1 << 48)
+    with EmulatedDevice(replace(TARGET, card=card)) as device:
+        with pytest.raises(DeviceMemoryError, match="this machine has fewer"):
+            device.allocate(1 << 46)
+        assert device.memory().free == 1 << 48 and not device.lost
+
+
 @pytest.mark.parametrize("fault", ["trap", "address"])
 def test_what_a_gpu_does_not_forgive_is_sticky(device: EmulatedDevice, fault: str) -> None:
     code, addresses = loaded(device, TRAP)
