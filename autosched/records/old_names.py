@@ -28,12 +28,6 @@ class Names:
     stages: tuple[tuple[str, tuple[str, ...]], ...]
 
 
-def names_of(dag: ComputeDAG) -> Names:
-    """The names of ``dag`` in canonical positions."""
-    stages = tuple((op.name, tuple(axis.name for axis in _axes(op))) for op in dag.stages)
-    return Names(tuple(tensor.name for tensor in dag.inputs), stages)
-
-
 def with_names(dag: ComputeDAG, names: Names) -> ComputeDAG:
     """The same program under other names; equal ones of axes of one stage are numbered.
 

@@ -13,7 +13,6 @@ from codegen.cuda.kernel import CudaKernel, CudaSource, Resources
 from codegen.cuda.nvrtc import compile_source, compiler_key
 from codegen.gpu.cache import FileCache, user_cache
 
-_DAMAGED: Final = (ValueError, TypeError, KeyError)
 CUBINS: Final = "cubin"
 """The name of the cache of cubins."""
 

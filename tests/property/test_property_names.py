@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from autosched.measure.protocol import Candidate
 from autosched.measure.result import Timing
-from autosched.records.old_names import Names, names_of, with_names
+from autosched.records.old_names import Names, with_names
 from autosched.records.record import Record, record_of
 from autosched.records.shared import lines_of
 from autosched.search.space import build_space
@@ -35,7 +35,7 @@ from sketch.target.gpu_targets import cuda_target
 from sketch.target.target import Target
 from sketch.verify import verify
 from tests.support.compiled import run_compiled
-from tests.support.odd_names import renamed
+from tests.support.odd_names import names_of, renamed
 from tests.support.random_programs import programs
 from tests.support.workloads import WORKLOADS, random_inputs
 

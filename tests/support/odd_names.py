@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from autosched.records.old_names import Names, names_of, with_names
+from autosched.records.old_names import Names, with_names
 from sketch.dag.dag import ComputeDAG
 
 _STEMS = ("C", "s", "x", "k", "i", "A", "d0", "", "é→日", "a b", 'q"\n\\', "%2E", "%")
@@ -13,6 +13,14 @@ _ENDINGS = (
     "@unroll", "@prefetch", "#2", ".local#2", ".local.local", ".init", "%2Ei", ".", "@",
 )  # fmt: skip
 STAGES = [stem + ending for stem in _STEMS for ending in _ENDINGS]
+
+
+def names_of(dag: ComputeDAG) -> Names:
+    """The names of ``dag``: placeholders, and each stage with its axes."""
+    stages = tuple(
+        (op.name, tuple(axis.name for axis in (*op.axes, *op.reduce_axes))) for op in dag.stages
+    )
+    return Names(tuple(tensor.name for tensor in dag.inputs), stages)
 
 
 @st.composite

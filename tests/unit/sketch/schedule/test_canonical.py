@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from autosched.records.old_names import Names, names_of, positions, with_names
+from autosched.records.old_names import Names, positions, with_names
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
 from sketch.lang import reducers
@@ -17,6 +17,7 @@ from sketch.schedule.canonical import named_steps, stored_steps
 from sketch.schedule.decision import DecisionId, LoopDecision
 from sketch.schedule.sketch import Sketch, sketch_from_steps
 from sketch.schedule.steps import CacheRead, Reorder, Split, Step
+from tests.support.odd_names import names_of
 from tests.support.targets import SMALL
 from tests.support.workloads import WORKLOADS
 
