@@ -5,17 +5,31 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
+import signal
 import traceback
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from campaign.part import Part
 from campaign.verdict import Json, Verdict
 
+STACKS_SIGNAL: Final = signal.SIGUSR2
+"""Makes a child write what its threads are doing."""
 
-def run_items(part: Part, items: Sequence[tuple[int | None, Json | None]], pipe: int) -> NoReturn:
-    """Run (seed, case) pairs one after another, of which one is None; ends this process."""
+
+def run_items(
+    part: Part, items: Sequence[tuple[int | None, Json | None]], pipe: int, stacks: int
+) -> NoReturn:
+    """Run (seed, case) pairs one after another, of which one is None; ends this process.
+
+    Args:
+        part: whose cases they are.
+        items: the pairs.
+        pipe: descriptor that verdicts are written to.
+        stacks: descriptor of a file that takes the stacks of all threads at ``STACKS_SIGNAL``.
+    """
     faulthandler.disable()  # a death is a verdict, not news
+    faulthandler.register(STACKS_SIGNAL, stacks)
     try:
         for seed, case in items:
             start = _cpu_s()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -21,7 +22,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from campaign.child import run_items
+from campaign.child import STACKS_SIGNAL, run_items
 from campaign.lines import LineReader
 from campaign.minimise import minimise
 from campaign.part import KERNEL, Entry, Part
@@ -31,6 +32,8 @@ from campaign.verdict import Json, Outcome, Verdict
 
 _MEMORY_FAULTS: Final = (signal.SIGSEGV, signal.SIGBUS)
 _MINIMISE_S: Final = 60.0
+_STACKS_S: Final = 0.5
+_CALLS: Final = 4
 
 
 class Item(NamedTuple):
@@ -83,13 +86,14 @@ class Hatchery:
     def _one_child(self, items: Sequence[Item]) -> Iterator[Answer]:
         """Answers until the child is through, dies or hangs; the last one says so."""
         read, write = os.pipe()
+        stacks = os.memfd_create("stacks")
         others = frozenset(children(os.getpid()))
         child = os.fork()
         if child == 0:
             os.close(read)
             os.setsid()
             die_with_parent()
-            run_items(self._part, [(item.seed, item.case) for item in items], write)
+            run_items(self._part, [(item.seed, item.case) for item in items], write, stacks)
         os.close(write)
         reader = LineReader(read)
         current, phase, left = 0, "", time.monotonic() + self._plan.limit_s
@@ -106,18 +110,33 @@ class Hatchery:
                 current, phase, left = current + 1, "", time.monotonic() + self._plan.limit_s
         finally:
             reader.close()
+            where = _innermost_calls(child, stacks) if reader.timed_out else ""
+            os.close(stacks)
             status = _end(child, others)
         if current < len(items):
-            yield Answer(items[current], self._verdict_of_death(reader, status, phase), 0.0)
+            verdict = self._verdict_of_death(reader, status, phase, where)
+            yield Answer(items[current], verdict, 0.0)
 
-    def _verdict_of_death(self, reader: LineReader, status: int, phase: str) -> Verdict:
+    def _verdict_of_death(self, reader: LineReader, status: int, phase: str, where: str) -> Verdict:
         if reader.timed_out:
-            return Verdict("hang", f"over {self._plan.limit_s:g} s in {phase or 'the case'}")
+            limit = f"over {self._plan.limit_s:g} s in {phase or 'the case'}"
+            return Verdict("hang", f"{limit}, {where}")
         code = os.waitstatus_to_exitcode(status)
         cause = signal.Signals(-code).name if code < 0 else f"exit status {code}"
         if phase == KERNEL and -code in _MEMORY_FAULTS:
             return Verdict("out_of_bounds", f"{cause} in a kernel")
         return Verdict("crash", f"{cause} in {phase or 'the case'}")
+
+
+def _innermost_calls(child: int, stacks: int) -> str:
+    """What a child that hangs is doing: the innermost calls of each of its threads."""
+    with suppress(ProcessLookupError):
+        os.kill(child, STACKS_SIGNAL)
+    time.sleep(_STACKS_S)
+    text = os.pread(stacks, 1 << 16, 0).decode(errors="replace")
+    threads = [re.findall(r"([^/]+)\", line (\d+) in", part) for part in text.split("\n\n")]
+    calls = [" < ".join(":".join(call) for call in found[:_CALLS]) for found in threads if found]
+    return "; ".join(calls) or "it does not answer a signal"
 
 
 def _end(child: int, others: Collection[int]) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from random import Random
 
 import pytest
 
-from campaign.faults.interrupts import by_alarm, by_ctrl_c
+from campaign.faults.interrupts import Raised, by_alarm, by_ctrl_c
 from campaign.faults.modules import compiled
 from campaign.files.programs import SUBJECTS, is_right, records, subject
 from campaign.files.values import damaged, places
@@ -59,6 +60,34 @@ def test_a_module_that_returns_the_last_result_is_found(attack):
     verdict = Hatchery(Planted(judge), PLAN).judge({})
     assert verdict.outcome == "wrong", verdict
     assert "another call's result" in verdict.message
+
+
+def test_an_interrupt_that_python_drops_is_sent_again():
+    """As one that comes in a destructor."""
+
+    class Dropping:
+        def __init__(self, module):
+            self.module, self.drops = module, 3
+
+        def run(self, inputs):
+            try:
+                return self.module.run(inputs)
+            except Raised:
+                self.drops -= 1
+                if self.drops < 0:
+                    raise
+                return self.module.run(inputs)
+
+        benchmark = run
+
+    true = compiled(8, 1)
+    module = Dropping(true.module)
+    before = signal.getsignal(signal.SIGALRM)
+    try:
+        assert by_alarm(true._replace(module=module), Random(1), 5) is None
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert module.drops < 3
 
 
 @pytest.mark.parametrize("number", range(SUBJECTS))

@@ -69,6 +69,7 @@ def test_every_death_is_a_verdict_and_the_next_case_runs():
     expected = ["right", "wrong", "crash", "hang", "error", "out_of_bounds", "right"]
     assert outcomes == [*expected, "right", "wrong"]
     assert "SIGSEGV" in answers[2].verdict.message
+    assert "test_campaign_verdicts.py:" in answers[3].verdict.message  # where it hangs
     assert "ZeroDivisionError" in answers[4].verdict.message
     assert answers[0].verdict.counts == {"steps": 2}
 
