@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from autosched.cli.command import (
     Command,
@@ -24,7 +24,10 @@ from autosched.system.user_warnings import notify
 if TYPE_CHECKING:
     from autosched.records.reading import RecordSet
     from autosched.records.record import Record
+    from sketch.target.target import Target
 
+# Of a title in a table.
+_TITLE_WIDTH: Final = 64
 _EXAMPLES = """\
   autosched records stats resnet-18.jsonl                  trials, failures, best time per task
   autosched records best resnet-18.jsonl                   the best schedule of each task
@@ -61,30 +64,65 @@ def _stats(args: argparse.Namespace) -> None:
     write_json(args.json, [item.to_json() for item in found])
     rows = [
         (
-            item.task,
-            f"{item.target.arch}/{item.target.threads}",
+            _label(item.title, item.task),
+            _machine(item.target),
             str(item.trials),
+            "-" if item.best_trial is None else str(item.best_trial),
             "-" if item.best_s is None else f"{item.best_s * 1e6:.1f}",
+            _speed(item.gflops),
             item.variant,
             ", ".join(f"{cause} x{count}" for cause, count in item.failures.items()),
         )
         for item in found
     ]
-    header = ("task", "target/threads", "trials", "best us", "variant", "failures")
-    say(args, render_table(header, rows, left=(0, 1, 4, 5)))
+    header = ("task", "target", "trials", "best at", "best us", "GFLOP/s", "variant", "failures")
+    say(args, render_table(header, rows, left=(0, 1, 6, 7)))
 
 
 def _best(args: argparse.Namespace) -> None:
     from autosched.records.best import comparable, rank
+    from autosched.runtime.table import render_table
 
+    rows = []
     for (task, target, state), group in comparable(_read(args.logs).records).items():
-        place, ranked = f"{task} on {target.arch}/{target.threads}", rank(group)
-        if not ranked:
-            say(args, f"{place}: no success in {len(group)} trials")
-            continue
-        seconds, record = ranked[0]
-        say(args, f"{place}, {state}: {seconds * 1e6:.1f} us, {record.variant}")
-        say(args, "  " + ", ".join(f"{name}={value}" for name, value in record.decisions.items()))
+        ranked = rank(group)
+        place = f"{_machine(target)} {state or ''}"
+        if ranked:
+            rows.append((_title(group, task), place, *_fastest(*ranked[0], group)))
+        else:
+            none = f"no success in {len(group)} trials"
+            rows.append((_title(group, task), place, "-", "-", "-", none))
+    header = ("task", "target, caches", "best us", "GFLOP/s", "trial", "schedule")
+    say(args, render_table(header, rows, left=(0, 1, 5)))
+
+
+def _fastest(seconds: float, record: Record, group: Sequence[Record]) -> tuple[str, str, str, str]:
+    from autosched.records.stats import trial_number
+    from autosched.records.structure import structure
+
+    speed = None if record.title is None else record.title.flops / seconds / 1e9
+    number = str(trial_number(record, group))
+    return f"{seconds * 1e6:.1f}", _speed(speed), number, structure(record)
+
+
+def _title(group: Sequence[Record], task: str) -> str:
+    title = next((record.title.text for record in group if record.title is not None), None)
+    return _label(title, task)
+
+
+def _label(title: str | None, task: str) -> str:
+    """What a task is called; its key where the log does not say."""
+    from autosched.runtime.table import shorten
+
+    return task if title is None else shorten(title, _TITLE_WIDTH)
+
+
+def _machine(target: Target) -> str:
+    return f"{target.arch}/{target.threads}"
+
+
+def _speed(gflops: float | None) -> str:
+    return "-" if gflops is None else f"{gflops:.1f}"
 
 
 def _merge_arguments(parser: Parser) -> None:
@@ -175,10 +213,12 @@ def _csv(args: argparse.Namespace) -> None:
 
 _ACTIONS = (
     Command("stats", "trials, failures by cause and best time of each task",
-            "One row a task and target.", _EXAMPLES, _stats_arguments, _stats),
+            "One row a task and target; \"best at\" is the trial that found its best time.  A\n"
+            "task is called by its key where the log has no title of it.",
+            _EXAMPLES, _stats_arguments, _stats),
     Command("best", "the best schedule of each task",
-            "Time, variant and decisions of the fastest candidate of each task, target and state\n"
-            "of the caches.",
+            "The fastest candidate of each task, target and state of the caches: its time, the\n"
+            "trial that found it, and what its schedule does.  `autosched explain` shows loops.",
             _EXAMPLES, _log_argument, _best),
     Command("merge", "several logs into one, without repetitions",
             "Writes the records of all logs to one file, which may be one of them.",

@@ -12,7 +12,7 @@ from sketch.errors import quoted
 LONGEST_BYTES: Final = 1 << 22
 # How lines that we wrote begin, the torn ones among them.
 _BEGINNING: Final = b'{"v":'
-# Next to "v", one of these tells a whole record, a header or a trial.
+# Next to "v", one of these tells a whole record or a title, a header or a trial.
 _MARKS: Final = ("task", "header", "sketch")
 
 

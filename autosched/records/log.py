@@ -20,6 +20,7 @@ from autosched.records.line import LONGEST_BYTES, looks_recorded
 from autosched.records.reading import NO_LOG, NO_LOG_HINT, RecordSet, parse_lines
 from autosched.records.record import Record
 from autosched.records.shared import headers_in, lines_of
+from autosched.records.title import titled_in
 
 # Blank space written and taken back by `check_writable`: a few records' worth.
 _PROBE: Final = b" " * 8191 + b"\n"
@@ -66,7 +67,8 @@ class RecordLog:
             return
         with self._locked(f"cannot take {len(batch)} records") as fd:
             text = os.pread(fd, os.fstat(fd).st_size, 0)
-            data = b"".join(line + b"\n" for line in lines_of(batch, headers_in(text)))
+            lines = lines_of(batch, headers_in(text), titled_in(text))
+            data = b"".join(line + b"\n" for line in lines)
             _write_all(fd, data if text.endswith(b"\n") or not text else b"\n" + data)
 
     def read(self) -> RecordSet:

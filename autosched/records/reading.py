@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from autosched.records.errors import RecordError
 from autosched.records.line import decode_line, looks_recorded
-from autosched.records.record import NewerSchemaError, Record, from_json
+from autosched.records.record import NewerSchemaError, Record, check_schema, from_json
 from autosched.records.shared import (
     Header,
     MissingHeaderError,
@@ -18,6 +18,7 @@ from autosched.records.shared import (
     read_header,
     read_trial,
 )
+from autosched.records.title import Title, is_title, read_title
 from autosched.system.optional_packages import data_frame
 from sketch.errors import quoted
 
@@ -73,6 +74,7 @@ def parse_lines(text: bytes, where: str) -> RecordSet:
                 values[number] = decode_line(line, f"{where}:{number}")
             except RecordError as error:
                 skipped[number] = error.what
+    titles = _titles(values, where, skipped)
     headers, damaged = _headers(values, where, skipped)
     records, orphans = _records(values, headers, where, skipped)
     if torn in skipped:
@@ -82,7 +84,28 @@ def parse_lines(text: bytes, where: str) -> RecordSet:
     warnings = tuple(f"{where}:{number}: skipped: {why}" for number, why in sorted(skipped.items()))
     if warnings and not records and not any(map(looks_recorded, lines)):
         raise RecordError(f"{NO_LOG}; {warnings[0]}", where, NO_LOG_HINT)
-    return RecordSet(records, warnings)
+    return RecordSet(tuple(_titled(record, titles) for record in records), warnings)
+
+
+def _titled(record: Record, titles: Mapping[str, Title]) -> Record:
+    title = titles.get(record.task)
+    return record if title is None else replace(record, title=title)
+
+
+def _titles(values: dict[int, Any], where: str, skipped: dict[int, str]) -> dict[str, Title]:
+    """Titles by the keys of their tasks, the last of each; takes them out of ``values``."""
+    titles: dict[str, Title] = {}
+    for number in [number for number, value in values.items() if is_title(value)]:
+        value, place = values.pop(number), f"{where}:{number}"
+        try:
+            check_schema(value, place)
+            task, title = read_title(value, place)
+            titles[task] = title
+        except NewerSchemaError:
+            raise
+        except RecordError as error:
+            skipped[number] = error.what
+    return titles
 
 
 def _headers(

@@ -27,6 +27,7 @@ from autosched.records.checksum import checksum, with_checksum
 from autosched.records.errors import RecordError
 from autosched.records.identity import recorded
 from autosched.records.old_names import Names, positions
+from autosched.records.title import Title
 from autosched.tasks.candidate import Candidate
 from sketch.errors import ScheduleError, TargetError, quoted
 from sketch.population.recorded_range import check_steps, check_structure
@@ -69,6 +70,7 @@ class Record:
         time: seconds since 1970.
         by_name: whether steps and decisions are by name, as in logs of older schemas.
         names: these names; None for those of the program.
+        title: of the task, for people; None where the log does not say.
         where: file and line that it was read from, for messages.
     """
 
@@ -84,6 +86,7 @@ class Record:
     time: float = 0.0
     by_name: bool = False
     names: Names | None = None
+    title: Title | None = field(default=None, compare=False, repr=False)
     where: str = field(default="", compare=False, repr=False)
 
     @property
@@ -125,6 +128,7 @@ def record_of(
     seed: int = 0,
     versions: Mapping[str, str] | None = None,
     time: float = 0.0,
+    title: Title | None = None,
 ) -> Record:
     """The record of a measured candidate.
 
@@ -137,6 +141,7 @@ def record_of(
         seed: of the run that proposed the candidate.
         versions: of the software; None: those of this process.
         time: of the measurement, in seconds since 1970.
+        title: of the task, for people.
     """
     sketch = candidate.sketch
     steps, decisions = _stored(sketch)
@@ -152,6 +157,7 @@ def record_of(
         seed,
         versions or {},
         time,
+        title=title,
     )
 
 

@@ -41,6 +41,7 @@ from autosched.records.record import (
     read_fields,
     to_json,
 )
+from autosched.records.title import title_line
 from sketch.errors import quoted
 
 # How headers and trials begin that a release wrote.
@@ -121,10 +122,17 @@ class Copies:
         return self.trials < (_TRIALS_OF_THE_FIRST if self.written == 1 else _TRIALS_OF_A_COPY)
 
 
-def lines_of(records: Iterable[Record], known: Mapping[str, Copies]) -> Iterator[bytes]:
-    """The lines of records for a log that has the headers ``known`` already, by their keys."""
-    copies = dict(known)
+def lines_of(
+    records: Iterable[Record], known: Mapping[str, Copies], titled: Iterable[str] = ()
+) -> Iterator[bytes]:
+    """The lines of records for a log that has the headers ``known`` already, by their keys, and
+    titles of the tasks ``titled``.
+    """
+    copies, tasks = dict(known), set(titled)
     for record in records:
+        if record.title is not None and record.task not in tasks:
+            tasks.add(record.task)
+            yield _encoded(title_line(SCHEMA_VERSION, record.task, record.title))
         headers, trial = split(to_json(record))
         for header in headers:
             key = header["header"]

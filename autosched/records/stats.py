@@ -25,6 +25,9 @@ class TaskStats:
         failures: how often each "stage: kind" occurred.
         best_s: estimated seconds of the fastest candidate, None without a success.
         variant: variant of the fastest candidate, empty without a success.
+        title: what the task is called; None where the log does not say.
+        gflops: speed of the fastest candidate, None without a success or a title.
+        best_trial: the trial that found it, from 1; None without a success.
     """
 
     task: str
@@ -33,6 +36,9 @@ class TaskStats:
     failures: dict[str, int]
     best_s: float | None
     variant: str
+    title: str | None = None
+    gflops: float | None = None
+    best_trial: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values; of the target, its instruction set and threads."""
@@ -53,5 +59,19 @@ def _stats_of(task: str, target: Target, group: list[Record]) -> TaskStats:
     failed = [r.result for r in group if isinstance(r.result, Failure)]
     causes = Counter(f"{failure.stage}: {failure.kind}" for failure in failed)
     ranked = rank(group)
-    best_s, variant = (ranked[0][0], ranked[0][1].variant) if ranked else (None, "")
-    return TaskStats(task, target, len(group), dict(causes), best_s, variant)
+    title = next((r.title for r in group if r.title is not None), None)
+    text = None if title is None else title.text
+    if not ranked:
+        return TaskStats(task, target, len(group), dict(causes), None, "", text)
+    best_s, best = ranked[0]
+    gflops = None if title is None else title.flops / best_s / 1e9
+    number = trial_number(best, group)
+    return TaskStats(
+        task, target, len(group), dict(causes), best_s, best.variant, text, gflops, number
+    )
+
+
+def trial_number(record: Record, group: Iterable[Record]) -> int:
+    """Which of the trials in ``group`` measured the candidate of ``record`` first, from 1."""
+    keys = dict.fromkeys(other.candidate_key for other in group)
+    return list(keys).index(record.candidate_key) + 1

@@ -12,6 +12,7 @@ import numpy as np
 
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.records.record import Phase, Record, record_of
+from autosched.records.title import title_of
 from autosched.report.events import ProgressSnapshot, TaskRow
 from autosched.search.learner import Learner
 from autosched.search.models import make_model
@@ -228,7 +229,7 @@ class TuningLoop:
     ) -> None:
         make = partial(
             record_of, phase=phase, seed=self._options.seed, versions=self._versions,
-            time=self._now(),
+            time=self._now(), title=title_of(task),
         )  # fmt: skip
         records = [
             make(task.key, candidate, task.target, result)

@@ -191,7 +191,7 @@ def test_stats_and_best(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "1000.0" in text and "run: SIGSEGV x1" in text
     assert main(["records", "best", str(log)]) == 0
     text = capsys.readouterr().out
-    assert "1000.0 us, direct" in text and "i@1=8" in text and "5.0 us" in text
+    assert "1000.0        -      2  direct: as written" in text and " 5.0 " in text
 
 
 def test_merge_and_prune(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
