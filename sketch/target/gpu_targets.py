@@ -73,6 +73,9 @@ _USUAL: Final[Mapping[str, tuple[str, int, int]]] = {
 }
 ARCHS: Final = tuple(_PROCESSORS)
 """Architectures that there is code for."""
+# The same architectures with the instructions of their tensor units, which generated code does not
+# use: its programs are those of the name without the letter.
+_WITH_UNITS: Final = {"sm_90a": "sm_90", "sm_100a": "sm_100", "sm_120a": "sm_120"}
 # Architectures without PTX's cp.async, which came with sm_80.
 _SYNCHRONOUS: Final = ("sm_75",)
 CARDS: Final = tuple(_MODELS)
@@ -82,10 +85,12 @@ CARDS: Final = tuple(_MODELS)
 def cuda_target(name: str = "sm_90") -> Target:
     """The target of an NVIDIA architecture, ``sm_90``, or of a card, ``h200``.
 
+    ``sm_90a`` is ``sm_90``.
+
     Raises:
         TargetError: it is unknown, or too old for the compiler.
     """
-    name = name.lower()
+    name = _WITH_UNITS.get(name.lower(), name.lower())
     if name in _MODELS:
         return _target(name, _MODELS[name])
     if name not in _USUAL:

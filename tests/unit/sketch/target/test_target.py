@@ -82,3 +82,14 @@ def test_every_gpu_is_whole_and_comes_back_from_a_record(name: str) -> None:
     assert min(card.hertz, card.fma_lanes, card.memory_bytes, card.memory_bytes_per_s) > 0
     assert card.threads_per_processor >= target.threads_per_block
     assert card.name == (name if name in CARDS else "")
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "sm_100", "sm_120"])
+def test_the_letter_of_an_architecture_changes_nothing(arch: str) -> None:
+    assert cuda_target(f"{arch}a") == cuda_target(arch)
+
+
+def test_other_letters_are_unknown_architectures() -> None:
+    for name in ("sm_86a", "sm_90b", "h200a"):
+        with pytest.raises(TargetError, match="unknown GPU architecture or card"):
+            cuda_target(name)
