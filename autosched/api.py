@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from autosched.tuning.networks import NetworkTuning, SessionTuning
     from autosched.tuning.objectives import Objective
     from autosched.tuning.options import TuneOptions
+    from codegen.denormals import Denormals
     from costmodel.extra_feature import ExtraFeature
     from costmodel.model import CostModel
     from sketch.target.gpu_targets import DeviceName
@@ -186,6 +187,7 @@ def compile(
     quick: bool = False,
     check: bool = True,
     device: DeviceName | None = None,
+    denormals: Denormals = "flush",
 ) -> Module:
     """Compile a network.
 
@@ -208,6 +210,9 @@ def compile(
             this machine, nor for GPUs.
         device: ``"emulated"``: this machine's CPU stands in for the GPU: right results, estimated
             times; None: what the target says.
+        denormals: ``"flush"``: on a CPU, numbers below 1.2e-38 in size (2.2e-308 in float64) count
+            as 0 and become 0, in every thread and only during a run; ``"keep"``: they are computed
+            with, at a hundred cycles or more for each.  GPUs keep them without that cost.
 
     Raises:
         WrongResultError: a kernel without a record computes something else than its task says.
@@ -217,10 +222,15 @@ def compile(
 
     check_network(net)
     machine = resolve_target(target, threads, device)
-    return link(*contents_from_log(net, machine, log, quick, check))
+    return link(*contents_from_log(net, machine, log, quick, check), denormals)
 
 
-def load(path: PathText, trusted: bool = False, device: DeviceName | None = None) -> Module:
+def load(
+    path: PathText,
+    trusted: bool = False,
+    device: DeviceName | None = None,
+    denormals: Denormals | None = None,
+) -> Module:
     """Read a module that ``Module.save`` wrote; it runs at once, nothing is compiled.
 
     A module is machine code: running it is running a program that its author wrote, with all your
@@ -235,6 +245,7 @@ def load(path: PathText, trusted: bool = False, device: DeviceName | None = None
         path: of the file.
         trusted: that you trust whoever made the file as you do a program that you run.
         device: ``"emulated"``: a module for a GPU runs on the emulated device.
+        denormals: ``"flush"`` or ``"keep"``, see ``compile``; None: what it was compiled with.
 
     Raises:
         UntrustedModuleError: it was saved by another user or on another machine, and ``trusted``
@@ -249,7 +260,7 @@ def load(path: PathText, trusted: bool = False, device: DeviceName | None = None
     program, constants, objects, payloads = read_archive(Path(path), trusted)
     program = replace(program, target=resolve_target(program.target, device=device))
     runtime_of(program.target).check_here(objects, program.target)
-    return link(program, constants, objects, payloads)
+    return link(program, constants, objects, payloads, denormals)
 
 
 class _Tune(Protocol[_Parameters]):

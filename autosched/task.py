@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from autosched.tasks.candidate import Candidate
     from autosched.tuning.options import TuneOptions
     from autosched.tuning.result import TuneResult
+    from codegen.denormals import Denormals
     from codegen.kernel import CompiledKernel
     from costmodel.extra_feature import ExtraFeature
     from costmodel.model import CostModel
@@ -151,6 +152,7 @@ class Task(TaskSpec):
         constants: Mapping[str, NDArray[Any]] | None = None,
         log: PathText | None = None,
         check: bool = True,
+        denormals: Denormals = "flush",
     ) -> Module:
         """``candidate(log)`` as a module that runs on arrays; packs the given constants.
 
@@ -158,6 +160,7 @@ class Task(TaskSpec):
             constants: an array for each placeholder that is marked constant.
             log: records of tuning.
             check: compare a candidate that was never measured with the oracle, once.
+            denormals: ``"flush"`` or ``"keep"``, see ``autosched.compile``.
 
         Raises:
             TaskError: a constant is missing, unknown, or of another shape or dtype.
@@ -165,7 +168,7 @@ class Task(TaskSpec):
         """
         from autosched.compilation.task import task_module
 
-        return task_module(self, constants, log, check)
+        return task_module(self, constants, log, check, denormals)
 
     def explain(self, log: PathText | None = None) -> str:
         """Text: the schedule as loops, its time against what the machine could do, and the rest."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from codegen.kernel import Kernel
+from codegen.llvm.denormals import denormals_text
 from codegen.llvm.machine import emit_object, triple_of
 from sketch.target.target import Target
 
@@ -30,9 +31,10 @@ done:
 }
 
 define void @run_plan_counted(
-    ptr %steps, i64 %n, ptr %files, i64 %width, ptr %out, ptr %team
+    ptr %steps, i64 %n, ptr %files, i64 %width, ptr %out, ptr %team, i32 %flush
 ) nounwind {
 entry:
+  %state = call i64 @denormals_enter(i32 %flush)
   call void @read_all(ptr %files, i64 %width, ptr %out)
   %row = mul i64 %width, 24
   %some = icmp sgt i64 %n, 0
@@ -51,6 +53,7 @@ loop:
   %more = icmp slt i64 %next, %n
   br i1 %more, label %loop, label %done
 done:
+  call void @denormals_leave(i64 %state)
   ret void
 }
 """
@@ -60,15 +63,18 @@ def build_counting_driver(target: Target) -> Kernel:
     """Compile the driver, an object with one function.
 
         void run_plan_counted(steps, int64_t n, const int32_t *files, int64_t width, int64_t *out,
-                              void *team)
+                              void *team, int flush)
 
     It reads all ``width`` open counters before the first step and after each: ``out`` is int64
-    ``[n + 1, width, 3]`` of count, nanoseconds enabled, nanoseconds running.
+    ``[n + 1, width, 3]`` of count, nanoseconds enabled, nanoseconds running.  ``flush`` is that of
+    ``run_plan``.
     """
+    triple = triple_of(target)
+    text = f'target triple = "{triple}"\n{denormals_text(triple)}{_TEXT}'
     return Kernel(
         name="counting_driver",
         symbol="run_plan_counted",
-        object_code=emit_object(f'target triple = "{triple_of(target)}"\n{_TEXT}', target),
+        object_code=emit_object(text, target),
         arguments=(),
         workspace_bytes=0,
         target=target.with_threads(1),

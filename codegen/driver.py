@@ -6,6 +6,7 @@ from typing import Final
 
 from codegen.kernel import Kernel
 from codegen.llvm.clock import CLOCK
+from codegen.llvm.denormals import denormals_text
 from codegen.llvm.machine import emit_object, triple_of
 from sketch.target.target import Target
 
@@ -14,8 +15,11 @@ _PLAN: Final = """
 %copy = type { ptr, ptr, i64 }
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
-define void @run_plan(ptr %steps, i64 %n, ptr %team, ptr %copies, i64 %m) nounwind {
+define void @run_plan(
+    ptr %steps, i64 %n, ptr %team, ptr %copies, i64 %m, i32 %flush
+) nounwind {
 entry:
+  %state = call i64 @denormals_enter(i32 %flush)
   %some = icmp sgt i64 %n, 0
   br i1 %some, label %loop, label %ran
 loop:
@@ -29,6 +33,7 @@ loop:
   %more = icmp slt i64 %next, %n
   br i1 %more, label %loop, label %ran
 ran:
+  call void @denormals_leave(i64 %state)
   %any = icmp sgt i64 %m, 0
   br i1 %any, label %copying, label %done
 copying:
@@ -47,8 +52,11 @@ done:
   ret void
 }
 
-define void @run_plan_timed(ptr %steps, i64 %n, ptr %nanoseconds, ptr %team) nounwind {
+define void @run_plan_timed(
+    ptr %steps, i64 %n, ptr %nanoseconds, ptr %team, i32 %flush
+) nounwind {
 entry:
+  %state = call i64 @denormals_enter(i32 %flush)
   %some = icmp sgt i64 %n, 0
   %begin = call i64 @now()
   br i1 %some, label %loop, label %done
@@ -68,13 +76,15 @@ loop:
   %more = icmp slt i64 %next, %n
   br i1 %more, label %loop, label %done
 done:
+  call void @denormals_leave(i64 %state)
   ret void
 }
 
 define void @time_kernel(
-    ptr %function, ptr %args, i64 %repeats, ptr %nanoseconds, ptr %team
+    ptr %function, ptr %args, i64 %repeats, ptr %nanoseconds, ptr %team, i32 %flush
 ) nounwind {
 entry:
+  %state = call i64 @denormals_enter(i32 %flush)
   %some = icmp sgt i64 %repeats, 0
   %start = call i64 @now()
   br i1 %some, label %loop, label %done
@@ -88,6 +98,7 @@ done:
   %end = call i64 @now()
   %passed = sub i64 %end, %start
   store i64 %passed, ptr %nanoseconds, align 8
+  call void @denormals_leave(i64 %state)
   ret void
 }
 """
@@ -121,7 +132,8 @@ def driver_text(target: Target) -> str:
         declaration = f"declare void @llvm.x86.{name}(ptr)\n"
         flush = f"call void @llvm.x86.{name}(ptr %at)"
     lines = _LINES.format(flush=flush, line=target.cache_line_bytes)
-    return f'target triple = "{triple}"\n{declaration}{CLOCK}{_PLAN}{lines}'
+    functions = f"{CLOCK}{denormals_text(triple)}{_PLAN}{lines}"
+    return f'target triple = "{triple}"\n{declaration}{functions}'
 
 
 def build_driver(target: Target) -> Kernel:
@@ -130,14 +142,17 @@ def build_driver(target: Target) -> Kernel:
     Symbols of the object:
 
         void run_plan(const struct {void *function; void *args;} *steps, int64_t n, void *team,
-                      const struct {void *target; void *source; int64_t bytes;} *copies, int64_t m)
-        void run_plan_timed(steps, int64_t n, int64_t *nanoseconds, void *team)   one time per step
+                      const struct {void *target; void *source; int64_t bytes;} *copies, int64_t m,
+                      int flush)
+        void run_plan_timed(steps, int64_t n, int64_t *nanoseconds, void *team, int flush)
+                                                          one time per step
         void time_kernel(void *function, void *args, int64_t repeats, int64_t *nanoseconds,
-                         void *team)
+                         void *team, int flush)
         void flush_lines(void *memory, int64_t bytes)     out of all caches (x86 only)
 
     ``run_plan`` makes the copies after the last step.  ``time_kernel`` stores the total of all
-    repeats.  Times are CLOCK_MONOTONIC, in nanoseconds.
+    repeats.  Times are CLOCK_MONOTONIC, in nanoseconds.  With ``flush`` denormal numbers become 0
+    in all threads that compute; the calling thread's state is put back at the end.
     """
     return Kernel(
         name="driver",

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from codegen.denormals import Denormals, flush_flag
 from codegen.kernel import BUFFER_ALIGNMENT
+from codegen.llvm.denormals import denormals_text
 from codegen.llvm.machine import emit_object, triple_of
 from sketch.target.target import Target
 
@@ -68,6 +70,7 @@ class Entry:
         outputs: where each output lies after the last call, and its bytes.
         arena_bytes: memory that ``PREFIX_init`` takes.
         loops: calls that are repeated, in order.
+        denormals: whether denormal numbers become 0 while it runs.
     """
 
     prefix: str
@@ -76,6 +79,7 @@ class Entry:
     outputs: Sequence[tuple[Operand, int]]
     arena_bytes: int
     loops: Sequence[Repetition] = ()
+    denormals: Denormals = "flush"
 
 
 def entry_symbols(prefix: str) -> tuple[str, ...]:
@@ -95,7 +99,9 @@ def build_entry(entry: Entry, target: Target) -> bytes:
     It needs the kernels, ``constants``, and of the C library posix_memalign, madvise, free, memset
     and memcpy.
     """
-    return emit_object(f'target triple = "{triple_of(target)}"\n{entry_text(entry)}', target)
+    triple = triple_of(target)
+    text = f'target triple = "{triple}"\n{denormals_text(triple)}{entry_text(entry)}'
+    return emit_object(text, target)
 
 
 def entry_text(entry: Entry) -> str:
@@ -175,6 +181,7 @@ def _run(entry: Entry) -> list[str]:
         "  %claimed = extractvalue { i32, i1 } %pair, 1",
         "  br i1 %claimed, label %work, label %busy",
         "work:",
+        f"  %state = call i64 @denormals_enter(i32 {flush_flag(entry.denormals)})",
     ]
     lines += _calls(entry)
     for number, (operand, size) in enumerate(entry.outputs):
@@ -185,6 +192,7 @@ def _run(entry: Entry) -> list[str]:
         ]
     return [
         *lines,
+        "  call void @denormals_leave(i64 %state)",
         "  store atomic i32 0, ptr @running release, align 4",
         f"  ret i32 {OK}",
         f"uninitialized:\n  ret i32 {NOT_INITIALIZED}",

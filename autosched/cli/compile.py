@@ -10,6 +10,7 @@ from zipfile import BadZipFile
 from autosched.cli.command import Command, Parser, UsageError, check_output, say
 from autosched.cli.model import (
     COMPILED_SUFFIX,
+    add_denormals,
     add_log,
     add_model,
     check_compiled,
@@ -17,6 +18,7 @@ from autosched.cli.model import (
     is_compiled,
     open_workload,
     target_of,
+    with_denormals,
 )
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ _EXAMPLES = """\
 def _arguments(parser: Parser) -> None:
     add_model(parser)
     add_log(parser)
+    add_denormals(parser)
     parser.add_argument(
         "-o", "--output", metavar="PATH",
         help="write the native library PATH.o, PATH.h and, where a linker is found, PATH.so; "
@@ -105,7 +108,7 @@ def _contents(args: argparse.Namespace) -> Contents:
 
     if is_compiled(args):
         check_compiled(args)
-        return read_archive(Path(args.model), args.trusted)
+        return with_denormals(read_archive(Path(args.model), args.trusted), args.denormals)
     return compiled_contents(args, _constants(args))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from autosched.cli.command import (
 from autosched.cli.subject import NetworkSubject, Subject, WorkloadSubject
 from autosched.cli.waiting import Waiting
 from autosched.system.user_warnings import notify
+from codegen.denormals import DENORMALS, Denormals
 from sketch.target.gpu_targets import DEVICES
 
 if TYPE_CHECKING:
@@ -83,10 +85,20 @@ def add_log(parser: Parser) -> None:
     )  # fmt: skip
 
 
+def add_denormals(parser: Parser) -> None:
+    """--denormals, for commands that compile or run."""
+    parser.add_argument(
+        "--denormals", choices=DENORMALS,
+        help="numbers below 1.2e-38 become 0 while a CPU runs (flush, the default), or are kept, "
+        "which is slow where they occur; default for an .asd file: what it says",
+    )  # fmt: skip
+
+
 def add_timing(parser: Parser, repeats: int, more: str = "") -> None:
     """MODEL and the rest, --log, --repeats and --json: of a command that times runs."""
     add_model(parser)
     add_log(parser)
+    add_denormals(parser)
     parser.add_argument("--repeats", type=positive_int, default=repeats, metavar="N",
                         help=f"timed runs{more} (default: %(default)s)")  # fmt: skip
     add_json(parser)
@@ -155,7 +167,7 @@ def open_module(args: argparse.Namespace) -> Module:
 
     if is_compiled(args):
         check_compiled(args)
-        module = api.load(args.model, args.trusted)
+        module = api.load(args.model, args.trusted, denormals=args.denormals)
     else:
         module = link(*compiled_contents(args, None))
     check_threads(module.target)
@@ -170,7 +182,15 @@ def compiled_contents(args: argparse.Namespace, constants: dict[str, Any] | None
         subject = subject.with_constants(constants)
     target = target_of(args)
     with Waiting(f"compiling {subject.label}", args.quiet):
-        return subject.contents(target, args.log)
+        return with_denormals(subject.contents(target, args.log), args.denormals)
+
+
+def with_denormals(contents: Contents, denormals: Denormals | None) -> Contents:
+    """The same program with what --denormals says, where that was given."""
+    program, constants, objects, payloads = contents
+    if denormals is not None:
+        program = replace(program, denormals=denormals)
+    return program, constants, objects, payloads
 
 
 def check_log(log: str | None) -> None:

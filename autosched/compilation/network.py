@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -25,9 +26,11 @@ from autosched.runtime.untuned import untuned_warning
 from autosched.search.by_position import by_position
 from autosched.search.recall import usable
 from autosched.search.space import draft_candidate
+from autosched.system.limits import check_choice
 from autosched.system.memory_limit import enough_memory
 from autosched.system.user_warnings import notify
 from autosched.tasks.spec import TaskSpec
+from codegen.denormals import DENORMALS, Denormals
 from sketch.target.target import Target
 
 if TYPE_CHECKING:
@@ -190,6 +193,7 @@ def link(
     constants: NDArray[np.uint8],
     objects: Mapping[str, bytes],
     payloads: Mapping[str, bytes] | None = None,
+    denormals: Denormals | None = None,
 ) -> Module:
     """Load machine code and bind it to its memory.
 
@@ -198,11 +202,16 @@ def link(
         constants: packed, one block of bytes.
         objects: machine code by kernel.
         payloads: ONNX models of the host steps.
+        denormals: what becomes of denormal numbers on a CPU; None: what the program says.
 
     Raises:
+        OptionError: ``denormals`` is neither "flush" nor "keep".
         TargetError: the code needs instructions or a device that this machine does not have.
         DeviceError: the device has no room, or cannot load the code.
         HostError: a host step needs the onnx package, or one that knows the operator.
     """
+    if denormals is not None:
+        check_choice("denormals", denormals, DENORMALS)
+        program = replace(program, denormals=denormals)
     loaded = runtime_of(program.target).load(program, constants, objects, payloads or {})
     return Module(program, constants, loaded, objects, payloads)

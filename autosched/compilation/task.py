@@ -30,6 +30,7 @@ from autosched.tasks.candidate import Candidate
 from autosched.tasks.compulsory_traffic import compulsory_bytes
 from autosched.tasks.spec import TaskSpec
 from codegen.backend import build_kernel
+from codegen.denormals import Denormals
 from codegen.kernel import CompiledKernel
 from sketch.lang.tensor import Placeholder, Tensor
 from sketch.lower import lower
@@ -43,6 +44,7 @@ def task_module(
     constants: Arrays | None = None,
     log: str | PathLike[str] | None = None,
     check: bool = True,
+    denormals: Denormals = "flush",
 ) -> Module:
     """Compile a task's best candidate and bind its constants.
 
@@ -52,12 +54,13 @@ def task_module(
         log: records of tuning; None: the schedule that the draft model predicts to be fastest.
         check: run a kernel without a record once and compare a sample of its results with the
             oracle's; not for targets whose code cannot run here.
+        denormals: what becomes of denormal numbers on a CPU.
 
     Raises:
         TaskError: a constant is missing, unknown, or of another shape or dtype.
         WrongResultError: the kernel computes something else than the task says.
     """
-    return link(*task_contents(task, constants, log, check))
+    return link(*task_contents(task, constants, log, check), denormals)
 
 
 def task_contents(

@@ -28,7 +28,7 @@ class CpuBench:
 
     def __init__(self, setup: TimingSetup, cores: Sequence[int]) -> None:
         self._setup = setup
-        self._harness = Harness(setup.target, cores)
+        self._harness = Harness(setup.target, cores, setup.options.denormals)
         self._workspace = aligned_empty((0,), "uint8")
 
     def copies(self, dag: ComputeDAG) -> int:

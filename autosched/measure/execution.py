@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.measure.result import CacheState
+from codegen.denormals import Denormals, flush_flag
 from codegen.driver import build_driver
 from codegen.kernel import BUFFER_ALIGNMENT, Kernel
 from codegen.llvm.jit import Library, load
@@ -72,8 +73,17 @@ class LoadedKernel:
 class Harness:
     """Native timing loop, threads and cache helpers, made once per process."""
 
-    def __init__(self, target: Target, cores: Sequence[int] = ()) -> None:
-        """``cores``: bind worker k to ``cores[k]``; the calling thread is left alone."""
+    def __init__(
+        self, target: Target, cores: Sequence[int] = (), denormals: Denormals = "flush"
+    ) -> None:
+        """Compile the timing loop and start the threads.
+
+        Args:
+            target: of the kernels.
+            cores: bind worker k to ``cores[k]``; the calling thread is left alone.
+            denormals: what becomes of denormal numbers while kernels run.
+        """
+        self._flush_denormals = flush_flag(denormals)
         driver = build_driver(target)
         self._library = load([driver])
         self._team = Team(target.threads, cores) if target.threads > 1 else None
@@ -84,6 +94,7 @@ class Harness:
             ctypes.c_int64,
             ctypes.c_void_p,
             ctypes.c_void_p,
+            ctypes.c_int,
         )
         on_memory = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
         self._time = signature(self._library.address("time_kernel"))
@@ -102,5 +113,6 @@ class Harness:
                 self._flush(copies[0].ctypes.data, copies[0].nbytes)
         nanoseconds = np.zeros(1, dtype=np.int64)
         team = 0 if self._team is None else self._team.address
-        self._time(kernel.address, ctypes.addressof(block), runs, nanoseconds.ctypes.data, team)
+        arguments, times = ctypes.addressof(block), nanoseconds.ctypes.data
+        self._time(kernel.address, arguments, runs, times, team, self._flush_denormals)
         return max(float(nanoseconds[0]), 1.0) * 1e-9 / runs

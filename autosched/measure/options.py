@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from autosched.measure.result import CACHE_STATES, CacheState
-from autosched.system.errors import OptionError
-from autosched.system.limits import check_kinds, check_number
+from autosched.system.limits import check_choice, check_kinds, check_number
+from codegen.denormals import DENORMALS, Denormals
 
 CheckPolicy = Literal["best", "all", "none"]
 
@@ -43,6 +43,8 @@ class MeasureOptions:
         reference_timeout_s: limit for the oracle of one task.
         recycle_after: the timing process is replaced after so many kernels (memory of the JIT).
         seed: of the inputs.
+        denormals: what becomes of denormal numbers while a CPU runs candidates, as in ``compile``:
+            "flush" or "keep".  Random inputs have none, so that records of one serve the other.
     """
 
     cache_state: CacheState | None = None
@@ -62,15 +64,13 @@ class MeasureOptions:
     reference_timeout_s: float = 120.0
     recycle_after: int = 2000
     seed: int = 0
+    denormals: Denormals = "flush"
 
     def __post_init__(self) -> None:
         check_kinds(self)
-        if self.cache_state not in (None, *CACHE_STATES):
-            raise OptionError(
-                f"cache state {self.cache_state!r} is unknown", hint=f"one of {CACHE_STATES}"
-            )
-        if self.check not in CHECKS:
-            raise OptionError(f"check {self.check!r} is unknown", hint=f"one of {CHECKS}")
+        check_choice("cache state", self.state, CACHE_STATES)
+        check_choice("check", self.check, CHECKS)
+        check_choice("denormals", self.denormals, DENORMALS)
         for name in ("samples", "recycle_after"):
             check_number(name, getattr(self, name), 1, math.inf)
         if self.builders is not None:

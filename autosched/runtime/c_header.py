@@ -10,6 +10,7 @@ from typing import Final
 
 from autosched.runtime.program import ExecutionPlan, TensorSpec
 from autosched.system.element_types import element_bytes
+from codegen.denormals import Denormals
 
 # Types of elements that C has no name for are passed as their bits.
 C_TYPES: Final = {
@@ -50,6 +51,12 @@ int {name}_run(const void *const *inputs, void *const *outputs);
 void {name}_free(void);"""
 
 
+_DENORMALS: Final[Mapping[Denormals, str]] = {
+    "flush": "Denormal numbers count as 0 while it runs; threads get their own state back.",
+    "keep": "Denormal numbers are kept; they are slow on many processors.",
+}
+
+
 def identifier(text: str) -> str:
     """``text`` as a C identifier."""
     name = re.sub(r"[^0-9A-Za-z_]", "_", text)
@@ -70,7 +77,7 @@ def header_text(program: ExecutionPlan, name: str, version: str) -> str:
     parts = [
         f"/* {_comment(program.name)}, compiled by autosched {version} for {target.arch}.\n"
         f"   Needs a processor with:\n   {_features(target.features)}.\n"
-        f"   {_link_hint(target.threads)} */",
+        f"   {_link_hint(target.threads)}\n   {_DENORMALS[program.denormals]} */",
         *_opening(upper),
         _defines(program, upper, _CODES),
         _FUNCTIONS.format(name=name, upper=upper) + "\n",

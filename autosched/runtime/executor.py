@@ -19,12 +19,19 @@ from autosched.runtime.memory import allocate, view
 from autosched.runtime.native_plan import ROW_BYTES, NativeLibrary, NativePlan
 from autosched.runtime.outputs import Outputs
 from autosched.runtime.program import ExecutionPlan, HostStep, Place, Step, TensorSpec
+from codegen.denormals import flush_flag
 
 _RUN_PLAN: Final = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+    None,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_int,
 )
 _RUN_PLAN_TIMED: Final = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p
+    None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int
 )
 
 
@@ -83,6 +90,7 @@ class Executor:
         self._specs = program.inputs
         self.target = program.target
         self._order = program.outputs
+        self._flush = flush_flag(program.denormals)
 
     def bind(self, inputs: Mapping[str, NDArray[Any]]) -> None:
         """Let the steps read these arrays where they are; what is not dense is copied first.
@@ -123,7 +131,7 @@ class Executor:
             if isinstance(segment, _Kernels):
                 count = copies.count if number == last else 0
                 plan = self._address(segment)
-                self._run_plan(plan, segment.count, team, copies.address, count)
+                self._run_plan(plan, segment.count, team, copies.address, count, self._flush)
             else:
                 self._evaluate(segment)
         if not self._segments or not isinstance(self._segments[last], _Kernels):
@@ -138,7 +146,9 @@ class Executor:
         for segment in self._segments:
             if isinstance(segment, _Kernels):
                 times = self._row_times[segment.row : segment.row + segment.count]
-                self._run_timed(self._address(segment), segment.count, times.ctypes.data, team)
+                self._run_timed(
+                    self._address(segment), segment.count, times.ctypes.data, team, self._flush
+                )
             else:
                 start = time.perf_counter_ns()
                 self._evaluate(segment)
@@ -153,7 +163,7 @@ class Executor:
         for segment in self._segments:
             if isinstance(segment, _Kernels):
                 steps = self._plan.steps[segment.row : segment.row + segment.count]
-                found = reader.run_plan(self._address(segment), segment.count, team)
+                found = reader.run_plan(self._address(segment), segment.count, team, self._flush)
                 readings.append((steps, np.diff(found, axis=0)))
             else:
                 before = reader.read()
@@ -168,7 +178,7 @@ class Executor:
         return differences
 
     def _copy_outputs(self) -> None:
-        self._run_plan(None, 0, None, self._outputs.address, self._outputs.count)
+        self._run_plan(None, 0, None, self._outputs.address, self._outputs.count, self._flush)
 
     def _address(self, segment: _Kernels) -> int:
         return self._plan.address + segment.row * ROW_BYTES

@@ -138,6 +138,7 @@ def _merge(
          for spec, place in program.outputs],
         program.arena_bytes,
         [Repetition(loop.first, loop.count, loop.trips) for loop in program.loops],
+        program.denormals,
     )  # fmt: skip
     start = read_object(build_entry(entry, program.target), "entry")
     used = dict.fromkeys(step.symbol for step in program.kernel_steps)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.system.element_types import element_bytes
+from codegen.denormals import Denormals
 from sketch.target.target import Target
 
 Segment = Literal["arena", "constants", "input", "host"]
@@ -157,6 +158,7 @@ class ExecutionPlan:
         outputs: specs of the outputs, each with its place.
         arena_bytes, constants_bytes: sizes of the two segments.
         loops: runs of steps that are executed several times, in order.
+        denormals: what becomes of denormal numbers in kernels on a CPU.
     """
 
     name: str
@@ -167,6 +169,7 @@ class ExecutionPlan:
     arena_bytes: int
     constants_bytes: int
     loops: tuple[RepeatedSteps, ...] = ()
+    denormals: Denormals = "flush"
 
     @property
     def kernel_steps(self) -> tuple[Step, ...]:

@@ -26,12 +26,13 @@ from autosched.system.json_values import (
     json_text,
     json_whole,
 )
+from codegen.denormals import DENORMALS, Denormals
 from sketch.errors import TargetError
 from sketch.target.target import Target
 
 T = TypeVar("T")
 
-PROGRAM_VERSION: Final = 5
+PROGRAM_VERSION: Final = 6
 _MOST: Final = 1 << 48  # bytes, elements, iterations: beyond any machine, far from overflows
 
 
@@ -47,6 +48,7 @@ def program_json(program: ExecutionPlan) -> dict[str, Any]:
         "arena_bytes": program.arena_bytes,
         "constants_bytes": program.constants_bytes,
         "loops": [[loop.first, loop.count, loop.trips] for loop in program.loops],
+        "denormals": program.denormals,
     }
 
 
@@ -73,6 +75,7 @@ def program_of(data: Any) -> ExecutionPlan:
             arena_bytes=_count(data["arena_bytes"]),
             constants_bytes=_count(data["constants_bytes"]),
             loops=_each(lambda row: RepeatedSteps(*_three(_each(_count, row))), data["loops"]),
+            denormals=_denormals_of(data["denormals"]),
         )
     except (KeyError, TypeError, ValueError, TargetError) as error:
         what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
@@ -145,6 +148,13 @@ def _argument_of(value: Any) -> Argument:
     first = None if value["first"] is None else _place_of(value["first"])
     start, stride = (_whole(value[name]) for name in ("start", "stride"))
     return Moving(_place_of(value["place"]), start, stride, _count(value["period"]), first)
+
+
+def _denormals_of(value: Any) -> Denormals:
+    found: list[Denormals] = [mode for mode in DENORMALS if mode == value]
+    if not found:
+        raise ValueError(f"no treatment of denormal numbers is called {value!r}")
+    return found[0]
 
 
 def _place_of(value: Any) -> Place:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass
 from numbers import Integral, Real
 from typing import Any, Final
@@ -31,6 +31,12 @@ def check_number(name: str, value: float, low: float, high: float) -> None:
     if not number or not low <= value <= high:
         limit = f"at least {low}" if high == math.inf else f"between {low} and {high}"
         raise OptionError(f"{name} is {value!r}", hint=f"give a number that is {limit}")
+
+
+def check_choice(name: str, value: object, known: Sequence[str]) -> None:
+    """Raise OptionError, naming the option, unless ``value`` is one of ``known``."""
+    if value not in known:
+        raise OptionError(f"{name} {value!r} is unknown", hint=f"one of {', '.join(known)}")
 
 
 def check_kinds(options: Any) -> None:

@@ -10,7 +10,8 @@ CPU.
 Importing this module lets torch.compile trace recurrent layers, in the whole process.
 
 Options (``torch.compile(..., options={...})``): ``target``, ``log`` (a tuning log to take schedules
-from), ``budget`` (tunes each graph for so long, e.g. "2m", when it is compiled; needs ``log``).
+from), ``budget`` (tunes each graph for so long, e.g. "2m", when it is compiled; needs ``log``),
+``denormals`` ("flush" or "keep", see ``autosched.compile``).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from autosched.runtime.module import Module
 
 LOG: Final = logging.getLogger("autosched.torch")
-_OPTIONS: Final = ("target", "log", "budget")
+_OPTIONS: Final = ("target", "log", "budget", "denormals")
 # Sets of input shapes that a graph is kept compiled for; the least recently used one goes.
 MOST_SHAPES: Final = 32
 
@@ -208,7 +209,9 @@ class CompiledGraph:
         target, log = options.get("target", "cpu"), options.get("log")
         if "budget" in options:
             api.tune(network, target=target, budget=options["budget"], log=log, quiet=True)
-        module = api.compile(network, target=target, log=log)
+        module = api.compile(
+            network, target=target, log=log, denormals=options.get("denormals", "flush")
+        )
         self._report(module)
         names = [value.name for value in network.inputs]
         return _Specialised(module, versions, tuple(zip(names, variable, strict=True)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from codegen.llvm.denormals import denormals_text
 from codegen.llvm.region import REGION_SYMBOL, SHARE
-from codegen.llvm.team_layout import LINE_BYTES, RECORDS
+from codegen.llvm.team_layout import FLUSH, LINE_BYTES, RECORDS
 
 _OPENMP: Final = f"""
 declare void @GOMP_parallel(ptr, ptr, i32, i32)
@@ -15,13 +16,21 @@ define internal void @finished(ptr %left) nounwind {{
   ret void
 }}
 
+define internal void @adopt(ptr %team, i64 %id) nounwind {{
+  ret void
+}}
+
 define internal void @member(ptr %pair) nounwind {{
   %team = load ptr, ptr %pair, align 8
   %threads.at = getelementptr i8, ptr %pair, i64 8
   %threads = load i64, ptr %threads.at, align 8
   %number = call i32 @omp_get_thread_num()
   %id = zext i32 %number to i64
+  %flush.at = getelementptr i8, ptr %team, i64 {FLUSH}
+  %flush = load i32, ptr %flush.at, align 4
+  %state = call i64 @denormals_enter(i32 %flush)
   call void @share(ptr %team, i64 %id, i64 %threads)
+  call void @denormals_leave(i64 %state)
   ret void
 }}
 
@@ -47,6 +56,7 @@ define hidden void @{REGION_SYMBOL}(
 
 def openmp_text(triple: str) -> str:
     """The region on threads of the OpenMP runtime; it needs ``GOMP_parallel`` and
-    ``omp_get_thread_num``.  The team that the caller names is not looked at.
+    ``omp_get_thread_num``.  The team that the caller names is not looked at.  Its threads belong to
+    the whole process: each gets its own state back that says what becomes of denormal numbers.
     """
-    return f'target triple = "{triple}"\n{SHARE}{_OPENMP}'
+    return f'target triple = "{triple}"\n{denormals_text(triple)}{SHARE}{_OPENMP}'

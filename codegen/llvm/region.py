@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from codegen.llvm.team_layout import ARGUMENTS, FUNCTION, LEFT, LINE_BYTES, RECORDS
+from codegen.llvm.team_layout import ARGUMENTS, FLUSH, FUNCTION, LEFT, LINE_BYTES, RECORDS
 
 REGION_SYMBOL: Final = "autosched_region"
 CHUNKS_A_THREAD: Final = 4  # a thread that is held back holds back a quarter of its share at most
 
-# @share(team, id, threads): compute chunks until none is left; @finished tells that the last one
-# of them is done.  @hand_out: what the team is to do, and the range of each thread.
+# @share(team, id, threads): compute chunks until none is left; @adopt makes a thread treat denormal
+# numbers as the caller does, @finished tells that the last chunk is done.
+# @hand_out: what the team is to do, and the range of each thread.
 SHARE: Final = f"""
 define internal i64 @claim(ptr %ticket, i1 %own) nounwind {{
 entry:
@@ -72,6 +73,7 @@ chunks:
   %none = icmp slt i64 %chunk, 0
   br i1 %none, label %next, label %work
 work:
+  call void @adopt(ptr %team, i64 %id)
   %function = load ptr, ptr %function.at, align 8
   %args = load ptr, ptr %args.at, align 8
   call void %function(ptr %args, i64 %chunk, i64 %id)
@@ -98,6 +100,9 @@ entry:
   %left = getelementptr i8, ptr %team, i64 {LEFT}
   store ptr %function, ptr %function.at, align 8
   store ptr %args, ptr %args.at, align 8
+  %flush.at = getelementptr i8, ptr %team, i64 {FLUSH}
+  %flush = call i32 @denormals_flushed()
+  store i32 %flush, ptr %flush.at, align 4
   %count = trunc i64 %chunks to i32
   store atomic i32 %count, ptr %left monotonic, align 4
   br label %loop

@@ -23,6 +23,7 @@ STARTED: Final = 20
 STOP: Final = 24
 FUNCTION: Final = LINE_BYTES
 ARGUMENTS: Final = FUNCTION + 8
+FLUSH: Final = ARGUMENTS + 8  # whether denormal numbers become 0
 LEFT: Final = 2 * LINE_BYTES  # chunks that are not finished: a word
 RECORDS: Final = 3 * LINE_BYTES
 
@@ -30,3 +31,4 @@ RECORDS: Final = 3 * LINE_BYTES
 TEAM: Final = 8
 NUMBER: Final = 16
 SYSTEM_ID: Final = 24
+STATE: Final = 28  # of a worker: 1: it keeps denormal numbers, 2: they become 0, 0: not known

@@ -9,6 +9,7 @@ from typing import Final
 
 from codegen.llvm import team_layout as layout
 from codegen.llvm.clock import CLOCK
+from codegen.llvm.denormals import denormals_text
 from codegen.llvm.region import REGION_SYMBOL, SHARE
 
 # How long a thread that waits looks again and again before it sleeps: longer than what lies between
@@ -124,6 +125,29 @@ wait:
 hold:
   call void @await_change(ptr %left, i32 %missing, ptr %sleeps)
   br label %wait
+done:
+  ret void
+}}
+
+define internal void @adopt(ptr %team, i64 %id) nounwind {{
+entry:
+  %caller = icmp eq i64 %id, 0
+  br i1 %caller, label %done, label %worker
+worker:
+  %offset = mul i64 %id, {line}
+  %at = add i64 %offset, {records}
+  %record = getelementptr i8, ptr %team, i64 %at
+  %state.at = getelementptr i8, ptr %record, i64 {state}
+  %state = load i32, ptr %state.at, align 4
+  %flush.at = getelementptr i8, ptr %team, i64 {flush}
+  %flush = load i32, ptr %flush.at, align 4
+  %wanted = add i32 %flush, 1
+  %same = icmp eq i32 %state, %wanted
+  br i1 %same, label %done, label %change
+change:
+  %before = call i64 @denormals_enter(i32 %flush)
+  store i32 %wanted, ptr %state.at, align 4
+  br label %done
 done:
   ret void
 }}
@@ -259,7 +283,8 @@ def team_text(triple: str) -> str:
         int team_start(void **home, int64_t threads)    0, or the error number; stores the team
         void team_stop(void **home)                     stores null; a second call does nothing
 
-    Without a team the caller computes all chunks.  Workers take no signals.  The memory of a team
+    Without a team the caller computes all chunks.  Workers take no signals, and treat denormal
+    numbers as the caller does.  The memory of a team
     lives until the last of its workers has left.
     """
     if triple.startswith("x86_64"):
@@ -270,6 +295,7 @@ def team_text(triple: str) -> str:
         futex, gettid = 98, 178
         declaration = "declare void @llvm.aarch64.hint(i32)"
         pause = "call void @llvm.aarch64.hint(i32 1)"
+    state = denormals_text(triple)
     waiting = _WAITING.format(
         futex=futex,
         pause_declaration=declaration,
@@ -292,6 +318,8 @@ def team_text(triple: str) -> str:
         team=layout.TEAM,
         number=layout.NUMBER,
         system_id=layout.SYSTEM_ID,
+        state=layout.STATE,
+        flush=layout.FLUSH,
         gettid=gettid,
     )
-    return f'target triple = "{triple}"\n{CLOCK}{waiting}{SHARE}{team}'
+    return f'target triple = "{triple}"\n{CLOCK}{state}{waiting}{SHARE}{team}'

@@ -71,6 +71,7 @@ class Samples:
             16-bit float, which rounds the other way when arithmetic differs a little; else 0.
         bounds: like ``values``, float64: how far each value may be off by rounding (infinite where
             it is not known); None for integers and booleans, which are exact.
+        least: differences of at most that are none: kernels may flush denormal numbers to 0.
     """
 
     shape: tuple[int, ...]
@@ -78,6 +79,7 @@ class Samples:
     positions: Array | None
     rounding: float = 0.0
     bounds: Array | None = None
+    least: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +111,7 @@ def _error(name: str, samples: Samples, outputs: Mapping[str, Array]) -> float:
     if array.shape != samples.shape:
         raise ExpressionError(f"output {name!r} has shape {array.shape}, expected {samples.shape}")
     got = array if samples.positions is None else array.reshape(-1)[samples.positions]
-    whole = relative_error(got, samples.values) - samples.rounding
+    whole = relative_error(got, samples.values, samples.least) - samples.rounding
     return max(0.0, whole, _element_error(got, samples))
 
 
@@ -124,9 +126,11 @@ def _element_error(got: Array, samples: Samples) -> float:
         return float(np.max(off / size, initial=0.0, where=wrong & np.isfinite(samples.values)))
 
 
-def relative_error(got: Array, expected: Array) -> float:
+def relative_error(got: Array, expected: Array, least: float = 0.0) -> float:
     """``max|got - expected| / max|expected|`` over finite elements; infinite on any mismatch of
     NaN, infinity, integers or booleans.
+
+    ``least``: differences of at most that are none.
     """
     if expected.dtype.kind != "f":
         return 0.0 if np.array_equal(got, expected) else math.inf
@@ -141,6 +145,8 @@ def relative_error(got: Array, expected: Array) -> float:
         return 0.0
     scale = float(np.abs(wanted).max())
     worst = float(np.abs(value - wanted).max())
+    if worst <= least:
+        return 0.0
     return worst / scale if scale > 0 else worst
 
 
@@ -189,7 +195,9 @@ def _samples(
     limits = ml_dtypes.finfo(numpy_dtype(dtype))
     least, most = float(limits.smallest_normal), float(limits.max)
     values = np.where(np.abs(values) > most, np.copysign(np.inf, values), values)
-    return Samples(shape, values, positions, rounding, _SLACK * bounds + least)
+    # 16-bit floats are computed in float32, whose denormal numbers are those that may be flushed.
+    flushed = min(least, float(np.finfo(np.float32).smallest_normal))
+    return Samples(shape, values, positions, rounding, _SLACK * bounds + least, flushed)
 
 
 def _output_dtypes(dag: ComputeDAG) -> dict[str, str]:

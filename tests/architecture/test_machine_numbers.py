@@ -101,6 +101,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "codegen/llvm/region.py": {
         "CHUNKS_A_THREAD": "how a parallel loop is shared out; part of the code of every kernel",
     },
+    "codegen/llvm/denormals.py": {
+        "_MXCSR_BITS": "bits of a register, as x86 defines them",
+        "_FPCR_BITS": "bits of a register, as ARM defines them",
+    },
     "codegen/llvm/team_layout.py": {
         "LINE_BYTES": "layout of a team in memory, twice a cache line: two are fetched together",
         "SLEEPERS": "layout of a team in memory",
@@ -110,6 +114,8 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "STARTED": "layout of a team in memory",
         "STOP": "layout of a team in memory",
         "ARGUMENTS": "layout of a team in memory",
+        "FLUSH": "layout of a team in memory",
+        "STATE": "layout of a team in memory",
         "LEFT": "layout of a team in memory",
         "RECORDS": "layout of a team in memory",
         "TEAM": "layout of a team in memory",

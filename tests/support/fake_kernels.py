@@ -44,8 +44,8 @@ class FakeLibrary:
 
     def __init__(self) -> None:
         pointer, number = ctypes.c_void_p, ctypes.c_int64
-        plan = ctypes.CFUNCTYPE(None, pointer, number, pointer, pointer, number)
-        timed = ctypes.CFUNCTYPE(None, pointer, number, pointer, pointer)
+        plan = ctypes.CFUNCTYPE(None, pointer, number, pointer, pointer, number, ctypes.c_int)
+        timed = ctypes.CFUNCTYPE(None, pointer, number, pointer, pointer, ctypes.c_int)
         self.functions: dict[str, Any] = {
             "run_plan": plan(self._run_and_copy),
             "run_plan_timed": timed(self._run_timed),
@@ -60,7 +60,13 @@ class FakeLibrary:
         return value
 
     def _run_and_copy(
-        self, steps: int | None, count: int, _: int | None, copies: int | None, copied: int
+        self,
+        steps: int | None,
+        count: int,
+        _: int | None,
+        copies: int | None,
+        copied: int,
+        __: int,
     ) -> None:
         if count:
             self._run(steps, count)
@@ -73,7 +79,7 @@ class FakeLibrary:
         for function, arguments in table.reshape(count, 2).tolist():
             KERNEL(function)(ctypes.cast(arguments, ctypes.POINTER(ctypes.c_void_p)))
 
-    def _run_timed(self, steps: int, count: int, nanoseconds: int, _: int | None) -> None:
+    def _run_timed(self, steps: int, count: int, nanoseconds: int, _: int | None, __: int) -> None:
         self._run(steps, count)
         out = (ctypes.c_int64 * count).from_address(nanoseconds)
         for number in range(count):

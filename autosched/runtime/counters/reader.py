@@ -23,6 +23,7 @@ _RUN: Final = ctypes.CFUNCTYPE(
     ctypes.c_int64,
     ctypes.c_void_p,
     ctypes.c_void_p,
+    ctypes.c_int,
 )
 
 
@@ -33,9 +34,15 @@ class Reader(Protocol):
         """All counters now."""
         ...
 
-    def run_plan(self, plan: int, count: int, team: int) -> NDArray[np.int64]:
+    def run_plan(self, plan: int, count: int, team: int, flush: int) -> NDArray[np.int64]:
         """Run the ``count`` steps at address ``plan`` with a team, or none (0); readings before the
         first and after each, int64 ``[count + 1, files, 3]``.
+
+        Args:
+            plan: address of the steps.
+            count: number of steps.
+            team: address of the threads that help; 0: none.
+            flush: 1: denormal numbers become 0; 0: they are kept.
         """
         ...
 
@@ -53,10 +60,18 @@ class FileReader:
         data = b"".join(os.read(int(file), size) for file in self._files)
         return np.frombuffer(data, np.int64).reshape(len(self._files), _VALUES)
 
-    def run_plan(self, plan: int, count: int, team: int) -> NDArray[np.int64]:
+    def run_plan(self, plan: int, count: int, team: int, flush: int) -> NDArray[np.int64]:
+        """See ``Reader``.
+
+        Args:
+            plan: address of the steps.
+            count: number of steps.
+            team: address of the threads that help; 0: none.
+            flush: 1: denormal numbers become 0; 0: they are kept.
+        """
         readings = np.zeros((count + 1, len(self._files), _VALUES), np.int64)
         files, out = self._files.ctypes.data, readings.ctypes.data
-        self._run(plan, count, files, len(self._files), out, team)
+        self._run(plan, count, files, len(self._files), out, team, flush)
         return readings
 
 

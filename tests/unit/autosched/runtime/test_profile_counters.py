@@ -141,7 +141,7 @@ class FakeReader:
         self.value *= 2
         return np.full((2, 3), self.value, np.int64)
 
-    def run_plan(self, plan: int, count: int, team: int) -> np.ndarray[Any, Any]:
+    def run_plan(self, plan: int, count: int, team: int, flush: int) -> np.ndarray[Any, Any]:
         self.plans.append((plan, count))
         return np.array([self.read() for _ in range(count + 1)])
 

@@ -88,17 +88,17 @@ def test_a_place_that_cannot_be_written(tmp_path: Path, module: Module) -> None:
         write_archive(tmp_path / "no" / "net.asd", module.program, module.constants, {})
 
 
-@pytest.mark.parametrize("version", [4, 99, None, True, "5"])
+@pytest.mark.parametrize("version", [5, 99, None, True, "6"])
 def test_another_format_version(path: Path, version: object) -> None:
     change_plan(path, lambda plan: plan.update(version=version))
-    with pytest.raises(ModuleFileError, match=rf"module format {version!r}, this release reads 5"):
+    with pytest.raises(ModuleFileError, match=rf"module format {version!r}, this release reads 6"):
         read_archive(path)
 
 
 def test_a_module_of_a_release_without_manifests(path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("module.json", '{"version": 2}')
-    with pytest.raises(ModuleFileError, match="module format 2, this release reads 5"):
+    with pytest.raises(ModuleFileError, match="module format 2, this release reads 6"):
         read_archive(path)
 
 
