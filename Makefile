@@ -1,6 +1,8 @@
 # make tune     set up, then tune a network and compare it with onnxruntime (about 5 minutes)
 # make check    set up, then lint, types, imports and architecture tests (under 30 s)
-# make test     set up, then check and test everything (no GPU, no network access after set-up)
+# make test     set up, then check and test everything but the long tests (no GPU, no network access
+#               after set-up)
+# make test-slow  set up, then run the long tests
 # make docs     set up, then write the API reference as HTML into out/docs
 # make campaign set up, then attack everything with random cases for MINUTES (docs/campaign.md)
 # make bench    set up with the rivals, then run the benchmarks and regenerate the README's table
@@ -17,6 +19,8 @@ ARGS   ?=
 MINUTES ?= 60
 
 BIN := $(VENV)/bin
+# On all cores; a group of tests (tests/conftest.py) runs in one process.
+PARALLEL := -n auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
 RUN_STAMP    := $(VENV)/.installed-onnx
 DEV_STAMP    := $(VENV)/.installed-dev
 RIVALS_STAMP := $(VENV)/.installed-rivals
@@ -58,10 +62,10 @@ check: lint
 	@$(BIN)/python -m pytest -q -n 0 tests/architecture $(ARGS)
 
 test: lint
-	@$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -q $(PARALLEL) $(ARGS)
 
 test-slow: $(DEV_STAMP)
-	@$(BIN)/python -m pytest -q -m "slow" $(ARGS)
+	@$(BIN)/python -m pytest -q $(PARALLEL) -m slow $(ARGS)
 
 docs: $(DEV_STAMP)
 	@$(BIN)/python scripts/api_reference.py out/docs

@@ -42,11 +42,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A file's tests run in one process, which computes what they share once; so do all files
-    that use torch, which takes seconds to load and to warm up.
+    that use torch, which takes seconds to load and to warm up, and those that read all sources.
     """
     for item in items:
-        uses_torch = "torch" in item.path.stem or "torch" in item.name
-        item.add_marker(pytest.mark.xdist_group("torch" if uses_torch else item.path.as_posix()))
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    if "torch" in item.path.stem or "torch" in item.name:
+        return "torch"
+    return "architecture" if item.path.parent.name == "architecture" else item.path.as_posix()
 
 
 def pytest_collection_finish() -> None:
