@@ -20,6 +20,7 @@ from sketch.nest.loopnest import Allocate, Loop, LoopKind, Node, Store
 from sketch.population.feasible import feasible
 from sketch.population.population import sample
 from sketch.schedule.decision import DecisionId, loop_decision
+from sketch.schedule.loop import LoopId
 from sketch.schedule.sketch import Sketch
 from sketch.schedule.steps import Factor
 from sketch.target.target import Target
@@ -148,7 +149,7 @@ def landscape(
 def sizes_of(sketch: Sketch) -> dict[str, Factor]:
     """The decision or the number that gives the trips of a loop, by the loop's name in the nest."""
     return {
-        f"{plan.op.name}.{axis}.{level}": factor
+        f"{plan.op.name}.{plan.labels([LoopId(axis, level)])}": factor
         for plan in sketch.program.stages
         for axis, factors in plan.splits.items()
         for level, factor in enumerate(factors, start=1)

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sketch.dag.dag import ComputeDAG
-from sketch.errors import ScheduleError
+from sketch.errors import ScheduleError, quoted
 from sketch.lang.expr import Axis, Expr, Load, Reduce
 from sketch.lang.fresh_names import distinct_names
 from sketch.lang.rewrite import rewrite
 from sketch.lang.tensor import Compute, Operation, Placeholder, Tensor
-from sketch.schedule.canonical import stored_steps
-from sketch.schedule.decision import DecisionId
-from sketch.schedule.replay import replay
-from sketch.schedule.steps import Step
+from sketch.schedule.decision import decision_of
+from sketch.schedule.loop import AxisIndex, LoopId, loop_label
+from sketch.schedule.program import Program, initial_program
+from sketch.schedule.replay import apply_step
+from sketch.schedule.stage import StageId, TensorId
+from sketch.schedule.step_json import step_from_json, steps_to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ def with_names(dag: ComputeDAG, names: Names) -> ComputeDAG:
 
     Raises ScheduleError when it has another number of inputs, stages or axes than ``names``.
     """
-    here = [len(_axes(op)) for op in dag.stages]
+    here = [len(op.all_axes) for op in dag.stages]
     there = [len(axes) for _, axes in names.stages]
     if len(names.inputs) != len(dag.inputs) or here != there:
         raise ScheduleError(
@@ -51,26 +54,56 @@ def with_names(dag: ComputeDAG, names: Names) -> ComputeDAG:
 
 
 def positions(
-    dag: ComputeDAG, names: Names | None, steps: tuple[Step, ...], decisions: Sequence[DecisionId]
-) -> tuple[tuple[Step, ...], tuple[DecisionId, ...]]:
-    """Steps and decisions as ``sketch.schedule.canonical.stored_steps`` has them.
+    dag: ComputeDAG,
+    names: Names | None,
+    steps: Sequence[Mapping[str, Any]],
+    decisions: Sequence[str],
+) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...]]:
+    """Steps and decisions as ``sketch.schedule.step_json.steps_to_json`` writes them.
 
     Args:
         dag: the program, under any names.
         names: that the steps use; None for those of ``dag``.
-        steps: by these names.
+        steps: as JSON values, by these names.
         decisions: by these names, in the order of their values.
 
     Raises:
         ScheduleError: ``dag`` has another number of inputs, stages or axes than ``names``, a step
             does not fit it, or has a decision that is not among ``decisions``.
     """
-    named = dag if names is None else with_names(dag, names)
-    return stored_steps(replay(named, steps), steps, decisions)
+    program = initial_program(dag if names is None else with_names(dag, names))
+    read = []
+    for data in steps:
+        read.append(step_from_json(data, _ByName(program), decision_of))
+        program = apply_step(program, read[-1])
+    return steps_to_json(program, read, tuple(map(decision_of, decisions)))
 
 
-def _axes(op: Compute) -> tuple[Axis, ...]:
-    return (*op.axes, *op.reduce_axes)
+@dataclass(frozen=True, slots=True)
+class _ByName:
+    """What a program calls so."""
+
+    program: Program
+
+    def stage(self, text: str) -> StageId:
+        """The stage of a name."""
+        return self.program.stage(text).op.name
+
+    def tensor(self, text: str) -> TensorId:
+        """The input or the result of a name; which of them a stage reads is seen by the step."""
+        return text
+
+    def axis(self, stage: StageId, text: str) -> AxisIndex:
+        """The axis of a name."""
+        return self.program.stage(stage).axis(text)
+
+    def loop(self, stage: StageId, text: str) -> LoopId:
+        """The loop that is printed so."""
+        plan = self.program.stage(stage)
+        for loop in plan.loops():
+            if loop_label(plan.op, loop) == text:
+                return loop
+        raise ScheduleError(f"stage {plan.op.name} has no loop {quoted(text)}")
 
 
 def _renamed(
@@ -78,7 +111,7 @@ def _renamed(
 ) -> Compute:
     axes = {
         axis: Axis(label, axis.extent, axis.kind)
-        for axis, label in zip(_axes(op), distinct_names(labels), strict=True)
+        for axis, label in zip(op.all_axes, distinct_names(labels), strict=True)
     }
 
     def leaf(node: Expr) -> Expr | None:

@@ -6,7 +6,7 @@
      "time": 1.7e9, "crc32": "0a1b2c3d"}
 
 A failed trial has ``"result": {"stage": "compile", "kind": "...", "message": "..."}``.  Steps call
-stages, axes and loops by position and decisions by number, see ``sketch.schedule.canonical``.
+stages, axes and loops by position and decisions by number, see ``sketch.schedule.step_json``.
 
 Versions 1 to 3 called everything by name, those of the program in the field "names".  Version 1 had
 no checksum, and LLVM's whole list of features in the target.  From version 3 on, logs hold only
@@ -31,11 +31,9 @@ from autosched.records.title import Title
 from autosched.tasks.candidate import Candidate
 from sketch.errors import ScheduleError, TargetError, quoted
 from sketch.population.recorded_range import check_steps, check_structure
-from sketch.schedule.canonical import named_steps, stored_steps
-from sketch.schedule.decision import decision_of
 from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.sketch import Sketch, sketch_from_steps
-from sketch.schedule.steps import step_from_json, step_to_json
+from sketch.schedule.step_json import steps_from_json, steps_to_json
 from sketch.target.target import Target
 
 if TYPE_CHECKING:
@@ -107,12 +105,11 @@ class Record:
         Raises:
             ScheduleError: the steps do not fit ``dag``, or make no reasonable schedule of it.
         """
-        steps = tuple(step_from_json(dict(step)) for step in self.steps)
-        check_steps(dag, steps)
-        decisions = tuple(map(decision_of, self.decisions))
+        check_steps(dag, self.steps)
+        written, places = self.steps, tuple(self.decisions)
         if self.by_name:
-            steps, decisions = positions(dag, self.names, steps, decisions)
-        steps, decisions = named_steps(dag, steps, decisions)
+            written, places = positions(dag, self.names, written, places)
+        steps, decisions = steps_from_json(dag, written, places)
         sketch = sketch_from_steps(dag, steps, self.variant, target or self.target)
         check_structure(sketch)
         return Candidate(sketch, dict(zip(decisions, self.decisions.values(), strict=True)))
@@ -165,8 +162,7 @@ def record_of(
 def _stored(sketch: Sketch) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...]]:
     """The steps as JSON values, and the decisions as they are printed."""
     decisions = [decision.name for decision in sketch.decisions]
-    steps, places = stored_steps(sketch.program, sketch.steps, decisions)
-    return tuple(map(step_to_json, steps)), tuple(map(str, places))
+    return steps_to_json(sketch.program, sketch.steps, decisions)
 
 
 def to_json(record: Record) -> dict[str, Any]:

@@ -120,7 +120,7 @@ class _Checker:
     def _check(self, load: Load, facts: Facts) -> None:
         box = {
             axis: _narrow(({axis: 1}, 0), facts, axis_bounds(axis, None))
-            for axis in (*self._op.axes, *self._op.reduce_axes)
+            for axis in self._op.all_axes
         }
         if any(low > high for low, high in box.values()):
             return  # the branch is never taken

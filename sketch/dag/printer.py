@@ -42,7 +42,7 @@ def stage_line(op: Compute) -> str:
         text = _tuple([print_expr(source) for source in body.sources])
     else:
         sign, text = "=", _tuple([print_expr(value) for value in op.bodies])
-    extents = ", ".join(f"{axis.name} {axis.extent}" for axis in (*op.axes, *op.reduce_axes))
+    extents = ", ".join(f"{axis.name} {axis.extent}" for axis in op.all_axes)
     note = f"  # {extents}" if extents else ""
     return f"{op.name}({axes}) {sign} {text}{_store_text(op)}{note}"
 

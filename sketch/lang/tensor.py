@@ -80,6 +80,11 @@ class Compute:
         return reduce.axes if reduce is not None else ()
 
     @property
+    def all_axes(self) -> tuple[Axis, ...]:
+        """Spatial axes, then reduce axes."""
+        return (*self.axes, *self.reduce_axes)
+
+    @property
     def output_dtypes(self) -> tuple[str, ...]:
         reduce = self.reduce
         return tuple(e.dtype for e in (reduce.sources if reduce is not None else self.bodies))
@@ -251,7 +256,7 @@ def _check_bodies(op: Compute, where: str) -> None:
         raise ExpressionError(
             "a stage has several bodies, one of them a reduction", where, "use one tuple reducer"
         )
-    known = {id(axis) for axis in (*op.axes, *op.reduce_axes)}
+    known = {id(axis) for axis in op.all_axes}
     pending: list[Expr] = list(op.reduce.sources if op.reduce is not None else op.bodies)
     seen: set[int] = set()
     while pending:
@@ -270,7 +275,7 @@ def _check_bodies(op: Compute, where: str) -> None:
                 "list it in the reduction's axes",
             )
         pending.extend(children(node))
-    axes = (*op.axes, *op.reduce_axes)
+    axes = op.all_axes
     if len(known) < len(axes):
         repeated = next(axis for axis in axes if axes.count(axis) > 1)
         raise ExpressionError(
@@ -282,7 +287,7 @@ def _check_bodies(op: Compute, where: str) -> None:
 
 def _with_distinct_axes(op: Compute) -> Compute:
     """The stage with a name for each axis that no other of its axes has: steps tell them apart."""
-    axes = (*op.axes, *op.reduce_axes)
+    axes = op.all_axes
     labels = distinct_names([axis.name for axis in axes])
     made = {
         axis: Axis(label, axis.extent, axis.kind)

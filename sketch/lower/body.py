@@ -112,7 +112,7 @@ def affine_predicate(condition: Expr, stage: PlacedStage) -> Predicate | None:
     """A comparison of affine integer forms as a predicate over loop variables."""
     if not isinstance(condition, Binary) or condition.op not in ("lt", "le", "gt", "ge", "eq"):
         return None
-    axes = (*stage.plan.op.axes, *stage.plan.op.reduce_axes)
+    axes = stage.plan.op.all_axes
     left, right = affine_index(condition.lhs, axes), affine_index(condition.rhs, axes)
     if left is None or right is None:
         return None

@@ -85,7 +85,7 @@ class _Emitter:
         axis = loop.axis
         outer = [p for p in stage.loops[:depth] if p.axis is axis]
         based = stage.base.get(axis, Affine(()))
-        split = axis.name in stage.plan.splits
+        split = stage.plan.axis(axis) in stage.plan.splits
         if loop.kind is not LoopKind.SERIAL or not split or not (outer or based.terms):
             return ()
         start = based + Affine(tuple((p.var, 1) for p in (*outer, loop)))
@@ -94,7 +94,7 @@ class _Emitter:
     def _attach(
         self, stage: PlacedStage, loop: PlacedLoop, body: tuple[Node, ...]
     ) -> tuple[Node, ...]:
-        inner = self.placement.attached(stage.plan.op.name, loop.name)
+        inner = self.placement.attached(stage.plan.op.name, loop.id)
         nodes = body
         for producer in reversed(inner):
             nodes = (*self.stage(producer), *nodes)
@@ -153,7 +153,7 @@ class _Emitter:
     def _bounds(self, stage: PlacedStage, spatial_only: bool = False) -> tuple[Predicate, ...]:
         """Predicates for every axis whose loops may walk beyond its extent."""
         op = stage.plan.op
-        axes = op.axes if spatial_only else (*op.axes, *op.reduce_axes)
+        axes = op.axes if spatial_only else op.all_axes
         return tuple(
             Predicate(stage.coordinate(axis), 0, axis.extent)
             for axis in axes
@@ -165,7 +165,7 @@ class _Emitter:
         based = stage.base.get(axis)
         moved = based is not None and bool(based.terms or based.const)
         longer = axis not in stage.fixed or bool(stage.extents[axis] > axis.extent)
-        if axis.name not in stage.plan.splits and not moved and not longer:
+        if stage.plan.axis(axis) not in stage.plan.splits and not moved and not longer:
             return False
         return not self._zero_padded(stage, axis)
 

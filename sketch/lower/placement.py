@@ -16,7 +16,7 @@ from sketch.errors import LoweringError
 from sketch.lang.expr import Axis, Expr, Load
 from sketch.nest.loopnest import Affine, LoopKind, LoopVar, Num
 from sketch.schedule.decision import DecisionId
-from sketch.schedule.loop import loop_name
+from sketch.schedule.loop import LoopId, loop_label
 from sketch.schedule.program import Program, StagePlan
 from sketch.schedule.steps import Factor, Pack
 
@@ -28,7 +28,7 @@ class PlacedLoop:
     ``fixed``: no decision takes part in these numbers.
     """
 
-    name: str
+    id: LoopId
     axis: Axis
     var: LoopVar
     trips: Num
@@ -70,9 +70,9 @@ class PlacedStage:
         base = self.base.get(axis)
         return self.local(axis) if base is None else base + self.local(axis)
 
-    def variables(self, names: tuple[str, ...]) -> frozenset[LoopVar]:
-        """The variables of the loops called ``names``."""
-        return frozenset(loop.var for loop in self.loops if loop.name in names)
+    def variables(self, loops: tuple[LoopId, ...]) -> frozenset[LoopVar]:
+        """The variables of some of its loops."""
+        return frozenset(loop.var for loop in self.loops if loop.id in loops)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,11 +91,11 @@ class Placement:
         """Elements in a panel: the product of the trips of the reader's loops within a panel."""
         width: Num = 1
         for loop in self.stages[pack.reader].loops:
-            if loop.name in pack.loops:
+            if loop.id in pack.loops:
                 width = width * loop.trips
         return width
 
-    def attached(self, stage: str, loop: str) -> tuple[PlacedStage, ...]:
+    def attached(self, stage: str, loop: LoopId) -> tuple[PlacedStage, ...]:
         """Stages computed inside a loop of a stage, in topological order."""
         return tuple(s for s in self.stages.values() if s.plan.attach == (stage, loop))
 
@@ -137,7 +137,7 @@ class _Domain:
 
 
 def _domain(program: Program, plan: StagePlan, placed: Mapping[str, PlacedStage]) -> _Domain:
-    full: dict[Axis, Num] = {a: a.extent for a in (*plan.op.axes, *plan.op.reduce_axes)}
+    full: dict[Axis, Num] = {a: a.extent for a in plan.op.all_axes}
     if plan.attach is None:
         return _Domain({}, full, (), frozenset())
     host = placed.get(plan.attach[0])
@@ -146,14 +146,15 @@ def _domain(program: Program, plan: StagePlan, placed: Mapping[str, PlacedStage]
             f"stage {plan.op.name} is attached to {plan.attach[0]}, which does not come after it",
             hint="attach a stage to one of its consumers",
         )
-    names = [loop.name for loop in host.loops]
-    if plan.attach[1] not in names:
+    loops = [loop.id for loop in host.loops]
+    if plan.attach[1] not in loops:
         raise LoweringError(
-            f"stage {plan.op.name} is attached to loop {plan.attach[1]} of {plan.attach[0]}, "
+            f"stage {plan.op.name} is attached to loop {host.plan.labels([plan.attach[1]])} of "
+            f"{plan.attach[0]}, "
             f"which has no such loop any more",
             hint="attach stages after the steps that make their hosts",
         )
-    around = host.loops[: names.index(plan.attach[1]) + 1]
+    around = host.loops[: loops.index(plan.attach[1]) + 1]
     outer = (*host.outer, *(loop.var for loop in around))
     fixed = outer
     if plan.shared:
@@ -204,7 +205,7 @@ def loads_of(plan: StagePlan, producer: str) -> list[Load]:
 
 def index_affine(index: Expr, stage: PlacedStage) -> Affine | None:
     """An index expression over the axes of ``stage`` as an affine form over loop variables."""
-    axes = (*stage.plan.op.axes, *stage.plan.op.reduce_axes)
+    axes = stage.plan.op.all_axes
     form = affine_index(index, axes)
     if form is None:
         return None
@@ -267,19 +268,19 @@ def _loops(
     plan: StagePlan, domain: _Domain, values: Mapping[DecisionId, Num]
 ) -> tuple[tuple[PlacedLoop, ...], dict[Axis, Num]]:
     """Loops in execution order, and the coordinates that the loops of each axis walk."""
-    made: dict[str, PlacedLoop] = {}
+    made: dict[LoopId, PlacedLoop] = {}
     walked: dict[Axis, Num] = {}
-    for axis in (*plan.op.axes, *plan.op.reduce_axes):
-        split = plan.splits.get(axis.name, ())
+    for position, axis in enumerate(plan.op.all_axes):
+        split = plan.splits.get(position, ())
         fixed = axis not in domain.varying and all(isinstance(f, int) for f in split)
         factors = [factor_value(f, values) for f in split]
         stride: Num = 1
         for level in range(len(factors), -1, -1):
             trips = factors[level - 1] if level else -(-domain.extents[axis] // stride)
-            name = loop_name(axis.name, level)
-            kind = plan.kinds.get(name, LoopKind.SERIAL)
-            var = LoopVar(f"{plan.op.name}.{name}", axis=axis)
-            made[name] = PlacedLoop(name, axis, var, trips, stride, kind, fixed)
+            loop = LoopId(position, level)
+            kind = plan.kinds.get(loop, LoopKind.SERIAL)
+            var = LoopVar(f"{plan.op.name}.{loop_label(plan.op, loop)}", axis=axis)
+            made[loop] = PlacedLoop(loop, axis, var, trips, stride, kind, fixed)
             stride = stride * trips
         walked[axis] = stride
-    return tuple(made[name] for name in plan.loops()), walked
+    return tuple(made[loop] for loop in plan.loops()), walked

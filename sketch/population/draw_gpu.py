@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sketch.nest.loopnest import LoopKind
 from sketch.schedule.decision import DecisionId
-from sketch.schedule.loop import loop_name
+from sketch.schedule.loop import LoopId
 from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.program import root_host
 from sketch.schedule.sketch import Sketch
@@ -80,21 +80,21 @@ def _kinds(sketch: Sketch) -> _Kinds:
     for plan in sketch.program.stages:
         host = root_host(sketch.program, plan)
         blocks = {host.loop_axis(n) for n, k in host.kinds.items() if k is LoopKind.BLOCK}
-        wide = [axis.name for axis in plan.op.axes if axis.extent > 1]
-        for name, factors in plan.splits.items():
-            axis = plan.axis(name)
+        wide = [n for n, axis in enumerate(plan.op.axes) if axis.extent > 1]
+        for position, factors in plan.splits.items():
+            axis = plan.op.all_axes[position]
             for level, factor in enumerate(factors, start=1):
                 if not isinstance(factor, DecisionId):
                     continue
                 n = positions[factor]
-                kinds[n] = plan.kinds.get(loop_name(name, level), LoopKind.SERIAL)
+                kinds[n] = plan.kinds.get(LoopId(position, level), LoopKind.SERIAL)
                 points[n] = prod(axis.extent for axis in blocks)
-                outside = plan.kinds.get(loop_name(name, level - 1))
+                outside = plan.kinds.get(LoopId(position, level - 1))
                 if kinds[n] is LoopKind.THREAD and outside is LoopKind.THREAD:
                     lanes.add(n)
                 if axis.kind == "reduce":
                     reduces.add(n)
-                elif name == wide[-1]:
+                elif position == wide[-1]:
                     last.add(n)
     return _Kinds(kinds, frozenset(reduces), frozenset(lanes), frozenset(last), points)
 

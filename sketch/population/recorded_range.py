@@ -6,7 +6,8 @@ Rules and samplers keep to these bounds by themselves.  What comes from a file m
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError, quoted
@@ -14,10 +15,11 @@ from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import Scope
 from sketch.population.feasible import feasible
 from sketch.schedule.decision import DecisionId
+from sketch.schedule.loop import AxisIndex
 from sketch.schedule.program import Program, StagePlan
 from sketch.schedule.sketch import Sketch, fixed_product
 from sketch.schedule.step_fields import is_count
-from sketch.schedule.steps import CacheRead, Factor, Pack, Step
+from sketch.schedule.steps import CacheRead, Factor, Pack
 
 # Steps for each stage and input of a program; rules make about ten.
 _STEPS_FOR_EACH = 100
@@ -27,16 +29,17 @@ _MOST_GROWTH = 16
 _CACHED_IN = (Scope.WORKSPACE.value, Scope.SHARED.value)
 
 
-def check_steps(dag: ComputeDAG, steps: tuple[Step, ...]) -> None:
-    """Check steps before they are replayed; raises ScheduleError when there are too many of them,
-    or a copy is to be kept where there is no memory of that name.
+def check_steps(dag: ComputeDAG, steps: Sequence[Mapping[str, Any]]) -> None:
+    """Check recorded steps before they are replayed; raises ScheduleError when there are too many
+    of them, or a copy is to be kept where there is no memory of that name.
     """
     most = _STEPS_FOR_EACH * (len(dag.stages) + len(dag.inputs))
     if len(steps) > most:
         raise ScheduleError(f"{len(steps)} steps are more than {most}")
     for step in steps:
-        if isinstance(step, CacheRead) and step.scope not in _CACHED_IN:
-            raise ScheduleError(f"nothing is cached in {quoted(step.scope)}")
+        scope = step.get("scope", _CACHED_IN[0])
+        if step.get("kind") == CacheRead.kind and scope not in _CACHED_IN:
+            raise ScheduleError(f"nothing is cached in {quoted(scope)}")
 
 
 def check_structure(sketch: Sketch) -> None:
@@ -77,12 +80,15 @@ def _check_attached(program: Program, plan: StagePlan) -> None:
         raise ScheduleError(f"stage {plan.op.name} is computed inside {plan.attach[0]}")
 
 
-def _check_factors(sketch: Sketch, plan: StagePlan, axis: str, factors: tuple[Factor, ...]) -> None:
+def _check_factors(
+    sketch: Sketch, plan: StagePlan, position: AxisIndex, factors: tuple[Factor, ...]
+) -> None:
     """SIMD lanes may exceed a short axis, but no axis needs more than those of bytes."""
-    most = max(plan.axis(axis).extent, sketch.target.lanes(1))
+    axis = plan.op.all_axes[position]
+    most = max(axis.extent, sketch.target.lanes(1))
     if fixed_product(factors) > most:
         raise ScheduleError(
-            f"axis {axis} of {plan.op.name} has no tile {factors}", hint=f"at most {most}"
+            f"axis {axis.name} of {plan.op.name} has no tile {factors}", hint=f"at most {most}"
         )
 
 

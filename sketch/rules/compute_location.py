@@ -63,9 +63,9 @@ class ComputeLocation:
 
 def _narrows(program: Program, location: Location) -> bool:
     """Whether the loops around a location have more than one trip together."""
-    host, loop = program.stage(location[0]), location[1]
-    around = host.loops()[: host.loops().index(loop) + 1]
-    return any(host.loop_axis(name).extent > 1 for name in around)
+    host = program.stage(location[0])
+    around = host.loops()[: host.loops().index(location[1]) + 1]
+    return any(host.loop_axis(loop).extent > 1 for loop in around)
 
 
 def _for_threads(state: State, stage: StagePlan, location: Location) -> bool:

@@ -7,11 +7,10 @@ from typing import Any, Final
 
 from sketch.errors import ScheduleError
 from sketch.rules.rule import SketchRule, State, Verdict
-from sketch.schedule.canonical import named_steps, stored_steps
-from sketch.schedule.decision import decision_of
 from sketch.schedule.program import StagePlan
 from sketch.schedule.sketch import Sketch
 from sketch.schedule.step_fields import is_text
+from sketch.schedule.step_json import steps_from_json, steps_to_json
 
 # What faults in a rule's code raise.  Other exceptions (an interrupt, what a signal handler raises)
 # are not about the rule.
@@ -109,9 +108,8 @@ def check_recordable(sketch: Sketch) -> None:
         if not is_text(str(name)):
             raise ScheduleError(f"a decision is called {str(name)!r}", where, "call it otherwise")
     try:
-        steps, written = stored_steps(sketch.program, sketch.steps, names)
-        read = [decision_of(str(place)) for place in written]
-        _, found = named_steps(sketch.dag, steps, read)
+        steps, written = steps_to_json(sketch.program, sketch.steps, names)
+        _, found = steps_from_json(sketch.dag, steps, written)
     except ScheduleError as error:
         raise error.at(where) from error
     for name, other in zip(names, found, strict=True):

@@ -50,7 +50,7 @@ class SplitForBlocks:
         """One state for each number of parts; all stages are still to be scheduled."""
         inner = tiled_producer(state, stage)
         assert inner is not None
-        axis = longest(inner.op.reduce_axes).name
+        axis = inner.axis(longest(inner.op.reduce_axes))
         return tuple(
             state.then(SplitReduce(inner.op.name, axis, parts))
             for parts in _parts(inner.op, state.target)

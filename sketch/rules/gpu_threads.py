@@ -22,8 +22,7 @@ from sketch.nest.loopnest import LoopKind
 from sketch.rules.gpu_reuse import shares_operands
 from sketch.rules.patterns import coefficient_of, is_output, longest
 from sketch.rules.rule import State, Verdict
-from sketch.schedule.decision import loop_decision
-from sketch.schedule.loop import loop_name
+from sketch.schedule.loop import LoopId
 from sketch.schedule.program import Program, Role, StagePlan, root_host
 from sketch.schedule.steps import Annotate, CacheWrite, ComputeAt, Factor, Reorder, Split, Step
 
@@ -53,7 +52,7 @@ class ScheduleOnThreads:
             return (state.then(*steps).done([name]),)
         rows = row_axes(state, stage)
         columns = [axis for axis in stage.op.axes if axis not in rows]
-        return (state.then(*_host_steps(stage.op, rows, columns)).done([name]),)
+        return (state.then(*_host_steps(stage, rows, columns)).done([name]),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class ComputeInThreads:
         assert host is not None
         name = stage.op.name
         steps = [ComputeAt(name, host.op.name, point_loops(host)[-1])]
-        inside = _reduce_steps(stage.op, _lane_factors(state.program, host), steps)
+        inside = _reduce_steps(stage, _lane_factors(state.program, host), steps)
         return (state.then(*inside).done([name]),)
 
 
@@ -128,26 +127,26 @@ def _axes_of_reads(op: Compute, producer: str) -> set[Axis] | None:
     return found
 
 
-def _host_steps(op: Compute, rows: list[Axis], columns: list[Axis]) -> list[Step]:
+def _host_steps(stage: StagePlan, rows: list[Axis], columns: list[Axis]) -> list[Step]:
     """Rows to blocks and threads; columns to lanes, or several elements a thread without any."""
-    name = op.name
+    op, name = stage.op, stage.op.name
     wide = [axis for axis in rows if axis.extent > 1]
     several = [] if columns else wide[-_AXES_OF_ELEMENTS:]
     lanes = _lane_axis(columns, op) if columns else None
     steps: list[Step] = []
     for axis in wide:
         levels = (1, 2) if axis in several else (1,)
-        steps.append(Split(name, axis.name, _factors(name, axis, levels)))
+        steps.append(Split(name, stage.axis(axis), _factors(stage, axis, levels)))
     if lanes is not None:
-        steps.append(Split(name, lanes.name, _factors(name, lanes, (1, 2))))
-    blocks = [loop_name(axis.name, 0) for axis in rows]
-    threads = [loop_name(axis.name, _THREADS) for axis in wide]
-    elements = [loop_name(axis.name, 2) for axis in several]
-    serial = [loop_name(axis.name, 0) for axis in (*columns, *op.reduce_axes)]
+        steps.append(Split(name, stage.axis(lanes), _factors(stage, lanes, (1, 2))))
+    blocks = [stage.loop(axis) for axis in rows]
+    threads = [stage.loop(axis, _THREADS) for axis in wide]
+    elements = [stage.loop(axis, 2) for axis in several]
+    serial = [stage.loop(axis) for axis in (*columns, *op.reduce_axes)]
     if lanes is not None:
-        last = loop_name(lanes.name, 0)
+        last = stage.loop(lanes)
         serial = [loop for loop in serial if loop != last] + [last]
-        threads_inside, elements = [loop_name(lanes.name, 1)], [loop_name(lanes.name, 2)]
+        threads_inside, elements = [stage.loop(lanes, 1)], [stage.loop(lanes, 2)]
     else:
         threads_inside = []
     steps.append(Reorder(name, (*blocks, *threads, *serial, *threads_inside, *elements)))
@@ -156,18 +155,20 @@ def _host_steps(op: Compute, rows: list[Axis], columns: list[Axis]) -> list[Step
     return [*steps, *_annotations(name, elements, LoopKind.UNROLLED)]
 
 
-def _reduce_steps(op: Compute, lanes: tuple[Factor, ...], before: Sequence[Step]) -> list[Step]:
+def _reduce_steps(
+    stage: StagePlan, lanes: tuple[Factor, ...], before: Sequence[Step]
+) -> list[Step]:
     """Reduce loops around the elements of a thread; the lane axis split by ``lanes``."""
     steps = list(before)
-    name = op.name
-    spatial = [loop_name(axis.name, 0) for axis in op.axes]
+    op, name = stage.op, stage.op.name
+    spatial = [stage.loop(axis) for axis in op.axes]
     if op.reduce is None:
         return [*steps, *_annotations(name, spatial, LoopKind.UNROLLED)]
     axis = _lane_axis(op.reduce_axes, op)
-    factors = lanes or _factors(name, axis, (1, 2))
-    split = [loop_name(axis.name, level) for level in range(3)]
-    serial = [loop_name(other.name, 0) for other in op.reduce_axes if other is not axis]
-    steps.append(Split(name, axis.name, factors))
+    factors = lanes or _factors(stage, axis, (1, 2))
+    split = [stage.loop(axis, level) for level in range(3)]
+    serial = [stage.loop(other) for other in op.reduce_axes if other is not axis]
+    steps.append(Split(name, stage.axis(axis), factors))
     steps.append(Reorder(name, (*serial, *split, *spatial)))
     steps.append(Annotate(name, split[1], LoopKind.THREAD.value))
     return [*steps, *_annotations(name, [split[2], *spatial], LoopKind.UNROLLED)]
@@ -175,14 +176,14 @@ def _reduce_steps(op: Compute, lanes: tuple[Factor, ...], before: Sequence[Step]
 
 def _single_value(stage: StagePlan) -> list[Step]:
     """The lanes of a reduction without axes."""
-    return _reduce_steps(stage.op, (), ())
+    return _reduce_steps(stage, (), ())
 
 
-def _factors(stage: str, axis: Axis, levels: tuple[int, ...]) -> tuple[Factor, ...]:
-    return tuple(loop_decision(stage, axis.name, level) for level in levels)
+def _factors(stage: StagePlan, axis: Axis, levels: tuple[int, ...]) -> tuple[Factor, ...]:
+    return tuple(stage.decision(axis, level) for level in levels)
 
 
-def _annotations(stage: str, loops: Sequence[str], kind: LoopKind) -> list[Step]:
+def _annotations(stage: str, loops: Sequence[LoopId], kind: LoopKind) -> list[Step]:
     return [Annotate(stage, loop, kind.value) for loop in loops]
 
 
@@ -225,12 +226,12 @@ def _is_host(plan: StagePlan) -> bool:
 
 
 def _rows_of(host: StagePlan) -> set[Axis]:
-    return {host.loop_axis(n) for n, kind in host.kinds.items() if kind is LoopKind.BLOCK}
+    return {host.loop_axis(loop) for loop, kind in host.kinds.items() if kind is LoopKind.BLOCK}
 
 
-def point_loops(host: StagePlan) -> list[str]:
+def point_loops(host: StagePlan) -> list[LoopId]:
     """The loops of blocks and of threads around what is computed for a point."""
-    found: list[str] = []
+    found: list[LoopId] = []
     for loop in host.loops():
         if host.kinds.get(loop) not in (LoopKind.BLOCK, LoopKind.THREAD):
             break
@@ -247,5 +248,5 @@ def _lane_factors(program: Program, host: StagePlan) -> tuple[Factor, ...]:
             continue
         for loop, kind in plan.kinds.items():
             if kind is LoopKind.THREAD and (inside or loop not in outer):
-                return plan.splits[plan.loop_axis(loop).name]
+                return plan.splits[loop.axis]
     return ()

@@ -25,7 +25,7 @@ from sketch.rules.patterns import batch_positions, longest
 from sketch.rules.rule import State, Verdict
 from sketch.rules.tiling import tiled_producer
 from sketch.schedule.decision import loop_decision
-from sketch.schedule.loop import loop_name
+from sketch.schedule.loop import LoopId
 from sketch.schedule.program import StagePlan
 from sketch.schedule.stage_names import cache_axis
 from sketch.schedule.stage_steps import cache_name
@@ -59,7 +59,7 @@ class GpuTilingWithFusion:
         caches = []
         for name, tensor in tensors.items():
             cache = cache_name(state.program, name, inner.op.name)
-            dims = [loop_name(cache_axis(d), 0) for d in range(tensor.ndim)]
+            dims = [LoopId(d, 0) for d in range(tensor.ndim)]
             caches.append(cache)
             state = state.then(
                 CacheRead(name, inner.op.name, Scope.SHARED.value),
@@ -74,10 +74,9 @@ def _shared_tiles(state: State, inner: StagePlan, cache: str, tensor: Tensor) ->
     """As many tiles of one operand as of the others, each laid out in a way of its own: the axis
     that the host tiles may be the innermost one.
     """
-    dims = [cache_axis(d) for d in range(tensor.ndim)]
-    split = longest(inner.op.reduce_axes).name
-    count = loop_decision(inner.op.name, split, "tiles") if copies_ahead(state.target) else 1
-    layout = loop_decision(cache, dims[-1], "layout") if tensor.ndim > 1 else 0
+    split, last = longest(inner.op.reduce_axes), cache_axis(tensor.ndim - 1)
+    count = inner.decision(split, "tiles") if copies_ahead(state.target) else 1
+    layout = loop_decision(cache, last, "layout") if tensor.ndim > 1 else 0
     return SharedTiles(cache, count, _spatial_dim(inner, tensor), layout)
 
 
@@ -98,27 +97,27 @@ def _spatial_dim(inner: StagePlan, tensor: Tensor) -> int:
 
 
 def _tile_host(host: StagePlan, inner: StagePlan) -> list[Step]:
-    name, axes = host.op.name, [a.name for a in host.op.axes]
+    name, axes = host.op.name, host.op.axes
     batch = batch_positions(inner.op)  # tiles of what all operands depend on reuse nothing
     tiled = [a for n, a in enumerate(axes) if n not in batch]
     levels = range(1, _INNER + 1)
     steps: list[Step] = [
-        Split(name, a, tuple(loop_decision(name, a, level) for level in levels)) for a in tiled
+        Split(name, host.axis(a), tuple(host.decision(a, level) for level in levels)) for a in tiled
     ]
-    inside = [loop_name(a, level) for level in levels for a in tiled]
-    steps.append(Reorder(name, (*(loop_name(a, 0) for a in axes), *inside)))
+    inside = [host.loop(a, level) for level in levels for a in tiled]
+    steps.append(Reorder(name, (*(host.loop(a) for a in axes), *inside)))
     for level, kind in enumerate(_BOUND):
         bound = axes if level == 0 else tiled
-        steps += [Annotate(name, loop_name(a, level), kind.value) for a in bound]
-    steps += [Annotate(name, loop_name(a, _INNER), LoopKind.UNROLLED.value) for a in tiled]
-    return [*steps, ComputeAt(inner.op.name, name, loop_name(tiled[-1], _INNER - 1))]
+        steps += [Annotate(name, host.loop(a, level), kind.value) for a in bound]
+    steps += [Annotate(name, host.loop(a, _INNER), LoopKind.UNROLLED.value) for a in tiled]
+    return [*steps, ComputeAt(inner.op.name, name, host.loop(tiled[-1], _INNER - 1))]
 
 
-def _outer_reduce(inner: StagePlan) -> list[str]:
+def _outer_reduce(inner: StagePlan) -> list[LoopId]:
     """The loops over tiles of the reduce axes; the longest axis inside the others."""
     split = longest(inner.op.reduce_axes)
     others = [axis for axis in inner.op.reduce_axes if axis is not split]
-    return [loop_name(axis.name, 0) for axis in (*others, split)]
+    return [inner.loop(axis) for axis in (*others, split)]
 
 
 def _tile_inner(inner: StagePlan) -> list[Step]:
@@ -127,13 +126,11 @@ def _tile_inner(inner: StagePlan) -> list[Step]:
     split = longest(axes)
     others = [axis for axis in axes if axis is not split and axis.extent > 1]
     steps: list[Step] = [
-        Split(name, axis.name, (loop_decision(name, axis.name, 1),)) for axis in others
+        Split(name, inner.axis(axis), (inner.decision(axis, 1),)) for axis in others
     ]
-    levels = (1, 2)
-    steps.append(
-        Split(name, split.name, tuple(loop_decision(name, split.name, level) for level in levels))
-    )
-    serial = [loop_name(axis.name, 1) for axis in (*others, split)]
-    unrolled = [loop_name(split.name, 2), *(loop_name(axis.name, 0) for axis in inner.op.axes)]
+    factors = tuple(inner.decision(split, level) for level in (1, 2))
+    steps.append(Split(name, inner.axis(split), factors))
+    serial = [inner.loop(axis, 1) for axis in (*others, split)]
+    unrolled = [inner.loop(split, 2), *(inner.loop(axis) for axis in inner.op.axes)]
     steps.append(Reorder(name, (*_outer_reduce(inner), *serial, *unrolled)))
     return [*steps, *(Annotate(name, loop, LoopKind.UNROLLED.value) for loop in unrolled)]

@@ -12,9 +12,8 @@ from sketch.nest.loopnest import LoopKind, Scope
 from sketch.rules.gpu_threads import ScheduleOnThreads, point_loops
 from sketch.rules.patterns import vector_axis
 from sketch.rules.rule import State, Verdict
-from sketch.schedule.loop import loop_name
+from sketch.schedule.loop import LoopId
 from sketch.schedule.program import StagePlan
-from sketch.schedule.stage_names import cache_axis
 from sketch.schedule.stage_steps import cache_name
 from sketch.schedule.steps import Annotate, CacheRead, ComputeAt
 
@@ -47,7 +46,7 @@ class TransposeInTiles:
         (state,) = ScheduleOnThreads().apply(state, stage)
         cache = cache_name(state.program, tensor.name, name)
         inside = point_loops(state.program.stage(name))[-1]
-        dims = [loop_name(cache_axis(d), 0) for d in range(tensor.ndim)]
+        dims = [LoopId(d, 0) for d in range(tensor.ndim)]
         state = state.then(
             CacheRead(tensor.name, name, Scope.SHARED.value),
             ComputeAt(cache, name, inside),

@@ -7,10 +7,10 @@ from sketch.lang.expr import Axis
 from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import LoopKind
 from sketch.rules.patterns import vector_axis
-from sketch.schedule.loop import Level
+from sketch.schedule.loop import Level, LoopId
 from sketch.schedule.program import Program, StagePlan, root_host
 
-Location = tuple[str, str]
+Location = tuple[str, LoopId]
 
 
 def _shared_prefix(host: StagePlan, producer: Compute) -> int:
@@ -63,5 +63,5 @@ def candidate_locations(program: Program, plan: StagePlan) -> tuple[Location, ..
         return ()
     chosen = [loops[depth - 1]]
     around = reversed(loops[: depth - 1])
-    chosen += [loop for loop in around if host.loop_id(loop).level == Level.L2][:1]
+    chosen += [loop for loop in around if loop.level == Level.L2][:1]
     return tuple((host.op.name, loop) for loop in chosen)

@@ -10,10 +10,8 @@ from sketch.lang.tensor import Placeholder
 from sketch.nest.loopnest import LoopKind
 from sketch.rules.patterns import coefficient_of
 from sketch.rules.rule import State
-from sketch.schedule.decision import loop_decision
-from sketch.schedule.loop import loop_name
+from sketch.schedule.loop import LoopId
 from sketch.schedule.program import StagePlan
-from sketch.schedule.stage_names import cache_axis
 from sketch.schedule.stage_steps import cache_name
 from sketch.schedule.steps import Annotate, CacheRead, Factor, Pack, Reorder, Split
 
@@ -24,18 +22,13 @@ class Panel:
 
     Attributes:
         axis: of the reduction.
-        levels: of the axis, the loops that walk it, outermost first.
+        loops: that walk it, outermost first.
         factors: their trips.
     """
 
     axis: Axis
-    levels: tuple[int, ...]
+    loops: tuple[LoopId, ...]
     factors: tuple[Factor, ...]
-
-    @property
-    def loops(self) -> tuple[str, ...]:
-        """Names of the loops, outermost first."""
-        return tuple(loop_name(self.axis.name, level) for level in self.levels)
 
 
 def packing_choices(state: State, name: str, panel: Panel) -> tuple[State, ...]:
@@ -47,13 +40,13 @@ def packing_choices(state: State, name: str, panel: Panel) -> tuple[State, ...]:
     """
     stage = state.program.stage(name)
     states: tuple[State, ...] = (state,)
-    for load, dim in packable(stage, stage.axis(panel.axis.name)):
+    for load, dim in packable(stage, panel.axis):
         source = load.tensor.op
         constant = isinstance(source, Placeholder) and source.constant
         if constant and len(state.program.consumers(source.name)) > 1:
             continue
         if constant:
-            ahead = loop_decision(name, panel.axis.name, "prefetch")
+            ahead = stage.decision(panel.axis, "prefetch")
             pack = Pack(load.tensor.name, dim, name, panel.loops, prefetch=ahead)
             states = tuple(s.then(pack) for s in states)
         elif _is_reused(stage, load):
@@ -87,15 +80,14 @@ def _is_reused(stage: StagePlan, load: Load) -> bool:
 def _cache_packed(state: State, name: str, load: Load, dim: int, panel: Panel) -> State:
     """The operand copied into panels by a stage of its own, before the reduction runs."""
     tensor, cache = load.tensor.name, cache_name(state.program, load.tensor.name, name)
-    blocked = cache_axis(dim)
-    others = [cache_axis(n) for n in range(len(load.indices)) if n != dim]
-    within = tuple(loop_name(blocked, level) for level in range(1, len(panel.factors) + 1))
-    outer = [loop_name(blocked, 0), *(loop_name(d, 0) for d in others)]
+    others = [n for n in range(len(load.indices)) if n != dim]
+    within = tuple(LoopId(dim, level) for level in range(1, len(panel.factors) + 1))
+    outer = [LoopId(n, 0) for n in (dim, *others)]
     annotations = [Annotate(cache, loop, LoopKind.PARALLEL.value) for loop in outer[:1]]
     annotations += [Annotate(cache, loop, LoopKind.UNROLLED.value) for loop in within[:-1]]
     return state.then(
         CacheRead(tensor, name),
-        Split(cache, blocked, panel.factors),
+        Split(cache, dim, panel.factors),
         Reorder(cache, (*outer, *within)),
         *annotations,
         Annotate(cache, within[-1], LoopKind.VECTORIZED.value),

@@ -56,7 +56,7 @@ def coefficient_of(load: Load, dim: int, axis: Axis, op: Compute) -> int | None:
         axis: whose coefficient.
         op: the stage that reads.
     """
-    form = affine_index(load.indices[dim], (*op.axes, *op.reduce_axes))
+    form = affine_index(load.indices[dim], op.all_axes)
     return None if form is None else form[0].get(axis, 0)
 
 

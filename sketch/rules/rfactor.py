@@ -48,12 +48,12 @@ class AddRfactor:
         axis = _chunks(stage, target)
         if axis is not None:
             parts = min(axis.extent, _CHUNKS_PER_THREAD * target.threads)
-            found.append(state.then(Rfactor(name, axis.name, parts, interleave=False)))
+            found.append(state.then(Rfactor(name, stage.axis(axis), parts, interleave=False)))
         if axis is None or (_wants_lanes(op, target) and not _only_chunks(op, target)):
             axis = _lanes(op, target)
             assert axis is not None
             parts = _vector_lanes(op, target)
-            found.append(state.then(Rfactor(name, axis.name, parts, interleave=True)))
+            found.append(state.then(Rfactor(name, stage.axis(axis), parts, interleave=True)))
         return tuple(found)
 
 

@@ -12,8 +12,7 @@ from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import LoopKind
 from sketch.rules.patterns import coefficient_of, lanes_for, vector_axis
 from sketch.rules.rule import State, Verdict
-from sketch.schedule.decision import loop_decision
-from sketch.schedule.loop import loop_name
+from sketch.schedule.loop import LoopId
 from sketch.schedule.program import StagePlan
 from sketch.schedule.steps import Annotate, Factor, Reorder, Split, Step
 
@@ -57,41 +56,41 @@ def schedule_simply(state: State, name: str, rows: bool = True) -> State:
     lanes = 1 if vector is None else lanes_for(vector, op, state.target)
     outer = [a for a in op.axes if a is not vector]
     steps: list[Step] = []
-    order: list[str] = [loop_name(a.name, 0) for a in outer]
+    order = [stage.loop(a) for a in outer]
     parallel = list(order)
     root = stage.attach is None
     if outer and root and outer[-1].extent > 1:
-        steps.append(Split(name, outer[-1].name, (loop_decision(name, outer[-1].name, 1),)))
-        order.append(loop_name(outer[-1].name, 1))
+        steps.append(Split(name, stage.axis(outer[-1]), (stage.decision(outer[-1], 1),)))
+        order.append(stage.loop(outer[-1], 1))
     if vector is None:
-        order += [loop_name(a.name, 0) for a in op.reduce_axes]
+        order += [stage.loop(a) for a in op.reduce_axes]
     else:
-        outside = (loop_decision(name, vector.name, 1),) if root else ()
+        outside = (stage.decision(vector, 1),) if root else ()
         factors: tuple[Factor, ...] = (*outside, lanes)
-        steps.append(Split(name, vector.name, factors))
-        order += _vector_loops(op, vector, len(factors))
+        steps.append(Split(name, stage.axis(vector), factors))
+        order += _vector_loops(stage, vector, len(factors))
         if root and (not rows or not outer):
-            order.remove(loop_name(vector.name, 0))
-            order.insert(len(parallel), loop_name(vector.name, 0))
-            parallel.append(loop_name(vector.name, 0))
+            order.remove(stage.loop(vector))
+            order.insert(len(parallel), stage.loop(vector))
+            parallel.append(stage.loop(vector))
     steps.append(Reorder(name, tuple(order)))
     if root:
         steps += [Annotate(name, loop, LoopKind.PARALLEL.value) for loop in parallel]
     if vector is not None:
-        last = loop_name(vector.name, len(factors))
+        last = stage.loop(vector, len(factors))
         steps.append(Annotate(name, last, LoopKind.VECTORIZED.value))
         if root:
-            unrolled = loop_name(vector.name, len(factors) - 1)
+            unrolled = stage.loop(vector, len(factors) - 1)
             steps.append(Annotate(name, unrolled, LoopKind.UNROLLED.value))
     return state.then(*steps).done([name])
 
 
-def _vector_loops(op: Compute, vector: Axis, levels: int) -> list[str]:
+def _vector_loops(stage: StagePlan, vector: Axis, levels: int) -> list[LoopId]:
     """Outer vector loop, reduce loops, then the loops of one register tile."""
     return [
-        loop_name(vector.name, 0),
-        *(loop_name(a.name, 0) for a in op.reduce_axes),
-        *(loop_name(vector.name, level) for level in range(1, levels + 1)),
+        stage.loop(vector),
+        *(stage.loop(a) for a in stage.op.reduce_axes),
+        *(stage.loop(vector, level) for level in range(1, levels + 1)),
     ]
 
 

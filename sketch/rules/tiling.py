@@ -30,8 +30,7 @@ from sketch.rules.patterns import (
     vector_axis,
 )
 from sketch.rules.rule import State, Verdict
-from sketch.schedule.decision import loop_decision
-from sketch.schedule.loop import loop_name
+from sketch.schedule.loop import LoopId
 from sketch.schedule.program import Program, StagePlan
 from sketch.schedule.steps import Annotate, ComputeAt, Factor, Reorder, Split, Step
 
@@ -113,7 +112,7 @@ class _Tiling:
         rest = [x for level in range(around, self._last) for x in self._host_level(level)]
         tile = self._host_level(self._last)
         vector = self._vector_pair()[0]
-        lane = loop_name(vector.name, self._last + 1)
+        lane = self.host.loop(vector, self._last + 1)
         order = (*outer, *rest, *tile, lane)
         state = state.then(
             Reorder(host, order),
@@ -138,7 +137,8 @@ class _Tiling:
         """The loops of the reduction that walk the vector axis within a register tile."""
         host_axis, axis = self._vector_pair()
         first = 0 if self._in_registers else 1
-        return Panel(axis, (first, first + 1), (self._names(host_axis)[-1], self._lanes()))
+        loops = (self.inner.loop(axis, first), self.inner.loop(axis, first + 1))
+        return Panel(axis, loops, (self._names(host_axis)[-1], self._lanes()))
 
     def _vector_pair(self) -> tuple[Axis, Axis]:
         axis = vector_axis(self.host.op)
@@ -155,7 +155,7 @@ class _Tiling:
 
     def _names(self, axis: Axis) -> tuple[Factor, ...]:
         levels = range(1, self._last + 1)
-        return tuple(loop_decision(self.host.op.name, axis.name, level) for level in levels)
+        return tuple(self.host.decision(axis, level) for level in levels)
 
     def _split_host(self) -> list[Step]:
         vector = self._vector_pair()[0]
@@ -163,59 +163,61 @@ class _Tiling:
         for axis in self.host.op.axes:
             if axis is vector:
                 factors = (*self._names(axis), self._lanes())
-                steps.append(Split(self.host.op.name, axis.name, factors))
+                steps.append(Split(self.host.op.name, self.host.axis(axis), factors))
             elif self._is_split(axis):
-                steps.append(Split(self.host.op.name, axis.name, self._names(axis)))
+                split = Split(self.host.op.name, self.host.axis(axis), self._names(axis))
+                steps.append(split)
         return steps
 
-    def _host_level(self, level: int) -> list[str]:
+    def _host_level(self, level: int) -> list[LoopId]:
         """The loops of one tile level, the vector axis outside or inside the others."""
         vector = self._vector_pair()[0]
         others = [
-            loop_name(a.name, level)
+            self.host.loop(a, level)
             for a in self.host.op.axes
             if a is not vector and (level == 0 or self._is_split(a))
         ]
-        mine = [loop_name(vector.name, level)]
+        mine = [self.host.loop(vector, level)]
         return mine + others if self.vector_outside and level < self._last else others + mine
 
     def _schedule_inner(self) -> list[Step]:
-        name, register = self.inner.op.name, self._in_registers
+        inner, register = self.inner, self._in_registers
+        name = inner.op.name
         vector = self._vector_pair()[1]
         steps: list[Step] = []
         cache_loops, tile_loops = [], []
-        for host_axis, axis in zip(self.host.op.axes, self.inner.op.axes, strict=True):
+        for host_axis, axis in zip(self.host.op.axes, inner.op.axes, strict=True):
             factors: tuple[Factor, ...] = () if register else (self._names(host_axis)[-1],)
             if axis is vector:
                 factors = (*factors, self._lanes())
             elif not self._is_split(axis):
                 factors = ()
             if factors:
-                steps.append(Split(name, axis.name, factors))
+                steps.append(Split(name, inner.axis(axis), factors))
             if factors and not register:
-                cache_loops.append(loop_name(axis.name, 0))
+                cache_loops.append(inner.loop(axis))
             tile = 1 if factors and not register else 0
             if axis is not vector:
-                tile_loops.append(loop_name(axis.name, tile))
+                tile_loops.append(inner.loop(axis, tile))
         first = 0 if register else 1
-        tile_loops.append(loop_name(vector.name, first))
+        tile_loops.append(inner.loop(vector, first))
         outer_reduce, inner_reduce, splits = self._reduce_loops()
-        lane = loop_name(vector.name, first + 1)
+        lane = inner.loop(vector, first + 1)
         order = (*outer_reduce, *cache_loops, *inner_reduce, *tile_loops, lane)
         steps += [*splits, Reorder(name, order)]
         unrolled = [inner_reduce[-1], *tile_loops]
         steps += [Annotate(name, loop, LoopKind.UNROLLED.value) for loop in unrolled]
         return [*steps, Annotate(name, lane, LoopKind.VECTORIZED.value)]
 
-    def _reduce_loops(self) -> tuple[list[str], list[str], list[Step]]:
+    def _reduce_loops(self) -> tuple[list[LoopId], list[LoopId], list[Step]]:
         """Loops around the cache tile, loops inside it (the last one unrolled), and the split."""
-        name, axes = self.inner.op.name, self.inner.op.reduce_axes
+        inner, axes = self.inner, self.inner.op.reduce_axes
         split = longest(axes)
-        unroll = loop_decision(name, split.name, "unroll")
-        others = [loop_name(a.name, 0) for a in axes if a is not split]
+        unroll = inner.decision(split, "unroll")
+        others = [inner.loop(a) for a in axes if a is not split]
         if self._in_registers:
-            inside = [*others, loop_name(split.name, 0), loop_name(split.name, 1)]
-            return [], inside, [Split(name, split.name, (unroll,))]
-        factors: tuple[Factor, ...] = (loop_decision(name, split.name, 1), unroll)
-        inside = [*others, loop_name(split.name, 1), loop_name(split.name, 2)]
-        return [loop_name(split.name, 0)], inside, [Split(name, split.name, factors)]
+            inside = [*others, inner.loop(split), inner.loop(split, 1)]
+            return [], inside, [Split(inner.op.name, inner.axis(split), (unroll,))]
+        factors: tuple[Factor, ...] = (inner.decision(split, 1), unroll)
+        inside = [*others, inner.loop(split, 1), inner.loop(split, 2)]
+        return [inner.loop(split)], inside, [Split(inner.op.name, inner.axis(split), factors)]

@@ -1,13 +1,19 @@
-"""Loops as values: which level of which axis of a stage.  Names are made of them for printing."""
+"""Axes and loops as values: an axis is its position in its stage, a loop a level of an axis.
+
+What a loop is for follows from its kind (``LoopKind``) and, where it is serial, its ``Level``.
+Names are made of loops for printing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
+from typing import NamedTuple
 
+from sketch.lang.expr import Axis
 from sketch.lang.tensor import Compute
+
+AxisIndex = int
+"""The position of an axis among those of its stage: spatial axes first, then reduce axes."""
 
 
 class Level(IntEnum):
@@ -17,31 +23,27 @@ class Level(IntEnum):
     L2 = 1  # a tile that fits the L2 cache
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class LoopId:
-    """One loop of a stage.
+class LoopId(NamedTuple):
+    """One loop of a stage; a tuple, as schedules are looked up by loop.
 
     Attributes:
-        axis: position of its axis among the stage's, spatial axes first.
+        axis: position of its axis.
         level: 0 for the outermost loop of the axis.
     """
 
-    axis: int
+    axis: AxisIndex
     level: int
 
+    def __str__(self) -> str:
+        """``1.0``: how records write a loop."""
+        return f"{self.axis}.{self.level}"
 
-def loop_name(axis: str, level: int) -> str:
-    """``k.1``: how steps and printed nests call the loop at ``level`` of the axis ``k``."""
-    return f"{axis}.{level}"
+
+def loop_label(op: Compute, loop: LoopId) -> str:
+    """``k.1``, for printing: the loop at level 1 of the axis ``k``."""
+    return f"{op.all_axes[loop.axis].name}.{loop.level}"
 
 
-@lru_cache(maxsize=4096)  # every step that names a loop asks
-def loop_ids(op: Compute, levels: tuple[int, ...]) -> Mapping[str, LoopId]:
-    """The loops of ``op`` by name, axis by axis; ``levels``: how many loops each axis has."""
-    return {
-        loop_name(axis.name, level): LoopId(position, level)
-        for position, (axis, count) in enumerate(
-            zip((*op.axes, *op.reduce_axes), levels, strict=True)
-        )
-        for level in range(count)
-    }
+def axis_index(op: Compute, axis: Axis) -> AxisIndex:
+    """The position of an axis of ``op``."""
+    return op.all_axes.index(axis)

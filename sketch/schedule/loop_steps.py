@@ -29,19 +29,19 @@ _MOST_PADDING: Final = 4096
 def split(program: Program, step: Split) -> Program:
     """Split an axis in nested loops; raises ScheduleError for factors that it cannot have."""
     plan = program.stage(step.stage)
+    axis = plan.axis_at(step.axis)
     numbers = [factor for factor in step.factors if not isinstance(factor, DecisionId)]
     for factor in numbers:
         if not is_count(factor):
-            where = f"factor of axis {step.axis} of {step.stage}"
+            where = f"factor of axis {axis.name} of {step.stage}"
             raise ScheduleError(f"{quoted(factor)} is no positive whole number", where)
-    extent = plan.axis(step.axis).extent
-    if prod(numbers) > _MOST_PADDING * extent:
+    if prod(numbers) > _MOST_PADDING * axis.extent:
         raise ScheduleError(
-            f"tiles of {prod(numbers)} are far longer than axis {step.axis} of {step.stage}, "
-            f"which has {extent}"
+            f"tiles of {prod(numbers)} are far longer than axis {axis.name} of {step.stage}, "
+            f"which has {axis.extent}"
         )
     if step.axis in plan.splits or plan.order:
-        raise ScheduleError(f"axis {step.axis} of {step.stage} is split twice, or after a reorder")
+        raise ScheduleError(f"axis {axis.name} of {step.stage} is split twice, or after a reorder")
     return program.with_stage(replace(plan, splits={**plan.splits, step.axis: step.factors}))
 
 
@@ -50,7 +50,7 @@ def reorder(program: Program, step: Reorder) -> Program:
     plan = program.stage(step.stage)
     if sorted(step.order) != sorted(plan.loops()):
         raise ScheduleError(
-            f"the order of {step.stage} must list its loops {plan.loops()}, got {step.order}"
+            f"the order of {step.stage} must list its loops {plan.labels()}, got {step.order}"
         )
     return program.with_stage(replace(plan, order=step.order))
 
@@ -58,7 +58,7 @@ def reorder(program: Program, step: Reorder) -> Program:
 def compute_at(program: Program, step: ComputeAt) -> Program:
     """Compute a stage inside a loop of another; raises ScheduleError where it cannot be."""
     plan = program.stage(step.stage)
-    program.stage(step.target).loop_id(step.loop)
+    program.stage(step.target).check_loop(step.loop)
     if any(t.op.name == step.stage for t in program.dag.outputs):
         raise ScheduleError(
             f"stage {step.stage} is an output and cannot be computed inside {step.target}",
@@ -75,7 +75,7 @@ def compute_at(program: Program, step: ComputeAt) -> Program:
 def annotate(program: Program, step: Annotate) -> Program:
     """Say how a loop is executed; raises ScheduleError for a loop or a kind that is none."""
     plan = program.stage(step.stage)
-    plan.loop_id(step.loop)
+    plan.check_loop(step.loop)
     return program.with_stage(replace(plan, kinds={**plan.kinds, step.loop: step.loop_kind}))
 
 
@@ -83,7 +83,7 @@ def pack(program: Program, step: Pack) -> Program:
     """Lay a tensor out in panels; raises ScheduleError for one whose layout is not ours."""
     reader = program.stage(step.reader)
     for loop in step.loops:
-        reader.loop_id(loop)
+        reader.check_loop(loop)
     packed = next((t for t in tensors_read(reader.op) if t.op.name == step.tensor), None)
     if packed is None:
         raise ScheduleError(f"stage {step.reader} does not read {step.tensor!r}, which is packed")

@@ -6,7 +6,7 @@ is data (``StagePlan.roles``), never read from a name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
@@ -17,12 +17,9 @@ from sketch.errors import ScheduleError
 from sketch.lang.expr import Axis
 from sketch.lang.tensor import Compute, Tensor
 from sketch.nest.loopnest import LoopKind
-from sketch.schedule.loop import LoopId, loop_ids
-from sketch.schedule.steps import (
-    Factor,
-    Pack,
-    SharedTiles,
-)
+from sketch.schedule.decision import LoopDecision, loop_decision
+from sketch.schedule.loop import AxisIndex, LoopId, loop_label
+from sketch.schedule.steps import Factor, Pack, SharedTiles
 
 
 class Role(Enum):
@@ -41,8 +38,8 @@ class StagePlan:
 
     Attributes:
         op: the computation.
-        splits: inner factors per axis name; an absent axis is one loop.
-        order: all loop names, outermost first.
+        splits: inner factors by axis; an absent axis is one loop.
+        order: all loops, outermost first.
         kinds: execution of loops that are not serial.
         attach: (stage, loop) inside which it is computed; None at the root.
         shared: whether the threads of a GPU block compute it together.
@@ -51,49 +48,69 @@ class StagePlan:
     """
 
     op: Compute
-    splits: Mapping[str, tuple[Factor, ...]] = field(default_factory=dict)
-    order: tuple[str, ...] = ()
-    kinds: Mapping[str, LoopKind] = field(default_factory=dict)
-    attach: tuple[str, str] | None = None
+    splits: Mapping[AxisIndex, tuple[Factor, ...]] = field(default_factory=dict)
+    order: tuple[LoopId, ...] = ()
+    kinds: Mapping[LoopId, LoopKind] = field(default_factory=dict)
+    attach: tuple[str, LoopId] | None = None
     shared: bool = False
     roles: tuple[Role, ...] = ()
     tiles: SharedTiles | None = None
 
-    def axis(self, name: str) -> Axis:
-        """The axis called ``name``; raises ScheduleError when the stage has none."""
-        axes = (*self.op.axes, *self.op.reduce_axes)
-        for axis in axes:
-            if axis.name == name:
-                return axis
+    def axis(self, axis: Axis | str) -> AxisIndex:
+        """The position of an axis, given as itself or by its name.
+
+        Raises ScheduleError when it is none of the stage.
+        """
+        axes = self.op.all_axes
+        for position, own in enumerate(axes):
+            if own is axis or own.name == axis:
+                return position
+        name = axis.name if isinstance(axis, Axis) else axis
         raise ScheduleError(
-            f"stage {self.op.name} has no axis {name!r}", hint=f"it has {list(self.axis_names)}"
+            f"stage {self.op.name} has no axis {name!r}", hint=f"it has {[a.name for a in axes]}"
         )
 
-    @property
-    def axis_names(self) -> tuple[str, ...]:
-        """Names of its axes, spatial ones first."""
-        return tuple(axis.name for axis in (*self.op.axes, *self.op.reduce_axes))
-
-    def loops(self) -> tuple[str, ...]:
-        """Loop names in execution order (the order of the axes where none was given)."""
-        return self.order or tuple(self.loop_ids())
-
-    def loop_ids(self) -> Mapping[str, LoopId]:
-        """Its loops by name, axis by axis."""
-        return loop_ids(self.op, tuple(len(self.splits.get(a, ())) + 1 for a in self.axis_names))
-
-    def loop_id(self, name: str) -> LoopId:
-        """The loop called ``name``; raises ScheduleError when the stage has none."""
-        found = self.loop_ids().get(name)
-        if found is None:
+    def axis_at(self, position: AxisIndex) -> Axis:
+        """The axis at a position; raises ScheduleError when there is none."""
+        axes = self.op.all_axes
+        if type(position) is not int or not 0 <= position < len(axes):
             raise ScheduleError(
-                f"stage {self.op.name} has no loop {name!r}", hint=f"it has {self.loops()}"
+                f"stage {self.op.name} has no axis {position!r}", hint=f"it has {len(axes)}"
             )
-        return found
+        return axes[position]
 
-    def loop_axis(self, name: str) -> Axis:
-        """The axis that the loop called ``name`` walks; raises ScheduleError as ``loop_id``."""
-        return (*self.op.axes, *self.op.reduce_axes)[self.loop_id(name).axis]
+    def loop(self, axis: Axis | str, level: int = 0) -> LoopId:
+        """The loop at a level of an axis, whether it is split so far or will be; as ``axis``."""
+        return LoopId(self.axis(axis), level)
+
+    def decision(self, axis: Axis | str, level: int | str) -> LoopDecision:
+        """The trips of the loop at ``level`` of an axis, or a number called so about its loops."""
+        return loop_decision(self.op.name, self.op.all_axes[self.axis(axis)].name, level)
+
+    def loops(self) -> tuple[LoopId, ...]:
+        """Its loops in execution order (the order of the axes where none was given)."""
+        return self.order or tuple(
+            LoopId(axis, level)
+            for axis in range(len(self.op.all_axes))
+            for level in range(len(self.splits.get(axis, ())) + 1)
+        )
+
+    def check_loop(self, loop: LoopId) -> None:
+        """Raise ScheduleError unless the stage has the loop."""
+        known = isinstance(loop, LoopId) and 0 <= loop.axis < len(self.op.all_axes)
+        if not known or not 0 <= loop.level <= len(self.splits.get(loop.axis, ())):
+            raise ScheduleError(
+                f"stage {self.op.name} has no loop {loop!s}", hint=f"it has {self.labels()}"
+            )
+
+    def labels(self, loops: Iterable[LoopId] | None = None) -> str:
+        """Loops (None: all) for printing, by the names of their axes: ``i.0, i.1, k.0``."""
+        found = self.loops() if loops is None else loops
+        return ", ".join(loop_label(self.op, loop) for loop in found)
+
+    def loop_axis(self, loop: LoopId) -> Axis:
+        """The axis that a loop of the stage walks."""
+        return self.op.all_axes[loop.axis]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,6 +132,10 @@ class Program:
     def find(self, name: str) -> StagePlan | None:
         """The stage called ``name``, if there is one."""
         return next((p for p in self.stages if p.op.name == name), None)
+
+    def position(self, name: str) -> int:
+        """Where the stage called ``name`` stands; raises ScheduleError as ``stage``."""
+        return self.stages.index(self.stage(name))
 
     def pack_of(self, tensor: str) -> Pack | None:
         """How ``tensor`` is packed, if it is."""

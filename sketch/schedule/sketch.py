@@ -10,12 +10,12 @@ from functools import cached_property
 
 from sketch.dag.dag import ComputeDAG
 from sketch.nest.loopnest import LoopKind
-from sketch.schedule.canonical import canonical_steps
 from sketch.schedule.decision import Decision, DecisionId, TileChain
-from sketch.schedule.loop import loop_name
+from sketch.schedule.loop import AxisIndex, LoopId, loop_label
 from sketch.schedule.program import Program, StagePlan
 from sketch.schedule.replay import replay
-from sketch.schedule.steps import TILE_COUNTS, TILE_LAYOUTS, Factor, Step, step_to_json
+from sketch.schedule.step_json import steps_for_key
+from sketch.schedule.steps import TILE_COUNTS, TILE_LAYOUTS, Factor, Step
 from sketch.schedule.trips import trip_choices_of
 from sketch.target.target import Target
 
@@ -66,11 +66,11 @@ class Sketch:
     def _choices(
         self,
         plan: StagePlan,
-        axis: str,
+        axis: AxisIndex,
         factors: tuple[Factor, ...],
         name: DecisionId,
     ) -> tuple[int, ...]:
-        node, trips = plan.axis(axis), trip_choices_of(self.target)
+        node, trips = plan.op.all_axes[axis], trip_choices_of(self.target)
         unrolled = name in self.unrolled
         if unrolled and node.kind == "reduce":
             return tuple(c for c in trips.reduce_unroll if c <= node.extent)
@@ -88,7 +88,7 @@ class Sketch:
             for axis, factors in plan.splits.items()
             for level, factor in enumerate(factors, start=1)
             if isinstance(factor, DecisionId)
-            and plan.kinds.get(loop_name(axis, level)) is LoopKind.UNROLLED
+            and plan.kinds.get(LoopId(axis, level)) is LoopKind.UNROLLED
         )
 
     @cached_property
@@ -97,8 +97,9 @@ class Sketch:
         return frozenset(
             factor
             for plan in self.program.stages
-            for axis in plan.op.reduce_axes
-            for factor in plan.splits.get(axis.name, ())
+            for axis, factors in plan.splits.items()
+            if plan.op.all_axes[axis].kind == "reduce"
+            for factor in factors
             if isinstance(factor, DecisionId) and factor in self.unrolled
         )
 
@@ -111,7 +112,7 @@ class Sketch:
             for axis, factors in plan.splits.items():
                 levels = tuple(column[f] for f in reversed(factors) if isinstance(f, DecisionId))
                 if levels:
-                    extent = plan.axis(axis).extent
+                    extent = plan.op.all_axes[axis].extent
                     chains.setdefault(levels, TileChain(extent, fixed_product(factors), levels))
         longest = sorted(chains.values(), key=lambda c: -len(c.columns))
         kept: list[TileChain] = []
@@ -126,18 +127,24 @@ class Sketch:
 
         Free of names: programs that differ in names alone have sketches of equal keys.
         """
-        steps = [step_to_json(step) for step in canonical_steps(self.dag, self.steps)]
+        steps = list(steps_for_key(self.dag, self.steps))
         text = json.dumps([self.dag.key, self.variant, steps])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def __str__(self) -> str:
         lines = [f"sketch {self.key} ({self.variant}), {len(self.decisions)} decisions"]
         for plan in self.program.stages:
-            place = "root" if plan.attach is None else f"at {plan.attach[0]}: {plan.attach[1]}"
+            place = "root" if plan.attach is None else self._place(*plan.attach)
             loops = " ".join(_describe(plan, loop) for loop in plan.loops())
             lines.append(f"  {plan.op.name} [{place}] {loops}")
-        lines += [f"  pack {p.tensor} by {', '.join(p.loops)}" for p in self.program.packs]
+        for pack in self.program.packs:
+            lines.append(
+                f"  pack {pack.tensor} by {self.program.stage(pack.reader).labels(pack.loops)}"
+            )
         return "\n".join(lines)
+
+    def _place(self, stage: str, loop: LoopId) -> str:
+        return f"at {stage}: {self.program.stage(stage).labels([loop])}"
 
 
 def _tile_choices(plan: StagePlan) -> Iterator[tuple[DecisionId, tuple[int, ...]]]:
@@ -152,9 +159,9 @@ def _tile_choices(plan: StagePlan) -> Iterator[tuple[DecisionId, tuple[int, ...]
         yield tiles.layout, TILE_LAYOUTS[: 2 if last else 4]
 
 
-def _describe(plan: StagePlan, loop: str) -> str:
-    kind = plan.kinds.get(loop, LoopKind.SERIAL)
-    return loop if kind is LoopKind.SERIAL else f"{loop}:{kind.value}"
+def _describe(plan: StagePlan, loop: LoopId) -> str:
+    kind, label = plan.kinds.get(loop, LoopKind.SERIAL), loop_label(plan.op, loop)
+    return label if kind is LoopKind.SERIAL else f"{label}:{kind.value}"
 
 
 def fixed_product(factors: tuple[Factor, ...]) -> int:

@@ -163,14 +163,14 @@ def in_parts(program: Program, step: Rfactor | SplitReduce) -> Program:
     interleave = isinstance(step, Rfactor) and step.interleave
     outermost = isinstance(step, SplitReduce)
     plan = program.stage(step.stage)
-    op, axis = plan.op, plan.axis(step.axis)
+    op, axis = plan.op, plan.axis_at(step.axis)
     reduce = op.reduce
     if reduce is None or axis.kind != "reduce":
-        raise ScheduleError(f"{step.axis!r} is no reduce axis of {step.stage}")
+        raise ScheduleError(f"{axis.name!r} is no reduce axis of {step.stage}")
     if not 1 <= step.parts <= axis.extent:
-        raise ScheduleError(f"{step.axis} of {step.stage} has no {step.parts} parts")
+        raise ScheduleError(f"{axis.name} of {step.stage} has no {step.parts} parts")
     chunk = -(-axis.extent // step.parts)
-    taken = {a.name for a in (*op.axes, *op.reduce_axes)}
+    taken = {a.name for a in op.all_axes}
     part_name, inner_name = part_names(axis.name, taken)
     part = Axis(part_name, step.parts, "spatial")
     inner = Axis(inner_name, chunk, "reduce")

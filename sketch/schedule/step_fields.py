@@ -13,7 +13,7 @@ _MOST: Final = 1 << 40
 
 
 def check_fields(kind: type[Any], values: Mapping[str, Any]) -> None:
-    """Check the values that a step of class ``kind`` is to be made of, by the declared types.
+    """Check the JSON values of a step of class ``kind``, by the declared types of its fields.
 
     Raises:
         ScheduleError: a value of another type, an empty name, or a number that is out of range.
@@ -49,14 +49,20 @@ def _is_factor(value: object) -> bool:
 
 
 def _all(holds: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, tuple) and all(holds(item) for item in value)
+    return lambda value: isinstance(value, list) and all(holds(item) for item in value)
 
 
+_NAME: Final = (is_text, "a name")
+_NAMES: Final = (_all(is_text), "a list of names")
 _RULES: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
-    "str": (is_text, "a name"),
+    "StageId": _NAME,
+    "TensorId": _NAME,
+    "AxisIndex": _NAME,
+    "LoopId": _NAME,
+    "tuple[LoopId, ...]": _NAMES,
+    "str": _NAME,
     "int": (lambda value: is_count(value, 0), "a whole number"),
     "bool": (lambda value: isinstance(value, bool), "true or false"),
     "Factor": (_is_factor, "a whole number or a name"),
-    "tuple[str, ...]": (_all(is_text), "a list of names"),
     "tuple[Factor, ...]": (_all(_is_factor), "a list of numbers and names"),
 }

@@ -1,20 +1,21 @@
 """Steps: the structural half of a schedule.  A sketch is a DAG plus a tuple of steps.
 
-Loops are named: axis ``k`` starts as the loop ``k.0``; ``Split(stage, "k", (a, b))`` makes it
-``k.0, k.1, k.2`` with ``b`` trips of the innermost and ``a`` of the middle one.  A factor is an int
-or a decision.  Each step kind carries a version, which records keep.
+Axes are called by position and loops by axis and level: ``Split(stage, 2, (a, b))`` makes three
+loops ``LoopId(2, 0)`` to ``LoopId(2, 2)`` of the axis at 2, with ``b`` trips of the innermost and
+``a`` of the middle one; ``StagePlan`` finds them by name.  A factor is an int or a decision.  Each
+step kind carries a version, which records keep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Final
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
-from sketch.errors import ScheduleError, quoted
+from sketch.errors import ScheduleError
 from sketch.nest.loopnest import LoopKind
-from sketch.schedule.decision import DecisionId, LoopDecision, decision_of
-from sketch.schedule.step_fields import check_fields
+from sketch.schedule.decision import DecisionId, decision_of
+from sketch.schedule.loop import AxisIndex, LoopId
+from sketch.schedule.stage import StageId, TensorId
 
 Factor = int | DecisionId
 TILE_COUNTS: Final = (1, 2, 3, 4)
@@ -34,7 +35,7 @@ class Inline:
 
     kind: ClassVar[str] = "inline"
     version: ClassVar[int] = 1
-    stage: str
+    stage: StageId
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class CacheWrite:
 
     kind: ClassVar[str] = "cache_write"
     version: ClassVar[int] = 1
-    stage: str
+    stage: StageId
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,8 @@ class CacheRead:
 
     kind: ClassVar[str] = "cache_read"
     version: ClassVar[int] = 1
-    tensor: str
-    consumer: str
+    tensor: TensorId
+    consumer: StageId
     scope: str = "workspace"
 
 
@@ -76,8 +77,8 @@ class Rfactor:
 
     kind: ClassVar[str] = "rfactor"
     version: ClassVar[int] = 1
-    stage: str
-    axis: str
+    stage: StageId
+    axis: AxisIndex
     parts: int
     interleave: bool
 
@@ -93,8 +94,8 @@ class SplitReduce:
 
     kind: ClassVar[str] = "split_reduce"
     version: ClassVar[int] = 1
-    stage: str
-    axis: str
+    stage: StageId
+    axis: AxisIndex
     parts: int
 
 
@@ -104,8 +105,8 @@ class Split:
 
     kind: ClassVar[str] = "split"
     version: ClassVar[int] = 1
-    stage: str
-    axis: str
+    stage: StageId
+    axis: AxisIndex
     factors: tuple[Factor, ...]
 
     def __post_init__(self) -> None:
@@ -118,8 +119,8 @@ class Reorder:
 
     kind: ClassVar[str] = "reorder"
     version: ClassVar[int] = 1
-    stage: str
-    order: tuple[str, ...]
+    stage: StageId
+    order: tuple[LoopId, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +129,9 @@ class ComputeAt:
 
     kind: ClassVar[str] = "compute_at"
     version: ClassVar[int] = 1
-    stage: str
-    target: str
-    loop: str
+    stage: StageId
+    target: StageId
+    loop: LoopId
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +143,8 @@ class Annotate:
 
     kind: ClassVar[str] = "annotate"
     version: ClassVar[int] = 1
-    stage: str
-    loop: str
+    stage: StageId
+    loop: LoopId
     execution: str
 
     @property
@@ -175,11 +176,11 @@ class Pack:
 
     kind: ClassVar[str] = "pack"
     version: ClassVar[int] = 1
-    tensor: str
+    tensor: TensorId
     dim: int
-    reader: str
-    loops: tuple[str, ...]
-    writer_loops: tuple[str, ...] = ()
+    reader: StageId
+    loops: tuple[LoopId, ...]
+    writer_loops: tuple[LoopId, ...] = ()
     prefetch: Factor = 0
 
     def __post_init__(self) -> None:
@@ -197,7 +198,7 @@ class SharedTiles:
 
     kind: ClassVar[str] = "shared_tiles"
     version: ClassVar[int] = 1
-    stage: str
+    stage: StageId
     count: Factor = 1
     dim: int = 0
     layout: Factor = 0
@@ -233,46 +234,3 @@ STEP_KINDS: Final[tuple[type[Step], ...]] = (
     Pack,
     SharedTiles,
 )
-
-
-def step_to_json(step: Step) -> dict[str, Any]:
-    """A step as plain data: its kind, version and fields by name."""
-    data: dict[str, Any] = {"kind": step.kind, "version": step.version}
-    for item in fields(step):
-        value = getattr(step, item.name)
-        data[item.name] = _plain(value)
-    return data
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, LoopDecision):
-        return str(value)
-    return list(map(_plain, value)) if isinstance(value, tuple) else value
-
-
-def step_from_json(data: Mapping[str, Any]) -> Step:
-    """The inverse of ``step_to_json``.
-
-    Raises ScheduleError on an unknown kind, another version, or a field of a wrong name or type.
-    """
-    rest = dict(data)
-    kind, version = rest.pop("kind", None), rest.pop("version", None)
-    cls = next((c for c in STEP_KINDS if c.kind == kind), None)
-    if cls is None:
-        raise ScheduleError(
-            f"unknown step kind {quoted(kind)}",
-            hint=f"known: {', '.join(c.kind for c in STEP_KINDS)}",
-        )
-    if type(version) is not int or version != cls.version:
-        raise ScheduleError(
-            f"step {kind!r} has version {quoted(version)}, this release reads {cls.version}"
-        )
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in rest.items()}
-    check_fields(cls, values)
-    make: Callable[..., Step] = cls
-    try:
-        return make(**values)
-    except TypeError as error:
-        raise ScheduleError(
-            f"step {kind!r} has wrong fields {quoted(sorted(rest))}: {error}"
-        ) from error

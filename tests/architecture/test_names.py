@@ -23,12 +23,12 @@ MAY_PRINT = {
     "sketch/lower/packing.py": "the key of a way to prepare constants",
     "sketch/lower/placement.py": "names of loop variables, which are compared by identity",
     "sketch/rules/foreign.py": "says where a user's rule failed",
-    "sketch/schedule/canonical.py": "positions in the place of names, for hashes",
     "sketch/schedule/loop.py": "names of loops",
     "sketch/schedule/loop_steps.py": "says which factor is wrong",
     "sketch/schedule/sketch.py": "prints a sketch",
     "sketch/schedule/stage_names.py": "names of stages and axes that steps add",
     "sketch/schedule/step_fields.py": "says which field is wrong",
+    "sketch/schedule/step_json.py": "writes tensors by position",
 }
 
 

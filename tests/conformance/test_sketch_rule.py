@@ -13,7 +13,6 @@ from autosched.testing import SketchRuleConformance
 from sketch.errors import LoweringError
 from sketch.rules.rule import SketchRule, State, Verdict
 from sketch.rules.simple import schedule_simply
-from sketch.schedule.decision import loop_decision
 from sketch.schedule.program import StagePlan
 from sketch.schedule.steps import Annotate, Reorder, Split, Step
 
@@ -32,10 +31,10 @@ class ParallelTiles:
 
     def steps(self, stage: StagePlan) -> list[Step]:
         name, (first, *rest) = stage.op.name, stage.op.axes
-        loops = [f"{first.name}.0", f"{first.name}.1"]
-        loops += [f"{axis.name}.0" for axis in (*rest, *stage.op.reduce_axes)]
+        loops = [stage.loop(first), stage.loop(first, 1)]
+        loops += [stage.loop(axis) for axis in (*rest, *stage.op.reduce_axes)]
         return [
-            Split(name, first.name, (loop_decision(name, first.name, "rows"),)),
+            Split(name, stage.axis(first), (stage.decision(first, "rows"),)),
             Reorder(name, tuple(loops)),
             Annotate(name, loops[0], "parallel"),
         ]
@@ -73,7 +72,7 @@ class SharedSums(ParallelTiles):
 
     def steps(self, stage: StagePlan) -> list[Step]:
         name, (first, *rest) = stage.op.name, stage.op.reduce_axes
-        order = [f"{axis.name}.0" for axis in (first, *stage.op.axes, *rest)]
+        order = [stage.loop(axis) for axis in (first, *stage.op.axes, *rest)]
         return [Reorder(name, tuple(order)), Annotate(name, order[0], "parallel")]
 
 

@@ -54,7 +54,7 @@ def sources_of(dag: ComputeDAG) -> list[CudaSource]:
         factors
         for plan in sketch.program.stages
         for axis, factors in plan.splits.items()
-        if plan.op.reduce is not None and any(a.name == axis for a in plan.op.reduce_axes)
+        if plan.op.all_axes[axis].kind == "reduce"
     )
     found = []
     for lanes, elements, others in LAYOUTS:

@@ -62,4 +62,6 @@ def _tiles_of(sketch: Sketch, row: Mapping[DecisionId, int]) -> int:
     (name,) = of_level(sketch, "tiles")
     assert isinstance(name, LoopDecision)
     inside = [row[name._replace(level=str(level))] for level in (1, 2)]
-    return -(-sketch.program.stage(name.stage).axis(name.axis).extent // (inside[0] * inside[1]))
+    plan = sketch.program.stage(name.stage)
+    extent = plan.op.all_axes[plan.axis(name.axis)].extent
+    return -(-extent // (inside[0] * inside[1]))

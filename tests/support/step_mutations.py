@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from sketch.nest.loopnest import LoopKind
+from sketch.schedule.loop import LoopId
 from sketch.schedule.program import Program
 from sketch.schedule.sketch import Sketch
 from sketch.schedule.steps import Annotate, ComputeAt, Pack, Reorder, Rfactor, Split, Step
@@ -42,7 +43,7 @@ def _insert(steps: Steps, program: Program, rng: random.Random) -> Steps:
     new: tuple[Step, ...] = (
         Annotate(stage.op.name, loop, rng.choice([kind.value for kind in LoopKind])),
         ComputeAt(stage.op.name, target.op.name, other),
-        Split(stage.op.name, rng.choice((*stage.op.axes, *stage.op.reduce_axes)).name, (3, 2)),
+        Split(stage.op.name, rng.randrange(len(stage.op.all_axes)), (3, 2)),
     )
     place = rng.choice((len(steps), rng.randrange(len(steps) + 1)))
     return (*steps[:place], rng.choice(new), *steps[place:])
@@ -58,9 +59,9 @@ def _alter(steps: Steps, program: Program, rng: random.Random) -> Steps:
     return (*steps[:number], changed, *steps[number + 1 :])
 
 
-def _loop(program: Program, stage: str, rng: random.Random) -> str:
+def _loop(program: Program, stage: str, rng: random.Random) -> LoopId:
     plan = program.find(stage)
-    return "i.0" if plan is None else rng.choice(plan.loops())
+    return LoopId(0, 0) if plan is None else rng.choice(plan.loops())
 
 
 def _split(step: Split, _: Program, rng: random.Random) -> Step:

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from autosched.records.old_names import positions
 from costmodel.extract import draft_seconds
 from sketch.population.population import from_rows
-from sketch.schedule.decision import decision_of
 from sketch.schedule.sketch import sketch_from_steps
-from sketch.schedule.steps import step_from_json
+from sketch.schedule.step_json import steps_from_json
 from sketch.target.target import Target
 from tests.support import workloads
 
@@ -38,9 +38,9 @@ def drafted(pool: dict[str, Any], target: Target) -> Pool:
     seconds: list[float] = []
     measured: list[float] = []
     for stored in pool["sketches"]:
-        steps = tuple(step_from_json(step) for step in stored["steps"])
+        by_position = positions(dag, None, stored["steps"], stored["decisions"])
+        steps, decisions = steps_from_json(dag, *by_position)
         sketch = sketch_from_steps(dag, steps, "direct", target)
-        decisions = tuple(map(decision_of, stored["decisions"]))
         rows = [dict(zip(decisions, row, strict=True)) for row in stored["values"]]
         seconds.extend(draft_seconds(from_rows(sketch, rows), once=True))
         measured.extend(stored["us"])

@@ -33,7 +33,7 @@ def matmul() -> ComputeDAG:
 
 def candidate(dag: ComputeDAG | None = None) -> Candidate:
     sketch = Sketch(
-        dag or matmul(), (Split("C", "i", (loop_decision("C", "i", 1),)),), TARGET, "direct"
+        dag or matmul(), (Split("C", 0, (loop_decision("C", "i", 1),)),), TARGET, "direct"
     )
     return Candidate(sketch, {loop_decision("C", "i", 1): 4})
 

@@ -174,10 +174,10 @@ class Rows:
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         name, (first, *rest) = stage.op.name, stage.op.axes
-        loops = [f"{first.name}.0", f"{first.name}.1"]
-        loops += [f"{axis.name}.0" for axis in (*rest, *stage.op.reduce_axes)]
+        loops = [stage.loop(first), stage.loop(first, 1)]
+        loops += [stage.loop(axis) for axis in (*rest, *stage.op.reduce_axes)]
         steps: list[Step] = [
-            Split(name, first.name, (f"{name}.{first.name}@rows",)),
+            Split(name, stage.axis(first), (stage.decision(first, "rows"),)),
             Reorder(name, tuple(loops)),
             Annotate(name, loops[0], "parallel"),
         ]

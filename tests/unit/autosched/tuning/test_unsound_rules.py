@@ -37,7 +37,7 @@ class SharedSums:
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         name, (first, *rest) = stage.op.name, stage.op.reduce_axes
-        order = [f"{axis.name}.0" for axis in (first, *stage.op.axes, *rest)]
+        order = [stage.loop(axis) for axis in (first, *stage.op.axes, *rest)]
         steps = Reorder(name, tuple(order)), Annotate(name, order[0], "parallel")
         return (state.then(*steps).done([name]),)
 
@@ -60,7 +60,9 @@ class NoSuchAxis(SharedSums):
     """Splits an axis that is not there."""
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
-        return (state.then(Split(stage.op.name, "nowhere", (2,))).done([stage.op.name]),)
+        return (
+            state.then(Split(stage.op.name, stage.axis("nowhere"), (2,))).done([stage.op.name]),
+        )
 
 
 def product() -> asd.ComputeDAG:

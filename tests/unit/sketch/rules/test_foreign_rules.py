@@ -15,6 +15,7 @@ from sketch.rules.backend import default_rules
 from sketch.rules.generate import generate
 from sketch.rules.rule import Verdict
 from sketch.schedule.decision import loop_decision
+from sketch.schedule.loop import LoopId
 from sketch.schedule.steps import STEP_KINDS, CacheWrite, Split
 from tests.support.targets import AVX512
 from tests.support.workloads import matmul_dag
@@ -82,7 +83,8 @@ def test_exceptions_that_are_not_about_the_rule_pass() -> None:
         generate(matmul_dag(), AVX512, (Odd(interrupted),))
 
 
-ODD_VALUES = [None, 1, -1, 2.5, float("nan"), "", "C", "i.0", (), ("i.0",), (None,), (2.5,), [], {}]
+ODD_LOOPS = [LoopId(0, 0), (LoopId(0, 0),), LoopId(None, 9), "i.0"]  # type: ignore[arg-type]
+ODD_VALUES = [None, 1, -1, 2.5, float("nan"), "", "C", *ODD_LOOPS, (), (None,), (2.5,), [], {}]
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
@@ -100,11 +102,8 @@ def tiled_by(*decisions: Any) -> Callable[[Any, Any], Any]:
     """Splits each of the first axes by a decision."""
 
     def offer(state: Any, stage: Any) -> Any:
-        name, axes = stage.op.name, stage.op.axes
-        steps = [
-            Split(name, axis.name, (decision,))
-            for axis, decision in zip(axes, decisions, strict=False)
-        ]
+        name = stage.op.name
+        steps = [Split(name, axis, (decision,)) for axis, decision in enumerate(decisions)]
         return (state.then(*steps).done([name]),)
 
     return offer

@@ -127,7 +127,7 @@ def test_the_number_of_tile_levels_is_free(structure: str, rng: np.random.Genera
     expected = interpret(dag, inputs)["C"]
     for sketch in generate(dag, SMALL, rules):
         levels = structure.count("S")
-        assert sketch.program.stage("C").splits["i"][-1] == loop_decision("C", "i", levels - 1)
+        assert sketch.program.stage("C").splits[0][-1] == loop_decision("C", "i", levels - 1)
         row = sample(sketch, 1, rng).row(0)
         nest = lower(sketch, row)
         verify(nest)

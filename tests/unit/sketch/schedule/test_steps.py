@@ -8,9 +8,11 @@ from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
 from sketch.lang.tensor import compute, placeholder
 from sketch.rules.generate import generate
+from sketch.schedule.loop import LoopId
 from sketch.schedule.program import initial_program
 from sketch.schedule.replay import replay
 from sketch.schedule.sketch import sketch_from_steps
+from sketch.schedule.step_json import check_step, steps_from_json, steps_to_json
 from sketch.schedule.steps import (
     Annotate,
     CacheRead,
@@ -21,8 +23,6 @@ from sketch.schedule.steps import (
     Rfactor,
     Split,
     SplitReduce,
-    step_from_json,
-    step_to_json,
 )
 from tests.support.targets import AVX512
 from tests.support.workloads import conv2d_relu, matmul_dag, row_sum
@@ -31,7 +31,9 @@ from tests.support.workloads import conv2d_relu, matmul_dag, row_sum
 def test_steps_survive_json_and_rebuild_the_same_sketch() -> None:
     dag = conv2d_relu()
     for sketch in generate(dag, AVX512):
-        steps = tuple(step_from_json(step_to_json(s)) for s in sketch.steps)
+        names = [decision.name for decision in sketch.decisions]
+        steps, decisions = steps_from_json(dag, *steps_to_json(sketch.program, sketch.steps, names))
+        assert (steps, list(decisions)) == (sketch.steps, names)
         again = sketch_from_steps(dag, steps, sketch.variant, AVX512)
         assert again.key == sketch.key
         assert str(again) == str(sketch)
@@ -39,9 +41,9 @@ def test_steps_survive_json_and_rebuild_the_same_sketch() -> None:
 
 
 def test_json_of_another_version_is_rejected_by_name() -> None:
-    data = {**step_to_json(Inline("relu")), "version": 99}
+    data = {"kind": "inline", "version": 99, "stage": "0"}
     with pytest.raises(ScheduleError, match="'inline' has version 99"):
-        step_from_json(data)
+        check_step(data)
 
 
 @pytest.mark.parametrize(
@@ -49,11 +51,13 @@ def test_json_of_another_version_is_rejected_by_name() -> None:
     [
         ({"kind": "teleport", "version": 1}, "unknown step kind 'teleport'"),
         ({"kind": "inline", "version": 1, "block": "x"}, "wrong fields"),
+        ({"kind": "inline", "version": 1}, "wrong fields"),
+        ({"kind": "reorder", "version": 1, "stage": "0", "order": "0.0"}, "give a list of names"),
     ],
 )
 def test_malformed_json_is_rejected(data: dict[str, object], message: str) -> None:
     with pytest.raises(ScheduleError, match=message):
-        step_from_json(data)
+        check_step(data)
 
 
 def test_cache_write_splits_a_stage() -> None:
@@ -72,8 +76,7 @@ def test_cache_read_redirects_one_consumer() -> None:
 
 def test_rfactor_adds_the_partial_results() -> None:
     stage = row_sum().stages[0]
-    axis = stage.reduce_axes[0].name
-    program = replay(row_sum(), (Rfactor(stage.name, axis, 7, interleave=True),))
+    program = replay(row_sum(), (Rfactor(stage.name, len(stage.axes), 7, interleave=True),))
     partial = program.stage(f"{stage.name}.rf").op
     assert partial.shape == (5, 7)
     assert partial.reduce_axes[0].extent == -(-300 // 7)
@@ -81,7 +84,7 @@ def test_rfactor_adds_the_partial_results() -> None:
 
 def test_parts_for_blocks_are_the_outermost_axis() -> None:
     stage = row_sum().stages[0]
-    program = replay(row_sum(), (SplitReduce(stage.name, stage.reduce_axes[0].name, 7),))
+    program = replay(row_sum(), (SplitReduce(stage.name, len(stage.axes), 7),))
     assert program.stage(f"{stage.name}.rf").op.shape == (7, 5)
     assert program.stage(stage.name).op.reduce_axes[0].extent == 7
 
@@ -91,15 +94,15 @@ def test_parts_for_blocks_are_the_outermost_axis() -> None:
     [
         ((Inline("C"),), "is a reduction or an output"),
         ((Inline("nothing"),), "no stage 'nothing'"),
-        ((Split("C", "z", (4,)),), "has no axis 'z'"),
-        ((Split("C", "i", (4,)), Split("C", "i", (2,))), "split twice"),
-        ((Reorder("C", ("i.0",)),), "must list its loops"),
-        ((Annotate("C", "i.7", "parallel"),), "has no loop 'i.7'"),
+        ((Split("C", 3, (4,)),), "has no axis 3"),
+        ((Split("C", 0, (4,)), Split("C", 0, (2,))), "split twice"),
+        ((Reorder("C", (LoopId(0, 0),)),), r"must list its loops i\.0, j\.0, k\.0"),
+        ((Annotate("C", LoopId(0, 7), "parallel"),), r"has no loop 0\.7"),
         ((CacheRead("Z", "C"),), "does not read 'Z'"),
-        ((Rfactor("C", "i", 2, interleave=False),), "is no reduce axis"),
-        ((Pack("B", 1, "C", ("j.0",)), Pack("B", 1, "C", ("j.0",))), "packed twice"),
-        ((Split("C", "i", (2**40,)),), "far longer than axis i of C"),
-        ((Split("C", "i", ("a", 2**20, 2**20)),), "far longer than axis i of C"),
+        ((Rfactor("C", 0, 2, interleave=False),), "is no reduce axis"),
+        ((Pack("B", 1, "C", (LoopId(1, 0),)), Pack("B", 1, "C", (LoopId(1, 0),))), "packed twice"),
+        ((Split("C", 0, (2**40,)),), "far longer than axis i of C"),
+        ((Split("C", 0, ("a", 2**20, 2**20)),), "far longer than axis i of C"),
     ],
 )
 def test_a_step_that_does_not_fit_says_why(steps: tuple[object, ...], message: str) -> None:
@@ -111,17 +114,17 @@ def test_what_defines_panels_stays_a_stage() -> None:
     a = placeholder((24, 20), name="A", constant=True)
     first = compute((24, 20), lambda i, j: a[i, j] + 1.0, name="F")
     dag = ComputeDAG([compute((24, 20), lambda i, j: first[i, j] * 2.0, name="S")])
-    steps = Split("F", "i", (4,)), Pack("A", 0, "F", ("i.1",)), Inline("F")
+    steps = Split("F", 0, (4,)), Pack("A", 0, "F", (LoopId(0, 1),)), Inline("F")
     with pytest.raises(ScheduleError, match=r"F cannot be inlined: its loops are the panels"):
         replay(dag, steps)
-    assert replay(dag, (Inline("F"), Split("S", "i", (4,)), Pack("A", 0, "S", ("i.1",)))).packs
+    assert replay(dag, (Inline("F"), Split("S", 0, (4,)), Pack("A", 0, "S", (LoopId(0, 1),)))).packs
 
 
 def test_an_output_keeps_its_layout() -> None:
     a = placeholder((24, 20), name="A")
     first = compute((24, 20), lambda i, j: a[i, j] + 1.0, name="F")
     second = compute((24, 20), lambda i, j: first[i, j] * 2.0, name="S")
-    steps = Split("S", "i", (4,)), Pack("F", 0, "S", ("i.1",))
+    steps = Split("S", 0, (4,)), Pack("F", 0, "S", (LoopId(0, 1),))
     assert replay(ComputeDAG([second]), steps).packs
     with pytest.raises(ScheduleError, match=r"F is an output.*cache_read for S"):
         replay(ComputeDAG([first, second]), steps)

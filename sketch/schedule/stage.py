@@ -1,0 +1,4 @@
+"""Stages and tensors of a program as steps call them."""
+
+StageId = str
+TensorId = str
