@@ -67,14 +67,19 @@ def gpu_draft_terms(analysis: Analysis, kernel: KernelShape) -> DraftTerms:
     under_way = smaller(kernel.resident, kernel.busiest) * kernel.threads * use.in_flight
     reach = card.memory_latency * card.l2_bytes_per_cycle
     moved = moved / smaller(under_way / reach, 1.0)
-    waits = use.rounds * card.barrier_cycles + use.exposed * card.memory_latency
+    first = analysis.statement.name == kernel.first
+    # a block also waits for its last warp before another one takes its place
+    rounds = use.rounds + (1.0 if first else 0.0)
+    waits = rounds * card.barrier_cycles + use.exposed * card.memory_latency
     barriers = waits / smaller(kernel.resident, kernel.busiest)
     slowest = larger(larger(issue, use.wavefronts), moved)
     rest = issue + use.wavefronts + moved - slowest
-    each = slowest + card.overlap * rest + barriers
+    # what hides the time of the faster ones is other warps of the same scheduler
+    alone = larger(card.warps_ahead * schedulers / warps, 1.0)
+    each = slowest + smaller(card.overlap * alone, 1.0) * rest + barriers
     memory = _unique_bytes(analysis, kernel) / card.memory_bytes_per_s
     total = larger(kernel.busiest * each / card.hertz, memory)
-    launch = card.launch_seconds if analysis.statement.name == kernel.first else 0.0
+    launch = card.launch_seconds if first else 0.0
     return DraftTerms(
         compute=kernel.busiest * issue / card.hertz,
         memory=larger(kernel.busiest * (moved + use.wavefronts) / card.hertz, memory),
