@@ -7,11 +7,11 @@ from functools import lru_cache
 
 from costmodel.feature_table import OP_KINDS
 from sketch.lang.dtypes import BOOL, is_float
-from sketch.lang.expr import Binary, Cast, Expr, Select, Unary
+from sketch.lang.expr import Binary, Cast, Const, Expr, Select, Unary
 from sketch.lang.operator_names import ARITHMETIC, COMPARISON
 from sketch.lang.rewrite import children
 from sketch.nest.loopnest import AffineValue, BufferLoad, Store
-from sketch.nest.walk import walk_value
+from sketch.nest.walk import value_operands
 
 _FLOAT_KIND = {
     "add": "float_add", "sub": "float_add", "mul": "float_mul", "div": "float_div",
@@ -64,11 +64,37 @@ def operation_counts(store: Store) -> Mapping[str, float]:
 
 
 def _count(value: Expr, counts: dict[str, float]) -> None:
+    """Add the operations of every distinct node.
+
+    Where an index selects one of n terms, as a row of a constant matrix is selected, each counts
+    for a part: what terms share is computed once for all n, where they are written out.
+    """
     known: dict[int, bool] = {}
-    for node in walk_value(value):
+    seen: set[int] = set()
+    pending: list[tuple[Expr, float]] = [(value, 1.0)]
+    while pending:
+        node, weight = pending.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        terms = _selected_terms(node, known)
+        if len(terms) > 2:
+            pending += [(term, weight / len(terms)) for term in reversed(terms)]
+            continue
         kind = _kind(node, known)
         if kind is not None:
-            counts[kind] += 1.0
+            counts[kind] += weight
+        pending += [(child, weight) for child in reversed(value_operands(node))]
+
+
+def _selected_terms(node: Expr, known: dict[int, bool]) -> list[Expr]:
+    """The terms of nested selects over indices, of which none is a constant."""
+    terms: list[Expr] = []
+    while isinstance(node, Select) and is_index(node.condition, known):
+        terms.append(node.then)
+        node = node.otherwise
+    terms.append(node)
+    return [] if any(isinstance(term, Const) for term in terms) else terms
 
 
 def _kind(node: Expr, known: dict[int, bool]) -> str | None:

@@ -138,6 +138,19 @@ def _affine_binary(op: str, lhs: AffineForm | None, rhs: AffineForm | None) -> A
             return None
 
 
+@lru_cache(maxsize=4096)  # every step that names a loop asks
+def divisors(op: Compute) -> Mapping[Axis, int]:
+    """By which number indices of a stage divide an axis (``h // 4``, ``h % 4``), if by one."""
+    found: dict[Axis, set[int]] = {}
+    for load in stage_loads(op):
+        for index in load.indices:
+            for node in walk(index):
+                match node:
+                    case Binary("floordiv" | "mod", Axis() as axis, Const(value)):
+                        found.setdefault(axis, set()).add(int(value))
+    return {axis: sizes.pop() for axis, sizes in found.items() if len(sizes) == 1}
+
+
 def index_interval(expr: Expr, box: Box | None = None) -> Interval | None:
     """Inclusive bounds of an integer expression, exact where it is affine; None if unknown.
 

@@ -88,7 +88,7 @@ class _Emitter:
         split = stage.plan.axis(axis) in stage.plan.splits
         if loop.kind is not LoopKind.SERIAL or not split or not (outer or based.terms):
             return ()
-        start = based + Affine(tuple((p.var, 1) for p in (*outer, loop)))
+        start = based + Affine(tuple((p.var, p.unit) for p in (*outer, loop)))
         return (Predicate(start, -UNBOUNDED, axis.extent),)
 
     def _attach(

@@ -13,18 +13,20 @@ import numpy as np
 
 from sketch.analysis.access import affine_index, stage_loads
 from sketch.errors import LoweringError
-from sketch.lang.expr import Axis, Expr, Load
+from sketch.lang.expr import Axis, Binary, Const, Expr, Load
 from sketch.nest.loopnest import Affine, LoopKind, LoopVar, Num
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.loop import LoopId, loop_label
-from sketch.schedule.program import Program, StagePlan
+from sketch.schedule.program import Program, StagePlan, tile_of
 from sketch.schedule.steps import Factor, Pack
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedLoop:
-    """One loop of a placed stage; ``trips`` times, in steps of ``stride``.
+    """One loop of a placed stage; ``trips`` times, in steps of ``stride`` times ``unit``.
 
+    ``unit``: what the variable counts, in coordinates of the axis: more than one around tiles of a
+    size by which indices divide the axis, so that quotients are affine in it.
     ``fixed``: no decision takes part in these numbers.
     """
 
@@ -35,6 +37,7 @@ class PlacedLoop:
     stride: Num
     kind: LoopKind
     fixed: bool
+    unit: int = 1
 
     @property
     def reach(self) -> Num:
@@ -63,7 +66,7 @@ class PlacedStage:
 
     def local(self, axis: Axis) -> Affine:
         """Coordinate of ``axis`` relative to the base: the sum of its loop variables."""
-        return Affine(tuple((loop.var, 1) for loop in self.loops if loop.axis is axis))
+        return Affine(tuple((loop.var, loop.unit) for loop in self.loops if loop.axis is axis))
 
     def coordinate(self, axis: Axis) -> Affine:
         """Coordinate of ``axis`` in the whole domain."""
@@ -208,12 +211,32 @@ def index_affine(index: Expr, stage: PlacedStage) -> Affine | None:
     axes = stage.plan.op.all_axes
     form = affine_index(index, axes)
     if form is None:
-        return None
+        return _tile_index(index, stage)
     coefficients, const = form
     total = Affine((), const)
     for axis, coefficient in coefficients.items():
         total = total + stage.coordinate(axis).scale(coefficient)
     return total
+
+
+def _tile_index(index: Expr, stage: PlacedStage) -> Affine | None:
+    """``index_affine`` of sums of quotients and remainders by the sizes of tiles."""
+    match index:
+        case Binary("add" | "sub" as op, lhs, rhs):
+            left, right = index_affine(lhs, stage), index_affine(rhs, stage)
+            if left is None or right is None:
+                return None
+            return left + right.scale(1 if op == "add" else -1)
+        case Binary("mul", inner, Const(value)) | Binary("mul", Const(value), inner):
+            form = index_affine(inner, stage)
+            return None if form is None else form.scale(int(value))
+        case Binary("floordiv" | "mod" as op, Axis() as axis, Const(value)):
+            if tile_of(stage.plan, stage.plan.axis(axis))[1] != value or axis in stage.base:
+                return None
+            outside = op == "floordiv"
+            loops = [x for x in stage.loops if x.axis is axis and (x.unit == value) == outside]
+            return Affine(tuple((x.var, 1) for x in loops))
+    return None
 
 
 def _window(
@@ -275,12 +298,16 @@ def _loops(
         fixed = axis not in domain.varying and all(isinstance(f, int) for f in split)
         factors = [factor_value(f, values) for f in split]
         stride: Num = 1
+        unit = 1
+        tiled, size = tile_of(plan, position)
         for level in range(len(factors), -1, -1):
-            trips = factors[level - 1] if level else -(-domain.extents[axis] // stride)
+            if level == tiled:
+                stride, unit = 1, size
+            trips = factors[level - 1] if level else -(-domain.extents[axis] // (stride * unit))
             loop = LoopId(position, level)
             kind = plan.kinds.get(loop, LoopKind.SERIAL)
             var = LoopVar(f"{plan.op.name}.{loop_label(plan.op, loop)}", axis=axis)
-            made[loop] = PlacedLoop(loop, axis, var, trips, stride, kind, fixed)
+            made[loop] = PlacedLoop(loop, axis, var, trips, stride, kind, fixed, unit)
             stride = stride * trips
-        walked[axis] = stride
+        walked[axis] = stride * unit
     return tuple(made[loop] for loop in plan.loops()), walked

@@ -87,10 +87,10 @@ def walk_value(value: Expr) -> Iterator[Expr]:
             continue
         seen.add(id(node))
         yield node
-        pending.extend(reversed(_operands(node)))
+        pending.extend(reversed(value_operands(node)))
 
 
-def _operands(node: Expr) -> Sequence[Expr]:
+def value_operands(node: Expr) -> Sequence[Expr]:
     """What a node is computed from; of a load, the indices that are not affine."""
     if isinstance(node, BufferLoad):
         return [index.expr for index in node.indices if isinstance(index, Quasi)]

@@ -55,10 +55,8 @@ def interpret(
     }
 
 
-def load_inputs(dag: ComputeDAG, inputs: Mapping[str, Array], at_points: bool = False) -> Values:
+def load_inputs(dag: ComputeDAG, inputs: Mapping[str, Array]) -> Values:
     """The placeholders' arrays in the oracle's dtypes.
-
-    ``at_points``: few elements are read; those of float32 arrays are converted then.
 
     Raises:
         ExpressionError: an input is missing, or has another shape.
@@ -76,9 +74,7 @@ def load_inputs(dag: ComputeDAG, inputs: Mapping[str, Array], at_points: bool = 
             )
         if isinstance(op, Placeholder) and op.prepared is not None:
             array = op.prepared.apply(array)
-        if not (at_points and tensor.dtype == "float32" == array.dtype):
-            array = array.astype(oracle_dtype(tensor.dtype), copy=False)
-        values[id(tensor.op)] = (array,)
+        values[id(tensor.op)] = (array.astype(oracle_dtype(tensor.dtype), copy=False),)
     return values
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sketch.population.feasible import GPU, SIMD_CPU, Hardware, hardware_of
+from sketch.rules.blocks import ComputeInBlocks, ScheduleInBlocks
 from sketch.rules.cache_write import AddCacheWrite
 from sketch.rules.compute_location import ComputeLocation
 from sketch.rules.gpu_inline import InlineInThreads
@@ -43,6 +44,8 @@ CPU_SKETCHES: Final = SketchBackend(
     (
         InlineStage(),
         AddRfactor(),
+        ScheduleInBlocks(),
+        ComputeInBlocks(),
         ComputeLocation(),
         AddCacheWrite(),
         MultiLevelTilingWithFusion(),

@@ -71,9 +71,9 @@ def lanes_for(axis: Axis, op: Compute, target: Target) -> int:
     return min(target.lanes(lane_bytes(op)), axis.extent)
 
 
-def batch_positions(op: Compute) -> frozenset[int]:
+def batch_positions(op: Compute, least: int = _LEAST_TILED) -> frozenset[int]:
     """Positions of the axes that every operand of a reduction depends on, so that tiling them
-    reuses nothing, where the other axes leave enough to tile.
+    reuses nothing, where the other axes leave ``least`` elements to tile.
     """
     operands = [set(_axes_of(load)) for load in stage_loads(op)]
     if len(operands) < 2:
@@ -82,7 +82,7 @@ def batch_positions(op: Compute) -> frozenset[int]:
     last = vector_axis(op)
     batch = {n for n, axis in enumerate(op.axes) if axis in shared and axis is not last}
     rest = prod(axis.extent for n, axis in enumerate(op.axes) if n not in batch)
-    return frozenset(batch) if rest >= _LEAST_TILED else frozenset()
+    return frozenset(batch) if rest >= least else frozenset()
 
 
 def _axes_of(load: Load) -> Iterator[Axis]:

@@ -73,7 +73,7 @@ class MultiLevelTilingWithFusion:
         states: list[State] = []
         for structure in self.structures if reuse else self.structures[:1]:
             for vector_outside in (True, False) if reuse and several else (False,):
-                tiling = _Tiling(state, stage, producer, structure, vector_outside)
+                tiling = Tiling(state, stage, producer, structure, vector_outside)
                 states += packing_choices(tiling.apply(), producer.op.name, tiling.panel())
         return tuple(states)
 
@@ -95,14 +95,25 @@ def tiled_producer(state: State, stage: StagePlan) -> StagePlan | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tiling:
-    """The steps of one tiling; ``host`` is the consumer, ``inner`` the reduction."""
+class Tiling:
+    """The steps of one tiling.
+
+    Attributes:
+        state: before them.
+        host: the consumer.
+        inner: the reduction.
+        structure: of its tiles.
+        vector_outside: whether tiles of the vector axis are walked outside those of the others.
+        nested: whether the consumer is computed inside another nest, where nothing is parallel;
+            the axes of a batch are walked outside of all tiles then.
+    """
 
     state: State
     host: StagePlan
     inner: StagePlan
     structure: str
     vector_outside: bool
+    nested: bool = False
 
     def apply(self) -> State:
         host, inner = self.host.op.name, self.inner.op.name
@@ -114,9 +125,10 @@ class _Tiling:
         vector = self._vector_pair()[0]
         lane = self.host.loop(vector, self._last + 1)
         order = (*outer, *rest, *tile, lane)
+        parallel = [] if self.nested else self._host_level(0)
         state = state.then(
             Reorder(host, order),
-            *(Annotate(host, loop, LoopKind.PARALLEL.value) for loop in self._host_level(0)),
+            *(Annotate(host, loop, LoopKind.PARALLEL.value) for loop in parallel),
             *(Annotate(host, loop, LoopKind.UNROLLED.value) for loop in tile),
             Annotate(host, lane, LoopKind.VECTORIZED.value),
             ComputeAt(inner, host, outer[-1]),
@@ -151,7 +163,8 @@ class _Tiling:
 
     def _is_split(self, axis: Axis) -> bool:
         axes = self.host.op.axes if axis in self.host.op.axes else self.inner.op.axes
-        return axis.extent > 1 and axes.index(axis) not in batch_positions(self.inner.op)
+        batch = batch_positions(self.inner.op, 0) if self.nested else batch_positions(self.inner.op)
+        return axis.extent > 1 and axes.index(axis) not in batch
 
     def _names(self, axis: Axis) -> tuple[Factor, ...]:
         levels = range(1, self._last + 1)
@@ -172,13 +185,17 @@ class _Tiling:
     def _host_level(self, level: int) -> list[LoopId]:
         """The loops of one tile level, the vector axis outside or inside the others."""
         vector = self._vector_pair()[0]
+        axes = [a for a in self.host.op.axes if a is not vector]
+        batch = [self.host.loop(a) for a in axes if self.nested and not self._is_split(a)]
         others = [
             self.host.loop(a, level)
-            for a in self.host.op.axes
-            if a is not vector and (level == 0 or self._is_split(a))
+            for a in axes
+            if self._is_split(a) or (level == 0 and not self.nested)
         ]
         mine = [self.host.loop(vector, level)]
-        return mine + others if self.vector_outside and level < self._last else others + mine
+        first = batch if level == 0 else []
+        inside = mine + others if self.vector_outside and level < self._last else others + mine
+        return first + inside
 
     def _schedule_inner(self) -> list[Step]:
         inner, register = self.inner, self._in_registers

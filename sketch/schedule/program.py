@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
 
-from sketch.analysis.access import reads, stage_loads
+from sketch.analysis.access import divisors, reads, stage_loads
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
 from sketch.lang.expr import Axis
@@ -154,6 +154,25 @@ class Program:
     def consumers(self, name: str) -> tuple[StagePlan, ...]:
         """The stages that read an output of stage or placeholder ``name``."""
         return tuple(p for p in self.stages if name in stages_read(p.op))
+
+
+def tile_of(plan: StagePlan, axis: AxisIndex) -> tuple[int, int]:
+    """Where the loops of an axis walk tiles of the size by which indices of the stage divide it.
+
+    Returns:
+        the innermost level around such a tile, and its size; (-1, 1) where there is none.
+    """
+    size = divisors(plan.op).get(plan.axis_at(axis))
+    inner = 1
+    factors = plan.splits.get(axis, ())
+    for level in range(len(factors) - 1, -1, -1):
+        factor = factors[level]
+        if size is None or not isinstance(factor, int):
+            break
+        inner *= factor
+        if inner == size:
+            return level, size
+    return -1, 1
 
 
 def root_host(program: Program, plan: StagePlan, inside: str = "") -> StagePlan:

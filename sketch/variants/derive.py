@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from sketch.dag.dag import ComputeDAG
 from sketch.variants.implicit_gemm import implicit_gemm
 from sketch.variants.winograd import winograd, winograd_in_parts
+from sketch.variants.winograd_blocks import winograd_4x4
 
 
 class Algorithm(NamedTuple):
@@ -17,7 +18,10 @@ class Algorithm(NamedTuple):
     derive: Callable[[ComputeDAG], ComputeDAG | None]
 
 
-ALGORITHMS: Final[tuple[Algorithm, ...]] = (Algorithm("winograd", winograd),)
+ALGORITHMS: Final[tuple[Algorithm, ...]] = (
+    Algorithm("winograd", winograd),
+    Algorithm("winograd-4x4", winograd_4x4),
+)
 GPU_ALGORITHMS: Final[tuple[Algorithm, ...]] = (
     Algorithm("winograd", winograd_in_parts),
     Algorithm("implicit-gemm", implicit_gemm),

@@ -55,6 +55,21 @@ class Facts:
                 found.append((predicate.index, *ends))
         return tuple(found)
 
+    @cached_property
+    def _quotients(self) -> tuple[_Narrowed, ...]:
+        """What every predicate, ``low <= d q + r <= high``, says of q: a tile is left out where its
+        first element is.
+        """
+        found = []
+        for index, low, high in self.narrowed:
+            for factor in sorted({c for _, c in index.terms if c > 1}):
+                whole = tuple((v, c // factor) for v, c in index.terms if c % factor == 0)
+                rest = tuple((v, c) for v, c in index.terms if c % factor)
+                least, most = self.plain(Affine(rest, index.const))
+                ends = -(-(low - most) // factor), (high - least) // factor
+                found.append((Affine(whole), *ends))
+        return tuple(found)
+
     @property
     def impossible(self) -> bool:
         """Whether the predicates can never hold, so that nothing runs here."""
@@ -79,7 +94,8 @@ class Facts:
         if not self.narrowed:
             return low, high
         whole = [known for known in self.narrowed if len(known[0].terms) == len(index.terms)]
-        for order in (*((known,) for known in whole), self.narrowed, self.narrowed[::-1]):
+        orders = (*((known,) for known in whole), self.narrowed, self.narrowed[::-1])
+        for order in (*orders, self._quotients) if self._quotients else orders:
             first, last = self._by(order, index)
             low, high = max(low, first), min(high, last)
         return low, high

@@ -20,6 +20,7 @@ PLACES: Final[Mapping[str, str]] = {
     "sketch/oracle/": "sample sizes and error bounds of the oracle, of arithmetic, not of machines",
     "sketch/target/": "makes targets: these are the numbers that go into them",
     "sketch/variants/winograd.py": "the transforms of one algorithm, and where it pays",
+    "sketch/variants/winograd_blocks.py": "the taps of one algorithm, and where it pays",
     "sketch/variants/implicit_gemm.py": "what one algorithm joins, and where it pays",
     "sketch/variants/interpolation.py": "the interpolation points of that algorithm",
     "costmodel/sklearn_model.py": "settings of a learner, tuned on recorded times",
@@ -57,8 +58,8 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "costmodel/extract/gpu_terms.py": {"_ROUNDS": "length of code"},
     "codegen/cuda/build.py": {"_GRID_LIMIT": "CUDA: blocks in a row of a grid"},
-    "codegen/cuda/device.py": {"_ASYNCHRONOUS": "PTX: sizes of cp.async"},
     "codegen/cuda/emit.py": {
+        "_AHEAD": "PTX: sizes of cp.async",
         "_MOST_ROUNDS": "length of code",
         "_ROUNDS": "length of code",
     },
@@ -195,7 +196,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_LAST_AXIS": "search",
         "_POWERS": "search",
     },
-    "sketch/population/written_out_gpu.py": {"_MOST_COPIES": "length of code"},
     "sketch/population/feasible_gpu.py": {
         "_OVERHEAD_REGISTERS": "what our GPU code needs",
         "_AHEAD_REGISTERS": "what our GPU code needs",

@@ -1,0 +1,206 @@
+"""Blocks: a stage that reads products tile by tile, and all that it needs for a block of tiles.
+
+Where indices divide axes (``h // 4``, ``h % 4``), as those of fast convolutions do, the results are
+computed in blocks of whole tiles, and every stage before them for one block at a time:
+
+    parallel blocks of tiles
+      tiles                 what the products read, transformed (its rows per vector of channels)
+      products              tiled as a matrix product
+      for each tile: columns, results
+
+so that what lies between the stages is as large as a block and stays in a thread's own cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from sketch.analysis.access import divisors, needs_tiling, stage_loads
+from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Select
+from sketch.lang.operator_names import COMPARISON
+from sketch.lang.rewrite import walk
+from sketch.lang.tensor import Compute
+from sketch.nest.loopnest import LoopKind
+from sketch.rules.packing import packing_choices
+from sketch.rules.patterns import lanes_for, vector_axis
+from sketch.rules.rule import State, Verdict
+from sketch.rules.tiling import Tiling, tiled_producer
+from sketch.schedule.loop import LoopId
+from sketch.schedule.program import Program, StagePlan, root_host, stages_read, tile_of
+from sketch.schedule.steps import Annotate, ComputeAt, Factor, Reorder, Split
+
+_STRAIGHT: Final = (LoopKind.UNROLLED, LoopKind.VECTORIZED)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleInBlocks:
+    """``for h, for w, for o``  ->  ``parallel o.0 h.0 w.0, h.1 w.1 o.1 o.2, unrolled h.2 w.2,
+    vector o.3`` with ``h.2`` and ``w.2`` as long as what indices divide h and w by, and ``o.2`` as
+    many vectors as a panel of the product.
+    """
+
+    eager: ClassVar[bool] = False
+
+    def applies(self, state: State, stage: StagePlan) -> Verdict:
+        """Stages at the root that read what is made of a pending product through such indices."""
+        op = stage.op
+        vector = vector_axis(op)
+        tiled = [axis for axis in divisors(op) if axis is not vector and axis in op.axes]
+        if op.reduce is not None or not tiled or vector is None or vector in divisors(op):
+            return Verdict.SKIP
+        return Verdict.SKIP if _product_behind(state, op) is None else Verdict.APPLY_AND_STOP
+
+    def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
+        """One state."""
+        op, name = stage.op, stage.op.name
+        vector, sizes = vector_axis(op), divisors(op)
+        product = _product_behind(state, op)
+        assert vector is not None and product is not None
+        panel_axis = vector_axis(product.op)
+        assert panel_axis is not None
+        outer: list[LoopId] = [stage.loop(vector)]
+        block: list[LoopId] = []
+        tile: list[LoopId] = []
+        splits: list[Split] = []
+        for axis in op.axes:
+            if axis is vector:
+                continue
+            outer.append(stage.loop(axis))
+            if axis in sizes:
+                factors: tuple[Factor, ...] = (stage.decision(axis, 1), sizes[axis])
+                splits.append(Split(name, stage.axis(axis), factors))
+                block.append(stage.loop(axis, 1))
+                tile.append(stage.loop(axis, 2))
+        lanes = lanes_for(vector, op, state.target)
+        # Blocks are whole panels of the product, so that panels start where they are laid out.
+        panels = (stage.decision(vector, 1), product.decision(panel_axis, 1), lanes)
+        splits.append(Split(name, stage.axis(vector), panels))
+        vectors, lane = (stage.loop(vector, 1), stage.loop(vector, 2)), stage.loop(vector, 3)
+        done = state.then(
+            *splits,
+            Reorder(name, (*outer, *block, *vectors, *tile, lane)),
+            *(Annotate(name, loop, LoopKind.PARALLEL.value) for loop in outer),
+            *(Annotate(name, loop, LoopKind.UNROLLED.value) for loop in tile),
+            Annotate(name, lane, LoopKind.VECTORIZED.value),
+        )
+        return (done.done([name]),)
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeInBlocks:
+    """Every stage before one that is scheduled in blocks, for a block or less at a time."""
+
+    eager: ClassVar[bool] = False
+
+    def applies(self, state: State, stage: StagePlan) -> Verdict:
+        """Spatial stages with one consumer, in the nest of a stage in blocks."""
+        if stage.op.reduce is not None or len(state.program.consumers(stage.op.name)) != 1:
+            return Verdict.SKIP
+        host = root_host(state.program, state.program.consumers(stage.op.name)[0])
+        if host is None or not _in_blocks(host) or host.op.name not in state.scheduled:
+            return Verdict.SKIP
+        return Verdict.APPLY_AND_STOP
+
+    def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
+        """One state; for the copy of a product one per order of its tiles and way to pack."""
+        program, name = state.program, stage.op.name
+        (consumer,) = program.consumers(name)
+        host = root_host(program, consumer)
+        block = [loop for loop in host.loops() if host.kinds.get(loop) is LoopKind.PARALLEL][-1]
+        product = tiled_producer(state, stage)
+        if product is not None:
+            attached = state.then(ComputeAt(name, host.op.name, block))
+            states: list[State] = []
+            for vector_outside in (True, False):
+                plan = attached.program.stage(name)
+                tiling = Tiling(attached, plan, product, "SRS", vector_outside, nested=True)
+                states += packing_choices(tiling.apply(), product.op.name, tiling.panel())
+            return tuple(states)
+        if consumer.op.reduce is not None:
+            attached = state.then(ComputeAt(name, host.op.name, block))
+            return (_straight(attached, name, _chosen_axes(program, stage.op)),)
+        loop = _last_loop(consumer)
+        attached = state.then(ComputeAt(name, consumer.op.name, loop))
+        return (_straight(attached, name, stage.op.axes),)
+
+
+def _product_behind(state: State, op: Compute) -> StagePlan | None:
+    """The pending reduction with data reuse that ``op`` reads through spatial stages."""
+    program = state.program
+    pending = list(stages_read(op))
+    while pending:
+        plan = program.find(pending.pop())
+        if plan is None or len(program.consumers(plan.op.name)) != 1:
+            continue
+        if plan.op.reduce is None:
+            pending += stages_read(plan.op)
+        elif needs_tiling(plan.op) and plan.op.name not in state.scheduled:
+            return plan
+    return None
+
+
+def _in_blocks(host: StagePlan) -> bool:
+    """Whether loops of a stage walk tiles by whose size its indices divide."""
+    return any(tile_of(host, axis)[0] > 0 for axis in range(len(host.op.axes)))
+
+
+def _last_loop(plan: StagePlan) -> LoopId:
+    """The innermost loop that is not written out."""
+    around = []
+    for loop in plan.loops():
+        if plan.kinds.get(loop) in _STRAIGHT:
+            break
+        around.append(loop)
+    return around[-1]
+
+
+def _straight(state: State, name: str, unrolled: Collection[Axis]) -> State:
+    """Vectors along the last axis; the loops of the axes ``unrolled`` written out around them."""
+    stage = state.program.stage(name)
+    vector = vector_axis(stage.op)
+    assert vector is not None
+    lane, outside = stage.loop(vector, 1), [stage.loop(vector)]
+    inside = [stage.loop(a) for a in stage.op.axes if a in unrolled and a is not vector]
+    around = [stage.loop(a) for a in stage.op.axes if a not in unrolled and a is not vector]
+    lanes = lanes_for(vector, stage.op, state.target)
+    return state.then(
+        Split(name, stage.axis(vector), (lanes,)),
+        Reorder(name, (*around, *outside, *inside, lane)),
+        *(Annotate(name, loop, LoopKind.UNROLLED.value) for loop in inside),
+        Annotate(name, lane, LoopKind.VECTORIZED.value),
+    ).done([name])
+
+
+def _chosen_axes(program: Program, op: Compute) -> frozenset[Axis]:
+    """The axes whose values select what a stage computes, or what a stage that it reads does."""
+    found = {axis for axis in op.axes if any(_selects(body, axis) for body in op.bodies)}
+    for load in stage_loads(op):
+        producer = program.find(load.tensor.op.name)
+        if producer is None or producer.op.reduce is not None:
+            continue
+        theirs = _chosen_axes(program, producer.op)
+        for axis, index in zip(producer.op.axes, load.indices, strict=True):
+            if axis in theirs and isinstance(index, Axis):
+                found.add(index)
+    return frozenset(found)
+
+
+def _selects(body: Expr, axis: Axis) -> bool:
+    """Whether values of ``axis`` alone decide between two terms that read."""
+    return any(
+        isinstance(node, Select)
+        and _is_about(node.condition, axis)
+        and all(any(isinstance(n, Load) for n in walk(x)) for x in (node.then, node.otherwise))
+        for node in walk(body)
+    )
+
+
+def _is_about(condition: Expr, axis: Axis) -> bool:
+    return (
+        isinstance(condition, Binary)
+        and condition.op in COMPARISON
+        and condition.lhs is axis
+        and isinstance(condition.rhs, Const)
+    )
