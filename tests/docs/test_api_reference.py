@@ -15,6 +15,7 @@ from tests.support.pages import PAGES, ROOT
 PACKAGES = ("autosched", "codegen", "costmodel", "sketch")
 
 
+@pytest.mark.slow
 def test_every_public_name_has_a_page(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)  # how pdoc tells what it could not read

@@ -48,6 +48,7 @@ def tiny(path: Path) -> Any:
     return notebook
 
 
+@pytest.mark.slow
 def test_the_first_notebook_runs_in_jupyter(tmp_path: Path) -> None:
     resources = {"metadata": {"path": str(tmp_path)}}
     nbclient.NotebookClient(tiny(NOTEBOOKS[0]), timeout=240, resources=resources).execute()

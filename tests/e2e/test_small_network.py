@@ -51,7 +51,7 @@ def make_network() -> Network:
     return Network("small", builder.finish({"scores": value}))
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_tune_compile_save_and_load(tmp_path: Path, threads: int) -> None:
     network, log = make_network(), tmp_path / "small.jsonl"
     target = asd.Target("cpu", threads=threads)

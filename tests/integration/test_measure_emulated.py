@@ -76,7 +76,7 @@ def test_remeasuring_survives_a_lost_device(runner: LocalRunner) -> None:
         assert len(result.seconds) == 2
 
 
-@pytest.mark.parametrize("state", ["l2_cold", "dram_cold"])
+@pytest.mark.parametrize("state", ["l2_cold", pytest.param("dram_cold", marks=pytest.mark.slow)])
 def test_caches_may_be_flushed_before_each_run(state: str) -> None:
     options = MeasureOptions(check="all", builders=1, samples=3, cache_state=state)
     with LocalRunner(TARGET, options, faults.build) as cold:

@@ -204,7 +204,7 @@ def _exit_status(pid: int) -> int | str:
     return "a hang"
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_fork_while_other_threads_run(threads: int) -> None:
     module, stop = product(160, threads), threading.Event()
     assert run_is_right(module, 1)

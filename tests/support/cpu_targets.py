@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from codegen.host import cpu_target, host_target
 from codegen.llvm.jit import check_host
@@ -28,6 +31,21 @@ def instruction_sets() -> list[Target]:
     shapes = [(target.vector_bytes, target.registers) for target in real]
     covered = (invented.vector_bytes, invented.registers) in shapes
     return real if covered else [*real, invented]
+
+
+def over_instruction_sets(first: int = 0) -> list[Any]:
+    """What to parametrise tests with: ``instruction_sets()[first:]``.
+
+    Those with the vectors and registers of this machine, which comes first, are for the long tests.
+    """
+    own, *others = instruction_sets()
+    found = [own, *(pytest.param(t, marks=_like(own, t)) for t in others)]
+    return found[first:]
+
+
+def _like(own: Target, other: Target) -> list[pytest.MarkDecorator]:
+    same = (own.vector_bytes, own.registers) == (other.vector_bytes, other.registers)
+    return [pytest.mark.slow] if same else []
 
 
 def _runs(target: Target) -> bool:

@@ -50,6 +50,7 @@ def test_no_parameter_takes_whatever_it_is_given(function: object) -> None:
     assert not kinds & {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL}
 
 
+@pytest.mark.slow
 def test_a_type_checker_finds_misspelled_arguments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ def everything() -> str:
     return digest([run(policy) for policy in POLICIES for run in (simulate, replay)])
 
 
+@pytest.mark.slow
 def test_a_fresh_process_gives_the_same_sequences() -> None:
     script = (
         "import sys; sys.path.insert(0, '.')\n"

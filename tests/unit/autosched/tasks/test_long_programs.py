@@ -200,7 +200,7 @@ def test_deep_selects_of_16_bit_floats_are_refused_in_words() -> None:
         asd.ComputeDAG([asd.compute((SIZE,), body, name="t")])
 
 
-@pytest.mark.parametrize("stages", [12, 20])
+@pytest.mark.parametrize("stages", [12, pytest.param(20, marks=pytest.mark.slow)])
 def test_fewer_alternatives_are_followed_up_in_a_chain_of_products(stages: int) -> None:
     value = asd.placeholder((SIZE, SIZE), name="x")
     for number in range(stages):

@@ -30,14 +30,20 @@ def _inputs(network: Network) -> dict[str, np.ndarray]:
     ("name", "shape", "classes", "parameters", "of_order_one"),
     [
         ("resnet-18", (3, 3, 40, 40), 1000, 11_689_512, True),
-        ("resnet-34", (1, 3, 32, 32), 1000, 21_797_672, True),
+        pytest.param(
+            *("resnet-34", (1, 3, 32, 32), 1000, 21_797_672, True), marks=pytest.mark.slow
+        ),
         ("resnet-50", (1, 3, 33, 33), 1000, 25_557_032, True),
-        ("vgg-16", (1, 3, 32, 32), 1000, 37_694_248, False),
-        ("inception-v3", (1, 3, 75, 75), 1000, 23_834_568, True),
+        pytest.param(*("vgg-16", (1, 3, 32, 32), 1000, 37_694_248, False), marks=pytest.mark.slow),
+        pytest.param(
+            *("inception-v3", (1, 3, 75, 75), 1000, 23_834_568, True), marks=pytest.mark.slow
+        ),
         ("mobilenet-v1", (2, 3, 33, 33), 1000, 4_231_976, True),
         ("mobilenet-v2", (2, 3, 33, 33), 1000, 3_504_872, True),
         ("squeezenet-1.1", (2, 3, 34, 34), 1000, 1_235_496, True),
-        ("resnet3d-18", (1, 3, 16, 18, 18), 400, 33_371_472, True),
+        pytest.param(
+            *("resnet3d-18", (1, 3, 16, 18, 18), 400, 33_371_472, True), marks=pytest.mark.slow
+        ),
         ("mlp", (3, 256), 10, 0, False),
     ],
 )
