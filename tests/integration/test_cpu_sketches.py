@@ -15,7 +15,7 @@ from sketch.population.population import sample
 from sketch.rules.generate import generate
 from sketch.schedule.sketch import Sketch
 from sketch.target.target import Target
-from tests.support.cpu_targets import instruction_sets, label, over_instruction_sets
+from tests.support.cpu_targets import by_kind, instruction_sets, label
 from tests.support.teams import team_address
 from tests.support.workloads import WORKLOADS, random_inputs
 
@@ -65,7 +65,7 @@ def test_host(name: str, rng: np.random.Generator) -> None:
     check(WORKLOADS[name](), TARGETS[0].with_threads(2), rng)
 
 
-@pytest.mark.parametrize("target", over_instruction_sets(1), ids=label)
+@pytest.mark.parametrize("target", by_kind(TARGETS)[1:], ids=label)
 @pytest.mark.parametrize("name", ["conv2d_residual", "dense_relu", "depthwise", "softmax"])
 def test_other_instruction_sets(name: str, target: Target, rng: np.random.Generator) -> None:
     check(WORKLOADS[name](), target, rng)

@@ -12,20 +12,20 @@ from sketch.lang.expr import cast, select
 from sketch.lang.functions import maximum
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from tests.support.compiled import check_run, random_run
-from tests.support.cpu_targets import instruction_sets, label, over_instruction_sets
+from tests.support.cpu_targets import by_kind, instruction_sets, label
 from tests.support.dtype_programs import NUMBERS, arithmetic, conversions, inputs_of, small_inputs
 
 TARGETS = instruction_sets()
 
 
-@pytest.mark.parametrize("target", over_instruction_sets(), ids=label)
+@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
 @pytest.mark.parametrize("source", SUPPORTED)
 def test_casts(source: str, target) -> None:
     dag = conversions(source, (3, 67))
     check_run(dag, inputs_of(dag, 1), target, 0, 0)
 
 
-@pytest.mark.parametrize("target", over_instruction_sets(), ids=label)
+@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
 @pytest.mark.parametrize("dtype", SUPPORTED)
 def test_copies_keep_the_bits(dtype: str, target) -> None:
     data = placeholder((5, 37), dtype, "data")
@@ -35,7 +35,7 @@ def test_copies_keep_the_bits(dtype: str, target) -> None:
     np.testing.assert_array_equal(got.view(np.uint8), inputs["data"].T.copy().view(np.uint8))
 
 
-@pytest.mark.parametrize("target", over_instruction_sets(), ids=label)
+@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
 @pytest.mark.parametrize("dtype", NUMBERS)
 def test_operators(dtype: str, target) -> None:
     for dag in arithmetic(dtype):
@@ -43,7 +43,7 @@ def test_operators(dtype: str, target) -> None:
         check_run(dag, inputs, target, 0, 0)
 
 
-@pytest.mark.parametrize("target", over_instruction_sets(), ids=label)
+@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
 @pytest.mark.parametrize("dtype", NUMBERS)
 def test_sums_of_products(dtype: str, target) -> None:
     lhs = placeholder((7, 19), dtype, "lhs")

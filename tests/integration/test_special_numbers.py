@@ -19,7 +19,7 @@ from sketch.operators import activations, elementwise
 from sketch.operators.softmax import softmax
 from sketch.oracle.interpret import interpret
 from tests.support.compiled import random_run
-from tests.support.cpu_targets import instruction_sets, label, over_instruction_sets
+from tests.support.cpu_targets import by_kind, instruction_sets, label
 
 TARGETS = instruction_sets()
 FLOATS = ("float32", "float64", "float16", "bfloat16")
@@ -87,7 +87,7 @@ GOLDEN: dict[str, tuple[Callable[[Expr], Any], list[float]]] = {
 }
 
 
-@pytest.mark.parametrize("target", over_instruction_sets(), ids=label)
+@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_functions(dtype: str, target: Any) -> None:
     tolerance = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 4e-7, "float64": 4e-16}[dtype]
@@ -98,7 +98,7 @@ def test_functions(dtype: str, target: Any) -> None:
             np.testing.assert_allclose(part, expected, rtol=tolerance, err_msg=name)
 
 
-@pytest.mark.parametrize("target", over_instruction_sets(), ids=label)
+@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
 @pytest.mark.parametrize("kind", ["max", "min", "sum"])
 def test_reductions_pass_nan_on(kind: str, target: Any) -> None:
     rng = np.random.default_rng(0)
@@ -123,7 +123,7 @@ OPERATORS = (
 DENORMAL_AND_HUGE = [1e-45, -1e-45, 1e-40, 1.1754944e-38, -3.4028235e38, 1e30, 2.0**63, 3.0]
 
 
-@pytest.mark.parametrize("target", over_instruction_sets(), ids=label)
+@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_operators_on_all_pairs(dtype: str, target: Any) -> None:
     with np.errstate(over="ignore"):
@@ -143,14 +143,14 @@ def test_operators_on_all_pairs(dtype: str, target: Any) -> None:
         np.testing.assert_allclose(got, wanted, 4e-7, 3e-45, err_msg=op)
 
 
-@pytest.mark.parametrize("target", over_instruction_sets(), ids=label)
+@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
 def test_hard_swish_does_not_overflow(target: Any) -> None:
     x = np.full(37, 3e38, np.float32)
     dag = ComputeDAG([elementwise.hard_swish(placeholder((37,), name="x"), "y")])
     np.testing.assert_allclose(random_run(dag, {"x": x}, target, 0, 0)["y"], x, rtol=1e-6)
 
 
-@pytest.mark.parametrize("target", over_instruction_sets(), ids=label)
+@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("kind", ["argmax", "argmin"])
 def test_nan_is_the_largest_and_the_least(kind: str, last: bool, target: Any) -> None:
@@ -168,7 +168,7 @@ def test_nan_is_the_largest_and_the_least(kind: str, last: bool, target: Any) ->
         np.testing.assert_array_equal(got["y.v1"], x[np.arange(7), index])
 
 
-@pytest.mark.parametrize("target", over_instruction_sets(), ids=label)
+@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
 @pytest.mark.parametrize("factor", [0.0, 1.0, -1.0, INF, NAN])
 def test_terms_with_a_literal_factor(factor: float, target: Any) -> None:
     x = np.random.default_rng(0).standard_normal((4, 19)).astype(np.float32)
@@ -185,7 +185,7 @@ def test_terms_with_a_literal_factor(factor: float, target: Any) -> None:
         np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("target", over_instruction_sets(), ids=label)
+@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
 def test_masked_softmax(target: Any) -> None:
     """Entries of minus infinity get probability 0; a row of nothing else is NaN."""
     rng = np.random.default_rng(0)
@@ -202,7 +202,7 @@ def test_masked_softmax(target: Any) -> None:
         assert not got[0, 3:].any()
 
 
-@pytest.mark.parametrize("target", over_instruction_sets(), ids=label)
+@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
 def test_matrix_products_pass_nan_and_infinity_on(target: Any) -> None:
     rng = np.random.default_rng(0)
     a = rng.standard_normal((9, 17)).astype(np.float32)

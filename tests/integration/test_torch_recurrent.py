@@ -51,7 +51,13 @@ def compare(found: list[Any], expected: list[Any]) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("lstm", "gru", "relu"),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("rnn", "lstm without biases")),
+    ],
+)
 def test_from_torch(name: str) -> None:
     torch.manual_seed(0)
     module, x = LAYERS[name]().eval(), torch.randn(3, 4, 5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,19 +34,17 @@ def instruction_sets() -> list[Target]:
     return real if covered else [*real, invented]
 
 
-def over_instruction_sets(first: int = 0) -> list[Any]:
-    """What to parametrise tests with: ``instruction_sets()[first:]``.
-
-    Those with the vectors and registers of this machine, which comes first, are for the long tests.
+def by_kind(targets: Sequence[Target]) -> list[Any]:
+    """What to parametrise tests with: targets with the vectors and registers of an earlier one are
+    for the long tests.
     """
-    own, *others = instruction_sets()
-    found = [own, *(pytest.param(t, marks=_like(own, t)) for t in others)]
-    return found[first:]
-
-
-def _like(own: Target, other: Target) -> list[pytest.MarkDecorator]:
-    same = (own.vector_bytes, own.registers) == (other.vector_bytes, other.registers)
-    return [pytest.mark.slow] if same else []
+    seen: set[tuple[int, int]] = set()
+    found: list[Any] = []
+    for target in targets:
+        kind = (target.vector_bytes, target.registers)
+        found.append(pytest.param(target, marks=pytest.mark.slow) if kind in seen else target)
+        seen.add(kind)
+    return found
 
 
 def _runs(target: Target) -> bool:

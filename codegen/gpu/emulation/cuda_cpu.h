@@ -6,8 +6,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <memory>
 #include <vector>
 
 #include "fibres.h"
@@ -42,6 +40,7 @@ namespace emulator {
 constexpr size_t kStackBytes = 96 * 1024;
 constexpr int kWarp = 32;
 constexpr int kMostThreads = 1024;
+constexpr size_t kCopyBytes = 64;  // of what a copy is kept with until it arrives
 constexpr int kDivergent = 1;
 constexpr int kTrapped = 2;
 constexpr int kElsewhere = 3;
@@ -62,17 +61,24 @@ static unsigned block_number, launch_number;
 // Copies that a thread has begun arrive when it waits for their group, not before.
 struct Copies {
   struct Copy {
-    std::function<void()> arrive;
+    void (*arrive)(const void *);  // of what is kept below
     long group;
+    alignas(16) char kept[kCopyBytes];
   };
   std::vector<Copy> begun;
   long group = 0;  // the one that is being made
 };
 static std::vector<Copies> copies;
 
-static void begin_copy(std::function<void()> arrive) {
+// Not a std::function, whose header takes longer to compile than a small kernel.
+template <class Arrive> static void begin_copy(Arrive arrive) {
+  static_assert(sizeof arrive <= kCopyBytes && __is_trivially_copyable(Arrive), "kept as bytes");
   Copies &mine = copies[threadIdx.x];
-  mine.begun.push_back({arrive, mine.group});
+  Copies::Copy copy = {};
+  copy.arrive = [](const void *kept) { (*static_cast<const Arrive *>(kept))(); };
+  copy.group = mine.group;
+  std::memcpy(copy.kept, &arrive, sizeof arrive);
+  mine.begun.push_back(copy);
 }
 
 static void commit_copies() { ++copies[threadIdx.x].group; }
@@ -82,7 +88,7 @@ static void wait_copies(long left) {
   std::vector<Copies::Copy> kept;
   for (const Copies::Copy &copy : mine.begun)
     if (copy.group >= mine.group - left) kept.push_back(copy);
-    else copy.arrive();
+    else copy.arrive(copy.kept);
   mine.begun = kept;
 }
 
@@ -155,6 +161,14 @@ static int run_block(int threads, bool reverse, char *stacks) {
   }
 }
 
+// Memory that nobody fills with zeros first.
+struct Stacks {
+  char *start;
+  explicit Stacks(int threads) : start(static_cast<char *>(std::malloc(threads * kStackBytes))) {}
+  ~Stacks() { std::free(start); }
+  Stacks(const Stacks &) = delete;
+};
+
 struct Blocks {
   int first, stop;
   int at(int number, bool reverse) const { return reverse ? first + stop - 1 - number : number; }
@@ -169,11 +183,10 @@ static int launch(void (*kernel)(void **), void **args, Blocks blocks, int threa
   arguments = args;
   fibres.resize(threads);
   members.resize(threads);
-  const std::unique_ptr<char, void (*)(void *)> stacks(
-      static_cast<char *>(std::malloc(threads * kStackBytes)), std::free);
+  const Stacks stacks(threads);
   for (int block = blocks.first; block < blocks.stop; ++block) {
     blockIdx.x = blocks.at(block, reverse);
-    if (const int status = run_block(threads, reverse, stacks.get())) return status;
+    if (const int status = run_block(threads, reverse, stacks.start)) return status;
   }
   return 0;
 }

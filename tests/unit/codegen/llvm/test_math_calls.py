@@ -14,7 +14,7 @@ from codegen.llvm.jit import call, load
 from codegen.llvm.machine import emit_object, triple_of
 from codegen.llvm.writer import Writer
 from sketch.target.target import Target
-from tests.support.cpu_targets import instruction_sets, label, over_instruction_sets
+from tests.support.cpu_targets import by_kind, instruction_sets, label
 
 SPECIAL = [
     0.0,
@@ -158,7 +158,7 @@ def operand(name: str, rng: np.random.Generator) -> np.ndarray:
     return np.abs(values) if name in ("log",) else values
 
 
-@pytest.mark.parametrize("target", over_instruction_sets(), ids=label)
+@pytest.mark.parametrize("target", by_kind(instruction_sets()), ids=label)
 @pytest.mark.parametrize("name", sorted(BOUNDS))
 def test_error_bound(name: str, target: Target, rng: np.random.Generator) -> None:
     x = operand(name, rng)
@@ -180,7 +180,7 @@ def test_log_of_negative_numbers_is_nan() -> None:
     assert np.isnan(run("log", instruction_sets()[0], 16, x)).all()
 
 
-@pytest.mark.parametrize("target", over_instruction_sets(), ids=label)
+@pytest.mark.parametrize("target", by_kind(instruction_sets()), ids=label)
 def test_pow(target: Target, rng: np.random.Generator) -> None:
     x = np.exp2(rng.uniform(-30, 30, 4096)).astype(np.float32)
     y = rng.uniform(-3, 3, 4096).astype(np.float32)

@@ -58,7 +58,11 @@ def sketches_of(target: Target) -> list[Sketch]:
     return [s for make in WORKLOADS.values() for s in generate(make(), target)]
 
 
-@pytest.mark.parametrize("target", [SMALL, ODD, AVX512, cuda_target()], ids=["4", "8", "16", "gpu"])
+@pytest.mark.parametrize(
+    "target",
+    [SMALL, pytest.param(ODD, marks=pytest.mark.slow), AVX512, cuda_target()],
+    ids=["4", "8", "16", "gpu"],
+)
 def test_batch_equals_single(target: Target, rng: np.random.Generator) -> None:
     for sketch in sketches_of(target):
         population = sample(sketch, 5, rng)
