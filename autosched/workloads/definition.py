@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, cast, overload
 
 from autosched.system.errors import WorkloadError
@@ -109,10 +109,6 @@ class Workload(Generic[Parameters]):
     def configurations(self, batch: int = 1) -> tuple[Sizes, ...]:
         """``shapes`` with the first size, the batch, replaced."""
         return tuple((batch, *shape[1:]) for shape in self.shapes)
-
-    def with_shapes(self, shapes: Iterable[Sizes]) -> Workload[Parameters]:
-        """The same workload with other configurations."""
-        return replace(self, shapes=tuple(shapes))
 
 
 class _Decorator(Protocol):

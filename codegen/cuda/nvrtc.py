@@ -27,8 +27,8 @@ def missing_compiler(arch: str | None = None) -> str | None:
         from cuda.bindings import nvrtc
 
         status, *release = nvrtc.nvrtcVersion()
-    except (ImportError, RuntimeError, OSError) as error:
-        return f"NVRTC is not installed ({error}): {_HINT}"
+    except (ImportError, RuntimeError, OSError):  # their text lists all folders that were searched
+        return f"NVRTC is not installed: {_HINT}"
     if int(status) != 0:
         return f"NVRTC does not start ({status}): {_HINT}"
     if arch is None:

@@ -122,10 +122,6 @@ class Buffer:
     loose: bool = False
     tiles: Num = 1
 
-    def physical_shape(self) -> tuple[Num, ...]:
-        """Extents as they lie in memory: a blocked dimension counts its panels, not elements."""
-        return tuple(e // s for e, s in zip(self.shape, self.steps, strict=True))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BufferLoad(Expr):

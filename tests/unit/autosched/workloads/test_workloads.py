@@ -41,7 +41,6 @@ def test_names_and_configurations_can_be_given() -> None:
     named = asd.workload(name="OUT", shapes=[[1, 2], [3, 4]])(outer.define)
     assert (named.name, named.shapes) == ("OUT", ((1, 2), (3, 4)))
     assert named.configurations(batch=16) == ((16, 2), (16, 4))
-    assert outer.with_shapes([(7, 8)]).shapes == ((7, 8),)
 
 
 def test_workloads_are_values() -> None:

@@ -95,10 +95,12 @@ def test_constants_are_packed_and_inputs_are_not() -> None:
     values = {d.name: d.choices[0] for d in sketch.decisions}
     arguments = {b.name: b for b in lower(sketch, values).arguments}
     assert arguments["A"].scope is Scope.INPUT
-    assert arguments["A"].physical_shape() == (24, 36)
+    assert (arguments["A"].shape, arguments["A"].steps) == ((24, 36), (1, 1))
     width = 16
     assert arguments["B"].scope is Scope.CONSTANT
-    assert arguments["B"].physical_shape() == (-(-40 // width), 36, width)
+    panels = -(-40 // width)
+    assert arguments["B"].shape == (panels * width, 36, width)
+    assert arguments["B"].steps == (width, 1, 1)
 
 
 def test_accumulators_live_inside_the_tile(golden: Callable[[str, str], None]) -> None:
