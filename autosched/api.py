@@ -244,7 +244,8 @@ def load(
     Args:
         path: of the file.
         trusted: that you trust whoever made the file as you do a program that you run.
-        device: ``"emulated"``: a module for a GPU runs on the emulated device.
+        device: ``"emulated"``: a module for a GPU runs on the emulated device;
+            ``"emulated-checked"``: with its accesses to memory checked.
         denormals: ``"flush"`` or ``"keep"``, see ``compile``; None: what it was compiled with.
 
     Raises:

@@ -28,7 +28,8 @@ def named_target(
             an architecture or a card.
         threads: worker threads of a CPU; None: one for each CPU that this process may use.
         arch: of a GPU, instead of what follows the colon.
-        device: "emulated": this machine's CPU stands in for the GPU; None: the machine itself.
+        device: "emulated": this machine's CPU stands in for the GPU; "emulated-checked": the same,
+            and every access to memory is checked; None: the machine itself.
 
     Raises:
         TargetError: an unknown name or device, threads of a GPU, an architecture or a device of a

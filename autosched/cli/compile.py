@@ -108,6 +108,8 @@ def _contents(args: argparse.Namespace) -> Contents:
 
     if is_compiled(args):
         check_compiled(args)
+        if args.device is not None:
+            raise UsageError("--device says where a module runs", args.model, "leave it out")
         return with_denormals(read_archive(Path(args.model), args.trusted), args.denormals)
     return compiled_contents(args, _constants(args))
 

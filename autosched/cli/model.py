@@ -59,7 +59,8 @@ def add_model(parser: Parser, compiled: bool = True) -> None:
     parser.add_argument(
         "--device", choices=DEVICES, metavar="NAME",
         help="of a cuda target: emulated, this machine's CPU stands in for the GPU (right results, "
-        "estimated times)",
+        "estimated times); emulated-checked, the same, and a kernel that accesses memory out of "
+        "bounds, unordered or before it is written is an error (slow)",
     )  # fmt: skip
     parser.add_argument(
         "--threads", type=thread_count, metavar="N",
@@ -167,7 +168,7 @@ def open_module(args: argparse.Namespace) -> Module:
 
     if is_compiled(args):
         check_compiled(args)
-        module = api.load(args.model, args.trusted, denormals=args.denormals)
+        module = api.load(args.model, args.trusted, args.device, args.denormals)
     else:
         module = link(*compiled_contents(args, None))
     check_threads(module.target)
@@ -216,12 +217,11 @@ def is_compiled(args: argparse.Namespace) -> bool:
 
 def check_compiled(args: argparse.Namespace) -> None:
     """Raise UsageError when options are given that a compiled module has fixed already."""
-    given = [args.log, args.threads, args.device, args.shapes, args.configuration]
+    given = [args.log, args.threads, args.shapes, args.configuration]
     given.append(args.args or None)
     if any(value is not None for value in given):
         raise UsageError(
-            "--log, --threads, --device, --shape, --args and --configuration are fixed in a "
-            "compiled module",
+            "--log, --threads, --shape, --args and --configuration are fixed in a compiled module",
             args.model,
             "leave them out",
         )

@@ -21,6 +21,7 @@ from codegen.cuda.passes.zero_fill import zero_fill
 from codegen.cuda.prelude import prelude_of
 from codegen.errors import CodegenError
 from codegen.gpu.cache import user_cache
+from codegen.gpu.emulation.checked import checked_launches
 from codegen.gpu.emulation.library import EMULATION, emulated_library
 from codegen.kernel import SYMBOL, argument_of
 from codegen.passes.simplify import simplify
@@ -116,7 +117,8 @@ def build(nest: LoopNest, target: Target, symbol: str = SYMBOL) -> CudaKernel:
     """
     source = emit(nest, target, symbol)
     if target.card.emulated:
-        emulated_library(source, user_cache(EMULATION))
+        compile_here = checked_launches if target.card.checked else emulated_library
+        compile_here(source, user_cache(EMULATION))
         return CudaKernel(source, target, b"", ())
     cubin, resources = compiled(source, target.arch)
     return CudaKernel(source, target, cubin, resources)

@@ -204,10 +204,10 @@ class EmulatedDevice:
     costs one.
 
     Args:
-        target: a GPU with a card's numbers.
+        target: a GPU with a card's numbers.  Where its card is checked, every access to memory is,
+            in a process of its own, some hundred times slower: races and illegal accesses lose the
+            device, with a message that says where.
         cache: where compiled programs are kept; None: the user's.
-        checked: every access to memory is checked, in a process of its own, some hundred times
-            slower: races and illegal accesses lose the device, with a message that says where.
 
     Raises:
         TargetError: there is no C++ compiler.
@@ -215,13 +215,11 @@ class EmulatedDevice:
 
     kind: Final = "emulated"
 
-    def __init__(
-        self, target: Target, cache: FileCache | None = None, checked: bool = False
-    ) -> None:
+    def __init__(self, target: Target, cache: FileCache | None = None) -> None:
         missing = missing_emulator()
         if missing is not None:
             raise TargetError(missing)
-        self._target, self._checked = target, checked
+        self._target, self._checked = target, target.card.checked
         self._cache = cache or user_cache(EMULATION)
         self._blocks: dict[int, Array] = {}
         self._used = 0

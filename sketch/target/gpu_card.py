@@ -15,6 +15,7 @@ class GpuCard:
             are of one machine, whatever the other numbers say.
         emulated: kernels run on the emulated device: right results, estimated times.  Its records
             never count for the card itself.
+        checked: the emulated device checks every access to memory; no part of records.
         hertz: highest clock under load.
         fma_lanes: fp32 multiply-adds that a processor (SM) starts a cycle.
         shared_block_bytes: most shared memory of a block, asked for at launch;
@@ -37,6 +38,7 @@ class GpuCard:
 
     name: str = ""
     emulated: bool = False
+    checked: bool = False
     hertz: float = 0.0
     fma_lanes: int = 0
     shared_block_bytes: int = 0

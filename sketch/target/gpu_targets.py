@@ -10,8 +10,8 @@ from sketch.errors import TargetError
 from sketch.target.gpu_card import GpuCard
 from sketch.target.target import Target
 
-DeviceName = Literal["emulated"]
-"""What runs the kernels of a GPU target in the place of a GPU."""
+DeviceName = Literal["emulated", "emulated-checked"]
+"""What runs kernels of a GPU target in the place of a GPU; checked: with its accesses to memory."""
 
 DEVICES: Final = get_args(DeviceName)
 _KB: Final = 1024
@@ -104,7 +104,7 @@ def on_device(target: Target, device: DeviceName) -> Target:
     """A GPU target whose kernels ``device`` runs; raises TargetError on an unknown one or a CPU."""
     if device not in DEVICES:
         raise TargetError(f"unknown device {device!r}", hint=f"known: {', '.join(DEVICES)}")
-    return emulated(target)
+    return emulated(target, checked=device == "emulated-checked")
 
 
 def copies_ahead(target: Target) -> bool:
@@ -112,8 +112,10 @@ def copies_ahead(target: Target) -> bool:
     return target.arch not in _SYNCHRONOUS
 
 
-def emulated(target: Target) -> Target:
+def emulated(target: Target, checked: bool = False) -> Target:
     """The same GPU as an emulated device: its kernels run on this machine's CPU.
+
+    ``checked``: with every access to memory looked at, some hundred times slower.
 
     Raises:
         TargetError: it is a CPU.
@@ -122,7 +124,7 @@ def emulated(target: Target) -> Target:
         raise TargetError(
             f"a {target.kind} target is not emulated", hint='"emulated" is for "cuda" targets'
         )
-    return replace(target, card=replace(target.card, emulated=True))
+    return replace(target, card=replace(target.card, emulated=True, checked=checked))
 
 
 def _target(name: str, model: _Model) -> Target:

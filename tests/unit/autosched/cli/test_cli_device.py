@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import autosched as asd
 from autosched.cli import main
+from autosched.records.identity import identity, recorded
+from codegen.gpu import emulated as emulated_device
 
 MODEL = ["--workload", "GMM", "--args", "batch=1,n=8,m=8,k=8"]
 DEVICE = ["--target", "cuda:h200", "--device", "emulated"]
@@ -33,3 +36,38 @@ def test_all_that_is_done_with_a_compiled_module(
     }  # fmt: skip
     assert main(["bench", "net.asd", "--pin"]) != 0
     assert "the kernels run on a GPU" in capsys.readouterr().err
+
+
+def test_a_saved_module_runs_on_the_device_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    checked = []
+    check = emulated_device.checked_launches
+    monkeypatch.setattr(
+        emulated_device, "checked_launches", lambda *words: checked.append(1) or check(*words)
+    )
+    assert main(["compile", *MODEL, *DEVICE, "--save", "net.asd"]) == 0
+    assert main(["bench", "net.asd", "--repeats", "1", "--device", "emulated"]) == 0
+    assert main(["profile", "net.asd", "--repeats", "1", "--device", "emulated"]) == 0
+    assert not checked
+    assert main(["bench", "net.asd", "--repeats", "1", "--device", "emulated-checked"]) == 0
+    assert checked and "emulated: times are estimates" in capsys.readouterr().out
+    assert main(["compile", "net.asd", "-o", "net", "--device", "emulated"]) == 1
+    assert "says where a module runs" in capsys.readouterr().err
+
+
+def test_a_module_for_a_cpu_has_no_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["compile", *MODEL, "--save", "cpu.asd"]) == 0
+    assert main(["bench", "cpu.asd", "--device", "emulated"]) == 1
+    assert "a cpu target is not emulated" in capsys.readouterr().err
+
+
+def test_checks_are_no_part_of_a_machine() -> None:
+    plain = asd.Target("cuda:h200", device="emulated")
+    checked = asd.Target("cuda:h200", device="emulated-checked")
+    assert checked.card.checked and not plain.card.checked
+    assert recorded(checked) == recorded(plain) and identity(checked) == identity(plain)

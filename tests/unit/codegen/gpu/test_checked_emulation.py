@@ -209,9 +209,9 @@ def test_what_a_launch_writes_the_next_one_reads(tmp_path: Path) -> None:
 
 
 def test_the_emulated_device_checks_where_it_is_asked_to(tmp_path: Path) -> None:
-    target = emulated(cuda_target("h200"))
+    target = emulated(cuda_target("h200"), checked=True)
     out = np.zeros(128, np.float32)
-    with EmulatedDevice(target, FileCache(tmp_path), checked=True) as device:
+    with EmulatedDevice(target, FileCache(tmp_path)) as device:
         stream = device.stream()
         addresses = [device.allocate(512) for _ in LAUNCH.buffers]
         stream.copy_in(addresses[0], X)
