@@ -19,8 +19,8 @@ ARGS   ?=
 MINUTES ?= 60
 
 BIN := $(VENV)/bin
-# On all cores; a group of tests (tests/conftest.py) runs in one process.
-PARALLEL := -n auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
+# On all cores; tests/support/scheduling.py says which tests run in one process.
+PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 RUN_STAMP    := $(VENV)/.installed-onnx
 DEV_STAMP    := $(VENV)/.installed-dev
 RIVALS_STAMP := $(VENV)/.installed-rivals

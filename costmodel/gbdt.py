@@ -15,7 +15,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from costmodel.extra_feature import ExtraFeature, check_version, extra_names, fe
 from costmodel.feature_table import FEATURE_INDEX
 from costmodel.features import Features
 from costmodel.gbdt_options import GbdtOptions
+from costmodel.lightgbm_alone import load_lightgbm
 
 if TYPE_CHECKING:
     import lightgbm
@@ -94,6 +95,15 @@ class GradientBoostedModel:
         self._booster: lightgbm.Booster | None = None
         self._extra: tuple[str, ...] = ()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickles, which would look for LightGBM's class where only others find it."""
+        return {**self.__dict__, "_booster": self._booster and self._booster.model_to_string()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        text = state["_booster"]
+        self.__dict__.update(state)
+        self._booster = text and load_lightgbm().Booster(model_str=text)
+
     @property
     def ready(self) -> bool:
         """Whether the model has been trained."""
@@ -125,8 +135,7 @@ class GradientBoostedModel:
         table, options = dataset.table(), self.options
         if np.isfinite(table.seconds).sum() < options.least_programs:
             return
-        import lightgbm  # takes a second, in which the first batches are being compiled
-
+        lightgbm = load_lightgbm()
         objective = _Objective.of(table, options.weight_power)
         parameters = {**options.parameters(), "objective": objective}
         programs = len(table.seconds)
@@ -176,8 +185,7 @@ class GradientBoostedModel:
         model._extra = extra_names(extra_features)
         check_version(version, model._extra, str(path), "train it again from the records")
         if text is not None:
-            import lightgbm
-
+            lightgbm = load_lightgbm()
             try:
                 model._booster = lightgbm.Booster(model_str=text)
             except lightgbm.basic.LightGBMError as error:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -40,18 +41,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A file's tests run in one process, which computes what they share once; so do all files
-    that use torch, which takes seconds to load and to warm up, and those that read all sources.
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Not by marks of groups: with them it depends on the versions of pytest and pytest-xdist
+    whether they are heeded.
     """
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    from tests.support.scheduling import Groups
 
-
-def _group(item: pytest.Item) -> str:
-    if "torch" in item.path.stem or "torch" in item.name:
-        return "torch"
-    return "architecture" if item.path.parent.name == "architecture" else item.path.as_posix()
+    return Groups(config, log)
 
 
 def pytest_collection_finish() -> None:

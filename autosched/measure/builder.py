@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from sketch.oracle.reference import reference
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 
+# The tuner chooses the next batch meanwhile and goes first: its work cannot be shared out.
+_NICE: Final = 5
 Build = Callable[[Sketch, Mapping[DecisionId, int]], CompiledKernel]
 
 
@@ -77,6 +80,7 @@ def failure(stage: Any, error: Exception) -> Failure:
 
 def serve_builder(channel: Channel, build_reference: str) -> None:
     """Answer build requests until the channel closes; ``build_reference`` names the function."""
+    os.nice(_NICE)
     builder = Builder(build_reference)
     serve(
         channel,

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.measure.execution import aligned_empty
 from sketch.analysis.access import reads
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.dtypes import BOOL, integer_limits, is_float, is_unsigned
@@ -21,41 +22,59 @@ Array = NDArray[Any]
 _INTEGER_LIMIT: Final = 5
 
 
-def random_inputs(dag: ComputeDAG, seed: int) -> dict[str, Array]:
-    """An array for every placeholder, by name, in the shape and dtype that a caller gives.
+def random_inputs(dag: ComputeDAG, seed: int, distinct: int | None = None) -> dict[str, Array]:
+    """An array for every placeholder, by name, in the shape and dtype that a caller gives; aligned
+    as kernels want it.
 
     Floats are uniform in [-1, 1], and in [0, 1] for half of the results: sums of those do not
     cancel.  One operand of each sum of products is scaled down so that results stay O(1).  Integers
     that are used as an index stay inside what they index.
+
+    ``distinct``: draw so many numbers for a larger array, and repeat them; None: draw all.
     """
     scales, limits = _scales(dag), _index_limits(dag)
     halves = _halves(dag)
     arrays: dict[str, Array] = {}
     for number, tensor in enumerate(dag.inputs):
         rng = np.random.default_rng([seed, number])
-        arrays[tensor.name] = _draw(tensor, rng, scales, limits)
+        size = math.prod(tensor.given_shape)
+        count = size if distinct is None else min(size, distinct)
+        drawn = _draw(tensor, count, rng, scales, limits)
+        array = arrays[tensor.name] = aligned_empty(tensor.given_shape, tensor.dtype)
+        _repeat(drawn, array.reshape(-1))
         if is_float(tensor.dtype):
-            part = _half(tensor, halves.get(tensor.name))
-            scale = scales.get(tensor.name, 1.0)
-            arrays[tensor.name][part] = abs(arrays[tensor.name][part]) * scale
+            part: tuple[Any, ...] = (*_half(tensor, halves.get(tensor.name)), ...)
+            half = array[part]
+            np.abs(half, out=half)
+            half *= scales.get(tensor.name, 1.0)
     return arrays
 
 
+def _repeat(values: Array, out: Array) -> None:
+    """Fill ``out``, [n], with values, [period], again and again."""
+    whole = len(out) // max(1, len(values)) * len(values)
+    out[:whole].reshape(-1, len(values))[...] = values
+    out[whole:] = values[: len(out) - whole]
+
+
 def _draw(
-    tensor: Tensor, rng: np.random.Generator, scales: dict[str, float], limits: dict[str, int]
+    tensor: Tensor,
+    count: int,
+    rng: np.random.Generator,
+    scales: dict[str, float],
+    limits: dict[str, int],
 ) -> Array:
-    name, shape, dtype = tensor.name, tensor.given_shape, tensor.dtype
+    name, dtype = tensor.name, tensor.dtype
     if is_float(dtype):
-        values = rng.uniform(-1.0, 1.0, shape) * scales.get(name, 1.0)
-        return np.asarray(values).astype(dtype)
+        return (rng.uniform(-1.0, 1.0, count) * scales.get(name, 1.0)).astype(dtype)
     if dtype == BOOL:
-        return rng.integers(0, 2, shape).astype(dtype)
+        return rng.integers(0, 2, count).astype(dtype)
     low, high = -_INTEGER_LIMIT, _INTEGER_LIMIT + 1
     if name in limits:
         low, high = 0, min(limits[name], integer_limits(dtype)[1])
     elif is_unsigned(dtype):
         low = 0
-    return rng.integers(low, high, shape).astype(dtype)
+    return rng.integers(low, high, count).astype(dtype)
 
 
 def _scales(dag: ComputeDAG) -> dict[str, float]:

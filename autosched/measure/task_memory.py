@@ -31,7 +31,7 @@ class TaskMemory:
 
     Attributes:
         reference: the oracle's result, or why there is none.
-        inputs: one array per placeholder, by name, in the placeholder's shape.
+        inputs: one array per placeholder, by name, in the placeholder's shape; aligned.
         copies: how many copies of every constant are kept (see ``copies_beyond_l2``).
         packed: copies of constants by (name, preparation), oldest first.
         outputs: by (name, dtype, shape).
@@ -62,6 +62,8 @@ class TaskMemory:
             )
         plain = self.inputs[argument.name]
         if argument.scope != "constant":
+            return (_of_size(plain, argument),)
+        if preparation is None and self.copies == 1:
             return (_of_size(plain, argument),)
         key = (argument.name, "plain" if preparation is None else preparation.key)
         if key not in self.packed:

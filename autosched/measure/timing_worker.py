@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from autosched.measure.bench import Bench
 from autosched.measure.builder import failure
-from autosched.measure.execution import aligned_copy
 from autosched.measure.inputs import random_inputs
 from autosched.measure.messages import TimingRequest
 from autosched.measure.options import MeasureOptions
@@ -68,9 +67,8 @@ class TimingWorker:
         self._tasks.clear()
         task_dag = pickle.loads(dag)
         inputs = random_inputs(task_dag, self._options.seed)
-        copies = {name: aligned_copy(array) for name, array in inputs.items()}
         oracle = reference if isinstance(reference, Failure) else pickle.loads(reference)
-        self._tasks[key] = TaskMemory(task_dag, copies, oracle)
+        self._tasks[key] = TaskMemory(task_dag, inputs, oracle)
 
     def measure(self, request: TimingRequest, best_s: float) -> MeasureResult:
         """Load one kernel, take a burst of samples, check it where the options say so."""

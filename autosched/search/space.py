@@ -54,11 +54,6 @@ class Space:
     dropped: int = 0
     cut: tuple[tuple[Sketch, float], ...] = ()
 
-    @property
-    def draft_s(self) -> float:
-        """Draft seconds of the best sample: a first guess of what the task will take."""
-        return float(self.drafts[0][0])
-
     def draft_candidate(self) -> Candidate:
         """What to run when nothing was measured."""
         return Candidate(self.sketches[0], self.samples[0].row(0))

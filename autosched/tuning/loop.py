@@ -56,13 +56,10 @@ class TuningLoop:
         rng = job.rng or np.random.default_rng(options.seed)
         pools = job.pools
         self._thinking = Stopwatch()
-        with self._thinking:
-            self._runs = [
-                TaskRun(
-                    task, self._learner, options, own, None if pools is None else pools[task.key]
-                )
-                for task, own in zip(tasks, rng.spawn(len(tasks)), strict=True)
-            ]
+        self._runs = [
+            TaskRun(task, self._learner, options, own, None if pools is None else pools[task.key])
+            for task, own in zip(tasks, rng.spawn(len(tasks)), strict=True)
+        ]
         timed = [task for task in tasks if not task.target.card.emulated]
         reserve_s = options.retiming_s * len(timed) if options.leaders else 0.0
         if options.budget_s is not None:
@@ -209,7 +206,7 @@ class TuningLoop:
         runs = [
             run
             for run in self._runs
-            if run.touched and run.measured.successes and not run.task.target.card.emulated
+            if run.touched and run.successes and not run.task.target.card.emulated
         ]
         for run in sorted(runs, key=lambda run: -run.task.weight * run.best_s):
             leaders = [c for _, c in run.measured.leaders(self._options.leaders)]
@@ -240,7 +237,7 @@ class TuningLoop:
             self._log.append(records)
 
     def _successes(self) -> int:
-        return sum(run.measured.successes for run in self._runs)
+        return sum(run.successes for run in self._runs)
 
     def _given_up(self) -> bool:
         return any(task.stopped for task in self._scheduler.tasks)

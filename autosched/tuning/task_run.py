@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ from autosched.search.policy import SearchPolicy
 from autosched.search.restricted import CandidatePool, RestrictedPolicy
 from autosched.search.space import space_of
 from autosched.tasks.candidate import Candidate
+from autosched.tasks.rough_seconds import rough_seconds
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.task_progress import TaskInfo, Turn
 from sketch.dag.dag import ComputeDAG
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 class TaskRun:
     """What the tuning loop keeps of a task.
+
+    Its space is drawn when it is first needed: while a batch of another task is compiled, mostly.
 
     Attributes:
         best_s: best seconds of the search, checked against the oracle; infinite before.
@@ -50,7 +54,6 @@ class TaskRun:
         pool: Sequence[Candidate] | None = None,
     ) -> None:
         self.task = task
-        self.measured = Measured(space_of(task).sketches)
         self.best_s = math.inf
         self.last_s = math.inf
         self.retimed: Timing | None = None
@@ -58,9 +61,17 @@ class TaskRun:
         self.touched = False
         self._learner, self._options, self._rng = learner, options, rng
         self._pool = None if pool is None else CandidatePool(pool)
-        self._search = self._policy(())
-        scorer = learner.scorer(task.key)
-        self._finish = FinishPolicy(self.measured, scorer, options.search.finish)
+        self._seeds: Sequence[Candidate] = ()
+
+    @cached_property
+    def measured(self) -> Measured:
+        """What is known of the task."""
+        return Measured(space_of(self.task).sketches)
+
+    @property
+    def successes(self) -> int:
+        """Candidates that have a time, those of earlier runs included."""
+        return self.measured.successes if "measured" in self.__dict__ else 0
 
     @property
     def shapes(self) -> str:
@@ -70,12 +81,12 @@ class TaskRun:
     def info(self) -> TaskInfo:
         """For the scheduler."""
         task = self.task
-        return TaskInfo(task.weight, task.flops, space_of(task).draft_s, kind_of(task.dag))
+        estimate_s = rough_seconds(task.dag, task.target)
+        return TaskInfo(task.weight, task.flops, estimate_s, kind_of(task.dag))
 
     def seed(self, seeds: Sequence[Candidate]) -> None:
-        """Candidates to try first."""
-        if seeds:
-            self._search = self._policy(seeds)
+        """Candidates to try first, to be called before anything else."""
+        self._seeds = seeds
 
     def ask(self, turn: Turn) -> list[Candidate]:
         """The batch of a turn; the wide search steps in where the finish has nothing left."""
@@ -106,10 +117,16 @@ class TaskRun:
     def _uses_model(self) -> bool:
         return uses_model(self._options.search)
 
-    def _policy(self, seeds: Sequence[Candidate]) -> SearchPolicy:
+    @cached_property
+    def _finish(self) -> FinishPolicy:
+        scorer = self._learner.scorer(self.task.key)
+        return FinishPolicy(self.measured, scorer, self._options.search.finish)
+
+    @cached_property
+    def _search(self) -> SearchPolicy:
         policy = make_policy(
             space_of(self.task), self._learner.scorer(self.task.key), self._rng,
-            self._options.search, self.measured, seeds,
+            self._options.search, self.measured, self._seeds,
         )  # fmt: skip
         return policy if self._pool is None else RestrictedPolicy(policy, self._pool)
 

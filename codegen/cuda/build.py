@@ -17,6 +17,7 @@ from codegen.cuda.passes.pipeline import pipeline_tiles
 from codegen.cuda.passes.relax_guards import relax_guards
 from codegen.cuda.passes.short_integers import short_integers
 from codegen.cuda.passes.vectorize import vectorize
+from codegen.cuda.passes.write_out import write_out
 from codegen.cuda.passes.zero_fill import zero_fill
 from codegen.cuda.prelude import prelude_of
 from codegen.errors import CodegenError
@@ -38,6 +39,7 @@ _NEST_PASSES = (
     zero_fill,
     relax_guards,
     inject_vthread,
+    write_out,
     short_integers,
 )
 _FUNCTION_PASSES = (vectorize, keep_rows, fetch_pieces, pipeline_tiles, insert_barriers)

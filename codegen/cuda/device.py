@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from sketch.lang.dtypes import size_of
 from sketch.lang.expr import Expr, Reducer
 from sketch.nest.loopnest import Buffer, BufferLoad, Index, Loop, LoopVar, Predicate, Store
+
+# Bytes that PTX's cp.async copies.
+_ASYNCHRONOUS = (4, 8, 16)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,6 +121,11 @@ class Fetch:
     source: BufferLoad
     condition: Expr | None
     count: int
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether there is a copy of so many bytes that no thread waits for."""
+        return self.count * size_of(self.source.dtype) in _ASYNCHRONOUS
 
 
 @dataclass(frozen=True, slots=True, eq=False)

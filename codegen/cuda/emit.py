@@ -23,16 +23,17 @@ from codegen.cuda.expressions import Expressions
 from codegen.cuda.kernel import Launch
 from codegen.cuda.names import Identifiers
 from codegen.cuda.passes.vectorize import WIDEST
+from codegen.cuda.rounds import RoundPart, parts_of
 from codegen.cuda.scalars import C_TYPES
 from codegen.cuda.signature import globals_of, index_type
+from codegen.passes.affine import flatten
+from codegen.passes.rewrite import substitute_index
 from sketch.lang.affine import UNBOUNDED
 from sketch.lang.dtypes import size_of
 from sketch.lang.expr import Reducer, Var
-from sketch.nest.loopnest import Buffer, Predicate, Scope, Store
+from sketch.nest.loopnest import Affine, Buffer, Index, LoopVar, Predicate, Scope, Store
 from sketch.population.feasible_gpu import shared_tile_bytes
 
-# Bytes of an asynchronous copy.
-_AHEAD = (4, 8, 16)
 # Rounds of a shared copy that are written out, and how many at a time where there are more.
 _MOST_ROUNDS = 16
 _ROUNDS = 4
@@ -53,7 +54,10 @@ class _Emitter:
         self._expressions = Expressions(self._names)
         self._lines: list[str] = []
         self._depth = 0
-        self._copying = False
+        # Of a tile that is copied ahead: whether it exists; "" where all do, None elsewhere.
+        self._ahead: str | None = None
+        # Of a round: the variable of the first one, the step, and the text of the turn.
+        self._turns: dict[LoopVar, tuple[LoopVar | None, int, str]] = {}
 
     def function(self, symbol: str) -> tuple[str, Launch]:
         function = self._function
@@ -93,7 +97,13 @@ class _Emitter:
                 text += f" % {binding.extent}"
             if binding.stride != 1:
                 text += f" * {binding.stride}"
-            self._line(f"const index_t {self._expressions.variable(binding.var)} = {text};")
+            self._constant(binding.var, text)
+
+    def _constant(self, var: LoopVar, text: str) -> str:
+        """Define a variable; its identifier."""
+        name = self._expressions.variable(var)
+        self._line(f"const index_t {name} = {text};")
+        return name
 
     def _nodes(self, nodes: tuple[DeviceNode, ...]) -> None:
         for node in nodes:
@@ -154,13 +164,37 @@ class _Emitter:
         if rounds > 1:
             self._line("#pragma unroll" if rounds <= _MOST_ROUNDS else f"#pragma unroll {_ROUNDS}")
             self._line(f"for (index_t round = 0; round < {rounds}; ++round) {{")
-            self._points(node, f"{start} + {threads} * round")
+            self._round(node, start)
         elif rounds == 1:
             self._line("{")
             self._points(node, start)
         if rest:
             self._line(f"if ({start} < {rest}) {{")
             self._points(node, f"{start} + {rounds * threads}" if rounds else start)
+
+    def _round(self, node: Cooperative, start: str) -> None:
+        """One of several rounds; what changes by fixed steps is known to the compiler."""
+        threads = self._function.block
+        parts = parts_of(node.bindings, threads, start)
+        if parts is None:
+            self._points(node, f"{start} + {threads} * round")
+            return
+        self._depth += 1
+        for part in parts:
+            self._part(part)
+        self._nodes(node.body)
+        self._turns.clear()
+        self._depth -= 1
+        self._line("}")
+
+    def _part(self, part: RoundPart) -> None:
+        var, value = part.binding.var, part.first
+        if part.step:
+            first = LoopVar(f"{var.name}.first") if value else None
+            value = "" if first is None else self._constant(first, value)
+            self._turns[var] = (first, part.step, part.turn)
+            value = f"{value} + " * bool(value) + f"{part.step} * {part.turn}"
+        self._constant(var, value or "0")
 
     def _points(self, node: Cooperative, point: str) -> None:
         self._depth += 1
@@ -180,30 +214,38 @@ class _Emitter:
         self._line(f"for (index_t tile = 0; tile < {depth - 1}; ++tile) {{")
         self._depth += 1
         self._line("const index_t slot = tile;")
-        self._tile(node, "tile", node.fetch, copying=True)
+        self._tile(node, "tile", node.fetch, ahead="")
         self._line("commit_copies();")
         self._depth -= 1
         self._line("}")
-        self._line("index_t now = 0;")
+        self._line(f"index_t now = 0, free = {depth - 1};")
         self._line(f"for (index_t tile = 0; tile < {tiles}; ++tile) {{")
         self._depth += 1
         self._line(f"wait_copies<{depth - 2}>();")
         self._line("__syncthreads();")
-        self._line(f"if (tile < {tiles - depth + 1}) {{")
+        # without a branch where copies can be told not to happen
+        straight = all(
+            isinstance(each, Fetch) and each.asynchronous
+            for part in node.fetch
+            for each in part.body
+        )
+        self._line(f"const bool ahead = tile < {tiles - depth + 1};")
+        self._line("{" if straight else "if (ahead) {")
         self._depth += 1
-        self._line(f"const index_t slot = now == 0 ? {depth - 1} : now - 1;")
-        self._tile(node, f"(tile + {depth - 1})", node.fetch, copying=True)
+        self._line("const index_t slot = free;")
+        self._tile(node, f"(tile + {depth - 1})", node.fetch, ahead="ahead" if straight else "")
         self._depth -= 1
         self._line("}")
         self._line("commit_copies();")
         self._line("const index_t slot = now;")
         self._tile(node, "tile", node.body)
+        self._line("free = now;")
         self._line(f"now = now == {depth - 1} ? 0 : now + 1;")
         self._depth -= 1
         self._line("}")
 
     def _tile(
-        self, node: Pipeline, number: str, nodes: tuple[DeviceNode, ...], copying: bool = False
+        self, node: Pipeline, number: str, nodes: tuple[DeviceNode, ...], ahead: str | None = None
     ) -> None:
         """What is done with the tile ``number`` in ``slot``."""
         self._line("{")
@@ -211,26 +253,39 @@ class _Emitter:
         self._decode(node.bindings, number)
         for buffer in node.buffers:
             self._expressions.start(buffer, f"{_tile_elements(buffer)} * slot")
-        self._copying = copying
+        self._ahead = ahead
         self._nodes(nodes)
-        self._copying = False
+        self._ahead = None
         self._depth -= 1
         self._line("}")
 
     def _fetch(self, node: Fetch) -> None:
-        size = node.count * size_of(node.source.dtype)
-        name = "copy_ahead" if self._copying and size in _AHEAD else "copy_piece"
+        name = "copy_ahead" if self._ahead is not None and node.asynchronous else "copy_piece"
         if node.count == 1 and name == "copy_piece":
             self._store(node.store)
             return
-        sides = (
-            (node.store.targets[0], node.store.indices),
-            (node.source.buffer, node.source.indices),
-        )
-        arguments = [f"&{self._expressions.element(*side)}" for side in sides]
+        arguments = [
+            self._address(node.store.targets[0], node.store.indices),
+            self._address(node.source.buffer, node.source.indices),
+        ]
+        tests = [self._ahead] if self._ahead else []
         if node.condition is not None:
-            arguments.append(self._expressions.expr(node.condition, {}))
+            tests.append(self._expressions.expr(node.condition, {}))
+        if tests:
+            arguments.append(" && ".join(tests))
         self._line(f"{name}<{node.count}>({', '.join(arguments)});")
+
+    def _address(self, buffer: Buffer, indices: tuple[Index, ...]) -> str:
+        """Of an element; in a round, where it is in the first one and how far from there."""
+        form, _ = flatten(buffer, indices)
+        further = ""
+        for var, (first, step, turn) in self._turns.items():
+            coefficient = form.coefficient(var) * step
+            if coefficient:
+                further += f" + {coefficient} * {turn}"
+                own = Affine(((first, 1),) if first is not None else (), 0)
+                indices = tuple(substitute_index(index, {var: own}) for index in indices)
+        return f"&{self._expressions.element(buffer, indices)}{further}"
 
     def _store(self, store: Store) -> None:
         guarded = bool(store.predicates)

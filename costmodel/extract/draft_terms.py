@@ -86,16 +86,15 @@ def _compute_cycles(
         share = spilled / tile.accumulators
         step = step * (1.0 + where(missing > 0.0, rates.spill_start, 0.0) + rates.spill * share)
         step = step + _start_and_finish(analysis, tile, rates) + _reloads(analysis, tile, checks)
-    main = steps * step * checks.tail_executed * checks.padding_valid
-    return main * _edge_factor(analysis, tile, checks, rates) + _other_sites(analysis, tile)
+    main = steps * step * _edges(analysis, tile, checks, rates) * checks.padding_valid
+    return main + _other_sites(analysis, tile)
 
 
-def _edge_factor(
-    analysis: Analysis, tile: AccumulatorTile, checks: Validity, rates: Rates
-) -> Quantity:
-    """How much slower code gets by edges and by the end of an unrolled reduction.
+def _edges(analysis: Analysis, tile: AccumulatorTile, checks: Validity, rates: Rates) -> Quantity:
+    """Share of the trips that is computed, and how much slower edges make them.
 
-    Copies beyond the budget are not made: that share of them leaves its predicates in the code.
+    A copy for an edge computes what is inside.  Copies beyond the budget are not made: that share
+    of them leaves its predicates in the code, and the end of an unrolled reduction costs too.
     """
     target = analysis.target
     step = tile.operations + tile.loads
@@ -103,7 +102,8 @@ def _edge_factor(
     room = target.instruction_budget * target.code.budget_used
     left = where(checks.growth > 1.0, larger(1.0 - room / larger(copied, 1.0), 0.0), 0.0)
     partial = where(checks.reduce_growth > 1.0, rates.partial_reduce, 0.0)
-    return 1.0 + (rates.guarded - 1.0) * left + partial
+    computed = checks.tail_valid + (checks.tail_executed - checks.tail_valid) * left
+    return computed * (1.0 + (rates.guarded - 1.0) * left + partial)
 
 
 def _cycles(rates: Rates) -> dict[str, float]:

@@ -8,7 +8,7 @@ What too few warps leave open is waited for: cycles of latency over what is unde
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from costmodel.extract.access import Access, footprint
@@ -20,6 +20,7 @@ from costmodel.extract.operations import operation_counts
 from costmodel.extract.quantity import Quantity, ceil, larger, smaller, to_quantity, where
 from costmodel.extract.statement import PARALLEL_KINDS, STRAIGHT_KINDS, LoopInfo, StoreSite
 from sketch.nest.loopnest import LoopKind, Scope
+from sketch.population.written_out_gpu import written_out
 from sketch.target.target import Target
 
 # Rounds of a copy into shared memory that are under way at a time: those that are written out.
@@ -66,14 +67,19 @@ def gpu_draft_terms(analysis: Analysis, kernel: KernelShape) -> DraftTerms:
     under_way = smaller(kernel.resident, kernel.busiest) * kernel.threads * use.in_flight
     reach = card.memory_latency * card.l2_bytes_per_cycle
     moved = moved / smaller(under_way / reach, 1.0)
-    waits = use.rounds * card.barrier_cycles + use.exposed * card.memory_latency
+    first = analysis.statement.name == kernel.first
+    # a block also waits for its last warp before another one takes its place
+    rounds = use.rounds + (1.0 if first else 0.0)
+    waits = rounds * card.barrier_cycles + use.exposed * card.memory_latency
     barriers = waits / smaller(kernel.resident, kernel.busiest)
     slowest = larger(larger(issue, use.wavefronts), moved)
     rest = issue + use.wavefronts + moved - slowest
-    each = slowest + card.overlap * rest + barriers
+    # what hides the time of the faster ones is other warps of the same scheduler
+    alone = larger(card.warps_ahead * schedulers / warps, 1.0)
+    each = slowest + smaller(card.overlap * alone, 1.0) * rest + barriers
     memory = _unique_bytes(analysis, kernel) / card.memory_bytes_per_s
     total = larger(kernel.busiest * each / card.hertz, memory)
-    launch = card.launch_seconds if analysis.statement.name == kernel.first else 0.0
+    launch = card.launch_seconds if first else 0.0
     return DraftTerms(
         compute=kernel.busiest * issue / card.hertz,
         memory=larger(kernel.busiest * (moved + use.wavefronts) / card.hertz, memory),
@@ -111,6 +117,7 @@ def gpu_use(analysis: Analysis, kernel: KernelShape) -> GpuUse:
         else:
             count = sectors(analysis.programs, target.warp_size, access.element_bytes, lanes)
             touched.append(count)
+            requests = requests / _wide(target, access, unrolled)
             bytes_ = _global_bytes(analysis, access, requests * count * SECTOR_BYTES, kernel)
             moved = moved + bytes_
             in_flight = in_flight + _under_way(analysis, kernel, access, elements)
@@ -139,6 +146,8 @@ def _under_way(
         elements: of it in straight-line code.
     """
     main, widest = analysis.main, float(analysis.target.vector_bytes)
+    if access.buffer in main.store.targets:  # no thread waits for what it stores
+        return elements * access.element_bytes
     if not _cooperates(main):
         return smaller(elements * access.element_bytes, widest)
     # its part of a tile is copied in straight-line code, and of as many tiles as there are
@@ -197,7 +206,20 @@ def _trips(site: StoreSite, kernel: KernelShape) -> Quantity:
 def _copies(site: StoreSite) -> tuple[LoopInfo, ...]:
     """Loops whose trips are copies of the statement in straight-line code."""
     chosen = (p for p in site.loops if p.kind in STRAIGHT_KINDS)
-    return tuple(p for p in chosen if p.kind is not LoopKind.THREAD)
+    unrolled = tuple(p for p in chosen if p.kind is not LoopKind.THREAD)
+    serial = _term_loops(site)
+    trips = written_out(product(unrolled), [loop.extent for loop in reversed(serial)])
+    pairs = zip(serial, reversed(trips), strict=True)
+    written = (replace(loop, extent=count) for loop, count in pairs)
+    return (*written, *unrolled)
+
+
+def _term_loops(site: StoreSite) -> tuple[LoopInfo, ...]:
+    """The serial loops over what a shared tile holds."""
+    tiles = [depth for buffer, depth in site.allocations if buffer.scope is Scope.SHARED]
+    if _cooperates(site) or not tiles:
+        return ()
+    return tuple(loop for loop in site.loops[max(tiles) :] if loop.kind is LoopKind.SERIAL)
 
 
 def _issue(analysis: Analysis, kernel: KernelShape, warps: Quantity) -> Quantity:

@@ -203,16 +203,15 @@ def frame(operand: Factor, box: Bounds, load: Loader) -> Frame:
 def _window(operand: Factor, box: Bounds, load: Loader) -> Array:
     """A view with one dimension for each axis of the operand."""
     cut = frame(operand, box, load)
+    values = cut.values.astype(oracle_dtype(operand.tensor.dtype), copy=False)
     first = {axis: bounds[0] for axis, bounds in box.items()}
     strides = {axis: 0 for axis in operand.axes}
     origin: list[int] = []
-    for (terms, offset), start, step in zip(
-        operand.forms, cut.starts, cut.values.strides, strict=True
-    ):
+    for (terms, offset), start, step in zip(operand.forms, cut.starts, values.strides, strict=True):
         origin.append(offset - start + sum(c * first[axis] for axis, c in terms.items()))
         for axis, coefficient in terms.items():
             strides[axis] += coefficient * step
-    corner = cut.values[tuple(slice(position, None) for position in origin)]
+    corner = values[tuple(slice(position, None) for position in origin)]
     shape = [box[axis][1] - box[axis][0] + 1 for axis in operand.axes]
     return np.lib.stride_tricks.as_strided(
         corner, shape, [strides[axis] for axis in operand.axes], writeable=False
@@ -297,55 +296,3 @@ def contraction_cost(terms: Sequence[Term], box: Bounds) -> int:
         sum(math.prod(sizes[axis] for axis in operand.axes) for operand in term.operands)
         for term in terms
     )
-
-
-def sum_at_points(
-    terms: Sequence[Term],
-    points: Mapping[Axis, Array],
-    reduce: Mapping[Axis, Array],
-    box: Bounds,
-    load: Loader,
-) -> Array:
-    """The sums at single points, [P].
-
-    Args:
-        terms: products that are added.
-        points: int64 [P] for each spatial axis.
-        reduce: for each reduce axis its values at the R terms of the sum, int64 [R].
-        box: inclusive bounds of every axis.
-        load: elements of a tensor at given indices.
-    """
-    total: Array | None = None
-    for term in terms:
-        product: Array | None = None
-        for operand in term.operands:
-            part = _gather(operand, points, reduce, box, load)
-            product = part if product is None else product * part
-        assert product is not None
-        value = product.sum(axis=1, dtype=product.dtype) * term.coefficient
-        total = value if total is None else total + value
-    assert total is not None
-    return total
-
-
-def _gather(
-    operand: Factor,
-    points: Mapping[Axis, Array],
-    reduce: Mapping[Axis, Array],
-    box: Bounds,
-    load: Loader,
-) -> Array:
-    cut = frame(operand, box, load)
-    values = np.ascontiguousarray(cut.values)
-    outer = np.zeros(len(next(iter(points.values()))), dtype=np.int64)
-    inner = np.zeros(len(next(iter(reduce.values()))), dtype=np.int64)
-    for (terms, offset), start, step in zip(operand.forms, cut.starts, values.strides, strict=True):
-        stride = step // values.itemsize
-        outer += (offset - start) * stride
-        for axis, coefficient in terms.items():
-            if axis in points:
-                outer += points[axis] * (coefficient * stride)
-            else:
-                inner += reduce[axis] * (coefficient * stride)
-    taken: Array = values.reshape(-1)[outer[:, None] + inner[None, :]]
-    return taken

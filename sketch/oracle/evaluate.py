@@ -11,7 +11,14 @@ import numpy as np
 
 from sketch.analysis.access import affine_index, interval_of
 from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Reducer, Select, Unary, Var
-from sketch.lang.scalar_functions import UNARY_FUNCTIONS, Array, binary_function, convert, rounded
+from sketch.lang.scalar_functions import (
+    UNARY_FUNCTIONS,
+    Array,
+    binary_function,
+    convert,
+    oracle_dtype,
+    rounded,
+)
 from sketch.lang.tensor import Tensor
 
 Loader = Callable[[Tensor], Array]
@@ -64,7 +71,8 @@ class Evaluator:
                 raise AssertionError(f"unexpected node {type(node).__name__}")
 
     def _element(self, node: Load) -> Array:
-        return self.element(self._load(node.tensor), node.indices)
+        found = self.element(self._load(node.tensor), node.indices)
+        return found.astype(oracle_dtype(node.dtype), copy=False)
 
     def element(self, source: Array, indices: Sequence[Expr]) -> Array:
         """Elements of an array; indices are clamped, since a select may discard the value."""

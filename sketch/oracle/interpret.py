@@ -55,8 +55,10 @@ def interpret(
     }
 
 
-def load_inputs(dag: ComputeDAG, inputs: Mapping[str, Array]) -> Values:
+def load_inputs(dag: ComputeDAG, inputs: Mapping[str, Array], at_points: bool = False) -> Values:
     """The placeholders' arrays in the oracle's dtypes.
+
+    ``at_points``: few elements are read; those of float32 arrays are converted then.
 
     Raises:
         ExpressionError: an input is missing, or has another shape.
@@ -74,7 +76,9 @@ def load_inputs(dag: ComputeDAG, inputs: Mapping[str, Array]) -> Values:
             )
         if isinstance(op, Placeholder) and op.prepared is not None:
             array = op.prepared.apply(array)
-        values[id(tensor.op)] = (array.astype(oracle_dtype(tensor.dtype), copy=False),)
+        if not (at_points and tensor.dtype == "float32" == array.dtype):
+            array = array.astype(oracle_dtype(tensor.dtype), copy=False)
+        values[id(tensor.op)] = (array,)
     return values
 
 

@@ -29,8 +29,8 @@ from sketch.oracle.interpret import (
     loader,
     whole_outputs,
 )
-from sketch.oracle.stage_errors import box_errors, point_errors
-from sketch.oracle.stage_values import empty_outputs, evaluate_box, evaluate_points, point_grid
+from sketch.oracle.stage_errors import box_errors, point_values
+from sketch.oracle.stage_values import empty_outputs, evaluate_box, point_grid
 
 SAMPLE_ABOVE_FLOPS: Final = 1e9
 # A stage read at sampled points only: enumerate the points it needs up to this many, ...
@@ -218,7 +218,7 @@ def sample_reference(
         rng: draws the points.
         sampling: how many points.
     """
-    values = load_inputs(dag, inputs)
+    values = load_inputs(dag, inputs, at_points=True)
     points: dict[int, Array] = {}
     for tensor in dag.outputs:
         if id(tensor.op) not in points:
@@ -238,7 +238,7 @@ def sample_points(
         return np.zeros((1, 0), dtype=np.int64)
     corners = np.asarray(list(itertools.product(*({0, int(n)} for n in last))), dtype=np.int64)
     parts = [corners, rng.integers(0, last + 1, size=(sampling.random, rank))]
-    for dimension in range(rank):
+    for dimension in (d for d in range(rank) if last[d]):
         for edge in (0, last[dimension]):
             face = rng.integers(0, last + 1, size=(sampling.per_face, rank))
             face[:, dimension] = edge
@@ -257,7 +257,7 @@ def _tile_boundary(
     tiles = rng.integers(0, last[dimension] // tile + 1, size=len(points)) + 1
     tiles[:2] = max(1, (last[dimension] + 1) // tile)
     sides = np.arange(len(points)) % 2
-    points[:, dimension] = np.clip(tiles * tile - sides, 0, last[dimension])
+    points[:, dimension] = np.minimum(tiles * tile - sides, last[dimension])
     return points
 
 
@@ -282,9 +282,8 @@ def _compute_at(
         elif id(op) in wanted:
             out = values.setdefault(id(op), empty_outputs(op))
             points = wanted[id(op)]
-            columns = evaluate_points(op, points, loader(values))
             bounds = tuple(np.zeros(op.shape) for _ in out)
-            found = point_errors(op, points, loader(values), errors)
+            columns, found = point_values(op, points, loader(values), errors)
             for array, column in zip((*out, *bounds), (*columns, *found), strict=True):
                 array[tuple(points.T)] = column
             errors.add(op, bounds)

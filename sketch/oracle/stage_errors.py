@@ -17,7 +17,7 @@ from sketch.lang.expr import Axis, Reduce, Reducer
 from sketch.lang.scalar_functions import Array
 from sketch.lang.tensor import Compute, Tensor
 from sketch.oracle.contraction import Term, all_finite, contract, contraction_cost, sum_of_products
-from sketch.oracle.evaluate import Evaluator, Loader, constant, is_sum
+from sketch.oracle.evaluate import Evaluator, Loader, constant, is_sum, reduce_values
 from sketch.oracle.interpret import full_region
 from sketch.oracle.rounding_errors import ErrorLoader, RoundingErrors, magnitude, unit
 from sketch.oracle.stage_values import (
@@ -176,10 +176,10 @@ def _no_tensor(tensor: Tensor) -> Array:
     raise AssertionError(f"a reducer reads tensor {tensor.name}")
 
 
-def point_errors(
+def point_values(
     op: Compute, points: Array, load: Loader, errors: ErrorLoader
-) -> tuple[Array, ...]:
-    """Bounds of a stage's rounding errors: one array [P] an output.
+) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """A stage's values and the bounds of their rounding errors: one array [P] each an output.
 
     Args:
         op: the stage.
@@ -187,23 +187,41 @@ def point_errors(
         load: elements of a tensor at given indices.
         errors: bounds of the errors of those elements.
     """
-    reduce = op.reduce
     trips = math.prod(axis.extent for axis in op.reduce_axes)
     step = max(1, GENERAL_ELEMENTS // trips)
-    columns: list[list[Array]] = [[] for _ in op.output_dtypes]
+    values: list[list[Array]] = [[] for _ in op.output_dtypes]
+    bounds: list[list[Array]] = [[] for _ in op.output_dtypes]
     with np.errstate(all="ignore"):
         for start in range(0, len(points), step):
             part = points[start : start + step]
-            if reduce is None:
-                evaluate = RoundingErrors(Evaluator(point_grid(op, part), load), errors)
-                found = [np.broadcast_to(evaluate(b), (len(part), 1))[:, 0] for b in op.bodies]
-            else:
-                sizes = (len(part), trips)
-                terms, bounds = _terms(reduce, point_grid(op, part), sizes, sizes, load, errors)
-                if is_sum(reduce.reducer):
-                    found = [_sum_bound(reduce.reducer, terms[0], bounds[0], trips)]
-                else:
-                    found = _fold(reduce.reducer, terms, bounds, trips)[1]
-            for column, values in zip(columns, found, strict=True):
-                column.append(np.where(np.isnan(values), np.inf, values))
-    return tuple(np.concatenate(column) for column in columns)
+            found = (
+                _elements_at(op, part, load, errors)
+                if op.reduce is None
+                else _reduced_at(op, op.reduce, part, load, errors)
+            )
+            for n, (value, bound) in enumerate(zip(*found, strict=True)):
+                values[n].append(value)
+                bounds[n].append(np.where(np.isnan(bound), np.inf, bound))
+    return tuple(map(np.concatenate, values)), tuple(map(np.concatenate, bounds))
+
+
+def _elements_at(op: Compute, points: Array, load: Loader, errors: ErrorLoader) -> _Pair:
+    evaluate = Evaluator(point_grid(op, points), load)
+    bounds = RoundingErrors(evaluate, errors)
+    shape = (len(points), 1)
+    return (
+        [np.broadcast_to(evaluate(body), shape)[:, 0] for body in op.bodies],
+        [np.broadcast_to(bounds(body), shape)[:, 0] for body in op.bodies],
+    )
+
+
+def _reduced_at(
+    op: Compute, reduce: Reduce, points: Array, load: Loader, errors: ErrorLoader
+) -> _Pair:
+    trips = math.prod(axis.extent for axis in reduce.axes)
+    sizes = (len(points), trips)
+    terms, bounds = _terms(reduce, point_grid(op, points), sizes, sizes, load, errors)
+    if not is_sum(reduce.reducer):
+        return _fold(reduce.reducer, terms, bounds, trips)
+    total = reduce_values(reduce.reducer, tuple(terms), 1)
+    return list(total), [_sum_bound(reduce.reducer, terms[0], bounds[0], trips)]

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from sketch.lang.affine import Interval
-from sketch.lang.expr import Axis, Reduce
+from sketch.lang.expr import Axis
 from sketch.lang.scalar_functions import Array, oracle_dtype
 from sketch.lang.tensor import Compute
 from sketch.oracle.contraction import (
@@ -17,7 +17,6 @@ from sketch.oracle.contraction import (
     all_finite,
     contract,
     contraction_cost,
-    sum_at_points,
     sum_of_products,
 )
 from sketch.oracle.evaluate import Evaluator, Loader, combine, constant, reduce_values
@@ -123,32 +122,6 @@ def grid(box: Box) -> dict[Axis, Array]:
     return mesh
 
 
-def evaluate_points(
-    op: Compute, points: Array, load: Loader, fast: bool = True
-) -> tuple[Array, ...]:
-    """Values of ``op`` at points: one array [P] for each output.
-
-    Args:
-        op: the stage.
-        points: int64 [P, rank].
-        load: elements of a tensor at given indices.
-        fast: sums of products go through NumPy's matrix product; False: the general path.
-    """
-    terms = sum_of_products(op) if fast else None
-    trips = math.prod(axis.extent for axis in op.reduce_axes)
-    step = max(1, 4 * GENERAL_ELEMENTS // trips)
-    with np.errstate(all="ignore"):
-        use_terms = terms is not None and len(op.axes) > 0 and all_finite(terms, load)
-        chunks: list[tuple[Array, ...]] = []
-        for start in range(0, len(points), step):
-            part = points[start : start + step]
-            if use_terms and terms is not None:
-                chunks.append((_sums(op, terms, part, load),))
-            else:
-                chunks.append(_values(op, part, load))
-    return tuple(np.concatenate(column) for column in zip(*chunks, strict=True))
-
-
 def reduce_points(axes: Sequence[Axis]) -> dict[Axis, Array]:
     """For each axis its value at every point of their product, row-major."""
     extents = [axis.extent for axis in axes]
@@ -156,31 +129,11 @@ def reduce_points(axes: Sequence[Axis]) -> dict[Axis, Array]:
     return {axis: column.astype(np.int64) for axis, column in zip(axes, columns, strict=True)}
 
 
-def _sums(op: Compute, terms: Sequence[Term], points: Array, load: Loader) -> Array:
-    box: Box = {
-        axis: (int(points[:, d].min()), int(points[:, d].max())) for d, axis in enumerate(op.axes)
-    }
-    box.update({axis: (0, axis.extent - 1) for axis in op.reduce_axes})
-    columns = {axis: points[:, d] for d, axis in enumerate(op.axes)}
-    return sum_at_points(terms, columns, reduce_points(op.reduce_axes), box, load)
-
-
 def point_grid(op: Compute, points: Array) -> dict[Axis, Array]:
     """Spatial axes as columns [P, 1], reduce axes as rows [1, R]."""
     grid: dict[Axis, Array] = {a: points[:, d : d + 1] for d, a in enumerate(op.axes)}
     grid.update({axis: v[None, :] for axis, v in reduce_points(op.reduce_axes).items()})
     return grid
-
-
-def _values(op: Compute, points: Array, load: Loader) -> tuple[Array, ...]:
-    count = len(points)
-    evaluate = Evaluator(point_grid(op, points), load)
-    body = op.bodies[0]
-    if not isinstance(body, Reduce):
-        return tuple(np.broadcast_to(evaluate(b), (count, 1))[:, 0] for b in op.bodies)
-    trips = math.prod(axis.extent for axis in body.axes)
-    values = tuple(np.broadcast_to(evaluate(s), (count, trips)) for s in body.sources)
-    return reduce_values(body.reducer, values, 1)
 
 
 def empty_outputs(op: Compute) -> tuple[Array, ...]:

@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 _MOVE_SHARE: Final = 0.5
 # Most register tiles that are enumerated for one sketch.
 _MAX_TILES: Final = 16384
-# One row of so many may leave part of the machine idle, though others would not.
+# Where few rows use all of the machine, one of so many is another one.
 _OTHERS: Final = 8
 
 
@@ -151,9 +151,12 @@ def _sample_blocks(
         drawn = Population(sketch, clamp(sketch, blocks.draw(sketch, columns, 2 * count, rng)))
         fit = feasible(sketch, drawn.columns(), root)
         full = fit & fills(sketch, drawn.columns(), root)
-        some = np.flatnonzero(full)[: count - count // _OTHERS]
-        rank = np.where(fit, 1, 2) + full
-        rank[some] = 0
+        fresh = np.zeros_like(full)
+        fresh[np.unique(drawn.keys(), return_index=True)[1]] = True
+        again = np.flatnonzero(full & ~fresh)
+        rank = np.where(fit, 2, 3)
+        rank[full & fresh] = 0
+        rank[again[: max(count - count // _OTHERS - (full & fresh).sum(), 0)]] = 1
         best = np.argsort(rank, kind="stable")[:count]
         members = list(columns)
         values[:, members] = drawn.values[rng.permutation(best)][:, members]

@@ -2,7 +2,7 @@
 
 The consumer's loops are bound to blocks, warps and lanes; the reduction runs inside a thread.
 
-    block S0, virtual thread S1, warp S2, lane S3 of the consumer
+    block S0, virtual thread S1, warp S2, lane S3 of the consumer       (of a batch: S0, warp S1)
       acc = 0                                        (registers)
       R0:  A.cache, B.cache <- tiles of A and B      (shared memory, all threads together)
         R1, R2, S4:  acc += A.cache * B.cache        (R2 and S4 unrolled)
@@ -100,12 +100,17 @@ def _tile_host(host: StagePlan, inner: StagePlan) -> list[Step]:
     name, axes = host.op.name, host.op.axes
     batch = batch_positions(inner.op)  # tiles of what all operands depend on reuse nothing
     tiled = [a for n, a in enumerate(axes) if n not in batch]
+    # several small products in a block, each with warps of its own
+    several = [a for n, a in enumerate(axes) if n in batch and a.extent > 1]
     levels = range(1, _INNER + 1)
     steps: list[Step] = [
         Split(name, host.axis(a), tuple(host.decision(a, level) for level in levels)) for a in tiled
     ]
-    inside = [host.loop(a, level) for level in levels for a in tiled]
-    steps.append(Reorder(name, (*(host.loop(a) for a in axes), *inside)))
+    steps += [Split(name, host.axis(a), (host.decision(a, 1),)) for a in several]
+    outside = [*(host.loop(a) for a in axes), *(host.loop(a, 1) for a in (*tiled, *several))]
+    inside = [host.loop(a, level) for level in levels[1:] for a in tiled]
+    steps.append(Reorder(name, (*outside, *inside)))
+    steps += [Annotate(name, host.loop(a, 1), LoopKind.THREAD.value) for a in several]
     for level, kind in enumerate(_BOUND):
         bound = axes if level == 0 else tiled
         steps += [Annotate(name, host.loop(a, level), kind.value) for a in bound]

@@ -32,6 +32,7 @@ class GpuCard:
         special_slots: issue slots of a transcendental function or a division.
         address_instructions: integer instructions of a point that threads share out together.
         overlap: share of the faster resources' time that the slowest one does not hide.
+        warps_ahead: of a scheduler, from which on more of them hide no more of each other's time.
         half_macs, tf32_macs, int8_macs: multiply-adds a cycle of a processor's tensor units, dense,
             accumulated in fp32 or int32; 0: it has no such unit.
     """
@@ -56,6 +57,7 @@ class GpuCard:
     special_slots: float = 8.0
     address_instructions: float = 8.0
     overlap: float = 0.2
+    warps_ahead: float = 4.0
     half_macs: int = 0
     tf32_macs: int = 0
     int8_macs: int = 0

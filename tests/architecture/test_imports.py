@@ -32,7 +32,7 @@ HEAVY = {
     "pandas": ("autosched/",),
     "scipy": (),
     "sklearn": ("costmodel/",),
-    "sympy": ("sketch/",),
+    "sympy": (),
     "torch": ("autosched/torch_frontend/",),
 }
 

@@ -39,7 +39,7 @@ class TestSimulated(RunnerConformance):
     def test_without_bias_and_noise_it_is_the_draft_model(self) -> None:
         best = Candidate(TASK.sketches[0], TASK.space.samples[0].row(0))
         (result,) = SimulatedRunner(bias=0, noise=0).measure(TASK, [best])
-        assert result.median == pytest.approx(TASK.space.draft_s)
+        assert result.median == pytest.approx(TASK.space.drafts[0][0])
 
     def test_some_fail(self) -> None:
         results = SimulatedRunner(failure_share=0.5).measure(TASK, BATCH)

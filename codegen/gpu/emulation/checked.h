@@ -102,6 +102,8 @@ template <class M> struct Address {
   M &memory;
   long long index;
 
+  Address operator+(long long further) const { return {memory, index + further}; }
+
   void aligned(const char *does, int count, int alignment) const {
     const int size = sizeof(typename M::Value);
     if (index * size % alignment == 0 && M::kAligned % alignment == 0) return;

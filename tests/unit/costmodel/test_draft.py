@@ -143,6 +143,19 @@ def test_edges_beyond_the_budget_are_slower(first_layer: list[Sketch], target: T
     assert loss(4096) == 1.0
 
 
+def test_copies_for_edges_compute_what_is_inside(first_layer: list[Sketch], target: Target) -> None:
+    """Tiles of 24 of 32 columns: without copies the last one is computed whole."""
+    free = with_rates(target, guarded=1.0)
+    few, many = replace(free, instruction_budget=16), replace(free, instruction_budget=4096)
+    uneven, even = (
+        seconds_of(first_layer[0], few, relu_w_3=columns)
+        / seconds_of(first_layer[0], many, relu_w_3=columns)
+        for columns in (24, 32)
+    )
+    assert even == 1.0
+    assert uneven > 1.1
+
+
 def test_accumulators_that_wait_in_memory_are_slower(
     first_layer: list[Sketch], target: Target
 ) -> None:

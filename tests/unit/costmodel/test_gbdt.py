@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -146,6 +147,17 @@ def test_another_process_grows_the_same_trees(tmp_path: Path, train: Dataset) ->
     model.update(train)
     model.save(tmp_path / "mine")
     assert (tmp_path / "mine").read_text() == (tmp_path / "other").read_text()
+
+
+def test_a_pickled_model_predicts_the_same(
+    train: Dataset, conv_features: tuple[Features, ...]
+) -> None:
+    model = GradientBoostedModel(GbdtOptions(trees=3))
+    assert not pickle.loads(pickle.dumps(model)).ready
+    model.update(train)
+    copy = pickle.loads(pickle.dumps(model))
+    assert copy.trees == 3
+    assert np.array_equal(copy.predict(conv_features[0]), model.predict(conv_features[0]))
 
 
 def test_importing_the_package_is_light() -> None:

@@ -14,7 +14,9 @@ from costmodel.extract.gpu_kernel import kernel_shapes
 from costmodel.extract.gpu_lanes import distinct, sectors, wavefronts
 from costmodel.feature_table import FEATURE_INDEX, FEATURE_NAMES
 from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import placeholder
 from sketch.lower import lower
+from sketch.operators.elementwise import relu
 from sketch.population.blocks_gpu import blocks_of, threads_of
 from sketch.population.population import sample
 from sketch.rules.generate import generate
@@ -99,6 +101,19 @@ def test_a_block_for_every_processor_is_better_than_few_blocks() -> None:
     assert seconds_of(matmul_row(), size=256) < seconds_of(few, size=256)
 
 
+def test_blocks_that_keep_all_schedulers_busy_are_better_than_small_ones() -> None:
+    small, full = matmul_row(C_iat2=8, C_jat2=8), matmul_row(C_iat2=16, C_jat2=8)
+    assert seconds_of(full, size=256) < seconds_of(small, size=256)
+
+
+def test_a_kernel_of_many_blocks_of_one_warp_waits_for_their_ends() -> None:
+    (sketch,) = generate(ComputeDAG([relu(placeholder((512, 512), name="x"))]), TARGET)
+    row = row_of({"relu.i0@1": 1, "relu.i0@2": 1, "relu.i1@1": 32, "relu.i1@2": 1})
+    nests = [lower(sketch, {**row, **row_of({"relu.i1@1": threads})}) for threads in (32, 256)]
+    small, full = (float(np.ravel(sum(draft_columns(nest, ONE, TARGET)))[0]) for nest in nests)
+    assert full < 0.86 * small
+
+
 def test_no_schedule_is_faster_than_the_arithmetic_units() -> None:
     dag = matmul_dag(1024, 1024, 1024)
     (sketch, *_) = generate(dag, TARGET)
@@ -129,6 +144,7 @@ def test_what_a_processor_holds_is_bounded_by_threads_registers_and_shared_memor
 PICKS: Mapping[str, Callable[[], ComputeDAG]] = {
     "matmul": lambda: matmul_dag(1024, 1024, 1024),
     "conv2d": lambda: conv2d_relu(56, 64, 64, 3, 1, 1),
+    "conv2d of few results": lambda: conv2d_relu(28, 128, 128, 3, 1, 1),
     "softmax": lambda: get("SFM").dag(1, 4096, 1024),
 }
 

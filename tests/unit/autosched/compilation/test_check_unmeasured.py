@@ -26,11 +26,11 @@ from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.lower import lower
 
 
-def product(sign: float = 1.0, rows: int = 24) -> ComputeDAG:
-    a, b = placeholder((rows, 16), name="A"), placeholder((16, 40), name="B", constant=True)
-    k = reduce_axis(16, "k")
-    total = compute((rows, 40), lambda i, j: reducers.sum(a[i, k] * b[k, j], axis=k), name="S")
-    return ComputeDAG([compute((rows, 40), lambda i, j: total[i, j] * sign, name="C")])
+def product(sign: float = 1.0, rows: int = 24, columns: int = 40) -> ComputeDAG:
+    a, b = placeholder((rows, 16), name="A"), placeholder((16, columns), name="B", constant=True)
+    k, shape = reduce_axis(16, "k"), (rows, columns)
+    total = compute(shape, lambda i, j: reducers.sum(a[i, k] * b[k, j], axis=k), name="S")
+    return ComputeDAG([compute(shape, lambda i, j: total[i, j] * sign, name="C")])
 
 
 @pytest.fixture(params=[1, 2])
@@ -61,6 +61,55 @@ def test_results_that_are_never_written_are_seen(target):
     kernel = build(lower(fewer.sketch, dict(fewer.values)), target)
     with pytest.raises(WrongResultError, match="relative error inf"):
         check_kernel(task, best, replace(kernel, arguments=whole.arguments))
+
+
+FAULTS = {
+    "the last element": np.s_[-1, -1],
+    "a row of the tail": np.s_[32, :],
+    "the last row before it": np.s_[31, :],
+    "a column of the tail": np.s_[:, 40],
+    "the last column": np.s_[:, -1],
+    "a guard off by one at the front": np.s_[0, :],
+    "an element that is always looked at": np.s_[0, -1],
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_at_an_edge_is_found(fault, monkeypatch):
+    target = cpu_target(threads=1)
+    task = Task(product(rows=37, columns=45), target)
+    best = task.draft_candidate()
+    run = check._run
+
+    def run_badly(loaded, threads):
+        run(loaded, threads)
+        output = loaded.arrays[-2].reshape(37, 45)
+        output[FAULTS[fault]] += 0.5
+
+    kernel = build(lower(best.sketch, dict(best.values)), target)
+    check_kernel(task, best, kernel)
+    monkeypatch.setattr(check, "_run", run_badly)
+    with pytest.raises(WrongResultError, match="relative error"):
+        check_kernel(task, best, kernel)
+
+
+def test_large_inputs_are_drawn_in_part(target):
+    a = placeholder((300, 1000), name="A")
+    b = placeholder((1000, 70), name="B", constant=True)
+    k = reduce_axis(1000, "k")
+    task = Task(
+        ComputeDAG(
+            [compute((300, 70), lambda i, j: reducers.sum(a[i, k] * b[k, j], axis=k), name="C")]
+        ),
+        target,
+    )
+    inputs = check.expected(task).inputs
+    flat = np.abs(inputs["A"].reshape(-1))
+    assert len(np.unique(flat)) <= 2 * 65537  # the numbers, and those of the half that is scaled
+    assert inputs["A"].ctypes.data % 64 == 0
+    assert not np.array_equal(flat[:1000], flat[1000:2000])
+    best = task.draft_candidate()
+    check_kernel(task, best, build(lower(best.sketch, dict(best.values)), target))
 
 
 def test_a_kernel_inside_a_wider_array(target):

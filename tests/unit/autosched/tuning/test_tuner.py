@@ -17,6 +17,7 @@ from autosched.records.log import RecordLog
 from autosched.report.events import ProgressSnapshot
 from autosched.search.options import SearchOptions
 from autosched.search.recall import best_of, recall
+from autosched.search.space import Space, space_of
 from autosched.system.errors import OptionError, TaskError, TuningError
 from autosched.task import Task
 from autosched.tasks.candidate import Candidate
@@ -59,6 +60,18 @@ def tune(
 
 def small_model() -> GradientBoostedModel:
     return GradientBoostedModel(GbdtOptions(trees=15))
+
+
+def test_a_space_is_drawn_when_its_task_has_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+
+    def noted(task: Task) -> Space:
+        drawn.append(task.name)
+        return space_of(task)
+
+    monkeypatch.setattr("autosched.tuning.task_run.space_of", noted)
+    tune(FakeRunner(), options=replace(OPTIONS, trials=2))
+    assert set(drawn) == {"conv"}
 
 
 def test_every_trial_is_recorded_and_the_best_is_verified(tmp_path: Path) -> None:

@@ -1,0 +1,66 @@
+"""Points that one thread takes in several rounds of all threads.
+
+A round may walk a part of what one variable walks, with all variables after it whole.  Then only
+that variable and those before it change from round to round, by steps that are known when the code
+is compiled: with the loop over rounds unrolled, they become offsets inside instructions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codegen.cuda.device import Binding, points
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPart:
+    """The values of one variable: ``first + step * turn``.
+
+    Attributes:
+        binding: of the variable.
+        first: text of its value in the first round; "" for 0.
+        step: from turn to turn; 0 where it has one value in all rounds.
+        turn: text of the number of the turn, which depends on the round alone.
+    """
+
+    binding: Binding
+    first: str
+    step: int = 0
+    turn: str = ""
+
+
+def parts_of(
+    bindings: tuple[Binding, ...], threads: int, thread: str
+) -> tuple[RoundPart, ...] | None:
+    """The variables of points that threads share out in whole rounds.
+
+    Args:
+        bindings: decode the number of a point.
+        threads: of the block.
+        thread: text of the number of this one.
+
+    Returns:
+        None where a variable changes with thread and round by no fixed step.
+    """
+    parts: list[RoundPart] = []
+    walked = False  # what is left is walked whole in each round
+    for number, binding in enumerate(bindings):
+        inner = points(bindings[number + 1 :])
+        index = thread if inner == 1 else f"{thread} / {inner}"
+        if walked:
+            parts.append(RoundPart(binding, _times(f"{index} % {binding.extent}", binding.stride)))
+            continue
+        rounds, step = max(1, inner // threads), max(1, threads // inner)
+        turns, rest = divmod(binding.extent, step)
+        if (threads % inner and inner % threads) or (number and rest):
+            return None
+        walked = inner < threads or inner == 1
+        first = _times(index, binding.stride) if walked else ""
+        turn = "round" if rounds == 1 else f"(round / {rounds})"
+        turn = f"({turn} % {turns})" if number else turn
+        parts.append(RoundPart(binding, first, step * binding.stride if turns > 1 else 0, turn))
+    return tuple(parts)
+
+
+def _times(text: str, stride: int) -> str:
+    return text if stride == 1 else f"{text} * {stride}"

@@ -1,0 +1,56 @@
+"""Points of a thread in several rounds: the fixed steps are those of decoding each point."""
+
+from __future__ import annotations
+
+import pytest
+
+from codegen.cuda.device import Binding
+from codegen.cuda.rounds import RoundPart, parts_of
+from sketch.nest.loopnest import LoopVar
+
+Extents = tuple[int, ...]
+
+
+def bindings_of(extents: Extents) -> tuple[Binding, ...]:
+    """Variables that grow by 1, 2, 3, ... a trip."""
+    return tuple(Binding(LoopVar(f"v{n}"), extent, n + 1) for n, extent in enumerate(extents))
+
+
+def value_of(part: RoundPart, thread: int, turn: int) -> int:
+    known = {"thread": thread, "round": turn}
+    first = eval(part.first.replace("/", "//") or "0", {}, known)
+    assert isinstance(first, int)
+    return first + part.step * int(eval(part.turn.replace("/", "//") or "0", {}, known))
+
+
+def decoded(bindings: tuple[Binding, ...], point: int) -> list[int]:
+    values = []
+    for binding in reversed(bindings):
+        values.append(point % binding.extent * binding.stride)
+        point //= binding.extent
+    return values[::-1]
+
+
+@pytest.mark.parametrize(
+    ("extents", "threads"),
+    [((64, 8), 128), ((4, 32), 32), ((4, 32), 16), ((3, 8, 4), 16), ((2, 3, 16), 16), ((30,), 10),
+     ((5, 2, 4), 1), ((6, 4, 2), 24), ((16, 8), 128)],
+)  # fmt: skip
+def test_parts_are_the_values_of_each_point(extents: Extents, threads: int) -> None:
+    bindings = bindings_of(extents)
+    parts = parts_of(bindings, threads, "thread")
+    assert parts is not None
+    count = 1
+    for extent in extents:
+        count *= extent
+    for turn in range(count // threads):
+        for thread in range(threads):
+            found = [value_of(part, thread, turn) for part in parts]
+            assert found == decoded(bindings, thread + threads * turn)
+
+
+@pytest.mark.parametrize(("extents", "threads"), [((8, 6), 16), ((4, 6, 2), 8), ((64, 5), 32)])
+def test_rounds_that_cut_across_variables_have_no_fixed_steps(
+    extents: Extents, threads: int
+) -> None:
+    assert parts_of(bindings_of(extents), threads, "thread") is None

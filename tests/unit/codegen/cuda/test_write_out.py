@@ -1,0 +1,44 @@
+"""Loops over the terms of a shared tile: written out where that is short, the same results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from codegen.cuda.build import prepare
+from sketch.nest.interpreter import run_nest
+from sketch.nest.loopnest import Loop, LoopKind, LoopNest
+from sketch.nest.walk import walk
+from sketch.oracle.interpret import interpret
+from sketch.population.written_out_gpu import written_out
+from tests.support.cuda_programs import MATMUL_ROW, SMALL_ROW, matmul_nest, row_of
+from tests.support.workloads import matmul_dag, random_inputs
+
+
+def serial_loops(nest: LoopNest) -> list[str]:
+    loops = (node for node in walk(prepare(nest).roots) if isinstance(node, Loop))
+    return [loop.var.name for loop in loops if loop.kind is LoopKind.SERIAL]
+
+
+@pytest.mark.parametrize(
+    ("copies", "serial", "trips"),
+    [(64, [8], [8]), (64, [17], [1]), (64, [4, 4, 2], [4, 4, 1]), (64, [4, 8, 2], [4, 1, 1])],
+)
+def test_loops_are_written_out_from_the_inside(
+    copies: int, serial: list[int], trips: list[int]
+) -> None:
+    assert [int(count) for count in written_out(copies, serial)] == trips
+
+
+@pytest.mark.parametrize(("inner", "left"), [(32, 1), (128, 2)])
+def test_a_short_tile_has_no_loop_inside(inner: int, left: int) -> None:
+    row = {**MATMUL_ROW, **row_of({"C.local.k@1": inner, "C.local.k@2": 2})}
+    assert len(serial_loops(matmul_nest((32, 32, 512), row))) == left
+
+
+def test_results_stay(rng: np.random.Generator) -> None:
+    dag = matmul_dag(8, 8, 8)
+    row = {**SMALL_ROW, **row_of({"C.local.k@1": 4})}
+    inputs = random_inputs(dag, rng)
+    found = run_nest(prepare(matmul_nest((8, 8, 8), row)), inputs)["C"].reshape(8, 8)
+    np.testing.assert_allclose(found, interpret(dag, inputs)["C"], rtol=1e-5, atol=1e-5)

@@ -1,0 +1,37 @@
+"""LightGBM loads fast for the tuner and whole for everybody else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SCRIPT = """
+import sys
+from costmodel.gbdt import GradientBoostedModel
+from costmodel.lightgbm_alone import load_lightgbm
+alone = load_lightgbm()
+print("lightgbm" in sys.modules, "sklearn" in sys.modules, "pandas" in sys.modules)
+print(alone is load_lightgbm(), alone.Booster.__module__)
+import lightgbm
+from sklearn.base import BaseEstimator
+print(alone is lightgbm, issubclass(lightgbm.LGBMRegressor, BaseEstimator))
+"""
+
+
+def output_of(script: str) -> list[str]:
+    command = [sys.executable, "-c", script]
+    result = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    return result.stdout.splitlines()
+
+
+def test_nobody_else_gets_the_module_without_its_wrappers() -> None:
+    assert output_of(SCRIPT) == [
+        "False False False",
+        "True lightgbm.basic",
+        "False True",
+    ]
+
+
+def test_a_module_that_is_loaded_is_taken() -> None:
+    script = "import lightgbm" + SCRIPT
+    assert output_of(script)[-1] == "True True"
