@@ -60,6 +60,7 @@ def _arguments(parser: Parser) -> None:
 def _run(args: argparse.Namespace) -> None:
     from autosched.runtime.archive import write_archive
     from autosched.runtime.backend import runtime_of
+    from autosched.runtime.table import size_text
     from autosched.runtime.untuned import untuned_warning
 
     library, saved = _outputs(args)
@@ -72,7 +73,7 @@ def _run(args: argparse.Namespace) -> None:
         say(args, untuned)
     if saved is not None:
         write_archive(saved, program, constants, objects, payloads)
-        say(args, f"{saved}: {saved.stat().st_size / 1e6:.1f} MB")
+        say(args, f"{saved}: {size_text(saved.stat().st_size)}")
     if library is not None:
         export = runtime_of(program.target).export
         say(args, export(program, constants, objects, library, args.name))

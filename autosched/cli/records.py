@@ -191,9 +191,11 @@ def _distill(args: argparse.Namespace) -> None:
 
 
 def _report_written(args: argparse.Namespace, written: RecordSet, output: str) -> None:
+    from autosched.runtime.table import size_text
+
     notify(written.warnings)
-    size = Path(output).stat().st_size
-    say(args, f"{output}: {len(written.records)} records, {size / 1e3:.1f} kB")
+    size = size_text(Path(output).stat().st_size)
+    say(args, f"{output}: {len(written.records)} records, {size}")
 
 
 def _csv_arguments(parser: Parser) -> None:

@@ -31,14 +31,19 @@ def _run(args: argparse.Namespace) -> None:
     from autosched.workloads.source import listed
 
     found = listed(args.which)
-    say(args, "\n".join(_text(workload) for workload in found))
+    say(args, "\n".join(_text(workload, args.which is not None) for workload in found))
+    if args.which is None:
+        say(args, "`autosched workloads NAME` lists the configurations of one of them")
     write_json(args.json, [_row(workload) for workload in found])
 
 
-def _text(workload: Workload[...]) -> str:
+def _text(workload: Workload[...], whole: bool) -> str:
+    """A workload in one line; ``whole``: and each of its configurations."""
     from autosched.workloads.arguments import text_of
 
     lines = [str(workload)]
+    if not whole:
+        return lines[0]
     lines += [f"  {n}  {text_of(workload, shape)}" for n, shape in enumerate(workload.shapes, 1)]
     return "\n".join(lines)
 
@@ -57,8 +62,8 @@ def _row(workload: Workload[...]) -> dict[str, object]:
 COMMAND = Command(
     "workloads",
     "list the tensor programs that can be tuned by name",
-    "Lists workloads with their arguments and the configurations that are worth measuring; those\n"
-    "of the library are the ones that the Ansor paper measures.",
+    "Lists workloads with their arguments; of one, or of those of a file, also the configurations\n"
+    "that are worth measuring.  Those of the library are the ones that the Ansor paper measures.",
     _EXAMPLES,
     _arguments,
     _run,

@@ -21,7 +21,7 @@ class TaskStats:
     Attributes:
         task: key of the task.
         target: the machine.
-        trials: records, failures included.
+        trials: measured candidates, failures included; one that was timed again counts once.
         failures: how often each "stage: kind" occurred.
         best_s: estimated seconds of the fastest candidate, None without a success.
         variant: variant of the fastest candidate, empty without a success.
@@ -61,13 +61,14 @@ def _stats_of(task: str, target: Target, group: list[Record]) -> TaskStats:
     ranked = rank(group)
     title = next((r.title for r in group if r.title is not None), None)
     text = None if title is None else title.text
+    trials = len({record.candidate_key for record in group})
     if not ranked:
-        return TaskStats(task, target, len(group), dict(causes), None, "", text)
+        return TaskStats(task, target, trials, dict(causes), None, "", text)
     best_s, best = ranked[0]
     gflops = None if title is None else title.flops / best_s / 1e9
     number = trial_number(best, group)
     return TaskStats(
-        task, target, len(group), dict(causes), best_s, best.variant, text, gflops, number
+        task, target, trials, dict(causes), best_s, best.variant, text, gflops, number
     )
 
 

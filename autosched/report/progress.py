@@ -60,7 +60,9 @@ class PlainProgress:
     def start(self, view: ProgressSnapshot) -> None:
         """How much there is to do."""
         known = f", {view.trials} trials in the log" if view.trials else ""
-        self._line(f"tuning {len(view.rows)} tasks, {limits(view)}{known}")
+        count = len(view.rows)
+        tasks = "1 task" if count == 1 else f"{count} tasks"
+        self._line(f"tuning {tasks}, {limits(view)}{known}")
         self._next_s = self._clock() + self._every_s
 
     def update(self, view: ProgressSnapshot) -> None:

@@ -19,6 +19,7 @@ from autosched.runtime.c_header import C_TYPES, header_text, identifier
 from autosched.runtime.errors import ExportError
 from autosched.runtime.linker import link_shared
 from autosched.runtime.program import Argument, ExecutionPlan, Place
+from autosched.runtime.table import size_text
 from autosched.system.release import __version__
 from autosched.system.replaced_file import replaced_file
 
@@ -52,7 +53,7 @@ class ExportedLibrary:
     def __str__(self) -> str:
         files = [self.object_file, self.header]
         files += [self.shared_library] if self.shared_library is not None else []
-        lines = [f"{path}: {_size(path.stat().st_size)}" for path in files]
+        lines = [f"{path}: {size_text(path.stat().st_size)}" for path in files]
         return "\n".join([*lines, self.note])
 
 
@@ -176,7 +177,3 @@ def _write(merged: Merged, path: Path) -> None:
 
 def _with_suffix(base: Path, suffix: str) -> Path:
     return base.with_name(base.name + suffix)
-
-
-def _size(size_bytes: int) -> str:
-    return f"{size_bytes / 1e6:.1f} MB" if size_bytes >= 1e5 else f"{size_bytes / 1e3:.1f} kB"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.program import SCHEDULE_LABELS, ExecutionPlan
-from autosched.runtime.table import render_table, shorten
+from autosched.runtime.table import render_table, shorten, size_text
 from autosched.runtime.untuned import untuned_warning
 
 
@@ -34,7 +34,7 @@ def _totals(program: ExecutionPlan) -> list[str]:
     flops = sum(info.flops for info in infos)
     lines = [
         f"{len(infos)} kernels, {len(tasks)} tasks, {flops / 1e9:.3f} GFLOP, constants "
-        f"{program.constants_bytes / 1e6:.1f} MB, arena {program.arena_bytes / 1e6:.1f} MB, "
+        f"{size_text(program.constants_bytes)}, arena {size_text(program.arena_bytes)}, "
         f"{runtime_of(program.target).workers} {program.target.threads}"
     ]
     for step in program.host_steps:

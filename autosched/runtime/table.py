@@ -1,4 +1,4 @@
-"""Plain-text tables: columns as wide as their widest cell, numbers to the right."""
+"""Plain-text tables: columns as wide as their widest cell, numbers to the right; sizes as text."""
 
 from __future__ import annotations
 
@@ -31,3 +31,8 @@ def shorten(text: str, width: int) -> str:
         return text
     head = (width - 1) // 2
     return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+
+
+def size_text(size_bytes: int) -> str:
+    """``5.3 MB``, or ``3.2 kB`` of what is small."""
+    return f"{size_bytes / 1e6:.1f} MB" if size_bytes >= 1e5 else f"{size_bytes / 1e3:.1f} kB"

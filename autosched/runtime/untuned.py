@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from autosched.runtime.program import ExecutionPlan
+
+# Tasks that a warning names; `autosched summary` has them all.
+_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +44,14 @@ def untuned_tasks(program: ExecutionPlan) -> tuple[Untuned, ...]:
 
 
 def untuned_warning(program: ExecutionPlan) -> str:
-    """One line that names them and what they use instead; empty when every task has a record."""
+    """One line: the first of them and what they use instead; empty if every task has a record."""
     untuned = untuned_tasks(program)
     if not untuned:
         return ""
     count = len({step.info.task for step in program.kernel_steps})
-    which = "" if len(untuned) == count else f": {', '.join(map(str, untuned))}"
+    named = "" if len(untuned) == count else f": {', '.join(map(str, untuned[:_NAMED]))}"
+    more = f" and {len(untuned) - _NAMED} more" if named and len(untuned) > _NAMED else ""
     return (
         f"{len(untuned)} of {count} tasks have no record and use the schedule that the draft model "
-        f"predicts to be fastest{which}"
+        f"predicts to be fastest{named}{more}"
     )

@@ -17,6 +17,7 @@ from autosched.runtime.errors import ExportError
 from autosched.runtime.export import check_exportable
 from autosched.runtime.gpu.driver_source import DECLARATIONS, source_text
 from autosched.runtime.program import ExecutionPlan, TensorSpec
+from autosched.runtime.table import size_text
 from autosched.system.release import __version__
 from autosched.system.replaced_file import replaced_file
 from codegen.cuda.compile import compiled
@@ -47,7 +48,7 @@ class ExportedSource:
         sizes = sum(path.stat().st_size for path in self.files)
         return (
             f"{self.source}, {self.header.name}, {self.manifest.name}\n"
-            f"{len(self.files)} files of code and constants: {sizes / 1e6:.1f} MB\n"
+            f"{len(self.files)} files of code and constants: {size_text(sizes)}\n"
             f"compile: cc -c {self.source.name}; link with -lcuda"
         )
 

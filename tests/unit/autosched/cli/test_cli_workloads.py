@@ -114,7 +114,10 @@ def test_wrong_names(folder: Path, reference: str, message: str) -> None:
 def test_workloads_are_listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["workloads"]) == 0
     text = capsys.readouterr().out
-    assert text.count("\n") == 5 * len(WORKLOADS) and "  3  n=1,h=14,w=14,ci=256" in text
+    assert text.count("\n") == len(WORKLOADS) + 1 and "C2D(n, h, w, ci, co, kernel" in text
+    assert main(["workloads", "C2D"]) == 0
+    text = capsys.readouterr().out
+    assert text.count("\n") == 5 and "  3  n=1,h=14,w=14,ci=256" in text
     assert main(["workloads", "mine.py", "--json", "-"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["name"] == "scaled" and row["configurations"][1] == {"n": 128, "factor": 3}
@@ -128,7 +131,7 @@ def test_a_workload_is_tuned_and_looked_into(
     workload = ["--workload", "mine.py:scaled", "--args", "n=256", "--threads", "1"]
     assert main(["tune", *workload, "--trials", "16", "--preset", "quick", "--json", "t.json"]) == 0
     out = capsys.readouterr().out
-    assert "tuning 1 tasks, at most 16 trials" in out and "untuned" in out
+    assert "tuning 1 task, at most 16 trials" in out and "untuned" in out
     assert f"next: autosched explain {' '.join(workload)} --log scaled.jsonl" in out
     found = json.loads(Path("t.json").read_text())
     assert found["workload"] == "scaled(256, 2)" and found["trials"] == 16

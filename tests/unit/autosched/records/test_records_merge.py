@@ -108,6 +108,8 @@ def test_a_missing_log_is_an_error_and_the_output_stays(tmp_path):
 
 
 def test_statistics_count_trials_and_causes():
+    again = replace(record(2, 1.5), phase="final")
+    assert stats([*LOG, again])[0].trials == 4
     first, second = stats(LOG)
     assert (first.task, first.trials, first.best_s, first.variant) == ("t", 4, 1.0, "direct")
     assert first.failures == {"compile: LoweringError": 1}
