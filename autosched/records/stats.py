@@ -67,9 +67,7 @@ def _stats_of(task: str, target: Target, group: list[Record]) -> TaskStats:
     best_s, best = ranked[0]
     gflops = None if title is None else title.flops / best_s / 1e9
     number = trial_number(best, group)
-    return TaskStats(
-        task, target, trials, dict(causes), best_s, best.variant, text, gflops, number
-    )
+    return TaskStats(task, target, trials, dict(causes), best_s, best.variant, text, gflops, number)
 
 
 def trial_number(record: Record, group: Iterable[Record]) -> int:
