@@ -101,7 +101,11 @@ def _edges(analysis: Analysis, tile: AccumulatorTile, checks: Validity, rates: R
     copied = step * (tile.reduce_unroll + checks.growth - 1.0)
     room = target.instruction_budget * target.code.budget_used
     left = where(checks.growth > 1.0, larger(1.0 - room / larger(copied, 1.0), 0.0), 0.0)
-    partial = where(checks.reduce_growth > 1.0, rates.partial_reduce, 0.0)
+    # Ends in straight-line code spill only what its copies share.
+    spills = (checks.reduce_growth > 1.0) & (
+        (checks.looped_ends > 0.0) | (tile.broadcast_loads > 0.0)
+    )
+    partial = where(spills, rates.partial_reduce, 0.0)
     computed = checks.tail_valid + (checks.tail_executed - checks.tail_valid) * left
     return computed * (1.0 + (rates.guarded - 1.0) * left + partial)
 

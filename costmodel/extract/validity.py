@@ -51,6 +51,8 @@ class Validity:
         reduce_growth: how much copies for the ends of unrolled reductions enlarge it.
         bounded_trips: trips inside the innermost reduce loop whose bounds a padding guard makes
             known at run time only; infinite without one.
+        looped_ends: 1 where an unrolled reduction ends within its copies and a loop is left around
+            them, else 0.
     """
 
     tail_valid: Quantity
@@ -61,6 +63,7 @@ class Validity:
     growth: Quantity
     reduce_growth: Quantity
     bounded_trips: Quantity
+    looped_ends: Quantity
 
 
 def validity(site: StoreSite) -> Validity:
@@ -95,15 +98,29 @@ def validity(site: StoreSite) -> Validity:
         edges = _edges(guard, tails, site.loops)
         copies = copies * (1.0 + edges)
         growth = growth * (1.0 + edges * _taps(guard, site.loops))
-    reduce_growth: Quantity = 1.0
-    for guard in tails:
-        reduce_growth = reduce_growth * (1.0 + _reduce_tail(guard, site.loops))
+    bounds = [(guard, _bounded_trips(guard, site.loops)) for guard in paddings]
     bounded: Quantity = math.inf
-    for guard in paddings:
-        bounded = smaller(bounded, _bounded_trips(guard, site.loops))
+    for _, trips in bounds:
+        bounded = smaller(bounded, trips)
+    reduce_growth: Quantity = 1.0
+    looped: Quantity = 0.0
+    for guard in tails:
+        if not guard.variables & site.reduces:
+            continue
+        ends = _reduce_tail(guard, site.loops)
+        reduce_growth = reduce_growth * (1.0 + ends)
+        looped = larger(looped, where(ends > 0.0, _stays_loop(guard, bounds, site.loops), 0.0))
     guards = float(len(tails) + len(paddings))
     return Validity(
-        tail_valid, tail_executed, padding_valid, guards, copies, growth, reduce_growth, bounded
+        tail_valid,
+        tail_executed,
+        padding_valid,
+        guards,
+        copies,
+        growth,
+        reduce_growth,
+        bounded,
+        looped,
     )
 
 
@@ -287,6 +304,25 @@ def _reduce_tail(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
             inner = inner * where(outer > 0.0, loop.extent, 1.0)
             outer = larger(outer, where(loop.extent > 1.0, 1.0, 0.0))
     return where((unrolled > 0.0) & (reach >= guard.high), inner, 0.0)
+
+
+def _stays_loop(
+    guard: MergedGuard, bounds: list[tuple[MergedGuard, Quantity]], loops: tuple[LoopInfo, ...]
+) -> Quantity:
+    """1 where a loop is left around the copies of a reduce axis, else 0.
+
+    Of two trips the last one is the end: no loop is left, but where padding sets its bounds
+    (``bounds``: every padding guard with its bounded trips).
+    """
+    trips: Quantity = 1.0
+    for loop in loops:
+        if loop.var in guard.variables and loop.kind not in STRAIGHT_KINDS:
+            trips = trips * loop.extent
+    left = where(trips > 2.0, 1.0, 0.0)
+    for padding, inside in bounds:
+        if guard.variables & padding.variables:
+            left = larger(left, where(inside < math.inf, 1.0, 0.0))
+    return left
 
 
 def _taps(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:

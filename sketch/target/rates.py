@@ -62,7 +62,7 @@ class Rates:
     tile_latencies: float = 3.0
     spill: float = 2.0
     spill_start: float = 0.25
-    guarded: float = 2.0
+    guarded: float = 1.5
     partial_reduce: float = 0.4
 
 

@@ -18,6 +18,7 @@ from sketch.schedule.decision import decision_of
 from sketch.schedule.sketch import Sketch
 from sketch.target.rates import Rates
 from sketch.target.target import Target
+from tests.support.workloads import depthwise
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +129,19 @@ def test_unrolled_reductions_that_do_not_divide_are_slower(
         )
         assert whole == 1.0
         assert partial > 1.5
+
+
+def test_the_last_of_two_trips_leaves_no_loop_to_spill_for(target: Target) -> None:
+    """Three taps, two at a time: what every copy has for itself waits in no register."""
+    sketch = generate(depthwise(16, 64), target)[0]
+    harder = with_rates(target, partial_reduce=2.0)
+
+    def loss(**chosen: int) -> float:
+        tile = {"clip_i2_3": 4, "depthwise_rw_unroll": 2, **chosen}
+        return seconds_of(sketch, harder, **tile) / seconds_of(sketch, target, **tile)
+
+    assert loss() == 1.0  # columns decide the horizontal taps: all copies are written out
+    assert loss(clip_i2_3=1, clip_i1_3=4) > 1.2  # a loop over taps, of unknown bounds
 
 
 def test_edges_beyond_the_budget_are_slower(first_layer: list[Sketch], target: Target) -> None:
