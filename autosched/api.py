@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from autosched.graph.ir import Network
     from autosched.measure.options import MeasureOptions
     from autosched.measure.protocol import Runner
+    from autosched.records.accuracy import Accuracy
     from autosched.report.callbacks import Callback
     from autosched.report.events import Progress
     from autosched.runtime.module import Module
@@ -188,6 +189,7 @@ def compile(
     check: bool = True,
     device: DeviceName | None = None,
     denormals: Denormals = "flush",
+    accuracy: Accuracy = "default",
 ) -> Module:
     """Compile a network.
 
@@ -213,6 +215,10 @@ def compile(
         denormals: ``"flush"``: on a CPU, numbers below 1.2e-38 in size (2.2e-308 in float64) count
             as 0 and become 0, in every thread and only during a run; ``"keep"``: they are computed
             with, at a hundred cycles or more for each.  GPUs keep them without that cost.
+        accuracy: which other algorithms than those the network is written in records may be of:
+            ``"as written"``: none; ``"default"``: those whose errors are at most 1e-5 of the
+            largest output of their task, or four times the errors of the task as it is written;
+            ``"fast"``: 1e-4.
 
     Raises:
         WrongResultError: a kernel without a record computes something else than its task says.
@@ -222,7 +228,7 @@ def compile(
 
     check_network(net)
     machine = resolve_target(target, threads, device)
-    return link(*contents_from_log(net, machine, log, quick, check), denormals)
+    return link(*contents_from_log(net, machine, log, quick, check, accuracy), denormals)
 
 
 def load(
@@ -307,6 +313,7 @@ def tune(
     measure: MeasureOptions | None = None,
     extra_features: Sequence[ExtraFeature] | None = None,
     device: DeviceName | None = None,
+    accuracy: Accuracy | None = None,
 ) -> NetworkTuning | SessionTuning:
     """Search for fast schedules of all tasks of a network, measuring on this machine.
 
@@ -327,7 +334,7 @@ def tune(
         seed: of everything random.
         threads: worker threads, instead of the target's.
         options: all the rest (search policy, early stopping, sketch rules, ...); ``budget``,
-            ``trials``, ``seed`` and ``extra_features`` override its fields.
+            ``trials``, ``seed``, ``extra_features`` and ``accuracy`` override its fields.
         progress: shows progress; None: a table on the terminal.
         quiet: show no progress.
         skip_tuned: only tune tasks that have no record for this target in the log.
@@ -344,6 +351,7 @@ def tune(
             table; None: those of the options.
         device: ``"emulated"``: this machine's CPU stands in for the GPU: right results, estimated
             times; records of it never count for the GPU.  None: the target's.
+        accuracy: which other algorithms are searched, as in ``compile``; None: the options'.
 
     Raises:
         AutoschedError: no network, a malformed option, an unwritable log, or a machine on which
@@ -357,8 +365,9 @@ def tune(
 
     networks = _networks(net)
     machine = resolve_target(target, threads, device)
+    chosen = options_or_default(options)
     job = TuneJob(
-        options=options_or_default(options).overridden(trials, budget, seed, extra_features),
+        options=chosen.overridden(trials, budget, seed, extra_features, accuracy),
         measure=measure,
         runner=runner,
         log=None if log is None else RecordLog(log),

@@ -14,6 +14,7 @@ from autosched.tasks.spec import TaskSpec
 if TYPE_CHECKING:
     from autosched.measure.options import MeasureOptions
     from autosched.measure.protocol import Runner
+    from autosched.records.accuracy import Accuracy
     from autosched.report.callbacks import Callback
     from autosched.report.events import Progress
     from autosched.runtime.module import Module
@@ -72,11 +73,14 @@ class Task(TaskSpec):
 
         return draft_candidate(self, quick)
 
-    def candidate(self, log: PathText | None = None) -> Candidate:
-        """The best measured candidate in a log, or what the draft model likes best without one."""
+    def candidate(self, log: PathText | None = None, accuracy: Accuracy = "default") -> Candidate:
+        """The best measured candidate in a log, or what the draft model likes best without one.
+
+        ``accuracy``: which variants may be used, see ``autosched.compile``.
+        """
         from autosched.search.recall import build_best
 
-        return build_best(self, log, lambda candidate: candidate)[0]
+        return build_best(self, log, lambda candidate: candidate, accuracy)[0]
 
     def tune(
         self,
@@ -91,6 +95,7 @@ class Task(TaskSpec):
         measure: MeasureOptions | None = None,
         seed: int | None = None,
         extra_features: Sequence[ExtraFeature] | None = None,
+        accuracy: Accuracy | None = None,
     ) -> TuneResult:
         """Search and measure on this machine; every trial goes to ``log``, which may exist.
 
@@ -104,8 +109,8 @@ class Task(TaskSpec):
                 limit: 256.
             log: file that every trial is appended to; if it exists, tuning resumes from it.
             budget: wall-clock time: ``"10m"``, ``"1h30m"``, or seconds.
-            options: all the rest of the search; trials, budget, seed and extra_features override
-                its fields.
+            options: all the rest of the search; trials, budget, seed, extra_features and accuracy
+                override its fields.
             progress: shows progress; None: no output.
             cost_model: ranks candidates and learns from them; None: gradient-boosted trees.
             callbacks: called after every batch, see ``autosched.report.callbacks``.
@@ -113,6 +118,7 @@ class Task(TaskSpec):
             measure: how to measure on this machine; None: the defaults.
             seed: of everything random.
             extra_features: that the cost model gets beside those of its table.
+            accuracy: which variants are searched, see ``TuneOptions``.
 
         Raises:
             AutoschedError: a malformed option, an unwritable log, or nothing runs.
@@ -123,7 +129,8 @@ class Task(TaskSpec):
         from autosched.tuning.options import DEFAULT_TRIALS, options_or_default
         from autosched.tuning.run import run_job
 
-        chosen = options_or_default(options).overridden(trials, budget, seed, extra_features)
+        chosen = options_or_default(options)
+        chosen = chosen.overridden(trials, budget, seed, extra_features, accuracy)
         return run_job(
             TuneJob(
                 (self,),
@@ -137,15 +144,18 @@ class Task(TaskSpec):
             )
         )
 
-    def compile(self, log: PathText | None = None) -> CompiledKernel:
-        """Machine code of ``candidate(log)``."""
+    def compile(
+        self, log: PathText | None = None, accuracy: Accuracy = "default"
+    ) -> CompiledKernel:
+        """Machine code of ``candidate(log, accuracy)``."""
         from autosched.search.recall import build_best
         from codegen.backend import build_kernel
         from sketch.lower import lower
 
-        return build_best(
-            self, log, lambda best: build_kernel(lower(best.sketch, dict(best.values)), self.target)
-        )[0]
+        def build(best: Candidate) -> CompiledKernel:
+            return build_kernel(lower(best.sketch, dict(best.values)), self.target)
+
+        return build_best(self, log, build, accuracy)[0]
 
     def module(
         self,
@@ -153,14 +163,16 @@ class Task(TaskSpec):
         log: PathText | None = None,
         check: bool = True,
         denormals: Denormals = "flush",
+        accuracy: Accuracy = "default",
     ) -> Module:
-        """``candidate(log)`` as a module that runs on arrays; packs the given constants.
+        """``candidate(log, accuracy)`` as a module that runs on arrays; packs the given constants.
 
         Args:
             constants: an array for each placeholder that is marked constant.
             log: records of tuning.
             check: compare a candidate that was never measured with the oracle, once.
             denormals: ``"flush"`` or ``"keep"``, see ``autosched.compile``.
+            accuracy: which variants may be used, see there, too.
 
         Raises:
             TaskError: a constant is missing, unknown, or of another shape or dtype.
@@ -168,10 +180,13 @@ class Task(TaskSpec):
         """
         from autosched.compilation.task import task_module
 
-        return task_module(self, constants, log, check, denormals)
+        return task_module(self, constants, log, check, denormals, accuracy)
 
-    def explain(self, log: PathText | None = None) -> str:
-        """Text: the schedule as loops, its time against what the machine could do, and the rest."""
+    def explain(self, log: PathText | None = None, accuracy: Accuracy = "default") -> str:
+        """Text: the schedule as loops, its time against what the machine could do, and the rest.
+
+        ``accuracy``: which variants may be used, see ``autosched.compile``.
+        """
         from autosched.report.explain import explain
 
-        return explain(self, log)
+        return explain(self, log, accuracy=accuracy)

@@ -10,9 +10,9 @@ from zipfile import BadZipFile
 from autosched.cli.command import Command, Parser, UsageError, check_output, say
 from autosched.cli.model import (
     COMPILED_SUFFIX,
-    add_denormals,
     add_log,
     add_model,
+    add_numerics,
     check_compiled,
     compiled_contents,
     is_compiled,
@@ -39,7 +39,7 @@ _EXAMPLES = """\
 def _arguments(parser: Parser) -> None:
     add_model(parser)
     add_log(parser)
-    add_denormals(parser)
+    add_numerics(parser)
     parser.add_argument(
         "-o", "--output", metavar="PATH",
         help="write the native library PATH.o, PATH.h and, where a linker is found, PATH.so; "

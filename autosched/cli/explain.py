@@ -26,7 +26,8 @@ def _run(args: argparse.Namespace) -> None:
         explanation = module.explain(repeats=args.repeats)
     say(args, explanation)
     if args.workload is not None:
-        say(args, f"\n{open_workload(args).task(target_of(args)).explain(args.log)}")
+        task = open_workload(args).task(target_of(args))
+        say(args, f"\n{task.explain(args.log, args.accuracy or 'default')}")
     write_json(args.json, explanation.to_json())
 
 

@@ -14,7 +14,7 @@ _Options = TypeVar("_Options")
 
 # What has a flag of its own, or is no single value.
 _ELSEWHERE: Final = frozenset(
-    {"trials", "budget_s", "seed", "rules", "variants", "search.gbdt.seed", "search.extra_features"}
+    {"trials", "budget_s", "seed", "rules", "accuracy", "search.gbdt.seed", "search.extra_features"}
 )
 _PARSERS: Final[Mapping[str, Callable[[str], int | float]]] = {"int": int, "float": float}
 

@@ -19,6 +19,7 @@ from autosched.cli.command import (
 )
 from autosched.cli.subject import NetworkSubject, Subject, WorkloadSubject
 from autosched.cli.waiting import Waiting
+from autosched.records.accuracy import ACCURACIES
 from autosched.system.user_warnings import notify
 from codegen.denormals import DENORMALS, Denormals
 from sketch.target.gpu_targets import DEVICES
@@ -86,8 +87,14 @@ def add_log(parser: Parser) -> None:
     )  # fmt: skip
 
 
-def add_denormals(parser: Parser) -> None:
-    """--denormals, for commands that compile or run."""
+def add_numerics(parser: Parser) -> None:
+    """--accuracy and --denormals, for commands that compile."""
+    parser.add_argument(
+        "--accuracy", choices=ACCURACIES,
+        help="which other algorithms than those the operators are written in records may be of: "
+        "none (as written), those with errors up to 1e-5 of the largest output, or four times "
+        "what is written (default), or up to 1e-4 (fast)",
+    )  # fmt: skip
     parser.add_argument(
         "--denormals", choices=DENORMALS,
         help="numbers below 1.2e-38 become 0 while a CPU runs (flush, the default), or are kept, "
@@ -99,7 +106,7 @@ def add_timing(parser: Parser, repeats: int, more: str = "") -> None:
     """MODEL and the rest, --log, --repeats and --json: of a command that times runs."""
     add_model(parser)
     add_log(parser)
-    add_denormals(parser)
+    add_numerics(parser)
     parser.add_argument("--repeats", type=positive_int, default=repeats, metavar="N",
                         help=f"timed runs{more} (default: %(default)s)")  # fmt: skip
     add_json(parser)
@@ -183,7 +190,8 @@ def compiled_contents(args: argparse.Namespace, constants: dict[str, Any] | None
         subject = subject.with_constants(constants)
     target = target_of(args)
     with Waiting(f"compiling {subject.label}", args.quiet):
-        return with_denormals(subject.contents(target, args.log), args.denormals)
+        contents = subject.contents(target, args.log, args.accuracy or "default")
+    return with_denormals(contents, args.denormals)
 
 
 def with_denormals(contents: Contents, denormals: Denormals | None) -> Contents:
@@ -217,11 +225,12 @@ def is_compiled(args: argparse.Namespace) -> bool:
 
 def check_compiled(args: argparse.Namespace) -> None:
     """Raise UsageError when options are given that a compiled module has fixed already."""
-    given = [args.log, args.threads, args.shapes, args.configuration]
+    given = [args.log, args.threads, args.shapes, args.configuration, args.accuracy]
     given.append(args.args or None)
     if any(value is not None for value in given):
         raise UsageError(
-            "--log, --threads, --shape, --args and --configuration are fixed in a compiled module",
+            "--log, --threads, --shape, --args, --configuration and --accuracy are fixed in a "
+            "compiled module",
             args.model,
             "leave them out",
         )

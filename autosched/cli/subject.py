@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import inspect
 
     from autosched.graph.ir import Network
+    from autosched.records.accuracy import Accuracy
     from autosched.report.comparison import Comparison
     from autosched.runtime.archive import Contents
     from autosched.task import Task
@@ -70,7 +71,7 @@ class Subject(Protocol):
         """Tune all tasks."""
         ...
 
-    def contents(self, target: Target, log: str | None) -> Contents:
+    def contents(self, target: Target, log: str | None, accuracy: Accuracy) -> Contents:
         """The compiled program; warns of tasks that a log has no record of."""
         ...
 
@@ -105,11 +106,11 @@ class NetworkSubject:
         source = Path(self.model)
         return replace(tuning, source=source if source.is_file() else None)
 
-    def contents(self, target: Target, log: str | None) -> Contents:
+    def contents(self, target: Target, log: str | None, accuracy: Accuracy) -> Contents:
         """The compiled network."""
         from autosched.compilation.network import contents_from_log
 
-        return contents_from_log(self.network, target, log)
+        return contents_from_log(self.network, target, log, accuracy=accuracy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +165,12 @@ class WorkloadSubject:
         task = self.task(target)
         return tune_task(task, self._constants(task), job)
 
-    def contents(self, target: Target, log: str | None) -> Contents:
+    def contents(self, target: Target, log: str | None, accuracy: Accuracy) -> Contents:
         """The compiled task, with the constants in it."""
         from autosched.compilation.task import contents_from_log
 
         task = self.task(target)
-        return contents_from_log(task, self._constants(task), log)
+        return contents_from_log(task, self._constants(task), log, accuracy)
 
     def _constants(self, task: Task) -> Mapping[str, NDArray[Any]]:
         from autosched.compilation.task import random_constants

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from autosched.cli.command import Command, Parser, say
-from autosched.cli.model import add_denormals, add_log, add_model, open_module
+from autosched.cli.model import add_log, add_model, add_numerics, open_module
 
 _EXAMPLES = """\
   autosched summary resnet-18                              all tasks of the network
@@ -16,7 +16,7 @@ _EXAMPLES = """\
 def _arguments(parser: Parser) -> None:
     add_model(parser)
     add_log(parser)
-    add_denormals(parser)
+    add_numerics(parser)
 
 
 def _run(args: argparse.Namespace) -> None:

@@ -14,6 +14,7 @@ from autosched.cli.fields import with_fields
 from autosched.cli.model import add_model, check_threads, open_subject, target_of
 from autosched.cli.waiting import ProgressAfter, Waiting
 from autosched.measure.options import MeasureOptions
+from autosched.records.accuracy import ACCURACIES
 from autosched.search.models import MODELS, make_model
 from autosched.search.options import POLICIES
 from autosched.tuning.options import PRESETS, TuneOptions
@@ -65,9 +66,11 @@ def _arguments(parser: Parser) -> None:
         help="what ranks candidates: gbdt (default), forest, ridge, draft, random",
     )  # fmt: skip
     parser.add_argument(
-        "--no-variants", action="store_true",
-        help="only search the algorithms that the operators are written in: keeps their rounding, "
-        "and where infinities and NaN spread to; use a log of its own",
+        "--accuracy", choices=ACCURACIES,
+        help="which other algorithms than those the operators are written in may be used: none "
+        "(as written: keeps their rounding, and where infinities and NaN spread to), those with "
+        "errors up to 1e-5 of the largest output, or four times what is written (default), or up "
+        "to 1e-4 (fast)",
     )  # fmt: skip
     parser.add_argument(
         "--set", action="append", metavar="NAME=VALUE", default=[], dest="settings",
@@ -79,8 +82,8 @@ def _arguments(parser: Parser) -> None:
 
 def tune_options(args: argparse.Namespace) -> tuple[TuneOptions, MeasureOptions]:
     """How to search and how to measure, as the arguments say."""
-    chosen = replace(PRESETS[args.preset], variants=not args.no_variants)
-    chosen = chosen.overridden(args.trials, args.budget, args.seed)
+    chosen = PRESETS[args.preset]
+    chosen = chosen.overridden(args.trials, args.budget, args.seed, accuracy=args.accuracy)
     if args.policy is not None:
         chosen = replace(chosen, search=replace(chosen.search, policy=args.policy))
     return with_fields(chosen, args.settings)
@@ -136,6 +139,7 @@ def _next(args: argparse.Namespace, log: str) -> str:
         "--device": args.device,
         "--threads": args.threads,
         "--log": log,
+        "--accuracy": args.accuracy,
     }
     for name, shape in args.shapes or ():
         words += ["--shape", f"{name}={','.join(map(str, shape))}"]

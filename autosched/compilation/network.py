@@ -15,6 +15,7 @@ from autosched.compilation.check import check_kernel, device_of
 from autosched.compilation.wires import Scheduled, UnbuildableRecordError, wire
 from autosched.graph.extract import Extraction, extract
 from autosched.measure.result import CacheState
+from autosched.records.accuracy import ACCURACIES, Accuracy, held_to
 from autosched.records.best import target_warning
 from autosched.records.log import RecordLog
 from autosched.runtime.archive import Contents
@@ -87,9 +88,21 @@ def extract_checked(network: Network) -> Extraction:
     return extraction
 
 
-def compile_network(network: Network, target: Target, records: Sequence[Record] = ()) -> Module:
-    """Compile ``network`` for ``target`` with the best of ``records``, where they have any."""
-    return link(*network_contents(network, target, records))
+def compile_network(
+    network: Network,
+    target: Target,
+    records: Sequence[Record] = (),
+    accuracy: Accuracy = "default",
+) -> Module:
+    """Compile ``network`` for ``target`` with the best of ``records``, where they have any.
+
+    Args:
+        network: what is compiled.
+        target: for which machine.
+        records: of tuning.
+        accuracy: records of variants that it does not allow are not used.
+    """
+    return link(*network_contents(network, target, records, accuracy=accuracy))
 
 
 def contents_from_log(
@@ -98,6 +111,7 @@ def contents_from_log(
     log: str | PathLike[str] | None,
     quick: bool = False,
     check: bool = True,
+    accuracy: Accuracy = "default",
 ) -> Contents:
     """``network_contents`` with the records of a log, if one is given.
 
@@ -110,12 +124,13 @@ def contents_from_log(
         log: path of the log; None: the draft model picks every schedule.
         quick: the draft model sees few candidates.
         check: run kernels that no one measured against the oracle, on sampled regions.
+        accuracy: records of variants that it does not allow are not used.
     """
     if log is None:
         return network_contents(network, target, quick=quick, check=check)
     found = RecordLog(log).read()
     notify(found.warnings)
-    contents = network_contents(network, target, found.records, quick, check)
+    contents = network_contents(network, target, found.records, quick, check, accuracy)
     tasks = {step.info.task for step in contents[0].kernel_steps}
     mine = [record for record in found.records if record.task in tasks]
     lines = target_warning(mine, target), untuned_warning(contents[0])
@@ -129,6 +144,7 @@ def network_contents(
     records: Sequence[Record] = (),
     quick: bool = False,
     check: bool = True,
+    accuracy: Accuracy = "default",
 ) -> Contents:
     """All that a compiled network consists of, for any machine.
 
@@ -139,16 +155,23 @@ def network_contents(
         quick: choose the schedules of tasks without a record from few candidates.
         check: run each kernel without a record once and compare a sample of its results with the
             oracle's; not for targets whose code cannot run here.
+        accuracy: records of variants that it does not allow are not used.
 
     Raises:
+        OptionError: ``accuracy`` is no such word.
         AssemblyError: weights are NaN.
         WrongResultError: a kernel computes something else than its task says.
     """
+    check_choice("accuracy", accuracy, ACCURACIES)
     with enough_memory(f"compiling network {network.name}"):
         extraction = extract_checked(network)
         state = cache_state_of(extraction, target)
         tasks = network_tasks(extraction, target)
-        left = [record for task in tasks for record in by_position(task, records)]
+        left = [
+            record
+            for task in tasks
+            for record in held_to(by_position(task, records), task, accuracy)
+        ]
         while True:
             try:
                 scheduled = schedule(tasks, left, state, quick)

@@ -15,6 +15,7 @@ from autosched.compilation.check import check_kernel, device_of
 from autosched.compilation.network import link
 from autosched.compilation.wires import Scheduled, Source, expected_seconds
 from autosched.measure.inputs import random_inputs
+from autosched.records.accuracy import Accuracy
 from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan
 from autosched.runtime.backend import runtime_of
@@ -45,6 +46,7 @@ def task_module(
     log: str | PathLike[str] | None = None,
     check: bool = True,
     denormals: Denormals = "flush",
+    accuracy: Accuracy = "default",
 ) -> Module:
     """Compile a task's best candidate and bind its constants.
 
@@ -55,12 +57,13 @@ def task_module(
         check: run a kernel without a record once and compare a sample of its results with the
             oracle's; not for targets whose code cannot run here.
         denormals: what becomes of denormal numbers on a CPU.
+        accuracy: records of variants that it does not allow are not used.
 
     Raises:
         TaskError: a constant is missing, unknown, or of another shape or dtype.
         WrongResultError: the kernel computes something else than the task says.
     """
-    return link(*task_contents(task, constants, log, check), denormals)
+    return link(*task_contents(task, constants, log, check, accuracy), denormals)
 
 
 def task_contents(
@@ -68,6 +71,7 @@ def task_contents(
     constants: Arrays | None = None,
     log: str | PathLike[str] | None = None,
     check: bool = True,
+    accuracy: Accuracy = "default",
 ) -> Contents:
     """What ``task_module`` consists of, for any machine.
 
@@ -76,18 +80,23 @@ def task_contents(
         constants: arrays of constant inputs by name; they are packed into the module.
         log: path of the log; None: the draft model picks the schedule.
         check: run a kernel that no one measured against the oracle, on sampled regions.
+        accuracy: records of variants that it does not allow are not used.
     """
     with enough_memory(f"compiling task {task.name}"):
-        return _build_contents(task, constants or {}, log, check)
+        return _build_contents(task, constants or {}, log, check, accuracy)
 
 
 def _build_contents(
-    task: TaskSpec, constants: Arrays, log: str | PathLike[str] | None, check: bool
+    task: TaskSpec,
+    constants: Arrays,
+    log: str | PathLike[str] | None,
+    check: bool,
+    accuracy: Accuracy,
 ) -> Contents:
     def built(candidate: Candidate) -> tuple[Candidate, CompiledKernel]:
         return candidate, build_kernel(lower(candidate.sketch, dict(candidate.values)), task.target)
 
-    (best, kernel), found = build_best(task, log, built)
+    (best, kernel), found = build_best(task, log, built, accuracy)
     source: Source = "model" if found is None else "record"
     if check and found is None:
         with device_of(task.target) as device:
@@ -129,10 +138,20 @@ def _build_contents(
 
 
 def contents_from_log(
-    task: TaskSpec, constants: Arrays, log: str | PathLike[str] | None
+    task: TaskSpec,
+    constants: Arrays,
+    log: str | PathLike[str] | None,
+    accuracy: Accuracy = "default",
 ) -> Contents:
-    """``task_contents``; warns when a log is given that has no record of the task."""
-    contents = task_contents(task, constants, log)
+    """``task_contents``; warns when a log is given that has no record of the task.
+
+    Args:
+        task: the task and its target.
+        constants: arrays of constant inputs by name; they are packed into the module.
+        log: path of the log; None: the draft model picks the schedule.
+        accuracy: records of variants that it does not allow are not used.
+    """
+    contents = task_contents(task, constants, log, accuracy=accuracy)
     untuned = untuned_warning(contents[0])
     if log is not None and untuned:
         notify([untuned])

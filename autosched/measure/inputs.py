@@ -57,6 +57,27 @@ def _repeat(values: Array, out: Array) -> None:
     out[whole:] = values[: len(out) - whole]
 
 
+def normal_inputs(dag: ComputeDAG, seed: int, distinct: int) -> dict[str, tuple[Array, float]]:
+    """As ``random_inputs`` with normal floats; and the standard deviation of each array whose mean
+    may be another than 0: floats that are not constant, 0 for others.
+    """
+    scales, limits = _scales(dag), _index_limits(dag)
+    arrays: dict[str, tuple[Array, float]] = {}
+    for number, tensor in enumerate(dag.inputs):
+        rng = np.random.default_rng([seed, number])
+        count = min(math.prod(tensor.given_shape), distinct)
+        array = aligned_empty(tensor.given_shape, tensor.dtype)
+        deviation = scales.get(tensor.name, 1.0) if is_float(tensor.dtype) else 0.0
+        drawn = (
+            (rng.standard_normal(count, np.float32) * deviation).astype(tensor.dtype)
+            if deviation
+            else _draw(tensor, count, rng, scales, limits)
+        )
+        _repeat(drawn, array.reshape(-1))
+        arrays[tensor.name] = array, 0.0 if _is_constant(tensor) else deviation
+    return arrays
+
+
 def _draw(
     tensor: Tensor,
     count: int,

@@ -27,11 +27,15 @@ class Timing:
             slower.  A candidate that was dropped early has one or two, others about ten.
         cache_state: what the caches held before each run.
         error: relative error against the oracle, ``max|y - ref| / max|ref|``; None: not checked.
+        variant_errors: the same of the candidate's variant on normal data and on data with a large
+            mean, measured once for all of its candidates; empty: not measured, or the variant is
+            the task as it is written.
     """
 
     seconds: tuple[float, ...]
     cache_state: CacheState = "warm"
     error: float | None = None
+    variant_errors: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.seconds or not all(math.isfinite(s) and s > 0 for s in self.seconds):

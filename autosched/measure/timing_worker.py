@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from statistics import median
 from typing import Any, Final
@@ -17,6 +18,7 @@ from autosched.measure.options import MeasureOptions
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
 from autosched.measure.sampling import burst, inner_runs
 from autosched.measure.task_memory import TaskMemory
+from autosched.measure.variant_errors import variant_errors
 from sketch.errors import AutoschedError
 from sketch.schedule.sketch import Sketch
 
@@ -38,6 +40,7 @@ class TimingWorker:
         self._sketches: dict[str, Sketch] = {}
         self._tasks: dict[str, TaskMemory] = {}
         self._slots: dict[int, Any] = {}
+        self._variant_errors: dict[tuple[str, str], tuple[float, ...]] = {}  # by task and variant
 
     @property
     def methods(self) -> Mapping[str, Callable[..., Any]]:
@@ -76,9 +79,10 @@ class TimingWorker:
             if isinstance(loaded, Failure):
                 return loaded
             try:
-                return self._measure(self._tasks[request.task], loaded, best_s)
+                result = self._measure(self._tasks[request.task], loaded, best_s)
             except AutoschedError as error:
                 return failure("run", error)
+        return self._with_variant_errors(request, result)
 
     def verify(self, request: TimingRequest) -> float | Failure:
         """Load one kernel, run it once, and compare: the relative error, whatever it is."""
@@ -114,6 +118,19 @@ class TimingWorker:
                 return checked
             error = checked
         return Timing(seconds, state, error)
+
+    def _with_variant_errors(self, request: TimingRequest, result: MeasureResult) -> MeasureResult:
+        """The errors of the candidate's variant, measured when it is first found to be right."""
+        sketch = self._sketches[request.sketch]
+        if isinstance(result, Failure) or sketch.dag.key == request.task:
+            return result
+        key = (request.task, sketch.variant)
+        if key not in self._variant_errors and result.error is not None:
+            dag, kernel = self._tasks[request.task].dag, pickle.loads(request.kernel)
+            self._variant_errors[key] = variant_errors(
+                self._bench, dag, kernel, sketch, request.values, self._options.seed
+            )
+        return replace(result, variant_errors=self._variant_errors.get(key, ()))
 
     @contextmanager
     def _loaded(self, request: TimingRequest) -> Iterator[Any]:

@@ -121,12 +121,19 @@ def result(value: Any) -> MeasureResult:
         data = _only(value, ("stage", "kind", "message"))
         stage = one_of(data["stage"], STAGES, "stage")
         return Failure(cast(Any, stage), text(data["kind"]), text(data["message"]))
-    data = _only(value, ("seconds", "cache_state"), ("error",))
+    data = _only(value, ("seconds", "cache_state"), ("error", "variant_errors"))
     state = one_of(data["cache_state"], CACHE_STATES, "cache state")
-    error = None if data.get("error") is None else number(data["error"])
-    if error is not None and error < 0:
+    error = None if data.get("error") is None else _error(data["error"])
+    others = tuple(map(_error, json_list(data.get("variant_errors", []))))
+    seconds = tuple(map(_duration, json_list(data["seconds"])))
+    return Timing(seconds, cast(Any, state), error, others)
+
+
+def _error(value: Any) -> float:
+    error = number(value)
+    if error < 0:
         raise ValueError(f"{error} is no error of a result")
-    return Timing(tuple(map(_duration, json_list(data["seconds"]))), cast(Any, state), error)
+    return error
 
 
 def _duration(value: Any) -> float:

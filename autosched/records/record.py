@@ -5,7 +5,8 @@
      "cache_state": "warm", "error": 1e-7}, "seed": 0, "versions": {"autosched": "0.1.0"},
      "time": 1.7e9, "crc32": "0a1b2c3d"}
 
-A failed trial has ``"result": {"stage": "compile", "kind": "...", "message": "..."}``.  Steps call
+Timings of a variant that changes the arithmetic have ``"variant_errors": [3e-7, 2e-7]``, too.  A
+failed trial has ``"result": {"stage": "compile", "kind": "...", "message": "..."}``.  Steps call
 stages, axes and loops by position and decisions by number, see ``sketch.schedule.step_json``.
 
 Versions 1 to 3 called everything by name, those of the program in the field "names".  Version 1 had
@@ -190,7 +191,11 @@ def _result_to_json(result: MeasureResult) -> dict[str, Any]:
     if isinstance(result, Failure):
         return {"stage": result.stage, "kind": result.kind, "message": result.message}
     data: dict[str, Any] = {"seconds": list(result.seconds), "cache_state": result.cache_state}
-    return data if result.error is None else data | {"error": result.error}
+    if result.error is not None:
+        data["error"] = result.error
+    if result.variant_errors:
+        data["variant_errors"] = list(result.variant_errors)
+    return data
 
 
 def from_json(data: Any, where: str = "") -> Record:

@@ -8,6 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from autosched.measure.result import Failure, Timing
+from autosched.records.accuracy import Accuracy, held_to
 from autosched.records.best import rank, select
 from autosched.records.identity import compatible
 from autosched.records.log import RecordLog
@@ -32,15 +33,22 @@ if TYPE_CHECKING:
 
 
 def explain(
-    task: TaskSpec, log: str | PathLike[str] | None = None, peak_flops: float | None = None
+    task: TaskSpec,
+    log: str | PathLike[str] | None = None,
+    peak_flops: float | None = None,
+    accuracy: Accuracy = "default",
 ) -> str:
-    """Program, best schedule and its loops, time and bounds, failures.
+    """Program, best schedule and its loops, time and bounds, errors, failures.
 
-    ``peak_flops``: of the machine; None: measured now, or nominal for a GPU.
+    Args:
+        task: what is explained.
+        log: path of the log; None: there is none.
+        peak_flops: of the machine; None: measured now, or nominal for a GPU.
+        accuracy: records of variants that it does not allow have failed.
     """
     read = RecordSet(()) if log is None else RecordLog(log).read()
     notify(read.warnings)
-    records = by_position(task, read.records)
+    records = held_to(by_position(task, read.records), task, accuracy)
     found = next(usable(task, records), None)
     candidate = draft_candidate(task) if found is None else found.candidate
     if peak_flops is None and backend_of(task.target).missing(task.target) is None:
@@ -108,11 +116,20 @@ def _trials(task: TaskSpec, records: Sequence[Record]) -> str:
     for seconds, record in rank(mine)[:5]:
         error = record.result.error if isinstance(record.result, Timing) else None
         checked = "not checked" if error is None else f"error {error:.1e}"
+        checked += _variant_errors(record)
         values = ", ".join(f"{name}={value}" for name, value in _decisions(task, record).items())
         lines.append(f"  {_with_spread(seconds, record)} ({record.variant}, {checked}): {values}")
     causes = list(dict.fromkeys(f"{f.stage}: {f.kind}: {f.message}" for f in failures))
     lines += [f"  failed: {cause}" for cause in causes[:3]]
     return "\n".join(lines)
+
+
+def _variant_errors(record: Record) -> str:
+    """Of its variant, on normal data and on data with a large mean."""
+    errors = record.result.variant_errors if isinstance(record.result, Timing) else ()
+    if not errors:
+        return ""
+    return f", of the variant {' and '.join(f'{error:.1e}' for error in errors)}"
 
 
 def _decisions(task: TaskSpec, record: Record) -> Mapping[str, int]:

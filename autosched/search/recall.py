@@ -9,12 +9,14 @@ from os import PathLike
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from autosched.measure.result import CacheState, MeasureResult, is_wrong
+from autosched.records.accuracy import ACCURACIES, Accuracy, held_to
 from autosched.records.best import by_distance, rank, seeds, select, target_warning
 from autosched.records.identity import executable
 from autosched.records.log import RecordLog
 from autosched.records.record import Record
 from autosched.search.by_position import by_position, steps_key
 from autosched.search.space import draft_candidate
+from autosched.system.limits import check_choice
 from autosched.system.user_warnings import notify
 from autosched.tasks.candidate import Candidate
 from sketch.errors import AutoschedError
@@ -194,19 +196,32 @@ def _in_order(
 
 
 def build_best(
-    task: TaskSpec, log: str | PathLike[str] | None, build: Callable[[Candidate], _Built]
+    task: TaskSpec,
+    log: str | PathLike[str] | None,
+    build: Callable[[Candidate], _Built],
+    accuracy: Accuracy = "default",
 ) -> tuple[_Built, Recalled | None]:
     """What ``build`` makes of the best candidate of a log that it accepts, and that candidate.
 
     Without one, what it makes of the draft model's favourite, and None.  Warns of lines that cannot
     be read, of records that are not accepted, and of a log without a record of the task's target.
+
+    Args:
+        task: what is built.
+        log: path of the log; None: there is none.
+        build: may refuse a candidate by any exception.
+        accuracy: records of variants that it does not allow are not used.
+
+    Raises:
+        OptionError: ``accuracy`` is no such word.
     """
+    check_choice("accuracy", accuracy, ACCURACIES)
     records: Sequence[Record] = ()
     if log is not None:
         found = RecordLog(log).read()
         mine = [record for record in found.records if record.task == task.key]
         notify((*found.warnings, *filter(None, [target_warning(mine, task.target)])))
-        records = found.records
+        records = held_to(found.records, task, accuracy)
     for recalled in usable(task, records):
         try:
             return build(recalled.candidate), recalled

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autosched.measure.result import Failure, MeasureResult, Timing
+from autosched.records.accuracy import held_to
 from autosched.records.record import Phase, Record, record_of
 from autosched.records.title import title_of
 from autosched.report.events import ProgressSnapshot, TaskRow
@@ -104,11 +105,12 @@ class TuningLoop:
         self._warnings += found.warnings
         self._records = list(found.records)
         for index, run in enumerate(self._runs):
-            memory = recall(run.task, found.records, self._cache_state)
+            held = held_to(found.records, run.task, self._options.accuracy)
+            memory = recall(run.task, held, self._cache_state)
             self._warnings += memory.warnings
             run.seed(memory.seeds)
             if memory.candidates:
-                run.tell(memory.candidates, memory.results)
+                run.tell(memory.candidates, run.held(memory.candidates, memory.results))
                 run.best_s = memory.best_s
                 failed = sum(isinstance(result, Failure) for result in memory.results)
                 self._scheduler.restore(index, len(memory.results), failed, memory.best_s)
@@ -153,6 +155,7 @@ class TuningLoop:
         results = self._runner.collect(ticket, run.best_s)
         checked = verify_new_best(run, self._runner, candidates, results, self._options.tolerance)
         self._write(run.task, candidates, checked, "trial")
+        checked = run.held(candidates, checked)
         before = run.best_s
         with self._thinking:
             run.tell(candidates, checked)
@@ -213,7 +216,8 @@ class TuningLoop:
             if not leaders or self._elapsed() >= budget_s:
                 return
             self._progress.update(self._view(self._runs.index(run)))
-            results = self._runner.remeasure(run.task, leaders, self._options.leader_rounds)
+            found = self._runner.remeasure(run.task, leaders, self._options.leader_rounds)
+            results = run.errors.added(leaders, found)
             self._write(run.task, leaders, results, "final")
             run.retime(results)
 
@@ -265,7 +269,8 @@ class TuningLoop:
 
     def _task_result(self, index: int) -> TaskResult:
         run, progress = self._runs[index], self._scheduler.tasks[index]
-        found = best_of(run.task, self._records, self._cache_state)
+        records = held_to(self._records, run.task, self._options.accuracy)
+        found = best_of(run.task, records, self._cache_state)
         return TaskResult(
             run.task,
             None if found is None else found.candidate,

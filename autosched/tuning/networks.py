@@ -16,6 +16,7 @@ from autosched.compilation.network import (
 from autosched.graph.ir import Network
 from autosched.measure.options import MeasureOptions
 from autosched.measure.result import CACHE_STATES
+from autosched.records.accuracy import Accuracy
 from autosched.report.comparison import Comparison, compare
 from autosched.runtime.module import Module
 from autosched.system.errors import OptionError
@@ -42,12 +43,14 @@ class NetworkTuning:
         network, target: what was tuned.
         result: tasks, trials, and why it ended.
         source: the ONNX file that the network was read from, where that is known.
+        accuracy: that was tuned for.
     """
 
     network: Network
     target: Target
     result: TuneResult
     source: Path | None = None
+    accuracy: Accuracy = "default"
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -56,7 +59,7 @@ class NetworkTuning:
 
     def compile(self) -> Module:
         """The network with the best schedules found."""
-        return compile_network(self.network, self.target, self.records)
+        return compile_network(self.network, self.target, self.records, self.accuracy)
 
     def compare(self, repeats: int = 50) -> Comparison:
         """Latency untuned and tuned, and in onnxruntime where that is installed.
@@ -111,7 +114,7 @@ def tune_networks(networks: Sequence[Network], target: Target, job: TuneJob) -> 
     extractions = [extract_checked(network) for network in networks]
     tasks = shared_tasks(extractions, target)
     if not tasks:
-        return _session(networks, target, TuneResult((), (), 0, 0.0, UNTUNABLE, ()), ())
+        return _session(networks, target, TuneResult((), (), 0, 0.0, UNTUNABLE, ()), (), job)
     usage = usage_of(extractions, target, tasks)
     # Weights that more than one network needs stay cold for the coldest of them.
     states = [cache_state_of(extraction, target) for extraction in extractions]
@@ -125,7 +128,7 @@ def tune_networks(networks: Sequence[Network], target: Target, job: TuneJob) -> 
         measure=replace(measure, cache_state=measure.cache_state or state),
     )
     rows = [{t.key: n for t, n in zip(tasks, row, strict=True)} for row in usage]
-    return _session(networks, target, run_job(job), rows)
+    return _session(networks, target, run_job(job), rows, job)
 
 
 def shared_tasks(extractions: Sequence[Extraction], target: Target) -> tuple[TaskSpec, ...]:
@@ -158,12 +161,14 @@ def _session(
     target: Target,
     result: TuneResult,
     usage: Sequence[Mapping[str, float]],
+    job: TuneJob,
 ) -> SessionTuning:
     """``usage``: of each network, how often each task occurs in it, by key."""
+    accuracy = job.options.accuracy
     rows = usage or [{}] * len(networks)
     return SessionTuning(
         tuple(
-            NetworkTuning(network, target, _part(result, row))
+            NetworkTuning(network, target, _part(result, row), accuracy=accuracy)
             for network, row in zip(networks, rows, strict=True)
         ),
         result,

@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from autosched.compilation.task import task_module
+from autosched.records.accuracy import Accuracy
 from autosched.records.log import RecordLog
 from autosched.report.comparison import Comparison, before_and_after
 from autosched.tasks.spec import TaskSpec
@@ -27,18 +28,20 @@ class TaskTuning:
         constants: an array for each of its constants.
         log: holds the records; None: they were not kept.
         result: trials, and why it ended.
+        accuracy: that was tuned for.
     """
 
     task: TaskSpec
     constants: Mapping[str, NDArray[Any]]
     log: RecordLog | None
     result: TuneResult
+    accuracy: Accuracy = "default"
 
     def compare(self, repeats: int = 50) -> Comparison:
         """Latency with the draft model's favourite, and with the fastest candidate of the log."""
         untuned = task_module(self.task, self.constants)
         log = None if self.log is None else self.log.path
-        tuned = task_module(self.task, self.constants, log)
+        tuned = task_module(self.task, self.constants, log, accuracy=self.accuracy)
         return Comparison(before_and_after(untuned, tuned, tuned.random_inputs(), repeats), None)
 
     def to_json(self) -> dict[str, Any]:
@@ -57,4 +60,4 @@ def tune_task(task: TaskSpec, constants: Mapping[str, NDArray[Any]], job: TuneJo
     """
     options = job.options.unless_limited(trials=DEFAULT_TRIALS)
     result = run_job(replace(job, tasks=(task,), options=options))
-    return TaskTuning(task, constants, job.log, result)
+    return TaskTuning(task, constants, job.log, result, options.accuracy)

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from autosched.records.accuracy import ACCURACIES, Accuracy
 from autosched.search.options import SearchOptions
 from autosched.system.errors import OptionError
-from autosched.system.limits import check_kinds, check_number, check_tuple
+from autosched.system.limits import check_choice, check_kinds, check_number, check_tuple
 
 if TYPE_CHECKING:
     from costmodel.extra_feature import ExtraFeature
@@ -129,8 +130,10 @@ class TuneOptions:
         scheduler: which task gets the next trials.
         rules: sketch rules instead of the target's default ones, asked in this order; the user's
             own go first: ``(MyRule(), *default_rules(target))``.  None: the tasks' own.
-        variants: search other algorithms than those the tasks are written in, too; False keeps
-            rounding and the spread of infinities and NaN as they are written.
+        accuracy: which other algorithms than those that the tasks are written in are searched, too:
+            none ("as written": rounding and the spread of infinities and NaN stay), those whose
+            errors are at most 1e-5 of the largest output, or four times those of the task as it is
+            written ("default"), or 1e-4 ("fast").
     """
 
     trials: int | None = None
@@ -149,14 +152,14 @@ class TuneOptions:
     search: SearchOptions = field(default_factory=SearchOptions)
     scheduler: SchedulerOptions = SchedulerOptions()
     rules: tuple[SketchRule, ...] | None = None
-    variants: bool = True
+    accuracy: Accuracy = "default"
 
     def __post_init__(self) -> None:
         check_kinds(self)
         if self.rules is not None:
             check_tuple("rules", self.rules)
-        if self.strategy not in STRATEGIES:
-            raise OptionError(f"strategy {self.strategy!r} is unknown", hint=f"one of {STRATEGIES}")
+        check_choice("strategy", self.strategy, STRATEGIES)
+        check_choice("accuracy", self.accuracy, ACCURACIES)
         for name in ("trials", "early_stop_trials", "task_early_stop_trials"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), 1, math.inf)
@@ -186,6 +189,7 @@ class TuneOptions:
         budget: str | float | None = None,
         seed: int | None = None,
         extra_features: Sequence[ExtraFeature] | None = None,
+        accuracy: Accuracy | None = None,
     ) -> TuneOptions:
         """These options with other values of what callers name most; what is None stays.
 
@@ -194,6 +198,7 @@ class TuneOptions:
             budget: time, in seconds or as "10m".
             seed: of all random choices.
             extra_features: functions of the nest's columns.
+            accuracy: of the algorithms that are searched.
         """
         search = self.search
         if extra_features is not None:
@@ -206,6 +211,7 @@ class TuneOptions:
             budget_s=budget_s,
             seed=self.seed if seed is None else seed,
             search=search,
+            accuracy=self.accuracy if accuracy is None else accuracy,
         )
 
 

@@ -68,15 +68,18 @@ def _measured_here(job: TuneJob) -> TuneResult:
 
 
 def _as_asked(job: TuneJob) -> tuple[TaskSpec, ...]:
-    """The tasks with the rules and the variants of the options."""
+    """The tasks with the rules of the options, and with the variants that they may have."""
     tasks, options = job.tasks, job.options
     if options.rules is not None:
         tasks = [task.with_rules(options.rules) for task in tasks]
-    return tuple(tasks if options.variants else [task.reference_only() for task in tasks])
+    if options.accuracy == "as written":
+        tasks = [task.reference_only() for task in tasks]
+    return tuple(tasks)
 
 
 def _without_tuned(job: TuneJob) -> tuple[TuneJob, TuneResult]:
     """The tasks that the log knows no candidate of, and the result where there is none left."""
+    from autosched.records.accuracy import held_to
     from autosched.search.recall import best_of
     from autosched.tuning.result import TuneResult
 
@@ -87,7 +90,12 @@ def _without_tuned(job: TuneJob) -> tuple[TuneJob, TuneResult]:
         )
     assert job.log is not None
     known = job.log.read()
-    left = [n for n, task in enumerate(job.tasks) if best_of(task, known.records) is None]
+    accuracy = job.options.accuracy
+    left = [
+        n
+        for n, task in enumerate(job.tasks)
+        if best_of(task, held_to(known.records, task, accuracy)) is None
+    ]
     usage = None if job.usage is None else [[row[n] for n in left] for row in job.usage]
     fewer = replace(job, tasks=[job.tasks[n] for n in left], usage=usage)
     return fewer, TuneResult((), known.records, 0, 0.0, SKIPPED, known.warnings)

@@ -12,6 +12,7 @@ import numpy as np
 
 from autosched.measure.protocol import Runner
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
+from autosched.records.accuracy import VariantErrors
 from autosched.records.paired import winner
 from autosched.search.choice import make_policy, uses_model
 from autosched.search.finish import FinishPolicy
@@ -41,6 +42,7 @@ class TaskRun:
         last_s: best seconds of the last batch.
         first_failure: the first failure that was told in this run.
         touched: whether something was measured in this run.
+        errors: what is known of the errors of the task's variants.
 
     ``pool``: the only candidates that may be proposed; None: the task's whole space.
     """
@@ -59,6 +61,7 @@ class TaskRun:
         self.retimed: Timing | None = None
         self.first_failure: Failure | None = None
         self.touched = False
+        self.errors = VariantErrors(task.variants[0].name, options.accuracy)
         self._learner, self._options, self._rng = learner, options, rng
         self._pool = None if pool is None else CandidatePool(pool)
         self._seeds: Sequence[Candidate] = ()
@@ -106,6 +109,14 @@ class TaskRun:
         self.best_s = min(self.best_s, self.last_s)
         failures = (result for result in results if isinstance(result, Failure))
         self.first_failure = self.first_failure or next(failures, None)
+
+    def held(
+        self, candidates: Sequence[Candidate], results: Sequence[MeasureResult]
+    ) -> list[MeasureResult]:
+        """New results as the search takes them: what is too inaccurate has failed."""
+        variants = [candidate.sketch.variant for candidate in candidates]
+        self.errors.note(variants, results)
+        return [self.errors.hold(v, result) for v, result in zip(variants, results, strict=True)]
 
     def retime(self, results: Sequence[MeasureResult]) -> None:
         """Results of the leaders, re-timed in turns; fastest of the search first."""

@@ -27,6 +27,10 @@ PLACES: Final[Mapping[str, str]] = {
 }
 # Others by name.
 REASONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "sketch/variants/derive.py": {
+        "_F2_GROWTH": "rounding errors of one algorithm",
+        "_F4_GROWTH": "rounding errors of one algorithm",
+    },
     "autosched/search/grid.py": {"_BLOCK": "rows that are listed at a time"},
     "autosched/search/options.py": {
         "_MOST_SPARE": "options that we accept",

@@ -17,6 +17,7 @@ from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.reducers import sum as sum_
 from sketch.lang.tensor import compute, placeholder, reduce_axis
+from sketch.operators.conv import conv2d
 from sketch.population.feasible import feasible
 from sketch.population.population import sample
 from sketch.rules.generate import generate
@@ -53,6 +54,23 @@ def test_every_sketch_runs_and_agrees_with_the_oracle(threads):
         assert runner.verify(task, batch[0]) < 1e-5
         again = runner.remeasure(task, batch[:2], rounds=2)
     assert [len(r.seconds) for r in again] == [2, 2]
+
+
+def test_errors_of_a_variant_are_measured_with_its_first_right_candidate():
+    weight = placeholder((3, 3, 16, 16), name="w", constant=True)
+    data = placeholder((1, 8, 8, 16), name="x")
+    task = Task(ComputeDAG([conv2d(data, weight, 1, 1, name="y")]), host_target(1))
+    batch = []
+    for variant in ("direct", "winograd", "winograd"):
+        sketch = next(s for s in task.sketches if s.variant == variant)
+        rows = sample(sketch, 256, np.random.default_rng(len(batch)))
+        row = np.flatnonzero(feasible(sketch, rows.columns()))[0]
+        batch.append(Candidate(sketch, rows.row(int(row))))
+    with LocalRunner(task.target, OPTIONS) as runner:
+        direct, first, second = runner.measure(task, batch)
+    assert direct.variant_errors == ()
+    assert len(first.variant_errors) == 2 and first.variant_errors == second.variant_errors
+    assert all(1e-9 < error < 1e-6 for error in first.variant_errors)
 
 
 @pytest.mark.parametrize("state", ["warm", "l2_cold", "dram_cold"])

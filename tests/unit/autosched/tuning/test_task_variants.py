@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from autosched.measure.result import Timing
+from autosched.records.accuracy import ACCURACIES, Accuracy
 from autosched.records.log import RecordLog
+from autosched.report.explain import explain
 from autosched.search.options import SearchOptions
 from autosched.task import Task
+from autosched.tasks.candidate import Candidate
 from autosched.tuning.job import TuneJob
 from autosched.tuning.options import TuneOptions
+from autosched.tuning.result import TaskResult
 from autosched.tuning.run import run_job
 from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
@@ -45,12 +51,48 @@ def test_a_program_gets_its_variants_and_is_computed_as_written_until_one_was_me
     assert {sketch.variant for sketch in alone.sketches} == {"direct"}
 
 
-@pytest.mark.parametrize("variants", [True, False])
-def test_variants_can_be_left_out_of_a_search(variants: bool) -> None:
-    options = TuneOptions(trials=64, search=RANDOM, variants=variants)
+@pytest.mark.parametrize("accuracy", ["as written", "default"])
+def test_variants_can_be_left_out_of_a_search(accuracy: Accuracy) -> None:
+    options = TuneOptions(trials=64, search=RANDOM, accuracy=accuracy)
     found = run_job(TuneJob([Task(program(), SMALL)], runner=FakeRunner(), options=options))
     tried = {record.variant for record in found.records}
-    assert {"direct", "winograd"} <= tried if variants else tried == {"direct"}
+    assert tried == {"direct"} if accuracy == "as written" else tried >= {"direct", "winograd"}
+
+
+def test_what_is_too_inaccurate_is_measured_but_not_used(tmp_path: Path) -> None:
+    """Its times stay in the log, for those who allow more."""
+    variants = Task(program(), SMALL).variants[:2]
+    task, log = Task(variants, SMALL), RecordLog(tmp_path / "log.jsonl")
+
+    def inaccurate(candidate: Candidate) -> Timing:
+        seconds = landscape(candidate)
+        if candidate.sketch.variant == "direct":
+            return Timing((seconds,), error=1e-7)
+        return Timing((seconds * 1e-3,), error=1e-7, variant_errors=(1e-7, 5e-5))
+
+    def tuned(accuracy: Accuracy, trials: int) -> TaskResult:
+        options = TuneOptions(trials=trials, search=RANDOM, accuracy=accuracy)
+        job = TuneJob([task], runner=FakeRunner(rule=inaccurate), log=log, options=options)
+        return run_job(job).tasks[0]
+
+    first = tuned("default", 32)
+    assert first.best is not None and first.best.sketch.variant == "direct"
+    assert first.failures > 0 and "5e-05 of the largest" in str(first.first_failure)
+    assert all(isinstance(record.result, Timing) for record in log.read().records)
+    chosen = {"as written": "direct", "default": "direct", "fast": "winograd"}
+    for accuracy in ACCURACIES:
+        assert task.candidate(log.path, accuracy).sketch.variant == chosen[accuracy]
+    assert "failed: verify: BeyondBudget" in explain(task, log.path, 1e9)
+    fast = explain(task, log.path, 1e9, "fast")
+    assert "schedule: variant winograd" in fast
+    assert "of the variant 1.0e-07 and 5.0e-05" in fast
+    again = tuned("fast", 36)
+    assert again.best is not None and again.best.sketch.variant == "winograd"
+    finals = [r for r in log.read().records if r.phase == "final" and r.variant == "winograd"]
+    assert isinstance(finals[-1].result, Timing)
+    assert finals[-1].result.variant_errors == (1e-7, 5e-5)
+    written = tuned("as written", 40)  # of the same log
+    assert written.best is not None and written.best.sketch.variant == "direct"
 
 
 def test_the_best_variant_of_a_log_runs_with_its_constants_prepared(tmp_path) -> None:

@@ -1,0 +1,78 @@
+"""The errors of a variant of a task, on normal data and on data with a large mean.
+
+They hardly depend on the schedule: the kernel of one candidate stands for all of a variant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from autosched.measure.bench import Bench
+from autosched.measure.inputs import normal_inputs
+from autosched.measure.task_memory import TaskMemory
+from sketch.dag.dag import ComputeDAG
+from sketch.oracle.reference import Reference, Sampling, sample_reference
+from sketch.schedule.decision import DecisionId
+from sketch.schedule.sketch import Sketch
+
+# Of arrays that are not constant, in standard deviations.
+MEANS: Final = (0.0, 16.0)
+# Cheap beside a burst: a stage that is computed whole needs all of what it reads, so none is.
+_SAMPLING: Final = Sampling(32, per_face=1, per_tile=2, tiles=(8, 32), whole_below_flops=-1.0)
+# Numbers that are drawn of an array; a larger one repeats them.
+_DISTINCT: Final = 1 << 16
+
+
+def variant_errors(
+    bench: Bench[Any],
+    dag: ComputeDAG,
+    kernel: Any,
+    sketch: Sketch,
+    values: Mapping[DecisionId, int],
+    seed: int,
+) -> tuple[float, ...]:
+    """``max|y - ref| / max|ref|`` over a sample of the results, one for each of ``MEANS``.
+
+    At most 1.  Empty where the kernel does not run on such data.
+
+    Args:
+        bench: runs the kernel.
+        dag: the task as it is written.
+        kernel: of a candidate that was found to be right.
+        sketch: of the candidate.
+        values: of the candidate.
+        seed: of the inputs.
+    """
+    found = []
+    try:
+        for memory in _memories(dag, seed):
+            loaded = bench.load(kernel, memory, sketch, values)
+            try:
+                bench.run(loaded, 1, "warm")
+                found.append(min(1.0, bench.error(memory, loaded)))
+            finally:
+                bench.unload(loaded)
+    except Exception:  # the boundary: the time of the kernel stands without it
+        return ()
+    return tuple(found)
+
+
+def _memories(dag: ComputeDAG, seed: int) -> Iterator[TaskMemory]:
+    """Arrays for each of ``MEANS``; the constants are the same, and packed once."""
+    drawn = normal_inputs(dag, seed, _DISTINCT)
+    inputs = {name: array for name, (array, _) in drawn.items()}
+    packed: dict[tuple[str, str], tuple[Any, ...]] = {}
+    before = 0.0
+    for mean in MEANS:
+        for array, deviation in drawn.values():
+            if deviation:
+                array += np.asarray((mean - before) * deviation, array.dtype)
+        before = mean
+        oracle = sample_reference(dag, inputs, np.random.default_rng(seed), _SAMPLING)
+        # Elements that are small beside the largest do not count by themselves.
+        outputs = {name: replace(s, bounds=None) for name, s in oracle.outputs.items()}
+        yield TaskMemory(dag, inputs, Reference(outputs), packed=packed)
