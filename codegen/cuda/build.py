@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from codegen.cuda.compile import compiled
 from codegen.cuda.device import Declare, DeviceFunction, Pipeline, walk_device
 from codegen.cuda.emit import emit_function
@@ -29,6 +31,7 @@ from codegen.passes.simplify import simplify
 from sketch.lang.dtypes import size_of
 from sketch.nest.loopnest import LoopNest, Scope
 from sketch.population.feasible_gpu import shared_tile_bytes
+from sketch.target.gpu_targets import copies_ahead
 from sketch.target.target import Target
 from sketch.verify import verify
 
@@ -42,7 +45,6 @@ _NEST_PASSES = (
     write_out,
     short_integers,
 )
-_FUNCTION_PASSES = (vectorize, keep_rows, fetch_pieces, pipeline_tiles, insert_barriers)
 _GRID_LIMIT = 2**31 - 1
 
 
@@ -54,10 +56,11 @@ def prepare(nest: LoopNest) -> LoopNest:
     return nest
 
 
-def device_functions(nest: LoopNest) -> tuple[DeviceFunction, ...]:
+def device_functions(nest: LoopNest, target: Target) -> tuple[DeviceFunction, ...]:
     """The kernels of a nest, in launch order."""
+    pipeline = partial(pipeline_tiles, asynchronous=copies_ahead(target))
     functions = bind_threads(prepare(nest))
-    for run in _FUNCTION_PASSES:
+    for run in (vectorize, keep_rows, fetch_pieces, pipeline, insert_barriers):
         functions = tuple(map(run, functions))
     return functions
 
@@ -70,7 +73,7 @@ def emit(nest: LoopNest, target: Target, symbol: str = SYMBOL) -> CudaSource:
     """
     texts: list[str] = []
     launches: list[Launch] = []
-    for number, function in enumerate(device_functions(nest)):
+    for number, function in enumerate(device_functions(nest, target)):
         _check_limits(function, target, f"{symbol}_{number}")
         text, launch = emit_function(function, f"{symbol}_{number}")
         texts.append(text)

@@ -141,6 +141,8 @@ class Pipeline:
         buffers: of one tile.
         fetch: what fills them.
         body: what reads them.
+        staged: whether tile t + 1 goes through registers, as there are no asynchronous copies: it
+            is read before tile t is, and begun in shared memory after that.
     """
 
     bindings: tuple[Binding, ...]
@@ -148,6 +150,7 @@ class Pipeline:
     buffers: tuple[Buffer, ...]
     fetch: tuple[Cooperative, ...]
     body: tuple[DeviceNode, ...] = field(repr=False)
+    staged: bool = False
 
 
 DeviceNode = Store | For | Cooperative | Declare | Barrier | Combine | Move | Fetch | Pipeline

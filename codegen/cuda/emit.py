@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from codegen.cuda.combine import CombineText
 from codegen.cuda.device import (
@@ -19,18 +20,17 @@ from codegen.cuda.device import (
     Pipeline,
     points,
 )
-from codegen.cuda.expressions import Expressions
 from codegen.cuda.kernel import Launch
-from codegen.cuda.names import Identifiers
 from codegen.cuda.passes.vectorize import WIDEST
 from codegen.cuda.rounds import RoundPart, parts_of
 from codegen.cuda.scalars import C_TYPES
 from codegen.cuda.signature import globals_of, index_type
+from codegen.cuda.staging import Staging
+from codegen.cuda.statements import StatementText
 from codegen.passes.affine import flatten
 from codegen.passes.rewrite import substitute_index
 from sketch.lang.affine import UNBOUNDED
 from sketch.lang.dtypes import size_of
-from sketch.lang.expr import Reducer, Var
 from sketch.nest.loopnest import Affine, Buffer, Index, LoopVar, Predicate, Scope, Store
 from sketch.population.feasible_gpu import shared_tile_bytes
 
@@ -45,17 +45,17 @@ def emit_function(function: DeviceFunction, symbol: str) -> tuple[str, Launch]:
     return emitter.function(symbol)
 
 
-class _Emitter:
+class _Emitter(StatementText):
     """Writes one function."""
 
     def __init__(self, function: DeviceFunction) -> None:
+        super().__init__()
         self._function = function
-        self._names = Identifiers()
-        self._expressions = Expressions(self._names)
-        self._lines: list[str] = []
-        self._depth = 0
         # Of a tile that is copied ahead: whether it exists; "" where all do, None elsewhere.
         self._ahead: str | None = None
+        # Of a tile that goes through registers: which ones, and which part of them in a round.
+        self._staging: Staging | None = None
+        self._place = "0"
         # Of a round: the variable of the first one, the step, and the text of the turn.
         self._turns: dict[LoopVar, tuple[LoopVar | None, int, str]] = {}
 
@@ -82,9 +82,6 @@ class _Emitter:
         return "\n".join(self._lines) + "\n", Launch(
             symbol, function.grid, function.block, names, types
         )
-
-    def _line(self, text: str) -> None:
-        self._lines.append("  " * self._depth + text)
 
     def _decode(self, bindings: tuple[Binding, ...], index: str, source: str = "") -> None:
         """Define the variables of a linear index."""
@@ -164,12 +161,15 @@ class _Emitter:
         if rounds > 1:
             self._line("#pragma unroll" if rounds <= _MOST_ROUNDS else f"#pragma unroll {_ROUNDS}")
             self._line(f"for (index_t round = 0; round < {rounds}; ++round) {{")
+            self._place = "round"
             self._round(node, start)
         elif rounds == 1:
             self._line("{")
+            self._place = "0"
             self._points(node, start)
         if rest:
             self._line(f"if ({start} < {rest}) {{")
+            self._place = str(rounds)
             self._points(node, f"{start} + {rounds * threads}" if rounds else start)
 
     def _round(self, node: Cooperative, start: str) -> None:
@@ -214,13 +214,26 @@ class _Emitter:
         self._line(f"for (index_t tile = 0; tile < {depth - 1}; ++tile) {{")
         self._depth += 1
         self._line("const index_t slot = tile;")
-        self._tile(node, "tile", node.fetch, ahead="")
-        self._line("commit_copies();")
+        self._tile(node, "tile", node.fetch, ahead=None if node.staged else "")
+        if not node.staged:
+            self._line("commit_copies();")
         self._depth -= 1
         self._line("}")
         self._line(f"index_t now = 0, free = {depth - 1};")
         self._line(f"for (index_t tile = 0; tile < {tiles}; ++tile) {{")
         self._depth += 1
+        if node.staged:
+            self._staged(node)
+        else:
+            self._asynchronous(node)
+        self._line("free = now;")
+        self._line(f"now = now == {depth - 1} ? 0 : now + 1;")
+        self._depth -= 1
+        self._line("}")
+
+    def _asynchronous(self, node: Pipeline) -> None:
+        """A trip: wait for a tile, begin a later one, read that tile."""
+        tiles, depth = points(node.bindings), node.depth
         self._line(f"wait_copies<{depth - 2}>();")
         self._line("__syncthreads();")
         # without a branch where copies can be told not to happen
@@ -239,8 +252,29 @@ class _Emitter:
         self._line("commit_copies();")
         self._line("const index_t slot = now;")
         self._tile(node, "tile", node.body)
-        self._line("free = now;")
-        self._line(f"now = now == {depth - 1} ? 0 : now + 1;")
+
+    def _staged(self, node: Pipeline) -> None:
+        """A trip: ask for the next tile, read this one, put the next one into shared memory."""
+        self._line("__syncthreads();")
+        self._line(f"const bool ahead = tile < {points(node.bindings) - 1};")
+        staging = Staging.of(node, self._function.block, self._names)
+        self._lines += ["  " * self._depth + line for line in staging.declarations()]
+        self._next_tile(node, replace(staging, loads=True))
+        self._line("{")
+        self._depth += 1
+        self._line("const index_t slot = now;")
+        self._tile(node, "tile", node.body)
+        self._depth -= 1
+        self._line("}")
+        self._next_tile(node, staging)
+
+    def _next_tile(self, node: Pipeline, staging: Staging) -> None:
+        self._line("if (ahead) {")
+        self._depth += 1
+        self._line("const index_t slot = free;")
+        self._staging = staging
+        self._tile(node, "(tile + 1)", node.fetch)
+        self._staging = None
         self._depth -= 1
         self._line("}")
 
@@ -260,6 +294,9 @@ class _Emitter:
         self._line("}")
 
     def _fetch(self, node: Fetch) -> None:
+        if self._staging is not None:
+            self._stage(node, self._staging)
+            return
         name = "copy_ahead" if self._ahead is not None and node.asynchronous else "copy_piece"
         if node.count == 1 and name == "copy_piece":
             self._store(node.store)
@@ -275,6 +312,17 @@ class _Emitter:
             arguments.append(" && ".join(tests))
         self._line(f"{name}<{node.count}>({', '.join(arguments)});")
 
+    def _stage(self, node: Fetch, staging: Staging) -> None:
+        """From global memory to registers, or from there to shared memory."""
+        kept = f"&{staging.names[node]}[{node.count} * {self._place}]"
+        if staging.loads:
+            arguments = [kept, self._address(node.source.buffer, node.source.indices)]
+            if node.condition is not None:
+                arguments.append(self._expressions.expr(node.condition, {}))
+        else:
+            arguments = [self._address(node.store.targets[0], node.store.indices), kept]
+        self._line(f"copy_piece<{node.count}>({', '.join(arguments)});")
+
     def _address(self, buffer: Buffer, indices: tuple[Index, ...]) -> str:
         """Of an element; in a round, where it is in the first one and how far from there."""
         form, _ = flatten(buffer, indices)
@@ -286,67 +334,6 @@ class _Emitter:
                 own = Affine(((first, 1),) if first is not None else (), 0)
                 indices = tuple(substitute_index(index, {var: own}) for index in indices)
         return f"&{self._expressions.element(buffer, indices)}{further}"
-
-    def _store(self, store: Store) -> None:
-        guarded = bool(store.predicates)
-        single = len(store.targets) == 1
-        if guarded:
-            brace = "" if single else " {"
-            self._line(f"if ({self._expressions.all_hold(store.predicates)}){brace}")
-            self._depth += 1
-        elif not single:
-            self._line("{")
-            self._depth += 1
-        if single:
-            self._assign(store)
-        else:
-            self._assign_tuple(store)
-        if guarded or not single:
-            self._depth -= 1
-        if not single:
-            self._line("}")
-
-    def _assign(self, store: Store) -> None:
-        place = self._expressions.element(store.targets[0], store.indices)
-        value = self._expressions.expr(store.values[0], {})
-        if store.reducer is not None:
-            value = self._reduced(store.reducer, place, value)
-        self._line(f"{place} = {value};")
-
-    def _move(self, node: Move) -> None:
-        count, size = int(node.vector.size), size_of(node.vector.dtype)
-        first = f"&{self._expressions.element(node.buffer, node.indices)}"
-        vector = self._expressions.buffer(node.vector)
-        shape = f"<{count}, {min(WIDEST, count * size)}>"
-        call = f"load_piece{shape}({vector}, {first})"
-        if not node.loads:
-            call = f"store_piece{shape}({first}, {vector})"
-        tests = self._expressions.all_hold(node.predicates)
-        self._line(f"if ({tests}) {call};" if tests else f"{call};")
-
-    def _reduced(self, reducer: Reducer, place: str, value: str) -> str:
-        operands = {reducer.lhs[0]: place, reducer.rhs[0]: value}
-        return self._expressions.expr(reducer.result[0], operands)
-
-    def _assign_tuple(self, store: Store) -> None:
-        """All values are computed before the first one is stored."""
-        places = [self._expressions.element(t, store.indices) for t in store.targets]
-        types = [C_TYPES[t.dtype] for t in store.targets]
-        values = [self._expressions.expr(value, {}) for value in store.values]
-        if store.reducer is not None:
-            values = self._reduced_tuple(store.reducer, types, places, values)
-        results = [self._define("result", *pair) for pair in zip(types, values, strict=True)]
-        for place, result in zip(places, results, strict=True):
-            self._line(f"{place} = {result};")
-
-    def _reduced_tuple(
-        self, reducer: Reducer, types: list[str], places: Sequence[str], values: Sequence[str]
-    ) -> list[str]:
-        operands: dict[Var, str] = {}
-        for side, texts in ((reducer.lhs, places), (reducer.rhs, values)):
-            for var, kind, text in zip(side, types, texts, strict=True):
-                operands[var] = self._define(var.name, kind, text)
-        return [self._expressions.expr(result, operands) for result in reducer.result]
 
     def _combine(self, node: Combine) -> None:
         """Cell by cell, in a block of its own."""
@@ -380,12 +367,6 @@ class _Emitter:
         lines = [*self._lines, *(f"{p} = {n};" for p, n in zip(places, names, strict=True))]
         self._lines, self._depth = kept, depth
         return lines
-
-    def _define(self, name: str, kind: str, value: str) -> str:
-        """A constant of the C type ``kind`` for the rest of the block; its identifier."""
-        fresh = self._names.fresh(name)
-        self._line(f"const {kind} {fresh} = {value};")
-        return fresh
 
 
 def _stays_false(predicate: Predicate, loop: For) -> bool:

@@ -54,7 +54,8 @@ def kernel_shapes(nest: LoopNest, target: Target) -> Mapping[str, KernelShape]:
         found = [store for store, _ in stores_within((root,), None, lambda _, node: None)]
         stages = [store.stage for store in found]
         blocks, threads = to_quantity(blocks_of(root)), to_quantity(threads_of((root,)))
-        shared, registers = to_quantity(shared_bytes_of(root)), to_quantity(registers_of(root))
+        shared = to_quantity(shared_bytes_of(root))
+        registers = to_quantity(registers_of(root, target))
         resident = _resident(threads, shared, registers, target)
         busiest = ceil(blocks / float(target.threads))
         before = _read_before(found)

@@ -20,11 +20,14 @@ from sketch.nest.loopnest import (
 )
 from sketch.nest.walk import index_variables, store_loads, stores, walk
 from sketch.population.blocks_gpu import Flags, threads_of, whole_warps
+from sketch.target.gpu_targets import copies_ahead
 from sketch.target.target import Target
 
 # Registers a thread needs besides its accumulators and operands: addresses, loop counters.
 _OVERHEAD_REGISTERS = 32
 _AHEAD_REGISTERS = 20
+MOST_STAGED_BYTES = 128
+"""What a thread may keep in registers of the tile that is read next."""
 _REGISTER_BYTES = 4
 # Bytes: of the widest access of a thread.
 _TILE_ALIGNMENT = 16
@@ -39,7 +42,7 @@ def feasible_on_gpu(nest: LoopNest, target: Target) -> Flags:
         fits = fits & (threads <= target.threads_per_block) & whole_warps(root, target)
         fits = fits & (_vthreads(root) <= target.max_vthreads)
         fits = fits & (shared_bytes_of(root) <= target.shared_memory_bytes)
-        registers = registers_of(root)
+        registers = registers_of(root, target)
         fits = fits & (registers <= target.registers)
         fits = fits & (registers * threads <= target.registers_per_block)
         fits = fits & (instructions_of(root) <= target.instruction_budget)
@@ -60,7 +63,7 @@ def shared_tile_bytes(buffer: Buffer) -> Num:
     return -(-buffer.size * size_of(buffer.dtype) // _TILE_ALIGNMENT) * _TILE_ALIGNMENT
 
 
-def registers_of(root: Node) -> Num:
+def registers_of(root: Node, target: Target) -> Num:
     """About the 32-bit registers of a thread: accumulators, and the operands of one step of the
     statement that has most of them.
     """
@@ -68,7 +71,18 @@ def registers_of(root: Node) -> Num:
     operands: Num = 0
     for store, loops in stores((root,)):
         operands = np.maximum(operands, _operands(store, loops))
-    return accumulators + operands + _OVERHEAD_REGISTERS + _ahead_registers(root)
+    staged = 0 if copies_ahead(target) else _staged_registers(root)
+    return accumulators + operands + _OVERHEAD_REGISTERS + _ahead_registers(root) + staged
+
+
+def _staged_registers(root: Node) -> Num:
+    """Registers of a thread's part of the tiles that are filled next, if these are few."""
+    tiles: Num = 0
+    for node in walk((root,)):
+        if isinstance(node, Allocate) and node.buffer.scope is Scope.SHARED:
+            tiles = tiles + shared_tile_bytes(node.buffer) * np.minimum(node.buffer.tiles - 1, 1)
+    part = -(-tiles // np.maximum(threads_of((root,)), 1))
+    return (part <= MOST_STAGED_BYTES) * (part // _REGISTER_BYTES)
 
 
 def _ahead_registers(root: Node) -> Num:

@@ -30,7 +30,6 @@ from sketch.schedule.program import StagePlan
 from sketch.schedule.stage_names import cache_axis
 from sketch.schedule.stage_steps import cache_name
 from sketch.schedule.steps import Annotate, CacheRead, ComputeAt, Reorder, SharedTiles, Split, Step
-from sketch.target.gpu_targets import copies_ahead
 
 _BOUND: Final = (LoopKind.BLOCK, LoopKind.VTHREAD, LoopKind.THREAD, LoopKind.THREAD)
 # Tile level of the consumer inside one thread: S4.
@@ -65,17 +64,17 @@ class GpuTilingWithFusion:
                 CacheRead(name, inner.op.name, Scope.SHARED.value),
                 ComputeAt(cache, inner.op.name, outer_reduce[-1]),
                 *(Annotate(cache, dim, LoopKind.THREAD.value) for dim in dims),
-                _shared_tiles(state, inner, cache, tensor),
+                _shared_tiles(inner, cache, tensor),
             )
         return (state.done([stage.op.name, inner.op.name, *caches]),)
 
 
-def _shared_tiles(state: State, inner: StagePlan, cache: str, tensor: Tensor) -> Step:
+def _shared_tiles(inner: StagePlan, cache: str, tensor: Tensor) -> Step:
     """As many tiles of one operand as of the others, each laid out in a way of its own: the axis
     that the host tiles may be the innermost one.
     """
     split, last = longest(inner.op.reduce_axes), cache_axis(tensor.ndim - 1)
-    count = inner.decision(split, "tiles") if copies_ahead(state.target) else 1
+    count = inner.decision(split, "tiles")
     layout = loop_decision(cache, last, "layout") if tensor.ndim > 1 else 0
     return SharedTiles(cache, count, _spatial_dim(inner, tensor), layout)
 

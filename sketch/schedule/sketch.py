@@ -17,6 +17,7 @@ from sketch.schedule.replay import replay
 from sketch.schedule.step_json import steps_for_key
 from sketch.schedule.steps import TILE_COUNTS, TILE_LAYOUTS, Factor, Step
 from sketch.schedule.trips import trip_choices_of
+from sketch.target.gpu_targets import copies_ahead
 from sketch.target.target import Target
 
 
@@ -58,7 +59,7 @@ class Sketch:
                 choices[pack.prefetch] = (0, 1)
                 stages[pack.prefetch] = pack.reader
         for plan in self.program.stages:
-            for name, values in _tile_choices(plan):
+            for name, values in _tile_choices(plan, self.target):
                 choices[name] = values
                 stages[name] = plan.op.name
         return tuple(Decision(name, values, stages[name]) for name, values in choices.items())
@@ -147,13 +148,15 @@ class Sketch:
         return f"at {stage}: {self.program.stage(stage).labels([loop])}"
 
 
-def _tile_choices(plan: StagePlan) -> Iterator[tuple[DecisionId, tuple[int, ...]]]:
-    """Decisions about the tiles of a stage in shared memory."""
+def _tile_choices(plan: StagePlan, target: Target) -> Iterator[tuple[DecisionId, tuple[int, ...]]]:
+    """Decisions about the tiles of a stage in shared memory; without asynchronous copies, more than
+    the next tile would not fit the registers that it goes through.
+    """
     tiles = plan.tiles
     if tiles is None:
         return
     if isinstance(tiles.count, DecisionId):
-        yield tiles.count, TILE_COUNTS
+        yield tiles.count, TILE_COUNTS[: None if copies_ahead(target) else 2]
     if isinstance(tiles.layout, DecisionId):
         last = tiles.dim == len(plan.op.axes) - 1
         yield tiles.layout, TILE_LAYOUTS[: 2 if last else 4]

@@ -73,6 +73,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_LEAST_READS": "reads of which all but one are saved",
     },
     "codegen/cuda/passes/lanes.py": {"WARP": "CUDA C++: what the shuffle functions are defined on"},
+    "codegen/cuda/passes/pipeline.py": {"_STAGED_TILES": "one is read, one is on its way"},
     "codegen/cuda/passes/vectorize.py": {
         "WIDEST": "PTX: the widest access of a thread",
         "_LONGEST": "registers of a piece",
@@ -204,6 +205,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "sketch/population/feasible_gpu.py": {
         "_OVERHEAD_REGISTERS": "what our GPU code needs",
         "_AHEAD_REGISTERS": "what our GPU code needs",
+        "MOST_STAGED_BYTES": "what our GPU code keeps in registers",
         "_REGISTER_BYTES": "PTX",
         "_TILE_ALIGNMENT": "PTX: the widest access of a thread",
     },

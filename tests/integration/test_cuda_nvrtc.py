@@ -96,7 +96,7 @@ def test_drawn_rows_compile_soon_and_keep_their_values_in_registers(
         for (_, found), root in zip(resources, nest.roots, strict=True):
             assert not found.spills
             # 128: what a second attempt may use
-            assert found.registers <= max(2 * registers_of(root), 128)
+            assert found.registers <= max(2 * registers_of(root, GPU), 128)
 
 
 def test_a_second_attempt_leaves_room_for_registers() -> None:

@@ -28,7 +28,7 @@ _CHANGES = (
     ),
     (
         "rest of a copy for all threads",
-        re.compile(r"\bif \((?=thread < \d+\) \{)(?![^}]*\* slot \+)"),
+        re.compile(r"\bif \((?=thread < \d+\) \{)(?![^}]*(?:\* slot \+|&next))"),
         "if (true || ",
     ),
     ("members of an exchange halved", re.compile(r"(?<=_sync\()0xffffffffu"), "0xffffu"),
@@ -71,7 +71,7 @@ def mutants_of(source: CudaSource) -> Iterator[Mutant]:
     launch writes to: it may put right what is wrong, and sources of copies under a condition: it
     may hold for no point of a round.  Offsets are those of sums: a softmax does not depend on its
     maximum.  Rests are not those of tiles that are several: what runs over is in the next tile,
-    which is filled later.
+    which is filled later, or in registers, which nobody stores.
     """
     yield from _without_order(source)
     yield from _without_bounds(source)

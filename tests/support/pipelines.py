@@ -13,6 +13,7 @@ from sketch.population.feasible import feasible
 from sketch.rules.generate import generate
 from sketch.schedule.decision import DecisionId, LoopDecision
 from sketch.schedule.sketch import Sketch
+from sketch.target.target import Target
 from tests.support.cuda_programs import GPU, feasible_rows
 
 
@@ -29,17 +30,29 @@ def with_tiles(
     changed = dict(row)
     choices = {decision.name: decision.choices for decision in sketch.decisions}
     for name in of_level(sketch, "tiles"):
-        changed[name] = count
+        changed[name] = min(count, choices[name][-1])
     for name in of_level(sketch, "layout"):
         changed[name] = min(layout, choices[name][-1])
     return changed
 
 
 def pipelined_nests(
-    dag: ComputeDAG, counts: tuple[int, ...], layouts: tuple[int, ...], rng: np.random.Generator
+    dag: ComputeDAG,
+    counts: tuple[int, ...],
+    layouts: tuple[int, ...],
+    rng: np.random.Generator,
+    target: Target = GPU,
 ) -> Iterator[LoopNest]:
-    """A random feasible row with tiles of every tiled sketch, with all those counts and layouts."""
-    for sketch in generate(dag, GPU):
+    """A random feasible row with tiles of every tiled sketch, with all those counts and layouts.
+
+    Args:
+        dag: the program.
+        counts: of tiles in shared memory.
+        layouts: of those tiles.
+        rng: where the rows come from.
+        target: what the sketches are for.
+    """
+    for sketch in generate(dag, target):
         if not of_level(sketch, "tiles"):
             continue
         for row in _rows(sketch, rng):

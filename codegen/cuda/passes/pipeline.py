@@ -5,12 +5,17 @@
       cooperative: copy tile     ->      ... += tile[...]
       ... += tile[...]
 
-Loops straight around one another are one pipeline; one that is clipped is not part of it.
+Loops straight around one another are one pipeline; one that is clipped is not part of it.  Without
+asynchronous copies the next tile is in registers while a tile is read, so all of it has to be
+copied as it is, and to be small.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from codegen.cuda.device import (
     Binding,
@@ -18,24 +23,55 @@ from codegen.cuda.device import (
     Declare,
     DeviceFunction,
     DeviceNode,
+    Fetch,
     For,
     Pipeline,
     points,
 )
+from sketch.lang.dtypes import size_of
 from sketch.nest.loopnest import Buffer, Scope
+from sketch.population.feasible_gpu import MOST_STAGED_BYTES
+
+_STAGED_TILES: Final = 2
 
 Nodes = tuple[DeviceNode, ...]
+Make = Callable[[For], Pipeline | None]
 
 
-def pipeline_tiles(function: DeviceFunction) -> DeviceFunction:
-    """The function with pipelines in the place of the loops over such tiles."""
-    return replace(function, body=tuple(map(_node, function.body)))
+def pipeline_tiles(function: DeviceFunction, asynchronous: bool) -> DeviceFunction:
+    """The function with pipelines in the place of the loops over such tiles.
+
+    ``asynchronous``: whether threads need not wait for what they copy into shared memory.
+    """
+    make = _pipeline if asynchronous else partial(_staged, function.block)
+    return replace(function, body=_nodes(function.body, make))
 
 
-def _node(node: DeviceNode) -> DeviceNode:
+def _nodes(nodes: Nodes, make: Make) -> Nodes:
+    return tuple(_node(node, make) for node in nodes)
+
+
+def _node(node: DeviceNode, make: Make) -> DeviceNode:
     if not isinstance(node, For):
         return node
-    return _pipeline(node) or replace(node, body=tuple(map(_node, node.body)))
+    found = make(node)
+    if found is None:
+        return replace(node, body=_nodes(node.body, make))
+    return replace(found, body=_nodes(found.body, make))
+
+
+def _staged(threads: int, loop: For) -> Pipeline | None:
+    found = _pipeline(loop)
+    if found is None:
+        return None
+    size = 0
+    for part in found.fetch:
+        rounds = -(-points(part.bindings) // threads)
+        for copy in part.body:
+            if not isinstance(copy, Fetch):
+                return None
+            size += rounds * copy.count * size_of(copy.source.dtype)
+    return replace(found, depth=_STAGED_TILES, staged=True) if size <= MOST_STAGED_BYTES else None
 
 
 def _pipeline(loop: For) -> Pipeline | None:
@@ -49,7 +85,7 @@ def _pipeline(loop: For) -> Pipeline | None:
     depth = min(depth, points(tuple(bindings)))
     if depth < 2 or not fetch or not body:
         return None
-    return Pipeline(tuple(bindings), depth, buffers, fetch, tuple(map(_node, body)))
+    return Pipeline(tuple(bindings), depth, buffers, fetch, body)
 
 
 def _parts(nodes: Nodes) -> tuple[tuple[Buffer, ...], tuple[Cooperative, ...], Nodes]:

@@ -13,7 +13,7 @@ from tests.support.cuda_programs import GPU, MATMUL_ROW, matmul_nest, row_of
 
 def counts(shape: tuple[int, int, int]) -> list[int]:
     """Elements of a piece of both operands of a matrix product ``(m, n, k)``."""
-    (function,) = device_functions(matmul_nest(shape))
+    (function,) = device_functions(matmul_nest(shape), GPU)
     return [node.count for node in walk_device(function.body) if isinstance(node, Fetch)]
 
 

@@ -253,7 +253,7 @@ def test_barriers_are_where_they_must_be_and_outside_of_what_they_can(
 
 
 def test_a_barrier_that_some_threads_miss_is_refused() -> None:
-    (function,) = device_functions(matmul_nest())
+    (function,) = device_functions(matmul_nest(), GPU)
     thread = function.threads[0].var
     body = (each(WRITE, READ, clip=(Predicate(plus(thread), 0, 4),)),)
     with pytest.raises(CodegenError, match=r"loop k needs a barrier, but its trips depend on C\.i"):

@@ -59,9 +59,13 @@ def test_shared_memory_grows_with_tiles() -> None:
     np.testing.assert_array_equal(found, found[0] * counts)
 
 
-def test_architectures_without_asynchronous_copies_have_one_tile() -> None:
-    (sketch,) = generate(matmul_dag(*MATMUL), cuda_target("sm_75"))
-    assert not [d for d in sketch.decisions if str(d.name).endswith("@tiles")]
+@pytest.mark.parametrize(("arch", "counts"), [("sm_75", (1, 2)), ("sm_80", (1, 2, 3, 4))])
+def test_architectures_without_asynchronous_copies_have_two_tiles_at_most(
+    arch: str, counts: tuple[int, ...]
+) -> None:
+    (sketch,) = generate(matmul_dag(*MATMUL), cuda_target(arch))
+    choices = {str(decision.name): decision.choices for decision in sketch.decisions}
+    assert choices["C.local.k@tiles"] == counts
 
 
 @pytest.mark.parametrize(

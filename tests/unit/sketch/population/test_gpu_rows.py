@@ -93,7 +93,7 @@ def test_registers_and_instructions_of_a_tile() -> None:
     row |= row_of({"C.i@2": 8, "C.j@2": 16, "C.i@3": 2, "C.i@4": 8, "C.j@1": 2, "C.j@4": 4})
     (root,) = lower(sketch, row).roots
     (wider,) = lower(sketch, row | row_of({"C.local.k@2": 4})).roots
-    assert registers_of(root) == 64 + 8 + 8 + 32
+    assert registers_of(root, GPU) == 64 + 8 + 8 + 32
     assert instructions_of(wider) > 3 * 64 * 3
     assert instructions_of(root) < instructions_of(wider) < GPU.instruction_budget
     assert not feasible(sketch, row | row_of({"C.i@4": 64, "C.j@4": 8})).all()

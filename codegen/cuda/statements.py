@@ -1,0 +1,94 @@
+"""CUDA C++ text of single statements: stores, and accesses of several elements at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from codegen.cuda.device import Move
+from codegen.cuda.expressions import Expressions
+from codegen.cuda.names import Identifiers
+from codegen.cuda.passes.vectorize import WIDEST
+from codegen.cuda.scalars import C_TYPES
+from sketch.lang.dtypes import size_of
+from sketch.lang.expr import Reducer, Var
+from sketch.nest.loopnest import Store
+
+
+class StatementText:
+    """Lines of a function, and how to write a statement."""
+
+    def __init__(self) -> None:
+        self._names = Identifiers()
+        self._expressions = Expressions(self._names)
+        self._lines: list[str] = []
+        self._depth = 0
+
+    def _line(self, text: str) -> None:
+        self._lines.append("  " * self._depth + text)
+
+    def _store(self, store: Store) -> None:
+        guarded = bool(store.predicates)
+        single = len(store.targets) == 1
+        if guarded:
+            brace = "" if single else " {"
+            self._line(f"if ({self._expressions.all_hold(store.predicates)}){brace}")
+            self._depth += 1
+        elif not single:
+            self._line("{")
+            self._depth += 1
+        if single:
+            self._assign(store)
+        else:
+            self._assign_tuple(store)
+        if guarded or not single:
+            self._depth -= 1
+        if not single:
+            self._line("}")
+
+    def _assign(self, store: Store) -> None:
+        place = self._expressions.element(store.targets[0], store.indices)
+        value = self._expressions.expr(store.values[0], {})
+        if store.reducer is not None:
+            value = self._reduced(store.reducer, place, value)
+        self._line(f"{place} = {value};")
+
+    def _move(self, node: Move) -> None:
+        count, size = int(node.vector.size), size_of(node.vector.dtype)
+        first = f"&{self._expressions.element(node.buffer, node.indices)}"
+        vector = self._expressions.buffer(node.vector)
+        shape = f"<{count}, {min(WIDEST, count * size)}>"
+        call = f"load_piece{shape}({vector}, {first})"
+        if not node.loads:
+            call = f"store_piece{shape}({first}, {vector})"
+        tests = self._expressions.all_hold(node.predicates)
+        self._line(f"if ({tests}) {call};" if tests else f"{call};")
+
+    def _reduced(self, reducer: Reducer, place: str, value: str) -> str:
+        operands = {reducer.lhs[0]: place, reducer.rhs[0]: value}
+        return self._expressions.expr(reducer.result[0], operands)
+
+    def _assign_tuple(self, store: Store) -> None:
+        """All values are computed before the first one is stored."""
+        places = [self._expressions.element(t, store.indices) for t in store.targets]
+        types = [C_TYPES[t.dtype] for t in store.targets]
+        values = [self._expressions.expr(value, {}) for value in store.values]
+        if store.reducer is not None:
+            values = self._reduced_tuple(store.reducer, types, places, values)
+        results = [self._define("result", *pair) for pair in zip(types, values, strict=True)]
+        for place, result in zip(places, results, strict=True):
+            self._line(f"{place} = {result};")
+
+    def _reduced_tuple(
+        self, reducer: Reducer, types: list[str], places: Sequence[str], values: Sequence[str]
+    ) -> list[str]:
+        operands: dict[Var, str] = {}
+        for side, texts in ((reducer.lhs, places), (reducer.rhs, values)):
+            for var, kind, text in zip(side, types, texts, strict=True):
+                operands[var] = self._define(var.name, kind, text)
+        return [self._expressions.expr(result, operands) for result in reducer.result]
+
+    def _define(self, name: str, kind: str, value: str) -> str:
+        """A constant of the C type ``kind`` for the rest of the block; its identifier."""
+        fresh = self._names.fresh(name)
+        self._line(f"const {kind} {fresh} = {value};")
+        return fresh
