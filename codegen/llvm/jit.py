@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -38,6 +38,7 @@ def _host_features() -> frozenset[str]:
     return frozenset(name for name, has in llvm.get_host_cpu_features().items() if has)
 
 
+@lru_cache(maxsize=64)
 def check_host(target: Target) -> None:
     """Raise TargetError unless this machine can run code made for ``target``."""
     triple = triple_of(target)

@@ -47,7 +47,7 @@ class Packing:
         panels = self.shape[0]
         padding = [(0, 0)] * array.ndim
         padding[self.dim] = (0, panels * self.width - array.shape[self.dim])
-        padded = np.pad(array, padding)
+        padded = np.pad(array, padding) if any(map(any, padding)) else array
         blocked = padded.reshape(
             *padded.shape[: self.dim], panels, self.width, *padded.shape[self.dim + 1 :]
         )

@@ -43,7 +43,7 @@ def unit(dtype: str) -> float:
 
 def magnitude(values: Array) -> Array:
     """Absolute values in float64."""
-    return np.abs(np.asarray(values).astype(np.float64))
+    return np.abs(np.asarray(values, np.float64))
 
 
 class RoundingErrors:
@@ -139,8 +139,11 @@ class RoundingErrors:
             return np.maximum(a, b)
         if node.op in ("and", "or"):
             return self._decided(node, a, b)
-        if not is_float(node.dtype) and not a.any() and not b.any():
+        exact = not a.any() and not b.any()
+        if exact and not is_float(node.dtype):
             return 0.0
+        if exact and node.op in ("add", "sub", "mul"):
+            return self._rounding(node)
         if node.op in ("add", "sub"):
             return a + b + self._rounding(node)
         if node.op == "mul":
@@ -176,6 +179,8 @@ class RoundingErrors:
 
     def _decided(self, node: Binary, a: Array, b: Array) -> Array:
         """A truth in doubt does not matter where the other one decides."""
+        if not a.any() and not b.any():
+            return a
         deciding = node.op == "or"
         x, y = self._values(node.lhs), self._values(node.rhs)
         decided = ((x == deciding) & (a == 0)) | ((y == deciding) & (b == 0))
