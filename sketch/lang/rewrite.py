@@ -1,7 +1,9 @@
 """The traversals of expressions: ``rewrite`` with a function on leaves, ``walk``, ``children``."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
+from sketch.lang.dtypes import is_float
 from sketch.lang.expr import Axis, Binary, Cast, Expr, Load, Reduce, Select, Unary, binary
 
 
@@ -25,30 +27,59 @@ def rewrite(node: Expr, leaf: Callable[[Expr], Expr | None]) -> Expr:
 
 
 def _rebuild(n: Expr, visit: Callable[[Expr], Expr]) -> Expr:
-    match n:
-        case Binary(op, lhs, rhs, _):
-            a, b = visit(lhs), visit(rhs)
-            return n if a is lhs and b is rhs else binary(op, a, b)
-        case Unary(op, operand, dtype):
-            a = visit(operand)
-            return n if a is operand else Unary(op, a, dtype)
-        case Cast(operand, dtype):
-            a = visit(operand)
-            return n if a is operand else Cast(a, dtype)
-        case Select(condition, then, otherwise):
-            a, b, c = visit(condition), visit(then), visit(otherwise)
-            same = a is condition and b is then and c is otherwise
-            return n if same else Select(a, b, c)
-        case Load(tensor, indices):
-            parts = tuple(visit(i) for i in indices)
-            same = all(p is i for p, i in zip(parts, indices, strict=True))
-            return n if same else Load(tensor, parts)
-        case Reduce(reducer, sources, axes):
-            values = tuple(visit(s) for s in sources)
-            same = all(v is s for v, s in zip(values, sources, strict=True))
-            return n if same else Reduce(reducer, values, axes)
-        case _:
-            return n
+    rebuild = _REBUILD.get(type(n))
+    return n if rebuild is None else rebuild(n, visit)
+
+
+def _binary(n: Binary, visit: Callable[[Expr], Expr]) -> Expr:
+    lhs, rhs = n.lhs, n.rhs
+    a, b = visit(lhs), visit(rhs)
+    if a is lhs and b is rhs:
+        return n
+    if n.dtype == lhs.dtype == a.dtype == rhs.dtype == b.dtype and is_float(n.dtype):
+        return Binary(n.op, a, b, n.dtype)  # there is nothing to promote nor to fold
+    return binary(n.op, a, b)
+
+
+def _unary(n: Unary, visit: Callable[[Expr], Expr]) -> Expr:
+    a = visit(n.operand)
+    return n if a is n.operand else Unary(n.op, a, n.dtype)
+
+
+def _cast(n: Cast, visit: Callable[[Expr], Expr]) -> Expr:
+    a = visit(n.operand)
+    return n if a is n.operand else Cast(a, n.dtype)
+
+
+def _select(n: Select, visit: Callable[[Expr], Expr]) -> Expr:
+    a, b, c = visit(n.condition), visit(n.then), visit(n.otherwise)
+    same = a is n.condition and b is n.then and c is n.otherwise
+    return n if same else Select(a, b, c)
+
+
+def _load(n: Load, visit: Callable[[Expr], Expr]) -> Expr:
+    parts = tuple([visit(i) for i in n.indices])
+    return n if _same(parts, n.indices) else Load(n.tensor, parts)
+
+
+def _reduce(n: Reduce, visit: Callable[[Expr], Expr]) -> Expr:
+    values = tuple([visit(s) for s in n.sources])
+    return n if _same(values, n.sources) else Reduce(n.reducer, values, n.axes)
+
+
+def _same(new: tuple[Expr, ...], old: tuple[Expr, ...]) -> bool:
+    return all([a is b for a, b in zip(new, old, strict=True)])
+
+
+# By type: a ``match`` asks for one class after another, of every node of every program.
+_REBUILD: Final[Mapping[type[Expr], Callable[[Any, Callable[[Expr], Expr]], Expr]]] = {
+    Binary: _binary,
+    Unary: _unary,
+    Cast: _cast,
+    Select: _select,
+    Load: _load,
+    Reduce: _reduce,
+}
 
 
 def substitute_axes(node: Expr, mapping: dict[Axis, Expr]) -> Expr:
