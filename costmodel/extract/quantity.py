@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketch.nest.loopnest import Num
+from sketch.population import tape
 from sketch.population.tape import maximum, minimum, recordable
 
 Floats = NDArray[np.float64]
@@ -48,7 +49,8 @@ def where(condition: bool | NDArray[np.bool_], a: Quantity, b: Quantity) -> Quan
     """``a`` where the condition holds, else ``b``."""
     if isinstance(condition, (bool, np.bool_)):
         return a if condition else b
-    return np.where(condition, a, b)
+    chosen: Quantity = tape.where(condition, a, b)
+    return chosen
 
 
 def ceil(value: Quantity) -> Quantity:

@@ -26,6 +26,9 @@ Function = Callable[..., Any]
 # Of two operands, whose order does not matter.
 _SYMMETRIC: Final = frozenset((np.add, np.multiply, np.minimum, np.maximum, np.bitwise_and))
 _ARITHMETIC: Final = _SYMMETRIC | {np.divide, np.subtract, np.ceil, np.where}
+# With a float64 among the operands, an integer counts as one: NumPy takes a float in a third of the
+# time.
+_FLOATING: Final = _ARITHMETIC | {np.greater, np.greater_equal, np.less, np.less_equal, np.equal}
 _NUMBERS: Final = frozenset((int, float))
 _SIMPLE: Final = _NUMBERS | {bool, tuple}
 _NEUTRAL: Final = {np.add: 0, np.multiply: 1}
@@ -35,19 +38,30 @@ _F = TypeVar("_F", bound=Function)
 
 def _operator(function: np.ufunc, backward: bool = False) -> Function:
     """A binary operator of stand-ins, without the detour over NumPy's dispatch."""
+    symmetric, arithmetic = function in _SYMMETRIC, function in _ARITHMETIC
+
+    def of_two(one: Traced, two: Traced) -> Traced:
+        recorder, a, b = one._recorder, one.slot, two.slot
+        if symmetric and a > b:
+            a, b = b, a
+        key = (function, a, b)
+        known = recorder.known.get(key)
+        if known is None:
+            real = arithmetic and (one.real or two.real)
+            known = recorder.note(key, function, (a, b), real)
+        return known
 
     def operation(self: Traced, other: object) -> Traced:
-        recorder, kind = self._recorder, type(other)
+        kind = type(other)
+        if kind is Traced:
+            two = cast("Traced", other)
+            return of_two(two, self) if backward else of_two(self, two)
+        recorder = self._recorder
         inputs = (other, self) if backward else (self, other)
-        # Most operations were noted before: found without a look at what they are.
-        if isinstance(other, Traced):
-            key: object = (function, other.slot, self.slot) if backward else (
-                function, self.slot, other.slot
-            )  # fmt: skip
-        elif kind in _NUMBERS and other:
-            key = (function, self.slot, kind, other, backward)
-        else:
+        if kind not in _NUMBERS or not other:
             return recorder.call(function, inputs)
+        # Most operations were noted before: found without a look at what they are.
+        key = (function, self.slot, kind, other, backward)
         known = recorder.known.get(key)
         if known is None:
             known = recorder.known[key] = recorder.call(function, inputs)
@@ -81,6 +95,8 @@ class Traced(NDArrayOperatorsMixin):
     __sub__, __rsub__ = _operator(np.subtract), _operator(np.subtract, backward=True)
     __mul__, __rmul__ = _operator(np.multiply), _operator(np.multiply, backward=True)
     __truediv__, __rtruediv__ = _operator(np.divide), _operator(np.divide, backward=True)
+    __gt__, __lt__ = _operator(np.greater), _operator(np.less)
+    __ge__, __le__ = _operator(np.greater_equal), _operator(np.less_equal)
 
     def __getitem__(self, key: object) -> Traced:
         return self._recorder.call(_part, (self,), {"key": _Key(key)})
@@ -96,6 +112,19 @@ class Traced(NDArrayOperatorsMixin):
         raise TypeError("a recorded function must not turn the numbers of a population into arrays")
 
 
+def recordable(function: _F) -> _F:
+    """A function that a tape notes as a single operation; all of its arguments are positional."""
+
+    @wraps(function)
+    def call(*inputs: Any) -> Any:
+        for value in inputs:
+            if isinstance(value, Traced):
+                return value._recorder.call(function, inputs)
+        return function(*inputs)
+
+    return cast("_F", call)
+
+
 def _function_of_two(function: np.ufunc) -> Function:
     """``function``, which finds what was noted before without the detour over NumPy's dispatch."""
     forward, backward = _operator(function), _operator(function, backward=True)
@@ -108,6 +137,7 @@ def _function_of_two(function: np.ufunc) -> Function:
     return call
 
 
+where: Final = recordable(np.where)
 minimum: Final = _function_of_two(np.minimum)
 maximum: Final = _function_of_two(np.maximum)
 
@@ -130,19 +160,6 @@ def _cast(values: NDArray[Any], dtype: type) -> Any:
     return values.astype(dtype)
 
 
-def recordable(function: _F) -> _F:
-    """A function that a tape notes as a single operation; all of its arguments are positional."""
-
-    @wraps(function)
-    def call(*inputs: Any) -> Any:
-        for value in inputs:
-            if isinstance(value, Traced):
-                return value._recorder.call(function, inputs)
-        return function(*inputs)
-
-    return cast("_F", call)
-
-
 class Recorder:
     """Notes operations; equal ones get one slot."""
 
@@ -163,30 +180,44 @@ class Recorder:
         self, function: Function, inputs: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None
     ) -> Traced:
         """Note one operation on stand-ins and fixed values."""
+        if function in _NEUTRAL:
+            same = _unchanged(inputs, _NEUTRAL[function])
+            if same is not None:
+                return same
+        real, floating = False, function in _FLOATING and any(map(_is_real_stand_in, inputs))
         sources: list[int] = []
-        fixed = real = False
         for value in inputs:
             if type(value) is Traced:
                 sources.append(value.slot)
                 real = real or value.real
             else:
-                fixed = True
+                value = float(value) if floating and type(value) is int else value
                 real = real or type(value) is float
                 sources.append(self._constant(value))
-        if fixed and function in _NEUTRAL:
-            same = _unchanged(inputs, _NEUTRAL[function])
-            if same is not None:
-                return same
         if function in _SYMMETRIC and sources[0] > sources[1]:
             sources.reverse()
         key = (function, *sources, *kwargs.items()) if kwargs else (function, *sources)
         known = self.known.get(key)
         if known is None:
-            known = Traced(self, self._slot(), _is_real(function, real, kwargs))
-            self.known[key] = known
-            self.functions.append(partial(function, **kwargs) if kwargs else function)
-            self.sources.append(tuple(sources))
-            self.targets.append(known.slot)
+            noted = partial(function, **kwargs) if kwargs else function
+            known = self.note(key, noted, tuple(sources), _is_real(function, real, kwargs))
+        return known
+
+    def note(
+        self, key: object, function: Function, sources: tuple[int, ...], real: bool
+    ) -> Traced:
+        """Note a new operation.
+
+        Args:
+            key: by which it is known from now on.
+            function: of the values of ``sources``.
+            sources: slots.
+            real: whether the result is float64.
+        """
+        known = self.known[key] = Traced(self, self._slot(), real)
+        self.functions.append(function)
+        self.sources.append(sources)
+        self.targets.append(known.slot)
         return known
 
     def forget(self) -> None:
@@ -210,6 +241,10 @@ class Recorder:
             slot = self._constant_slots[key] = self._slot()
             self.constants[slot] = value
         return slot
+
+
+def _is_real_stand_in(value: object) -> bool:
+    return type(value) is Traced and value.real
 
 
 def _is_real(function: Function, operands: bool, kwargs: Mapping[str, Any] | None) -> bool:
@@ -286,7 +321,7 @@ def record(function: Callable[[Sequence[Traced]], Sequence[Any]], inputs: int) -
         TapeResult(value.slot) if isinstance(value, Traced) else TapeResult(None, value)
         for value in values
     )
-    constants = tuple(recorder.constants.get(slot) for slot in range(recorder.slots))
+    constants = tuple([recorder.constants.get(slot) for slot in range(recorder.slots)])
     recorder.forget()
     return Tape(
         tuple(recorder.functions),
