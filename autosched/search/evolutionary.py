@@ -19,6 +19,7 @@ from autosched.search.selection import Scored, pick
 from autosched.search.space import Space
 from autosched.tasks.candidate import Candidate
 from sketch.population.population import Population, concat, deduplicate
+from sketch.population.uncollected import uncollected
 
 
 class EvolutionaryPolicy:
@@ -49,6 +50,10 @@ class EvolutionaryPolicy:
 
     def ask(self, count: int) -> list[Candidate]:
         """One round; see ``SearchPolicy``."""
+        with uncollected():
+            return self._round(count)
+
+    def _round(self, count: int) -> list[Candidate]:
         batch = self._next_seeds(count)
         shares = self._shares()
         at_random = self._portion(count - len(batch), self._options.epsilon)

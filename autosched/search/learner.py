@@ -11,6 +11,7 @@ from autosched.search.scorer import ModelScorer
 from autosched.tasks.candidate import Candidate
 from costmodel.dataset import Dataset
 from sketch.population.population import from_rows
+from sketch.population.uncollected import uncollected
 
 if TYPE_CHECKING:
     from costmodel.errors import ModelFaultError
@@ -128,6 +129,10 @@ class Learner:
 
         A model that fails is left out until an update succeeds.
         """
+        with uncollected():
+            self._learn()
+
+    def _learn(self) -> None:
         from costmodel.checked import checked_update
         from costmodel.errors import ModelFaultError
 

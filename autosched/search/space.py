@@ -67,7 +67,8 @@ _reference_spaces: Final[WeakKeyDictionary[TaskSpec, Space]] = WeakKeyDictionary
 def space_of(task: TaskSpec) -> Space:
     """The space of a task, built once for each task object; see ``build_space``."""
     if task not in _spaces:
-        _spaces[task] = build_space(task.variants, task.target, task.rules)
+        with uncollected():
+            _spaces[task] = build_space(task.variants, task.target, task.rules)
     return _spaces[task]
 
 

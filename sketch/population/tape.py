@@ -203,9 +203,7 @@ class Recorder:
             known = self.note(key, noted, tuple(sources), _is_real(function, real, kwargs))
         return known
 
-    def note(
-        self, key: object, function: Function, sources: tuple[int, ...], real: bool
-    ) -> Traced:
+    def note(self, key: object, function: Function, sources: tuple[int, ...], real: bool) -> Traced:
         """Note a new operation.
 
         Args:
