@@ -23,7 +23,7 @@ from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 
 # The tuner chooses the next batch meanwhile and goes first: its work cannot be shared out.
-_NICE: Final = 5
+_NICE: Final = 10
 Build = Callable[[Sketch, Mapping[DecisionId, int]], CompiledKernel]
 
 

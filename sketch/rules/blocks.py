@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Final
 
 from sketch.analysis.access import divisors, needs_tiling, stage_loads
@@ -175,7 +176,7 @@ def _straight(state: State, name: str, unrolled: Collection[Axis]) -> State:
 
 def _chosen_axes(program: Program, op: Compute) -> frozenset[Axis]:
     """The axes whose values select what a stage computes, or what a stage that it reads does."""
-    found = {axis for axis in op.axes if any(_selects(body, axis) for body in op.bodies)}
+    found = set(_selecting_axes(op).intersection(op.axes))
     for load in stage_loads(op):
         producer = program.find(load.tensor.op.name)
         if producer is None or producer.op.reduce is not None:
@@ -187,20 +188,24 @@ def _chosen_axes(program: Program, op: Compute) -> frozenset[Axis]:
     return frozenset(found)
 
 
-def _selects(body: Expr, axis: Axis) -> bool:
-    """Whether values of ``axis`` alone decide between two terms that read."""
-    return any(
-        isinstance(node, Select)
-        and _is_about(node.condition, axis)
-        and all(any(isinstance(n, Load) for n in walk(x)) for x in (node.then, node.otherwise))
-        for node in walk(body)
-    )
+@lru_cache(maxsize=4096)  # asked again in every sketch of a program
+def _selecting_axes(op: Compute) -> frozenset[Axis]:
+    """The axes whose values alone decide between two terms that read."""
+    found: set[Axis] = set()
+    for node in (node for body in op.bodies for node in walk(body)):
+        if isinstance(node, Select) and _reads(node.then) and _reads(node.otherwise):
+            axis = _compared_axis(node.condition)
+            found |= set() if axis is None else {axis}
+    return frozenset(found)
 
 
-def _is_about(condition: Expr, axis: Axis) -> bool:
-    return (
-        isinstance(condition, Binary)
-        and condition.op in COMPARISON
-        and condition.lhs is axis
-        and isinstance(condition.rhs, Const)
-    )
+def _reads(term: Expr) -> bool:
+    return any(isinstance(node, Load) for node in walk(term))
+
+
+def _compared_axis(condition: Expr) -> Axis | None:
+    """The axis that a condition compares with a number."""
+    match condition:
+        case Binary(op, Axis() as axis, Const()) if op in COMPARISON:
+            return axis
+    return None
