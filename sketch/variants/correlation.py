@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from sketch.analysis.access import AffineForm, interval_of
 from sketch.lang.expr import Axis
 from sketch.lang.tensor import Compute, Placeholder, Tensor
 from sketch.oracle.contraction import Factor, sum_of_products
 
+_LEAST_AXES: Final = 3  # a batch, one dimension, channels
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Correlation:
     """``out[n, h, w, o] = sum over p, q, c of data[n, h + p - top, w + q - left, c] *
-    weight[p, q, c, o]``, where elements outside of the data count as zero.
+    weight[p, q, c, o]``, where elements outside of the data count as zero; the same for any number
+    of spatial dimensions.
 
-    ``before``: (top, left).
+    ``before``: (top, left).  ``taps``: the axes (p, q); None for a dimension with one tap.
     """
 
     op: Compute
     data: Tensor
     weight: Tensor
-    before: tuple[int, int]
+    before: tuple[int, ...]
+    taps: tuple[Axis | None, ...]
 
 
 def correlation(op: Compute) -> Correlation | None:
     """``op`` as a correlation with a constant, or None if it is something else."""
     terms = sum_of_products(op)
-    if terms is None or len(terms) != 1 or len(op.axes) != 4 or len(op.reduce_axes) != 3:
+    if terms is None or len(terms) != 1 or len(op.axes) < _LEAST_AXES:
         return None
     (term,) = terms
     if len(term.operands) != 2 or float(term.coefficient) != 1.0:
@@ -40,22 +45,34 @@ def _matched(op: Compute, data: Factor, weight: Factor) -> Correlation | None:
     kernel = weight.tensor.op
     if not isinstance(kernel, Placeholder) or not kernel.constant or kernel.prepared is not None:
         return None
-    taps = [axis for form in weight.forms if (axis := _only_axis(form)) is not None]
-    if len(taps) != 4 or len(weight.forms) != 4 or len(data.forms) != 4:
+    if not len(weight.forms) == len(data.forms) == len(op.axes):
         return None
-    p, q, c, o = taps
-    n, h, w, last = op.axes
-    if o is not last or {id(p), id(q), id(c)} != {id(axis) for axis in op.reduce_axes}:
+    found = [_only_axis(form) for form in weight.forms]
+    *taps, c, o = found
+    n, *places, last = op.axes
+    reduced = {id(axis) for axis in (*taps, c) if axis is not None}
+    if o is not last or c is None or reduced != {id(axis) for axis in op.reduce_axes}:
         return None
-    wanted = ({n: 1}, {h: 1, p: 1}, {w: 1, q: 1}, {c: 1})
+    if any(tap is None and _nonzero(form) for tap, form in zip(taps, weight.forms, strict=False)):
+        return None
+    spatial = [
+        {place: 1} if tap is None else {place: 1, tap: 1}
+        for place, tap in zip(places, taps, strict=True)
+    ]
+    wanted = ({n: 1}, *spatial, {c: 1})
     if any(_nonzero(form) != terms for form, terms in zip(data.forms, wanted, strict=True)):
         return None
     shifts = [shift for _, shift in data.forms]
-    if shifts[0] or shifts[3] or weight.tensor.shape != tuple(axis.extent for axis in taps):
+    if (
+        shifts[0]
+        or shifts[-1]
+        or weight.tensor.shape != tuple(1 if axis is None else axis.extent for axis in found)
+    ):
         return None
     if not _guarded(data) or any(limit != (None, None) for limit in weight.limits):
         return None
-    return Correlation(op, data.tensor, weight.tensor, (-shifts[1], -shifts[2]))
+    before = tuple(-shift for shift in shifts[1:-1])
+    return Correlation(op, data.tensor, weight.tensor, before, tuple(taps))
 
 
 def _only_axis(form: AffineForm) -> Axis | None:

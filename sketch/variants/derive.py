@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from sketch.dag.dag import ComputeDAG
 from sketch.variants.implicit_gemm import implicit_gemm
 from sketch.variants.winograd import winograd, winograd_in_parts
-from sketch.variants.winograd_blocks import winograd_4x4
+from sketch.variants.winograd_blocks import winograd_eight, winograd_six
 
 
 class Algorithm(NamedTuple):
@@ -27,13 +27,15 @@ class Algorithm(NamedTuple):
     error_growth: float
 
 
-# Measured: of F(2x2, 3x3) 2 at most, of F(4x4, 3x3) 3 to 9.
+# Measured: of F(2x2, 3x3) 2 at most, of six points 3 to 9, of eight points in two dimensions 10 to 30.
 _F2_GROWTH: Final = 4.0
-_F4_GROWTH: Final = 10.0
+_SIX_POINTS_GROWTH: Final = 10.0
+_EIGHT_POINTS_GROWTH: Final = 40.0
 
 ALGORITHMS: Final[tuple[Algorithm, ...]] = (
     Algorithm("winograd", winograd, _F2_GROWTH),
-    Algorithm("winograd-4x4", winograd_4x4, _F4_GROWTH),
+    Algorithm("winograd-6", winograd_six, _SIX_POINTS_GROWTH),
+    Algorithm("winograd-8", winograd_eight, _EIGHT_POINTS_GROWTH),
 )
 GPU_ALGORITHMS: Final[tuple[Algorithm, ...]] = (
     Algorithm("winograd", winograd_in_parts, _F2_GROWTH),

@@ -27,7 +27,11 @@ Point = tuple[int, int]
 
 F2_3: Final[tuple[Point, ...]] = ((0, 1), (1, 1), (-1, 1), (-1, 0))
 # Of points +-a and +-1/a with small numbers those of the least error: a third of that of 1 and 2.
-F4_3: Final[tuple[Point, ...]] = ((0, 1), (2, 3), (-2, 3), (3, 2), (-3, 2), (-1, 0))
+SIX_POINTS: Final[tuple[Point, ...]] = ((0, 1), (2, 3), (-2, 3), (3, 2), (-3, 2), (-1, 0))
+EIGHT_POINTS: Final[tuple[Point, ...]] = (
+    *((0, 1), (1, 1), (-1, 1)),
+    *((1, 2), (-1, 2), (2, 1), (-2, 1), (-1, 0)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,5 +119,7 @@ def prove(found: Transforms) -> None:
 @cache
 def prove_all() -> None:
     """Prove the transforms that variants are made with, once in a process."""
-    for points in (F2_3, F4_3):
-        prove(transforms(points, 3))
+    prove(transforms(F2_3, 3))
+    for points in (SIX_POINTS, EIGHT_POINTS):
+        for taps in range(2, len(points)):
+            prove(transforms(points, taps))

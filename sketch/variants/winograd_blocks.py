@@ -1,7 +1,9 @@
-"""Winograd's minimal filtering F(m x m, 3x3) for blocks: tiles keep their two coordinates.
+"""Winograd's minimal filtering in blocks, for windows of any size in any number of dimensions.
 
-``Y = A^T [(G g G^T) * (B^T d B)] A`` (Lavin and Gray, CVPR 2016, section 4.1) for any m, with
-matrices from interpolation points.  Each transform is two passes, one a dimension:
+``Y = A^T [(G g G^T) * (B^T d B)] A`` (Lavin and Gray, CVPR 2016, section 4.1), with matrices from
+n interpolation points: n products for ``n + 1 - r`` results of r taps.  One or two dimensions are
+transformed, each in a pass of its own; taps of other dimensions are summed with the products.  Of
+an image [N, H, W, C]:
 
     rows(n, r, w, i, c)     = B^T over the rows of a tile's data
     tiles(i, j, n, r, s, c) = B^T over the columns
@@ -9,17 +11,20 @@ matrices from interpolation points.  Each transform is two passes, one a dimensi
     columns(n, r, s, a, j, o) = A^T over i
     result(n, h, w, o)      = A^T over j, with r = h // m, a = h % m, s = w // m
 
-so that a nest over blocks of m x m results holds all of them: nothing of the size of an image lies
-between the stages.  Errors of F(4x4, 3x3) are about three times those of the direct sum.
+Tiles keep their two coordinates, so that a nest over blocks of m x m results holds all stages:
+nothing of the size of an image lies between them.  Errors of six points are about three times
+those of the direct sum, of eight points ten times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
@@ -30,22 +35,32 @@ from sketch.lang.tensor import Compute, Placeholder, Tensor, compute, reduce_axi
 from sketch.operators.window import inside
 from sketch.variants.combinations import combinations
 from sketch.variants.correlation import Correlation, correlation
-from sketch.variants.interpolation import F4_3, Point, Transforms, transforms
+from sketch.variants.interpolation import EIGHT_POINTS, SIX_POINTS, Point, Transforms, transforms
 from sketch.variants.rebuild import rebuild
 
-_TAPS: Final = 3
 # The transforms cost additions for each channel and filter: few of the others do not pay for them.
 _LEAST_CHANNELS: Final = 16
 _MOST_BYTES: Final = 1 << 29
+_LEAST_RESULTS: Final = 2
+_MOST_DIMENSIONS: Final = 2
+# Six points do well for windows of three taps, with a third of the error.
+_LONG_WINDOW: Final = 5
 
 
-def winograd_4x4(dag: ComputeDAG) -> ComputeDAG | None:
-    """The same program with its 3x3 correlations by F(4x4, 3x3); None where it has none."""
-    found = {
-        id(op): Filtering(match, F4_3)
-        for op in dag.stages
-        if (match := correlation(op)) and Filtering(match, F4_3).pays
-    }
+def winograd_six(dag: ComputeDAG) -> ComputeDAG | None:
+    """The same program with its correlations by six points: F(4, 3), F(2, 5), F(5, 2)."""
+    return _filtered(dag, SIX_POINTS)
+
+
+def winograd_eight(dag: ComputeDAG) -> ComputeDAG | None:
+    """The same program with its correlations of five taps and more by eight points."""
+    return _filtered(dag, EIGHT_POINTS)
+
+
+def _filtered(dag: ComputeDAG, points: tuple[Point, ...]) -> ComputeDAG | None:
+    matches = ((op, correlation(op)) for op in dag.stages)
+    tried = {id(op): Filtering(match, points) for op, match in matches if match is not None}
+    found = {op: filtering for op, filtering in tried.items() if filtering.pays}
     if not found:
         return None
 
@@ -64,8 +79,49 @@ class Filtering:
     points: tuple[Point, ...]
 
     @property
-    def _matrices(self) -> Transforms:
-        return transforms(self.points, _TAPS)
+    def dims(self) -> tuple[int, ...]:
+        """The spatial dimensions that are transformed: the last ones with more than one tap."""
+        taps = self._taps
+        wide = [d for d, r in enumerate(taps) if 1 < r <= self._size + 1 - _LEAST_RESULTS]
+        return tuple(wide[-_MOST_DIMENSIONS:])
+
+    @property
+    def pays(self) -> bool:
+        """Whether it may be faster than the direct sum, and fits the memory."""
+        match, dims = self.match, self.dims
+        if not dims or (len(self.points) > len(SIX_POINTS) and max(self._taps) < _LONG_WINDOW):
+            return False
+        (batch, *spatial, filters), channels = match.op.shape, match.data.shape[-1]
+        single = {match.op.output_dtypes[0], match.data.dtype, match.weight.dtype} == {"float32"}
+        taps = prod(r for d, r in enumerate(self._taps) if d in dims)
+        products = batch * prod(self._walked(d, extent) for d, extent in enumerate(spatial))
+        size = products * (channels + filters) * size_of("float32")
+        fewer = products < taps * batch * prod(spatial)
+        return single and fewer and min(channels, filters) >= _LEAST_CHANNELS and size < _MOST_BYTES
+
+    def result(self, data: Tensor) -> Tensor:
+        """The results of the correlation of ``data`` [N, *spatial, C]."""
+        op = self.match.op
+        products = self._products(self._transformed(data))
+        sums = self._columns(products) if len(self.dims) > 1 else products
+        last = self.dims[-1]
+
+        def element(n: Axis, *rest: Axis) -> Expr:
+            *places, o = rest
+            tiles: list[Expr] = list(places)
+            for dim in self.dims:
+                tiles[dim] = places[dim] // self._results(dim)
+            terms = [
+                sums[n, *tiles, places[self.dims[0]] % self._results(self.dims[0]), j, o]
+                if len(self.dims) > 1
+                else sums[j, n, *tiles, o]
+                for j in range(self._size)
+            ]
+            return chosen(places[last] % self._results(last), self._summed(last, terms))
+
+        names = [axis.name for axis in op.axes]
+        found: Tensor = compute(op.shape, element, op.name, axis_names=names)
+        return found
 
     @property
     def _size(self) -> int:
@@ -73,99 +129,136 @@ class Filtering:
         return len(self.points)
 
     @property
-    def _results(self) -> int:
-        return self._size + 1 - _TAPS
+    def _taps(self) -> tuple[int, ...]:
+        return self.match.weight.shape[:-2]
 
-    @property
-    def _tiles(self) -> tuple[int, int]:
-        _, height, width, _ = self.match.op.shape
-        return -(-height // self._results), -(-width // self._results)
+    def _results(self, dim: int) -> int:
+        """Results of a tile in a dimension."""
+        return self._size + 1 - self._taps[dim]
 
-    @property
-    def pays(self) -> bool:
-        """Whether it may be faster than the direct sum, and fits the memory."""
-        match, (rows, columns) = self.match, self._tiles
-        if match.weight.shape[:2] != (_TAPS, _TAPS):
-            return False
-        batch, height, width, filters = match.op.shape
-        channels = match.data.shape[3]
-        single = {match.op.output_dtypes[0], match.data.dtype, match.weight.dtype} == {"float32"}
-        products = self._size**2 * batch * rows * columns
-        size = products * (channels + filters) * size_of("float32")
-        fewer = products < _TAPS**2 * batch * height * width
-        return single and fewer and min(channels, filters) >= _LEAST_CHANNELS and size < _MOST_BYTES
+    def _tiles(self, dim: int) -> int:
+        return -(-self.match.op.shape[1 + dim] // self._results(dim))
 
-    def result(self, data: Tensor) -> Tensor:
-        """The results of the correlation of ``data`` [N, H, W, C]."""
-        op, m = self.match.op, self._results
-        columns = self._columns(self._products(self._transformed(data)))
-        sums = self._matrices.results
+    def _walked(self, dim: int, extent: int) -> int:
+        """Products in a dimension of so many results."""
+        return self._tiles(dim) * self._size if dim in self.dims else extent
 
-        def element(n: Axis, h: Axis, w: Axis, o: Axis) -> Expr:
-            terms = [columns[n, h // m, w // m, h % m, j, o] for j in range(self._size)]
-            return chosen(w % m, combinations(sums, terms))
+    def _matrices(self, dim: int) -> Transforms:
+        return transforms(self.points, self._taps[dim])
 
-        names = [axis.name for axis in op.axes]
-        found: Tensor = compute(op.shape, element, op.name, axis_names=names)
-        return found
+    def _combined(self, dim: int, terms: Sequence[Expr]) -> list[Expr]:
+        """``B^T`` of the elements of a tile."""
+        return combinations(self._matrices(dim).data, terms)
+
+    def _summed(self, dim: int, terms: Sequence[Expr]) -> list[Expr]:
+        """``A^T`` of the products of a tile."""
+        return combinations(self._matrices(dim).results, terms)
 
     def _transformed(self, data: Tensor) -> Tensor:
-        """``B^T d B`` of every tile: [i, j, N, R, S, C]."""
-        name, (batch, height, width, channels) = self.match.op.name, data.shape
-        (rows, columns), m, size = self._tiles, self._results, self._size
-        top, left = self.match.before
+        """``B^T d B`` of every tile: [i, j, N, *spatial with R and S for H and W, C]."""
+        name, (batch, *spatial, channels) = self.match.op.name, data.shape
+        first, last, size = self.dims[0], self.dims[-1], self._size
+        shape = [self._tiles(d) if d in self.dims else extent for d, extent in enumerate(spatial)]
 
-        def element(n: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
-            value = data[n, h, w, c]
-            known = inside((h, height), (w, width))
+        def element(n: Expr, places: Sequence[Expr], c: Expr) -> Expr:
+            """Of the data at coordinates that count from the first padded one."""
+            here = list(places)
+            for dim in self.dims:
+                here[dim] = places[dim] - self.match.before[dim]
+            value = data[n, *here, c]
+            known = inside(*((here[dim], spatial[dim]) for dim in self.dims))
             return value if known is None else select(known, value, 0.0)
 
-        def row(n: Axis, r: Axis, w: Axis, i: Axis, c: Axis) -> Expr:
-            terms = [element(n, r * m + (a - top), w - left, c) for a in range(size)]
-            return chosen(i, combinations(self._matrices.data, terms))
+        def moved(places: Sequence[Expr], dim: int, step: int) -> list[Expr]:
+            """The coordinates of an element of a tile."""
+            found = list(places)
+            found[dim] = places[dim] * self._results(dim) + step
+            return found
 
-        walked = columns * m + _TAPS - 1
-        passed = compute((batch, rows, walked, size, channels), row, f"{name}.rows")
+        if len(self.dims) == 1:
 
-        def tile(i: Axis, j: Axis, n: Axis, r: Axis, s: Axis, c: Axis) -> Expr:
-            terms = [passed[n, r, s * m + b, i, c] for b in range(size)]
-            return chosen(j, combinations(self._matrices.data, terms))
+            def line(i: Axis, n: Axis, *rest: Axis) -> Expr:
+                *places, c = rest
+                terms = [element(n, moved(places, last, b), c) for b in range(size)]
+                return chosen(i, self._combined(last, terms))
 
-        shape = (size, size, batch, rows, columns, channels)
-        return compute(shape, tile, f"{name}.tiles")
+            return compute((size, batch, *shape, channels), line, f"{name}.tiles")
+
+        def row(n: Axis, *rest: Axis) -> Expr:
+            *places, i, c = rest
+            terms = [element(n, moved(places, first, a), c) for a in range(size)]
+            return chosen(i, self._combined(first, terms))
+
+        walked = list(shape)
+        walked[last] = shape[last] * self._results(last) + self._taps[last] - 1
+        passed = compute((batch, *walked, size, channels), row, f"{name}.rows")
+
+        def tile(i: Axis, j: Axis, n: Axis, *rest: Axis) -> Expr:
+            *places, c = rest
+            terms = [passed[n, *moved(places, last, b), i, c] for b in range(size)]
+            return chosen(j, self._combined(last, terms))
+
+        return compute((size, size, batch, *shape, channels), tile, f"{name}.tiles")
 
     def _products(self, tiles: Tensor) -> Tensor:
-        """Of every tile with every filter, summed over the channels: [i, j, N, R, S, O]."""
-        match = self.match
-        weight = self._filters()
+        """Of every tile with every filter, summed over the channels and the taps of dimensions that
+        are not transformed: [i, j, N, *spatial with R and S for H and W, O].
+        """
+        match, count = self.match, len(self.dims)
+        weight, spatial = self._filters(), match.op.shape[1:-1]
         k = reduce_axis(tiles.shape[-1], match.op.reduce_axes[-1].name)
+        plain = [d for d in range(len(spatial)) if d not in self.dims]
+        named = {d: axis for d, axis in enumerate(match.taps) if d in plain and axis is not None}
+        taps = {d: reduce_axis(axis.extent, axis.name) for d, axis in named.items()}
 
-        def product(i: Axis, j: Axis, n: Axis, r: Axis, s: Axis, o: Axis) -> Expr:
-            value = tiles[i, j, n, r, s, k] * weight[i * self._size + j, k, o]
-            return reducers.sum(value, axis=k)
+        def product(*axes: Axis) -> Expr:
+            points, (n, *rest) = axes[:count], axes[count:]
+            *places, o = rest
+            here: list[Expr] = list(places)
+            row: Expr | int = 0
+            transformed = iter(points)
+            for dim in range(len(spatial)):
+                if dim in self.dims:
+                    row = row * self._size + next(transformed)
+                    continue
+                here[dim] = places[dim] - match.before[dim]
+                if dim in taps:
+                    here[dim] = here[dim] + taps[dim]
+                    row = row * self._taps[dim] + taps[dim]
+            single = (0,) * (weight.ndim - 3)  # trailing dimensions of one tap stay
+            value = tiles[(*points, n, *here, k)] * weight[(row, *single, k, o)]
+            known = inside(*((here[d], match.data.shape[1 + d]) for d in plain))
+            value = value if known is None else select(known, value, 0.0)
+            return reducers.sum(value, axis=(*taps.values(), k))
 
-        shape = (*tiles.shape[:-1], weight.shape[-1])
-        return compute(shape, product, f"{match.op.name}.products")
+        shape = [self._tiles(d) if d in self.dims else extent for d, extent in enumerate(spatial)]
+        ends = match.op.shape[0], match.op.shape[-1]
+        whole = (*(self._size for _ in self.dims), ends[0], *shape, ends[1])
+        return compute(whole, product, f"{match.op.name}.products")
 
     def _columns(self, products: Tensor) -> Tensor:
-        """``A^T`` over the rows of every tile: [N, R, S, a, j, O]."""
-        size, _, batch, rows, columns, filters = products.shape
+        """``A^T`` over the first dimension of every tile: [N, *spatial, a, j, O]."""
+        _, _, batch, *spatial, filters = products.shape
+        first = self.dims[0]
 
-        def element(n: Axis, r: Axis, s: Axis, a: Axis, j: Axis, o: Axis) -> Expr:
-            terms = [products[i, j, n, r, s, o] for i in range(size)]
-            return chosen(a, combinations(self._matrices.results, terms))
+        def element(n: Axis, *rest: Axis) -> Expr:
+            *places, a, j, o = rest
+            terms = [products[(i, j, n, *places, o)] for i in range(self._size)]
+            return chosen(a, self._summed(first, terms))
 
-        shape = (batch, rows, columns, self._results, size, filters)
+        shape = (batch, *spatial, self._results(first), self._size, filters)
         return compute(shape, element, f"{self.match.op.name}.columns")
 
     def _filters(self) -> Tensor:
-        """``G g G^T`` of every channel and filter, [i*size + j, C, O], computed ahead."""
+        """The transformed filters of every channel, computed ahead: [taps or points, C, O]."""
         op = self.match.weight.op
         assert isinstance(op, Placeholder)
-        single = np.array(self._matrices.filters, dtype=np.float64)
-        matrix = np.kron(single, single)
+        matrix: NDArray[np.float64] = np.ones((1, 1))
+        for dim, taps in enumerate(self._taps):
+            single = self._matrices(dim).filters if dim in self.dims else np.eye(taps)
+            matrix = np.kron(matrix, np.array(single, dtype=np.float64))
         prepared = LinearMap(op.shape, tuple(map(tuple, matrix.tolist())))
-        shape = (len(matrix), *op.shape[2:])
+        shape = prepared.result_shape
         return Tensor(Placeholder(op.name, shape, op.dtype, constant=True, prepared=prepared))
 
 

@@ -21,7 +21,7 @@ from sketch.rules.backend import sketch_backend
 from sketch.rules.generate import generate
 from sketch.variants import variants_of
 from sketch.variants.winograd import winograd
-from sketch.variants.winograd_blocks import winograd_4x4
+from sketch.variants.winograd_blocks import winograd_six
 from tests.support.compiled import random_run
 from tests.support.targets import SMALL
 
@@ -48,7 +48,7 @@ def inputs_of(dag: ComputeDAG, seed: int) -> dict[str, np.ndarray]:
     return {t.name: rng.standard_normal(t.given_shape).astype(t.dtype) for t in dag.inputs}
 
 
-ALGORITHMS = {"winograd": winograd, "winograd-4x4": winograd_4x4}
+ALGORITHMS = {"winograd": winograd, "winograd-6": winograd_six}
 each_algorithm = pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
 
 
@@ -77,7 +77,7 @@ def test_the_variant_computes_the_same(
     result = conv2d(images(height + 1, width + 1, 16, batch), filters(16, 17), 1, padding, name="y")
     dag = with_tail(result) if tail else ComputeDAG([result])
     other = ALGORITHMS[algorithm](dag)
-    assume(other is not None)  # F(4x4) has no fewer products where tiles are nearly empty
+    assume(other is not None)  # six points has no fewer products where tiles are nearly empty
     inputs = {name: array.astype(np.float64) for name, array in inputs_of(dag, seed).items()}
     (expected,), (found,) = interpret(dag, inputs).values(), interpret(other, inputs).values()
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
@@ -97,6 +97,37 @@ def test_every_sketch_of_the_variant_compiles_to_the_same(
     for choice in range(len(generate(other, host))):
         found = random_run(other, inputs, host, choice, seed=choice)[name]
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+# By points: data, weight, padding; the dimensions with one tap, and of three the first, stay.
+WINDOWS = [
+    (6, (1, 8, 9, 16), (5, 5, 16, 24), 2),
+    (6, (1, 4, 7, 9, 16), (3, 3, 3, 16, 32), 1),
+    (6, (1, 5, 4, 6, 16), (3, 1, 1, 16, 32), (1, 0, 0)),
+    (6, (2, 17, 16), (3, 16, 24), 1),
+    (6, (1, 9, 9, 16), (2, 2, 16, 17), (1, 0)),
+    (6, (1, 9, 6, 16), (5, 3, 16, 32), (1, 0)),
+    (8, (1, 8, 9, 16), (1, 7, 16, 24), (0, 3)),
+    (8, (1, 9, 6, 16), (7, 1, 16, 24), (2, 0)),
+    (8, (1, 11, 10, 16), (7, 5, 16, 24), 2),
+]
+
+
+@pytest.mark.parametrize(("points", "data", "weight", "padding"), WINDOWS)
+def test_windows_of_any_size(
+    points: int, data: tuple[int, ...], weight: tuple[int, ...], padding: int | tuple[int, ...]
+) -> None:
+    filters = placeholder(weight, name="w", constant=True)
+    dag = ComputeDAG([conv(placeholder(data, name="x"), filters, 1, padding, name="y")])
+    other = variants_of(dag, sketch_backend(SMALL).algorithms)[f"winograd-{points}"]
+    inputs, host = inputs_of(dag, 0), host_target(2)
+    wide = {name: array.astype(np.float64) for name, array in inputs.items()}
+    expected = interpret(dag, wide)["y"]
+    largest = np.abs(expected).max()
+    np.testing.assert_allclose(interpret(other, wide)["y"], expected, rtol=0, atol=1e-11 * largest)
+    for choice in range(len(generate(other, host))):
+        found = random_run(other, inputs, host, choice, seed=choice)["y"]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * largest)
 
 
 def depthwise() -> Tensor:
@@ -137,20 +168,22 @@ OTHERS: dict[str, Callable[[], Tensor]] = {
 
 @pytest.mark.parametrize("name", sorted(OTHERS))
 def test_other_convolutions_have_no_variant(name: str) -> None:
-    assert not variants_of(ComputeDAG([OTHERS[name]()]), sketch_backend(SMALL).algorithms)
+    found = variants_of(ComputeDAG([OTHERS[name]()]), sketch_backend(SMALL).algorithms)
+    assert "winograd" not in found
+    assert bool(found) == (name in ("five", "three dimensions"))
 
 
 def test_blocks_hold_all_that_lies_between_the_stages() -> None:
     """No array of the size of the image is written but the result."""
     dag = with_tail(conv2d(images(28, 28), filters(16, 32), 1, 1, name="y"))
-    for sketch in generate(transformed(dag, "winograd-4x4"), host_target(2)):
+    for sketch in generate(transformed(dag, "winograd-6"), host_target(2)):
         assert [plan.op.name for plan in sketch.program.stages if plan.attach is None] == ["relu"]
 
 
 def test_variants_have_keys_of_their_own() -> None:
     dag = ComputeDAG([conv2d(images(), filters(), 1, 1, name="y")])
     found = variants_of(dag, sketch_backend(SMALL).algorithms)
-    assert list(found) == ["winograd", "winograd-4x4"]
+    assert list(found) == ["winograd", "winograd-6"]
     assert len({dag.key, *(other.key for other in found.values())}) == 3
 
 

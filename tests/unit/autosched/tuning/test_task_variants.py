@@ -39,7 +39,7 @@ def test_a_program_gets_its_variants_and_is_computed_as_written_until_one_was_me
     assert [variant.name for variant in task.variants] == [
         "direct",
         "winograd",
-        "winograd-4x4",
+        "winograd-6",
     ]
     assert (
         {"direct"} < {sketch.variant for sketch in task.sketches} <= {v.name for v in task.variants}

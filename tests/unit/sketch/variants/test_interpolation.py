@@ -12,12 +12,20 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import compute, placeholder
 from sketch.oracle.interpret import interpret
 from sketch.variants import winograd
-from sketch.variants.interpolation import F2_3, F4_3, prove, prove_all, transforms
+from sketch.variants.interpolation import (
+    EIGHT_POINTS,
+    F2_3,
+    SIX_POINTS,
+    prove,
+    prove_all,
+    transforms,
+)
 
 INFINITY = (1, 0)
 POINTS = [
     (F2_3, 3),
-    (F4_3, 3),
+    *((SIX_POINTS, taps) for taps in range(2, 6)),
+    *((EIGHT_POINTS, taps) for taps in range(2, 8)),
     (((0, 1), (1, 1), (-1, 1), (2, 1), (-2, 1), INFINITY), 3),
     (((0, 1), (1, 2), (-3, 2), INFINITY), 2),
     (((5, 1), (1, 3), (7, 2)), 3),
