@@ -256,7 +256,7 @@ class Filtering:
         matrix: NDArray[np.float64] = np.ones((1, 1))
         for dim, taps in enumerate(self._taps):
             single = self._matrices(dim).filters if dim in self.dims else np.eye(taps)
-            matrix = np.kron(matrix, np.array(single, dtype=np.float64))
+            matrix = np.kron(matrix, np.array(single, np.float64)).astype(np.float64)
         prepared = LinearMap(op.shape, tuple(map(tuple, matrix.tolist())))
         shape = prepared.result_shape
         return Tensor(Placeholder(op.name, shape, op.dtype, constant=True, prepared=prepared))
