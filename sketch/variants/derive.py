@@ -27,7 +27,7 @@ class Algorithm(NamedTuple):
     error_growth: float
 
 
-# Measured: of F(2x2, 3x3) 2 at most, of six points 3 to 9, of eight points in two dimensions 10 to 30.
+# Measured: of F(2x2, 3x3) 2 at most, of six points 3 to 9, of eight points 10 to 30.
 _F2_GROWTH: Final = 4.0
 _SIX_POINTS_GROWTH: Final = 10.0
 _EIGHT_POINTS_GROWTH: Final = 40.0

@@ -30,7 +30,8 @@ PLACES: Final[Mapping[str, str]] = {
 REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "sketch/variants/derive.py": {
         "_F2_GROWTH": "rounding errors of one algorithm",
-        "_F4_GROWTH": "rounding errors of one algorithm",
+        "_SIX_POINTS_GROWTH": "rounding errors of one algorithm",
+        "_EIGHT_POINTS_GROWTH": "rounding errors of one algorithm",
     },
     "autosched/search/grid.py": {"_BLOCK": "rows that are listed at a time"},
     "autosched/search/options.py": {
