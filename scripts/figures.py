@@ -19,7 +19,7 @@ from sketch.lower import lower
 from sketch.nest.loopnest import Allocate, Loop, LoopKind, Node, Store
 from sketch.population.feasible import feasible
 from sketch.population.population import sample
-from sketch.schedule.decision import DecisionId, loop_decision
+from sketch.schedule.decision import DecisionId
 from sketch.schedule.loop import LoopId
 from sketch.schedule.sketch import Sketch
 from sketch.schedule.steps import Factor
@@ -109,22 +109,23 @@ def draw_loop_nest(task: Task) -> Figure:
         if isinstance(node, Loop) and node.var.name in names:
             name = names[node.var.name]
             value = candidate.values[name] if isinstance(name, DecisionId) else name
-            label = f"{name} = {value}" if isinstance(name, DecisionId) else f"{value} lanes"
+            called = candidate.sketch.labels.get(name) if isinstance(name, DecisionId) else None
+            label = f"{value} lanes" if called is None else f"{called} = {value}"
             axes.text(0.78, y, label, va="center", family="monospace", color="#7a2f8f")
     return figure
 
 
 def draw_landscape(task: Task) -> Figure:
     """Best draft time of random rows over the two sizes of the register tile."""
-    rows_name, vectors_name = loop_decision("D", "i", 3), loop_decision("D", "j", 3)
-    times, sizes = landscape(task, rows_name, vectors_name)
+    labels, sketch = ("D.i@3", "D.j@3"), task.sketches[0]
+    times, sizes = landscape(task, sketch.decision(labels[0]), sketch.decision(labels[1]))
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
     shown = axes.imshow(times.T * 1e6, origin="lower", aspect="auto", cmap="viridis_r")
     axes.set_xticks(range(0, len(sizes[0]), 3), [str(n) for n in sizes[0][::3]])
     axes.set_yticks(range(0, len(sizes[1]), 2), [str(n) for n in sizes[1][::2]])
-    axes.set_xlabel(f"rows of the register tile ({rows_name})")
-    axes.set_ylabel(f"vectors ({vectors_name})")
+    axes.set_xlabel(f"rows of the register tile ({labels[0]})")
+    axes.set_ylabel(f"vectors ({labels[1]})")
     axes.set_title("white: too many registers, or too few independent accumulators", size=9)
     figure.colorbar(shown, label="best draft time, us")
     return figure

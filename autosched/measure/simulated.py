@@ -75,8 +75,9 @@ class SimulatedRunner(OfflineRunner):
 
         draft = draft_seconds(population)
         distance = np.zeros(population.count)
+        labels = population.sketch.labels
         for name, column in population.columns().items():
-            best = _LARGEST_BEST * self._draws(str(name)).random()
+            best = _LARGEST_BEST * self._draws(labels[name]).random()
             distance += (np.log2(column + 1.0) - best) ** 2
         return np.asarray(
             draft * np.exp(self._bias * distance / max(1, len(population.sketch.decisions)))

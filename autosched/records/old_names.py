@@ -14,13 +14,14 @@ from sketch.errors import ScheduleError, quoted
 from sketch.lang.expr import Axis, Expr, Load, Reduce
 from sketch.lang.fresh_names import distinct_names
 from sketch.lang.rewrite import rewrite
-from sketch.lang.tensor import Compute, Operation, Placeholder, Tensor
-from sketch.schedule.decision import decision_of
-from sketch.schedule.loop import AxisIndex, LoopId, loop_label
+from sketch.lang.tensor import Compute, Operation, Placeholder, Tensor, tensors_of
+from sketch.schedule.decision import DecisionId
+from sketch.schedule.labels import decision_label, loop_label
+from sketch.schedule.loop import AxisIndex, LoopId
 from sketch.schedule.program import Program, initial_program
 from sketch.schedule.replay import apply_step
-from sketch.schedule.stage import StageId, TensorId
-from sketch.schedule.step_json import step_from_json, steps_to_json
+from sketch.schedule.stage import InputId, StageId, TensorId
+from sketch.schedule.step_json import decision_to_text, step_from_json, steps_to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,22 @@ def positions(
     program = initial_program(dag if names is None else with_names(dag, names))
     read = []
     for data in steps:
-        read.append(step_from_json(data, _ByName(program), decision_of))
+        read.append(step_from_json(data, _ByName(program), str))
         program = apply_step(program, read[-1])
-    return steps_to_json(program, read, tuple(map(decision_of, decisions)))
+    written, _ = steps_to_json(program, read, decisions)
+    stages = [plan.id for plan in program.stages]
+    return written, tuple(decision_to_text(_decision(d, program), stages) for d in decisions)
+
+
+def _decision(printed: str, program: Program) -> DecisionId:
+    """What ``stage.axis@level`` is about; a free meaning where it is nothing of the program."""
+    _, _, level = printed.rpartition("@")
+    for plan in program.stages:
+        for axis in plan.op.all_axes:
+            found = plan.decision(axis, level)
+            if decision_label(found, program) == printed:
+                return found
+    return printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +101,18 @@ class _ByName:
 
     def stage(self, text: str) -> StageId:
         """The stage of a name."""
-        return self.program.stage(text).op.name
+        return self.program.named(text).id
 
     def tensor(self, text: str) -> TensorId:
-        """The input or the result of a name; which of them a stage reads is seen by the step."""
-        return text
+        """The input or the result of a name."""
+        for position, tensor in enumerate(self.program.dag.inputs):
+            if tensor.name == text:
+                return InputId(position)
+        for plan in self.program.stages:
+            for tensor in tensors_of(plan.op):
+                if tensor.name == text:
+                    return self.program.tensor_id(tensor)
+        return self.stage(text)
 
     def axis(self, stage: StageId, text: str) -> AxisIndex:
         """The axis of a name."""

@@ -136,6 +136,6 @@ def _decisions(task: TaskSpec, record: Record) -> Mapping[str, int]:
     """As the program names them; by position where the record does not replay."""
     try:
         found = record.candidate(task.variant(record.variant).dag, task.target)
-        return {str(name): value for name, value in found.values.items()}
+        return found.named
     except Exception:  # the boundary to what a log holds; who replays the record says why
         return record.decisions

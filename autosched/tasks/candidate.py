@@ -21,4 +21,10 @@ class Candidate:
     @property
     def key(self) -> tuple[str, tuple[tuple[str, int], ...]]:
         """Equal for equal candidates, in any process; ``values`` in order of name."""
-        return self.sketch.key, tuple(sorted((str(k), int(v)) for k, v in self.values.items()))
+        return self.sketch.key, tuple(sorted((k, int(v)) for k, v in self.named.items()))
+
+    @property
+    def named(self) -> dict[str, int]:
+        """``values`` for printing, by what the program calls each decision."""
+        labels = self.sketch.labels
+        return {labels.get(name, str(name)): value for name, value in self.values.items()}

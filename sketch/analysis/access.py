@@ -237,7 +237,7 @@ def reads_elementwise(consumer: Compute, producer: Compute) -> bool:
     """Whether each element of ``consumer`` needs of ``producer`` just the element at its place."""
     if consumer.reduce is not None or consumer.shape != producer.shape:
         return False
-    loads = [load for load in stage_loads(consumer) if load.tensor.op.name == producer.name]
+    loads = [load for load in stage_loads(consumer) if load.tensor.op is producer]
     return bool(loads) and all(_is_own_point(consumer, load.indices) for load in loads)
 
 

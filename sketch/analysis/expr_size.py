@@ -94,7 +94,7 @@ def _size(body: Expr, producer: Operation | None, part: Size | None) -> Size:
 
 
 def _reads(load: Load, producer: Operation | None) -> bool:
-    return producer is not None and load.tensor.op.name == producer.name
+    return producer is not None and load.tensor.op is producer
 
 
 def _substituted(part: Size, indices: Sequence[Size]) -> Size:

@@ -135,6 +135,12 @@ class ComputeDAG:
         """The stages that read ``op`` directly, in execution order."""
         return self._neighbours[id(op)][1]
 
+    @cached_property
+    def output_stages(self) -> tuple[int, ...]:
+        """For each result of the program, the position of the stage that computes it."""
+        places = {id(op): position for position, op in enumerate(self.stages)}
+        return tuple(places[id(tensor.op)] for tensor in self.outputs)
+
     def is_output(self, op: Operation) -> bool:
         """Whether a result of ``op`` is a result of the program."""
         return any(tensor.op is op for tensor in self.outputs)

@@ -47,7 +47,7 @@ def _converter(
             return AffineValue(stage.coordinate(n))
         if isinstance(n, Load):
             indices = tuple(index(i, e) for i, e in zip(n.indices, n.tensor.shape, strict=True))
-            view = buffers.view(n.tensor, placement, stage)
+            view = buffers.view(n.tensor, stage)
             return BufferLoad(view.buffer, view.locate(indices))
         return None
 

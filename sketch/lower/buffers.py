@@ -8,9 +8,11 @@ from typing import Final
 
 from sketch.errors import LoweringError
 from sketch.lang.dtypes import size_of
-from sketch.lang.tensor import Placeholder, StoreMap, Tensor
-from sketch.lower.placement import PlacedStage, Placement, factor_value
+from sketch.lang.tensor import Operation, Placeholder, StoreMap, Tensor
+from sketch.lower.placement import PlacedStage, Placement
 from sketch.nest.loopnest import Affine, Buffer, Index, LoopVar, Num, Quasi, Scope, row_major
+from sketch.schedule.program import Program
+from sketch.schedule.stage import StageId
 from sketch.schedule.steps import Pack
 
 # What a padded row is longer by: a bank conflict less, and rows stay aligned.
@@ -163,65 +165,89 @@ def _padded(extents: tuple[Num, ...], order: list[int], pad: Num) -> tuple[list[
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class StoredTensor:
+    """Where a tensor is.
+
+    Attributes:
+        buffer: that holds it.
+        store: where in it, for a stage that writes into a shared buffer.
+        pack: how it is laid out in panels, if it is.
+        maker: the stage that computes it; None for an input.
+    """
+
+    buffer: Buffer
+    store: StoreMap | None = None
+    pack: Pack | None = None
+    maker: PlacedStage | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Buffers:
-    """Buffers; ``views``: by the operation's name and the number of its output."""
+    """Buffers; ``tensors``: by the operation and the number of its output."""
 
     arguments: tuple[Buffer, ...]
     workspaces: tuple[Buffer, ...]
-    views: Mapping[tuple[str, int], tuple[Buffer, StoreMap | None]]
+    tensors: Mapping[tuple[Operation, int], StoredTensor]
 
-    def view(self, tensor: Tensor, placement: Placement, user: PlacedStage) -> View:
+    def view(self, tensor: Tensor, user: PlacedStage) -> View:
         """How ``user`` (a reader, or the stage itself) sees ``tensor``."""
-        buffer, store = self.views[tensor.op.name, tensor.output]
-        pack = placement.program.pack_of(tensor.op.name)
+        stored = self.tensors[tensor.op, tensor.output]
         base: tuple[Affine | None, ...] = ()
-        maker = placement.stages.get(tensor.op.name)
+        maker = stored.maker
         if maker is not None and maker.plan.attach is not None:
             base = tuple(maker.base[axis] for axis in maker.plan.op.axes)
-        packed = None if pack is None else (pack.dim, _panel_vars(pack, user))
-        return View(buffer, base, packed, store)
+        packed = None
+        if stored.pack is not None:
+            packed = stored.pack.dim, _panel_vars(stored.pack, user)
+        return View(stored.buffer, base, packed, stored.store)
 
 
 def _panel_vars(pack: Pack, user: PlacedStage) -> frozenset[LoopVar]:
-    own = user.plan.op.name == pack.tensor
+    own = user.plan.id == pack.tensor
     return user.variables(pack.writer_loops if own else pack.loops)
 
 
 def make_buffers(placement: Placement) -> Buffers:
     """Create every buffer of a placed program."""
-    dag = placement.program.dag
-    views: dict[tuple[str, int], tuple[Buffer, StoreMap | None]] = {}
-    arguments: dict[str, Buffer] = {}
+    program = placement.program
+    packs = {program.operation(pack.tensor): pack for pack in program.packs}
+    tensors: dict[tuple[Operation, int], StoredTensor] = {}
+    for tensor in program.dag.inputs:
+        pack = packs.get(tensor.op)
+        tensors[tensor.op, 0] = StoredTensor(_argument(tensor, pack, placement), None, pack)
     workspaces: list[Buffer] = []
-    for tensor in dag.inputs:
-        buffer = _argument(tensor, placement)
-        arguments[buffer.name] = buffer
-        views[tensor.op.name, 0] = (buffer, None)
-    outputs = {(t.op.name, t.output) for t in dag.outputs}
     shared: dict[str, Buffer] = {}
+    places = zip(program.dag.output_stages, program.dag.outputs, strict=True)
+    results = {(StageId(stage), tensor.output) for stage, tensor in places}
     for stage in placement.stages.values():
-        op = stage.plan.op
+        op, pack = stage.plan.op, packs.get(stage.plan.op)
         for number, dtype in enumerate(op.output_dtypes):
             tensor = Tensor(op, number)
             if op.store is not None:
-                views[op.name, number] = (_shared(op.store, dtype, shared), op.store)
-                continue
-            is_output = (op.name, number) in outputs
-            buffer = _stage_buffer(tensor, dtype, stage, placement, is_output)
-            views[op.name, number] = (buffer, None)
+                buffer = _shared(op.store, dtype, shared)
+            else:
+                is_result = (stage.plan.id, number) in results
+                buffer = _stage_buffer(tensor, stage, pack, placement, is_result)
+            tensors[op, number] = StoredTensor(buffer, op.store, pack, stage)
             if buffer.scope is Scope.WORKSPACE:
                 workspaces.append(buffer)
-    for tensor in dag.outputs:
-        buffer = views[tensor.op.name, tensor.output][0]
-        arguments[buffer.name] = buffer
-    return Buffers(tuple(arguments.values()), tuple(workspaces), views)
+    return Buffers(_arguments(program, tensors), tuple(workspaces), tensors)
 
 
-def _argument(tensor: Tensor, placement: Placement) -> Buffer:
+def _arguments(
+    program: Program, tensors: Mapping[tuple[Operation, int], StoredTensor]
+) -> tuple[Buffer, ...]:
+    """Inputs, then results; stages that share a buffer have one argument."""
+    found = [tensors[tensor.op, 0].buffer for tensor in program.dag.inputs]
+    for tensor, stage in zip(program.dag.outputs, program.dag.output_stages, strict=True):
+        found.append(tensors[program.stage(StageId(stage)).op, tensor.output].buffer)
+    return tuple(dict.fromkeys(found))
+
+
+def _argument(tensor: Tensor, pack: Pack | None, placement: Placement) -> Buffer:
     op = tensor.op
     assert isinstance(op, Placeholder)
     scope = Scope.CONSTANT if op.constant else Scope.INPUT
-    pack = placement.program.pack_of(op.name)
     if pack is None:
         return dense_buffer(op.name, op.dtype, op.shape, scope)
     if not op.constant:
@@ -250,10 +276,9 @@ def _shared(store: StoreMap, dtype: str, shared: dict[str, Buffer]) -> Buffer:
 
 
 def _stage_buffer(
-    tensor: Tensor, dtype: str, stage: PlacedStage, placement: Placement, output: bool
+    tensor: Tensor, stage: PlacedStage, pack: Pack | None, placement: Placement, output: bool
 ) -> Buffer:
-    op = stage.plan.op
-    pack = placement.program.pack_of(op.name)
+    op, dtype = stage.plan.op, tensor.dtype
     attached = stage.plan.attach is not None
     private = Scope.SHARED if stage.plan.shared else Scope.LOCAL
     scope = private if attached else (Scope.OUTPUT if output else Scope.WORKSPACE)
@@ -263,7 +288,7 @@ def _stage_buffer(
         return packed_buffer(tensor.name, dtype, extents, pack.dim, width, scope)
     tiles = stage.plan.tiles
     if scope is Scope.SHARED and tiles is not None:
-        count = factor_value(tiles.count, placement.values)
-        layout = factor_value(tiles.layout, placement.values)
+        count = placement.number(tiles.count)
+        layout = placement.number(tiles.layout)
         return tiled_buffer(tensor.name, dtype, extents, tiles.dim, layout, count)
     return dense_buffer(tensor.name, dtype, extents, scope)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sketch.lang.affine import UNBOUNDED
 from sketch.lang.expr import Axis, Expr, Load
@@ -30,6 +30,7 @@ from sketch.nest.loopnest import (
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.program import tensors_read
 from sketch.schedule.sketch import Sketch
+from sketch.schedule.stage import StageId
 
 
 def lower(sketch: Sketch, values: Mapping[DecisionId, Num]) -> LoopNest:
@@ -40,19 +41,34 @@ def lower(sketch: Sketch, values: Mapping[DecisionId, Num]) -> LoopNest:
     Raises:
         LoweringError: a decision has no value, or the steps cannot work together.
     """
+    nest, _ = lower_by_root(sketch, values)
+    return nest
+
+
+def lower_by_root(
+    sketch: Sketch, values: Mapping[DecisionId, Num]
+) -> tuple[LoopNest, Mapping[StageId, LoopNest]]:
+    """As ``lower``; and the part of the nest that each root stage is.
+
+    Raises:
+        LoweringError: a decision has no value, or the steps cannot work together.
+    """
     placement = place(sketch.program, values)
     buffers = make_buffers(placement)
-    roots: list[Node] = []
-    for stage in placement.stages.values():
-        if stage.plan.attach is None:
-            roots += _Emitter(placement, buffers).stage(stage)
-    return LoopNest(
+    emitter = _Emitter(placement, buffers)
+    roots = {
+        stage.plan.id: emitter.stage(stage)
+        for stage in placement.stages.values()
+        if stage.plan.attach is None
+    }
+    nest = LoopNest(
         name=sketch.dag.outputs[0].name,
         arguments=buffers.arguments,
         workspaces=buffers.workspaces,
-        roots=tuple(roots),
+        roots=tuple(node for nodes in roots.values() for node in nodes),
         rules=sketch.rules,
     )
+    return nest, {stage: replace(nest, roots=nodes) for stage, nodes in roots.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +110,7 @@ class _Emitter:
     def _attach(
         self, stage: PlacedStage, loop: PlacedLoop, body: tuple[Node, ...]
     ) -> tuple[Node, ...]:
-        inner = self.placement.attached(stage.plan.op.name, loop.id)
+        inner = self.placement.attached(stage.plan.id, loop.id)
         nodes = body
         for producer in reversed(inner):
             nodes = (*self.stage(producer), *nodes)
@@ -104,12 +120,12 @@ class _Emitter:
 
     def _targets(self, stage: PlacedStage) -> tuple[Buffer, ...]:
         op = stage.plan.op
-        views = self.buffers.views
-        return tuple(views[op.name, n][0] for n in range(len(op.output_dtypes)))
+        tensors = self.buffers.tensors
+        return tuple(tensors[op, n].buffer for n in range(len(op.output_dtypes)))
 
     def _indices(self, stage: PlacedStage, renamed: Mapping[LoopVar, LoopVar]) -> tuple[Index, ...]:
         op = stage.plan.op
-        view = self.buffers.view(Tensor(op, 0), self.placement, stage)
+        view = self.buffers.view(Tensor(op, 0), stage)
         located = view.locate(tuple(stage.coordinate(axis) for axis in op.axes))
         return tuple(_rename(index, renamed) for index in located)
 
@@ -176,8 +192,8 @@ class _Emitter:
         if stage.plan.attach is None or stage.plan.op.reduce is None or axis.kind == "reduce":
             return False
         for tensor in tensors_read(stage.plan.op):
-            pack = self.placement.program.pack_of(tensor.op.name)
-            for load in loads_of(stage.plan, tensor.op.name):
+            pack = self.buffers.tensors[tensor.op, tensor.output].pack
+            for load in loads_of(stage.plan, tensor.op):
                 for dim, index in enumerate(load.indices):
                     if _depends(index, axis) and (pack is None or pack.dim != dim):
                         return False

@@ -80,9 +80,10 @@ def preparations(sketch: Sketch, values: Mapping[DecisionId, int]) -> dict[str, 
     packings: dict[str, Packing] = {}
     placement = place(sketch.program, values)
     for pack in sketch.program.packs:
-        if pack.tensor in ops:
+        op = sketch.program.operation(pack.tensor)
+        if isinstance(op, Placeholder):
             width = int(placement.panel_width(pack))
-            packings[pack.tensor] = Packing(ops[pack.tensor].shape, pack.dim, width)
+            packings[op.name] = Packing(op.shape, pack.dim, width)
     return {
         name: Preparation(op.prepared, packings.get(name))
         for name, op in ops.items()

@@ -14,10 +14,13 @@ import numpy as np
 from sketch.analysis.access import affine_index, stage_loads
 from sketch.errors import LoweringError
 from sketch.lang.expr import Axis, Binary, Const, Expr, Load
+from sketch.lang.tensor import Operation
 from sketch.nest.loopnest import Affine, LoopKind, LoopVar, Num
 from sketch.schedule.decision import DecisionId
-from sketch.schedule.loop import LoopId, loop_label
+from sketch.schedule.labels import decision_label, loop_label
+from sketch.schedule.loop import LoopId
 from sketch.schedule.program import Program, StagePlan, tile_of
+from sketch.schedule.stage import StageId
 from sketch.schedule.steps import Factor, Pack
 
 
@@ -83,12 +86,16 @@ class Placement:
     """All stages of a program, placed; in topological order."""
 
     program: Program
-    stages: Mapping[str, PlacedStage]
+    stages: Mapping[StageId, PlacedStage]
     values: Mapping[DecisionId, Num]
 
     def panels_ahead(self, pack: Pack) -> Num:
         """How many panels ahead of a read to prefetch."""
-        return factor_value(pack.prefetch, self.values)
+        return self.number(pack.prefetch)
+
+    def number(self, factor: Factor) -> Num:
+        """The number behind a factor; raises LoweringError when its decision has no value."""
+        return factor_value(factor, self.values, self.program)
 
     def panel_width(self, pack: Pack) -> Num:
         """Elements in a panel: the product of the trips of the reader's loops within a panel."""
@@ -98,7 +105,7 @@ class Placement:
                 width = width * loop.trips
         return width
 
-    def attached(self, stage: str, loop: LoopId) -> tuple[PlacedStage, ...]:
+    def attached(self, stage: StageId, loop: LoopId) -> tuple[PlacedStage, ...]:
         """Stages computed inside a loop of a stage, in topological order."""
         return tuple(s for s in self.stages.values() if s.plan.attach == (stage, loop))
 
@@ -108,13 +115,13 @@ def place(program: Program, values: Mapping[DecisionId, Num]) -> Placement:
 
     Raises LoweringError when a decision has no value or an attachment cannot work.
     """
-    placed: dict[str, PlacedStage] = {}
+    placed: dict[StageId, PlacedStage] = {}
     for plan in reversed(program.stages):
         domain = _domain(program, plan, placed)
-        loops, walked = _loops(plan, domain, values)
+        loops, walked = _loops(program, plan, domain, values)
         fixed = frozenset(loop.axis for loop in loops if loop.fixed)
-        placed[plan.op.name] = PlacedStage(plan, loops, domain.outer, domain.base, walked, fixed)
-    return Placement(program, {p.op.name: placed[p.op.name] for p in program.stages}, values)
+        placed[plan.id] = PlacedStage(plan, loops, domain.outer, domain.base, walked, fixed)
+    return Placement(program, {p.id: placed[p.id] for p in program.stages}, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,22 +146,22 @@ class _Domain:
     varying: frozenset[Axis]
 
 
-def _domain(program: Program, plan: StagePlan, placed: Mapping[str, PlacedStage]) -> _Domain:
+def _domain(program: Program, plan: StagePlan, placed: Mapping[StageId, PlacedStage]) -> _Domain:
     full: dict[Axis, Num] = {a: a.extent for a in plan.op.all_axes}
     if plan.attach is None:
         return _Domain({}, full, (), frozenset())
     host = placed.get(plan.attach[0])
     if host is None:
         raise LoweringError(
-            f"stage {plan.op.name} is attached to {plan.attach[0]}, which does not come after it",
+            f"stage {plan.op.name} is attached to {program.label(plan.attach[0])}, which does not "
+            "come after it",
             hint="attach a stage to one of its consumers",
         )
     loops = [loop.id for loop in host.loops]
     if plan.attach[1] not in loops:
         raise LoweringError(
             f"stage {plan.op.name} is attached to loop {host.plan.labels([plan.attach[1]])} of "
-            f"{plan.attach[0]}, "
-            f"which has no such loop any more",
+            f"{host.plan.op.name}, which has no such loop any more",
             hint="attach stages after the steps that make their hosts",
         )
     around = host.loops[: loops.index(plan.attach[1]) + 1]
@@ -174,21 +181,21 @@ def _domain(program: Program, plan: StagePlan, placed: Mapping[str, PlacedStage]
 def _region(
     program: Program,
     plan: StagePlan,
-    placed: Mapping[str, PlacedStage],
+    placed: Mapping[StageId, PlacedStage],
     standing: tuple[LoopVar, ...],
 ) -> dict[Axis, _Window]:
     """What consumers read of ``plan``'s stage while the variables ``standing`` stand still."""
     fixed = frozenset(standing)
     loops = {loop.var: loop for s in placed.values() for loop in s.loops}
     merged: dict[Axis, _Window | None] = {}
-    for consumer in program.consumers(plan.op.name):
-        stage = placed[consumer.op.name]
+    for consumer in program.consumers(plan.op):
+        stage = placed[consumer.id]
         if not _inside(stage, standing):
             raise LoweringError(
                 f"stage {plan.op.name} is attached where its consumer {consumer.op.name} is not",
                 hint="all consumers must be computed inside the attach loop",
             )
-        for load in loads_of(consumer, plan.op.name):
+        for load in loads_of(consumer, plan.op):
             for axis, index in zip(plan.op.axes, load.indices, strict=True):
                 window = _window(index, stage, fixed, loops)
                 merged[axis] = window if axis not in merged else _union(merged[axis], window)
@@ -201,9 +208,9 @@ def _inside(stage: PlacedStage, outer: tuple[LoopVar, ...]) -> bool:
     return all(var in around for var in outer)
 
 
-def loads_of(plan: StagePlan, producer: str) -> list[Load]:
+def loads_of(plan: StagePlan, producer: Operation) -> list[Load]:
     """Every read of ``producer`` in the bodies of a stage."""
-    return [load for load in stage_loads(plan.op) if load.tensor.op.name == producer]
+    return [load for load in stage_loads(plan.op) if load.tensor.op is producer]
 
 
 def index_affine(index: Expr, stage: PlacedStage) -> Affine | None:
@@ -276,19 +283,20 @@ def _union(a: _Window | None, b: _Window | None) -> _Window | None:
     return _Window(Affine(a.start.terms, start), extent, a.fixed and b.fixed)
 
 
-def factor_value(factor: Factor, values: Mapping[DecisionId, Num]) -> Num:
+def factor_value(factor: Factor, values: Mapping[DecisionId, Num], program: Program) -> Num:
     """The number behind a factor; raises LoweringError when its decision has no value."""
     if isinstance(factor, int):
         return factor
     if factor not in values:
+        given = sorted(decision_label(decision, program) for decision in values)
         raise LoweringError(
-            f"no value for decision {str(factor)!r}", hint=f"given: {sorted(map(str, values))}"
+            f"no value for decision {decision_label(factor, program)!r}", hint=f"given: {given}"
         )
     return values[factor]
 
 
 def _loops(
-    plan: StagePlan, domain: _Domain, values: Mapping[DecisionId, Num]
+    program: Program, plan: StagePlan, domain: _Domain, values: Mapping[DecisionId, Num]
 ) -> tuple[tuple[PlacedLoop, ...], dict[Axis, Num]]:
     """Loops in execution order, and the coordinates that the loops of each axis walk."""
     made: dict[LoopId, PlacedLoop] = {}
@@ -296,7 +304,7 @@ def _loops(
     for position, axis in enumerate(plan.op.all_axes):
         split = plan.splits.get(position, ())
         fixed = axis not in domain.varying and all(isinstance(f, int) for f in split)
-        factors = [factor_value(f, values) for f in split]
+        factors = [factor_value(f, values, program) for f in split]
         stride: Num = 1
         unit = 1
         tiled, size = tile_of(plan, position)

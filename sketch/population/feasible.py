@@ -7,16 +7,16 @@ vectorised loops inside its innermost serial loop).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketch.lang.dtypes import size_of
-from sketch.lower import lower
+from sketch.lower.lower import lower_by_root
 from sketch.nest.lanes import store_bytes
-from sketch.nest.loopnest import Allocate, Loop, LoopKind, LoopNest, Node, Num, Scope
+from sketch.nest.loopnest import Allocate, Loop, LoopKind, LoopNest, Num, Scope
 from sketch.nest.walk import stores, walk
 from sketch.population.blocks_gpu import Flags, fills_gpu
 from sketch.population.draw_gpu import Ints, draw_blocks
@@ -24,8 +24,8 @@ from sketch.population.feasible_gpu import feasible_on_gpu
 from sketch.population.tape import Tape, record
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.memo import kept_by_sketch
-from sketch.schedule.program import root_host
 from sketch.schedule.sketch import Sketch
+from sketch.schedule.stage import StageId
 from sketch.target.of_kind import of_kind
 from sketch.target.target import Target, TargetKind
 
@@ -172,7 +172,7 @@ def hardware_of(target: Target) -> Hardware:
 
 
 def feasible(
-    sketch: Sketch, values: Mapping[DecisionId, Num], root: str | None = None
+    sketch: Sketch, values: Mapping[DecisionId, Num], root: StageId | None = None
 ) -> NDArray[np.bool_]:
     """Which rows of ``values`` (arrays ``[P]``, or ints for one row) fit the sketch's target.
 
@@ -182,7 +182,7 @@ def feasible(
 
 
 def fills(
-    sketch: Sketch, values: Mapping[DecisionId, Num], root: str | None = None
+    sketch: Sketch, values: Mapping[DecisionId, Num], root: StageId | None = None
 ) -> NDArray[np.bool_]:
     """Which rows of ``values`` use all of the target; as ``feasible``."""
     return _judged(_filling_tapes(sketch)[root], sketch, values)
@@ -196,37 +196,27 @@ def _judged(tape: Tape, sketch: Sketch, values: Mapping[DecisionId, Num]) -> NDA
 
 
 @kept_by_sketch
-def _tapes(sketch: Sketch) -> Mapping[str | None, Tape]:
+def _tapes(sketch: Sketch) -> Mapping[StageId | None, Tape]:
     return _record(sketch, hardware_of(sketch.target).feasible)
 
 
 @kept_by_sketch
-def _filling_tapes(sketch: Sketch) -> Mapping[str | None, Tape]:
+def _filling_tapes(sketch: Sketch) -> Mapping[StageId | None, Tape]:
     blocks = hardware_of(sketch.target).blocks
     return _record(sketch, hardware_of(sketch.target).feasible if blocks is None else blocks.fills)
 
 
 def _record(
     sketch: Sketch, judge: Callable[[LoopNest, Target], Flags]
-) -> Mapping[str | None, Tape]:
+) -> Mapping[StageId | None, Tape]:
     """What ``judge`` says by root stage, and under None of all of them together."""
     names = [decision.name for decision in sketch.decisions]
-    roots: list[str | None] = [p.op.name for p in sketch.program.stages if p.attach is None]
+    roots = [plan.id for plan in sketch.program.stages if plan.attach is None]
 
     def flags(columns: Sequence[Any]) -> list[Flags]:
-        nest = lower(sketch, dict(zip(names, columns, strict=True)))
-        made: dict[str | None, tuple[Node, ...]] = {}
-        for node in nest.roots:
-            root = _root_of(node, sketch)
-            made[root] = (*made.get(root, ()), node)
-        parts = [replace(nest, roots=made[root]) for root in roots]
-        return [judge(part, sketch.target) for part in (nest, *parts)]
+        nest, parts = lower_by_root(sketch, dict(zip(names, columns, strict=True)))
+        every = (nest, *(parts[root] for root in roots))
+        return [judge(part, sketch.target) for part in every]
 
     tape = record(flags, len(names))
     return {root: tape.only([n]) for n, root in enumerate([None, *roots])}
-
-
-def _root_of(node: Node, sketch: Sketch) -> str:
-    """The root stage that a root node of a nest was made of."""
-    store, _ = next(stores((node,)))
-    return root_host(sketch.program, sketch.program.stage(store.stage)).op.name

@@ -19,6 +19,7 @@ from sketch.population.feasible import BlockDraw, feasible, fills, hardware_of
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.program import root_host
 from sketch.schedule.sketch import Sketch
+from sketch.schedule.stage import StageId
 
 Ints = NDArray[np.int64]
 
@@ -42,13 +43,13 @@ class Population:
         return int(self.values.shape[0])
 
     def columns(self) -> dict[DecisionId, Ints]:
-        """Contiguous int64 ``[P]`` per decision name."""
+        """Contiguous int64 ``[P]`` per decision."""
         names = [d.name for d in self.sketch.decisions]
         table = np.ascontiguousarray(self.values.T)
         return {name: table[n] for n, name in enumerate(names)}
 
     def row(self, index: int) -> dict[DecisionId, int]:
-        """One candidate's decisions by name."""
+        """One candidate's decisions."""
         names = [d.name for d in self.sketch.decisions]
         return {name: int(v) for name, v in zip(names, self.values[index], strict=True)}
 
@@ -88,12 +89,14 @@ def row_keys(values: Ints) -> NDArray[np.uint64]:
 
 
 def from_rows(sketch: Sketch, rows: Sequence[Mapping[DecisionId, int]]) -> Population:
-    """A population from decisions by name; raises ScheduleError when one is missing."""
+    """A population from rows of decisions; raises ScheduleError when one is missing."""
     names = [d.name for d in sketch.decisions]
     for row in rows:
         missing = [n for n in names if n not in row]
         if missing:
-            raise ScheduleError(f"no value for decision {missing[0]}", f"sketch {sketch.key}")
+            raise ScheduleError(
+                f"no value for decision {sketch.labels[missing[0]]}", f"sketch {sketch.key}"
+            )
     table = [[int(row[n]) for n in names] for row in rows]
     return Population(sketch, np.array(table, dtype=np.int64).reshape(len(rows), len(names)))
 
@@ -179,12 +182,12 @@ def register_tiles(sketch: Sketch) -> tuple[tuple[tuple[int, ...], Ints], ...]:
 
 
 @lru_cache(maxsize=256)
-def nests(sketch: Sketch) -> Mapping[str, tuple[int, ...]]:
-    """Columns of the decisions of every nest, by the name of its root stage."""
-    found: dict[str, tuple[int, ...]] = {}
+def nests(sketch: Sketch) -> Mapping[StageId, tuple[int, ...]]:
+    """Columns of the decisions of every nest, by its root stage."""
+    found: dict[StageId, tuple[int, ...]] = {}
     for n, decision in enumerate(sketch.decisions):
         plan = sketch.program.stage(decision.stage)
-        root = root_host(sketch.program, plan).op.name
+        root = root_host(sketch.program, plan).id
         found[root] = (*found.get(root, ()), n)
     return found
 
@@ -208,7 +211,7 @@ def mix_nests(population: Population, rng: np.random.Generator) -> Population:
     return Population(sketch, values)
 
 
-def _feasible_tiles(sketch: Sketch, root: str, members: Sequence[int]) -> Ints:
+def _feasible_tiles(sketch: Sketch, root: StageId, members: Sequence[int]) -> Ints:
     names = [d.name for d in sketch.decisions]
     table = _tile_table(sketch, members)
     if len(table) > _MAX_TILES:
@@ -227,7 +230,7 @@ def _tile_table(sketch: Sketch, members: Sequence[int]) -> Ints:
     need more registers than there are.
     """
     table = np.ones((1, 0), dtype=np.int64)
-    copies: dict[str, Ints] = {}
+    copies: dict[StageId, Ints] = {}
     for n in members:
         decision = sketch.decisions[n]
         choices = np.array(decision.choices, dtype=np.int64)

@@ -46,14 +46,10 @@ def check_structure(sketch: Sketch) -> None:
     """Check the program that the steps made.
 
     Raises:
-        ScheduleError: two stages of one name, a stage that is computed inside one that comes
-            before it, far more memory than without steps, a tile larger than its axis, or a panel
-            of no dimension.
+        ScheduleError: a stage that is computed inside one that comes before it, far more memory
+            than without steps, a tile larger than its axis, or a panel of no dimension.
     """
     program = sketch.program
-    names = [plan.op.name for plan in program.stages]
-    if len(set(names)) < len(names):
-        raise ScheduleError(f"two stages have one name: {names}")
     _check_size(program)
     for plan in program.stages:
         _check_attached(program, plan)
@@ -75,9 +71,9 @@ def _check_size(program: Program) -> None:
 
 
 def _check_attached(program: Program, plan: StagePlan) -> None:
-    names = [other.op.name for other in program.stages]
-    if plan.attach is not None and names.index(plan.op.name) >= names.index(plan.attach[0]):
-        raise ScheduleError(f"stage {plan.op.name} is computed inside {plan.attach[0]}")
+    if plan.attach is not None and program.position(plan.id) >= program.position(plan.attach[0]):
+        host = program.label(plan.attach[0])
+        raise ScheduleError(f"stage {plan.op.name} is computed inside {host}")
 
 
 def _check_factors(
@@ -93,13 +89,13 @@ def _check_factors(
 
 
 def _check_pack(program: Program, pack: Pack) -> None:
-    reader = program.stage(pack.reader)
-    if program.consumers(pack.tensor) != (reader,):
-        raise ScheduleError(f"stage {pack.reader} is not the one reader of {pack.tensor!r}")
+    reader, tensor = program.stage(pack.reader), program.operation(pack.tensor)
+    if program.consumers(tensor) != (reader,):
+        raise ScheduleError(f"stage {reader.op.name} is not the one reader of {tensor.name!r}")
     if not isinstance(pack.prefetch, DecisionId) and pack.prefetch not in (0, 1):
-        raise ScheduleError(f"tensor {pack.tensor} cannot be fetched {pack.prefetch} panels ahead")
+        raise ScheduleError(f"tensor {tensor.name} cannot be fetched {pack.prefetch} panels ahead")
     if not pack.loops:
-        raise ScheduleError(f"the panels of {pack.tensor} have no loops")
+        raise ScheduleError(f"the panels of {tensor.name} have no loops")
 
 
 def check_row(sketch: Sketch, values: Mapping[DecisionId, int]) -> None:

@@ -29,7 +29,8 @@ from sketch.rules.patterns import lanes_for, vector_axis
 from sketch.rules.rule import State, Verdict
 from sketch.rules.tiling import Tiling, tiled_producer
 from sketch.schedule.loop import LoopId
-from sketch.schedule.program import Program, StagePlan, root_host, stages_read, tile_of
+from sketch.schedule.program import Program, StagePlan, root_host, tensors_read, tile_of
+from sketch.schedule.stage import StageId
 from sketch.schedule.steps import Annotate, ComputeAt, Factor, Reorder, Split
 
 _STRAIGHT: Final = (LoopKind.UNROLLED, LoopKind.VECTORIZED)
@@ -55,7 +56,7 @@ class ScheduleInBlocks:
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         """One state."""
-        op, name = stage.op, stage.op.name
+        op, name = stage.op, stage.id
         vector, sizes = vector_axis(op), divisors(op)
         product = _product_behind(state, op)
         assert vector is not None and product is not None
@@ -97,47 +98,48 @@ class ComputeInBlocks:
 
     def applies(self, state: State, stage: StagePlan) -> Verdict:
         """Spatial stages with one consumer, in the nest of a stage in blocks."""
-        if stage.op.reduce is not None or len(state.program.consumers(stage.op.name)) != 1:
+        consumers = state.program.consumers(stage.op)
+        if stage.op.reduce is not None or len(consumers) != 1:
             return Verdict.SKIP
-        host = root_host(state.program, state.program.consumers(stage.op.name)[0])
-        if host is None or not _in_blocks(host) or host.op.name not in state.scheduled:
+        host = root_host(state.program, consumers[0])
+        if not _in_blocks(host) or host.id not in state.scheduled:
             return Verdict.SKIP
         return Verdict.APPLY_AND_STOP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         """One state; for the copy of a product one per order of its tiles and way to pack."""
-        program, name = state.program, stage.op.name
-        (consumer,) = program.consumers(name)
+        program, name = state.program, stage.id
+        (consumer,) = program.consumers(stage.op)
         host = root_host(program, consumer)
         block = [loop for loop in host.loops() if host.kinds.get(loop) is LoopKind.PARALLEL][-1]
         product = tiled_producer(state, stage)
         if product is not None:
-            attached = state.then(ComputeAt(name, host.op.name, block))
+            attached = state.then(ComputeAt(name, host.id, block))
             states: list[State] = []
             for vector_outside in (True, False):
                 plan = attached.program.stage(name)
                 tiling = Tiling(attached, plan, product, "SRS", vector_outside, nested=True)
-                states += packing_choices(tiling.apply(), product.op.name, tiling.panel())
+                states += packing_choices(tiling.apply(), product.id, tiling.panel())
             return tuple(states)
         if consumer.op.reduce is not None:
-            attached = state.then(ComputeAt(name, host.op.name, block))
+            attached = state.then(ComputeAt(name, host.id, block))
             return (_straight(attached, name, _chosen_axes(program, stage.op)),)
         loop = _last_loop(consumer)
-        attached = state.then(ComputeAt(name, consumer.op.name, loop))
+        attached = state.then(ComputeAt(name, consumer.id, loop))
         return (_straight(attached, name, stage.op.axes),)
 
 
 def _product_behind(state: State, op: Compute) -> StagePlan | None:
     """The pending reduction with data reuse that ``op`` reads through spatial stages."""
     program = state.program
-    pending = list(stages_read(op))
+    pending = list(tensors_read(op))
     while pending:
-        plan = program.find(pending.pop())
-        if plan is None or len(program.consumers(plan.op.name)) != 1:
+        plan = program.plan_of(pending.pop().op)
+        if plan is None or len(program.consumers(plan.op)) != 1:
             continue
         if plan.op.reduce is None:
-            pending += stages_read(plan.op)
-        elif needs_tiling(plan.op) and plan.op.name not in state.scheduled:
+            pending += tensors_read(plan.op)
+        elif needs_tiling(plan.op) and plan.id not in state.scheduled:
             return plan
     return None
 
@@ -157,7 +159,7 @@ def _last_loop(plan: StagePlan) -> LoopId:
     return around[-1]
 
 
-def _straight(state: State, name: str, unrolled: Collection[Axis]) -> State:
+def _straight(state: State, name: StageId, unrolled: Collection[Axis]) -> State:
     """Vectors along the last axis; the loops of the axes ``unrolled`` written out around them."""
     stage = state.program.stage(name)
     vector = vector_axis(stage.op)
@@ -178,7 +180,7 @@ def _chosen_axes(program: Program, op: Compute) -> frozenset[Axis]:
     """The axes whose values select what a stage computes, or what a stage that it reads does."""
     found = set(_selecting_axes(op).intersection(op.axes))
     for load in stage_loads(op):
-        producer = program.find(load.tensor.op.name)
+        producer = program.plan_of(load.tensor.op)
         if producer is None or producer.op.reduce is not None:
             continue
         theirs = _chosen_axes(program, producer.op)

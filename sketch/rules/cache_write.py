@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from sketch.rules.patterns import fusable_consumer, vector_axis
 from sketch.rules.rule import State, Verdict
-from sketch.schedule.program import Role, StagePlan
+from sketch.schedule.program import StagePlan
+from sketch.schedule.stage import Role
 from sketch.schedule.steps import CacheWrite
 
 
@@ -27,10 +28,10 @@ class AddCacheWrite:
         if op.reduce is None or Role.ACCUMULATE in stage.roles or vector_axis(op) is None:
             return Verdict.SKIP
         consumer = fusable_consumer(state.program, stage)
-        if consumer is not None and consumer.op.name not in state.scheduled:
+        if consumer is not None and consumer.id not in state.scheduled:
             return Verdict.SKIP
         return Verdict.APPLY_AND_STOP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         """One state with the stage split in two; both are still to be scheduled."""
-        return (state.then(CacheWrite(stage.op.name)),)
+        return (state.then(CacheWrite(stage.id)),)

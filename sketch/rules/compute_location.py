@@ -14,7 +14,8 @@ from sketch.rules.locations import Location, candidate_locations
 from sketch.rules.patterns import MOST_READS, is_output
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
-from sketch.schedule.program import Program, Role, StagePlan
+from sketch.schedule.program import Program, StagePlan
+from sketch.schedule.stage import Role
 from sketch.schedule.steps import ComputeAt
 from sketch.target.target import Target
 
@@ -43,7 +44,6 @@ class ComputeLocation:
         the loops around the stage have one trip, so that nothing would run in parallel, or for
         partial sums too few to give every thread a vector of results.
         """
-        name = stage.op.name
         locations = candidate_locations(state.program, stage)
         if stage.op.reduce is not None:
             locations = locations[:1]
@@ -52,12 +52,12 @@ class ComputeLocation:
             # too, where all of it stays in the caches.
             locations = () if _fits_caches(stage.op, state.target) else locations[1:]
         states = [
-            schedule_simply(state.then(ComputeAt(name, target, loop)), name)
+            schedule_simply(state.then(ComputeAt(stage.id, target, loop)), stage.id)
             for target, loop in locations
         ]
         alone = stage.op.reduce is None or not _narrows(state.program, locations[0])
         if alone or _for_threads(state, stage, locations[0]):
-            states.append(schedule_simply(state, name))
+            states.append(schedule_simply(state, stage.id))
         return tuple(states)
 
 

@@ -104,9 +104,9 @@ def check_recordable(sketch: Sketch) -> None:
             carries the names of the rules.
     """
     where, names = f"rule {', '.join(sketch.rules)}", [item.name for item in sketch.decisions]
-    for name in names:
-        if not is_text(str(name)):
-            raise ScheduleError(f"a decision is called {str(name)!r}", where, "call it otherwise")
+    for label in sketch.labels.values():
+        if not is_text(label):
+            raise ScheduleError(f"a decision is called {label!r}", where, "call it otherwise")
     try:
         steps, written = steps_to_json(sketch.program, sketch.steps, names)
         _, found = steps_from_json(sketch.dag, steps, written)
@@ -116,7 +116,7 @@ def check_recordable(sketch: Sketch) -> None:
         if other != name:
             raise ScheduleError(
                 f"logs cannot hold the decision {name}: it is read as {other}", where,
-                "give loop_decision a stage and an axis of the program and a plain level",
+                "give a LoopDecision a stage and an axis of the program and a plain level",
             )  # fmt: skip
 
 

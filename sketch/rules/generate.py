@@ -13,6 +13,7 @@ from sketch.rules.foreign import ask, check_recordable, checked_rules, offers, p
 from sketch.rules.rule import SketchRule, State, Verdict
 from sketch.schedule.program import StagePlan, initial_program
 from sketch.schedule.sketch import Sketch
+from sketch.schedule.stage import StageId
 from sketch.target.target import Target
 
 # Bound on the sketches of a program.  Which of them are searched is the caller's choice; this only
@@ -164,10 +165,10 @@ def _asked_first(
     own = [r for r in rules[: rules.index(rule)] if type(r) not in _BUILT_IN]
     if not own:
         return offered
-    done = frozenset[str]().union(*(successor.scheduled for successor in offered))
+    done = frozenset[StageId]().union(*(successor.scheduled for successor in offered))
     found: list[State] = []
     for plan in state.program.stages:
-        if plan is stage or plan.op.name not in done - state.scheduled:
+        if plan is stage or plan.id not in done - state.scheduled:
             continue
         for asked in own:
             verdict = _ask(asked, state, plan)
@@ -203,7 +204,7 @@ def _counted(state: State, successor: State, rule: SketchRule) -> State:
         raise ScheduleError(
             f"{idle} rules in a row scheduled no stage, {rule!r} was the last",
             "" if stage is None else f"stage {stage.op.name}",
-            "let the rule mark the stages that it is done with: state.then(...).done([name])",
+            "let the rule mark the stages that it is done with: state.then(...).done([stage.id])",
         )
     return replace(successor, idle=idle)
 
@@ -225,9 +226,9 @@ def _alike(state: State, stage: StagePlan, successors: list[State]) -> list[Stat
 
 def _apply_eagerly(state: State, rules: tuple[SketchRule, ...]) -> State:
     """Run the eager rules over all stages, consumers first."""
-    for name in [plan.op.name for plan in reversed(state.program.stages)]:
+    for called in [plan.id for plan in reversed(state.program.stages)]:
         for rule in (rule for rule in rules if rule.eager):
-            stage = state.program.find(name)
+            stage = state.program.find(called)
             if stage is not None and _ask(rule, state, stage) is Verdict.APPLY_AND_STOP:
                 (state,) = _apply(rule, state, stage)
     return state

@@ -25,7 +25,7 @@ class InlineInThreads:
     def applies(self, state: State, stage: StagePlan) -> Verdict:
         """What ``InlineStage`` would leave open, where no tiled reduction reads the stage."""
         op, program = stage.op, state.program
-        consumers = program.consumers(op.name)
+        consumers = program.consumers(op)
         fixed = op.reduce is not None or is_output(program, stage) or not consumers
         if fixed or hosts_reduction(program, stage) or len(stage_loads(op)) > MOST_READS:
             return Verdict.SKIP
@@ -36,4 +36,4 @@ class InlineInThreads:
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         """One state, without the stage."""
-        return (state.then(Inline(stage.op.name)),)
+        return (state.then(Inline(stage.id)),)

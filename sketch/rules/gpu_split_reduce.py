@@ -11,7 +11,8 @@ from sketch.rules.gpu_reuse import shares_operands
 from sketch.rules.patterns import is_output, longest
 from sketch.rules.rule import State, Verdict
 from sketch.rules.tiling import tiled_producer
-from sketch.schedule.program import Role, StagePlan
+from sketch.schedule.program import StagePlan
+from sketch.schedule.stage import Role
 from sketch.schedule.steps import SplitReduce
 from sketch.target.target import Target
 
@@ -52,7 +53,7 @@ class SplitForBlocks:
         assert inner is not None
         axis = inner.axis(longest(inner.op.reduce_axes))
         return tuple(
-            state.then(SplitReduce(inner.op.name, axis, parts))
+            state.then(SplitReduce(inner.id, axis, parts))
             for parts in _parts(inner.op, state.target)
         )
 

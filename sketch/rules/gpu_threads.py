@@ -23,7 +23,8 @@ from sketch.rules.gpu_reuse import shares_operands
 from sketch.rules.patterns import coefficient_of, is_output, longest
 from sketch.rules.rule import State, Verdict
 from sketch.schedule.loop import LoopId
-from sketch.schedule.program import Program, Role, StagePlan, root_host
+from sketch.schedule.program import Program, StagePlan, root_host
+from sketch.schedule.stage import Role, StageId
 from sketch.schedule.steps import Annotate, CacheWrite, ComputeAt, Factor, Reorder, Split, Step
 
 # Levels of the loops of a host: BLOCK, THREAD, and the elements of one thread.
@@ -46,13 +47,12 @@ class ScheduleOnThreads:
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         """One state: what the stage reads can then be computed inside it."""
-        name = stage.op.name
         if not stage.op.axes:
             steps = _single_value(stage) if stage.op.reduce is not None else ()
-            return (state.then(*steps).done([name]),)
+            return (state.then(*steps).done([stage.id]),)
         rows = row_axes(state, stage)
         columns = [axis for axis in stage.op.axes if axis not in rows]
-        return (state.then(*_host_steps(stage, rows, columns)).done([name]),)
+        return (state.then(*_host_steps(stage, rows, columns)).done([stage.id]),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +73,9 @@ class ComputeInThreads:
         """One state, with the stage attached inside the host's threads."""
         host = _host_of(state.program, stage)
         assert host is not None
-        name = stage.op.name
-        steps = [ComputeAt(name, host.op.name, point_loops(host)[-1])]
+        steps = [ComputeAt(stage.id, host.id, point_loops(host)[-1])]
         inside = _reduce_steps(stage, _lane_factors(state.program, host), steps)
-        return (state.then(*inside).done([name]),)
+        return (state.then(*inside).done([stage.id]),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ class AddPrivateSum:
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         """One state with the stage split in two; both are still to be scheduled."""
-        return (state.then(CacheWrite(stage.op.name)),)
+        return (state.then(CacheWrite(stage.id)),)
 
 
 def row_axes(state: State, stage: StagePlan) -> list[Axis]:
@@ -105,20 +104,20 @@ def row_axes(state: State, stage: StagePlan) -> list[Axis]:
     axes = list(stage.op.axes)
     rows = set(axes)
     for producer in state.program.stages:
-        if producer.op.name in state.scheduled or shares_operands(producer.op):
+        if producer.id in state.scheduled or shares_operands(producer.op):
             continue
-        read = _axes_of_reads(stage.op, producer.op.name)
+        read = _axes_of_reads(stage.op, producer.op)
         if read and (producer.op.reduce is not None or read < set(axes)):
             rows &= read
     chosen = [axis for axis in axes if axis in rows or axis.extent == 1]
     return chosen if chosen and rows else axes
 
 
-def _axes_of_reads(op: Compute, producer: str) -> set[Axis] | None:
+def _axes_of_reads(op: Compute, producer: Compute) -> set[Axis] | None:
     """The axes in what ``op`` reads of a stage; None where an index is not affine."""
     found: set[Axis] = set()
     for load in stage_loads(op):
-        if load.tensor.op.name == producer:
+        if load.tensor.op is producer:
             for index in load.indices:
                 form = affine_index(index)
                 if form is None:
@@ -129,7 +128,7 @@ def _axes_of_reads(op: Compute, producer: str) -> set[Axis] | None:
 
 def _host_steps(stage: StagePlan, rows: list[Axis], columns: list[Axis]) -> list[Step]:
     """Rows to blocks and threads; columns to lanes, or several elements a thread without any."""
-    op, name = stage.op, stage.op.name
+    op, name = stage.op, stage.id
     wide = [axis for axis in rows if axis.extent > 1]
     several = [] if columns else wide[-_AXES_OF_ELEMENTS:]
     lanes = _lane_axis(columns, op) if columns else None
@@ -160,7 +159,7 @@ def _reduce_steps(
 ) -> list[Step]:
     """Reduce loops around the elements of a thread; the lane axis split by ``lanes``."""
     steps = list(before)
-    op, name = stage.op, stage.op.name
+    op, name = stage.op, stage.id
     spatial = [stage.loop(axis) for axis in op.axes]
     if op.reduce is None:
         return [*steps, *_annotations(name, spatial, LoopKind.UNROLLED)]
@@ -183,7 +182,7 @@ def _factors(stage: StagePlan, axis: Axis, levels: tuple[int, ...]) -> tuple[Fac
     return tuple(stage.decision(axis, level) for level in levels)
 
 
-def _annotations(stage: str, loops: Sequence[LoopId], kind: LoopKind) -> list[Step]:
+def _annotations(stage: StageId, loops: Sequence[LoopId], kind: LoopKind) -> list[Step]:
     return [Annotate(stage, loop, kind.value) for loop in loops]
 
 
@@ -203,8 +202,8 @@ def _in_order(axis: Axis, op: Compute) -> bool:
 
 def _host_of(program: Program, stage: StagePlan) -> StagePlan | None:
     """The host inside whose threads all that reads the stage is computed, point by point."""
-    consumers = program.consumers(stage.op.name)
-    hosts = {root_host(program, consumer).op.name for consumer in consumers}
+    consumers = program.consumers(stage.op)
+    hosts = {root_host(program, consumer).id for consumer in consumers}
     if len(hosts) != 1:
         return None
     host = program.stage(next(iter(hosts)))
@@ -212,8 +211,8 @@ def _host_of(program: Program, stage: StagePlan) -> StagePlan | None:
         return None
     rows = _rows_of(host)
     for consumer in consumers:
-        allowed = rows if consumer.op.name == host.op.name else set(consumer.op.axes)
-        read = _axes_of_reads(consumer.op, stage.op.name)
+        allowed = rows if consumer is host else set(consumer.op.axes)
+        read = _axes_of_reads(consumer.op, stage.op)
         if read is None or not read <= allowed:
             return None
     return host
@@ -243,8 +242,8 @@ def _lane_factors(program: Program, host: StagePlan) -> tuple[Factor, ...]:
     """How the loops of lanes inside a host are split; empty when there are none yet."""
     outer = point_loops(host)
     for plan in program.stages:
-        inside = plan.attach is not None and plan.attach[0] == host.op.name
-        if plan.op.name != host.op.name and not inside:
+        inside = plan.attach is not None and plan.attach[0] == host.id
+        if plan is not host and not inside:
             continue
         for loop, kind in plan.kinds.items():
             if kind is LoopKind.THREAD and (inside or loop not in outer):

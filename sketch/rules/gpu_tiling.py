@@ -24,11 +24,11 @@ from sketch.rules.gpu_reuse import shares_operands
 from sketch.rules.patterns import batch_positions, longest
 from sketch.rules.rule import State, Verdict
 from sketch.rules.tiling import tiled_producer
-from sketch.schedule.decision import loop_decision
+from sketch.schedule.decision import LoopDecision
 from sketch.schedule.loop import LoopId
-from sketch.schedule.program import StagePlan
-from sketch.schedule.stage_names import cache_axis
-from sketch.schedule.stage_steps import cache_name
+from sketch.schedule.program import StagePlan, tensors_read
+from sketch.schedule.stage import StageId
+from sketch.schedule.stage_steps import cache_id
 from sketch.schedule.steps import Annotate, CacheRead, ComputeAt, Reorder, SharedTiles, Split, Step
 
 _BOUND: Final = (LoopKind.BLOCK, LoopKind.VTHREAD, LoopKind.THREAD, LoopKind.THREAD)
@@ -54,28 +54,27 @@ class GpuTilingWithFusion:
         assert inner is not None
         state = state.then(*_tile_host(stage, inner), *_tile_inner(inner))
         outer_reduce = _outer_reduce(inner)
-        tensors = {load.tensor.name: load.tensor for load in stage_loads(inner.op)}
         caches = []
-        for name, tensor in tensors.items():
-            cache = cache_name(state.program, name, inner.op.name)
+        for tensor in tensors_read(inner.op):
+            cache = cache_id(state.program, inner.id)
             dims = [LoopId(d, 0) for d in range(tensor.ndim)]
             caches.append(cache)
             state = state.then(
-                CacheRead(name, inner.op.name, Scope.SHARED.value),
-                ComputeAt(cache, inner.op.name, outer_reduce[-1]),
+                CacheRead(state.program.tensor_id(tensor), inner.id, Scope.SHARED.value),
+                ComputeAt(cache, inner.id, outer_reduce[-1]),
                 *(Annotate(cache, dim, LoopKind.THREAD.value) for dim in dims),
                 _shared_tiles(inner, cache, tensor),
             )
-        return (state.done([stage.op.name, inner.op.name, *caches]),)
+        return (state.done([stage.id, inner.id, *caches]),)
 
 
-def _shared_tiles(inner: StagePlan, cache: str, tensor: Tensor) -> Step:
+def _shared_tiles(inner: StagePlan, cache: StageId, tensor: Tensor) -> Step:
     """As many tiles of one operand as of the others, each laid out in a way of its own: the axis
     that the host tiles may be the innermost one.
     """
-    split, last = longest(inner.op.reduce_axes), cache_axis(tensor.ndim - 1)
+    split = longest(inner.op.reduce_axes)
     count = inner.decision(split, "tiles")
-    layout = loop_decision(cache, last, "layout") if tensor.ndim > 1 else 0
+    layout = LoopDecision(cache, tensor.ndim - 1, "layout") if tensor.ndim > 1 else 0
     return SharedTiles(cache, count, _spatial_dim(inner, tensor), layout)
 
 
@@ -84,7 +83,7 @@ def _spatial_dim(inner: StagePlan, tensor: Tensor) -> int:
     found = tensor.ndim - 1
     most = 1
     for load in stage_loads(inner.op):
-        if load.tensor.name != tensor.name:
+        if load.tensor.op is not tensor.op or load.tensor.output != tensor.output:
             continue
         for dim, index in enumerate(load.indices):
             form = affine_index(index)
@@ -96,7 +95,7 @@ def _spatial_dim(inner: StagePlan, tensor: Tensor) -> int:
 
 
 def _tile_host(host: StagePlan, inner: StagePlan) -> list[Step]:
-    name, axes = host.op.name, host.op.axes
+    name, axes = host.id, host.op.axes
     batch = batch_positions(inner.op)  # tiles of what all operands depend on reuse nothing
     tiled = [a for n, a in enumerate(axes) if n not in batch]
     # several small products in a block, each with warps of its own
@@ -114,7 +113,7 @@ def _tile_host(host: StagePlan, inner: StagePlan) -> list[Step]:
         bound = axes if level == 0 else tiled
         steps += [Annotate(name, host.loop(a, level), kind.value) for a in bound]
     steps += [Annotate(name, host.loop(a, _INNER), LoopKind.UNROLLED.value) for a in tiled]
-    return [*steps, ComputeAt(inner.op.name, name, host.loop(tiled[-1], _INNER - 1))]
+    return [*steps, ComputeAt(inner.id, name, host.loop(tiled[-1], _INNER - 1))]
 
 
 def _outer_reduce(inner: StagePlan) -> list[LoopId]:
@@ -126,7 +125,7 @@ def _outer_reduce(inner: StagePlan) -> list[LoopId]:
 
 def _tile_inner(inner: StagePlan) -> list[Step]:
     """Every reduce axis in tiles; the innermost loop of the longest one unrolled."""
-    name, axes = inner.op.name, inner.op.reduce_axes
+    name, axes = inner.id, inner.op.reduce_axes
     split = longest(axes)
     others = [axis for axis in axes if axis is not split and axis.extent > 1]
     steps: list[Step] = [

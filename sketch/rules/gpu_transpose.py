@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -14,7 +15,7 @@ from sketch.rules.patterns import vector_axis
 from sketch.rules.rule import State, Verdict
 from sketch.schedule.loop import LoopId
 from sketch.schedule.program import StagePlan
-from sketch.schedule.stage_steps import cache_name
+from sketch.schedule.stage_steps import cache_id
 from sketch.schedule.steps import Annotate, CacheRead, ComputeAt
 
 # Elements of the last axis from which on a warp writes them in order, and of the axis that lies in
@@ -42,14 +43,13 @@ class TransposeInTiles:
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         """One state."""
         (tensor,) = _turned(stage)
-        name = stage.op.name
         (state,) = ScheduleOnThreads().apply(state, stage)
-        cache = cache_name(state.program, tensor.name, name)
-        inside = point_loops(state.program.stage(name))[-1]
+        cache = cache_id(state.program, stage.id)
+        inside = point_loops(state.program.stage(stage.id))[-1]
         dims = [LoopId(d, 0) for d in range(tensor.ndim)]
         state = state.then(
-            CacheRead(tensor.name, name, Scope.SHARED.value),
-            ComputeAt(cache, name, inside),
+            CacheRead(state.program.tensor_id(tensor), stage.id, Scope.SHARED.value),
+            ComputeAt(cache, stage.id, inside),
             *(Annotate(cache, dim, LoopKind.THREAD.value) for dim in dims),
         )
         return (state.done([cache]),)
@@ -61,11 +61,11 @@ def _turned(stage: StagePlan) -> list[Tensor]:
     if stage.op.reduce is not None or last is None or last.extent < _LEAST_WRITTEN:
         return []
     loads = stage_loads(stage.op)
-    names = [load.tensor.name for load in loads]
+    read = Counter((load.tensor.op, load.tensor.output) for load in loads)
     return [
         load.tensor
         for load in loads
-        if names.count(load.tensor.name) == 1 and _is_turned(load, last)
+        if read[load.tensor.op, load.tensor.output] == 1 and _is_turned(load, last)
     ]
 
 

@@ -34,7 +34,7 @@ class InlineStage:
     def applies(self, state: State, stage: StagePlan) -> Verdict:
         """Spatial stages that are not outputs."""
         op, program = stage.op, state.program
-        consumers = program.consumers(op.name)
+        consumers = program.consumers(op)
         fixed = op.reduce is not None or is_output(program, stage) or not consumers
         if fixed or hosts_reduction(program, stage):
             return Verdict.SKIP
@@ -45,14 +45,14 @@ class InlineStage:
         ordered = all(is_ordered_access(op, load.indices) for load in stage_loads(op))
         if ordered and not has_elementary_call(op):
             return Verdict.APPLY_AND_STOP
-        reads = [x for c in consumers for x in stage_loads(c.op) if x.tensor.op.name == op.name]
+        reads = [x for c in consumers for x in stage_loads(c.op) if x.tensor.op is op]
         if len(reads) == 1 and consumers[0].op.reduce is None:
             return Verdict.APPLY_AND_STOP
         return Verdict.APPLY if len(consumers) <= _MOST_COPIES else Verdict.SKIP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         """One state, without the stage."""
-        return (state.then(Inline(stage.op.name)),)
+        return (state.then(Inline(stage.id)),)
 
 
 def is_large_inlined(consumer: Compute, op: Compute) -> bool:

@@ -9,8 +9,9 @@ from sketch.nest.loopnest import LoopKind
 from sketch.rules.patterns import vector_axis
 from sketch.schedule.loop import Level, LoopId
 from sketch.schedule.program import Program, StagePlan, root_host
+from sketch.schedule.stage import StageId
 
-Location = tuple[str, LoopId]
+Location = tuple[StageId, LoopId]
 
 
 def _shared_prefix(host: StagePlan, producer: Compute) -> int:
@@ -22,7 +23,7 @@ def _shared_prefix(host: StagePlan, producer: Compute) -> int:
     lanes: set[Axis] = set()
     vector = None if producer.reduce is None else vector_axis(producer)
     for load in stage_loads(host.op):
-        if load.tensor.op.name != producer.name:
+        if load.tensor.op is not producer:
             continue
         forms = [affine_index(index) for index in load.indices]
         selecting = {a for form in forms if form is not None for a in form[0]}
@@ -45,17 +46,17 @@ def candidate_locations(program: Program, plan: StagePlan) -> tuple[Location, ..
     At most two: the loop at which a consumer is attached itself (the register-tile loop) or the
     innermost loop that still selects a part of the stage, and the last L2-tile loop around it.
     """
-    consumers = program.consumers(plan.op.name)
-    hosts = {root_host(program, c).op.name for c in consumers}
+    consumers = program.consumers(plan.op)
+    hosts = {root_host(program, c).id for c in consumers}
     if len(hosts) != 1:
         return ()
     host = program.stage(next(iter(hosts)))
     loops = host.loops()
     depth = len(loops)
     for consumer in consumers:
-        if consumer.op.name == host.op.name:
+        if consumer is host:
             depth = min(depth, _shared_prefix(host, plan.op))
-        elif consumer.attach is not None and consumer.attach[0] == host.op.name:
+        elif consumer.attach is not None and consumer.attach[0] == host.id:
             depth = min(depth, loops.index(consumer.attach[1]) + 1)
         else:
             return ()
@@ -64,4 +65,4 @@ def candidate_locations(program: Program, plan: StagePlan) -> tuple[Location, ..
     chosen = [loops[depth - 1]]
     around = reversed(loops[: depth - 1])
     chosen += [loop for loop in around if loop.level == Level.L2][:1]
-    return tuple((host.op.name, loop) for loop in chosen)
+    return tuple((host.id, loop) for loop in chosen)

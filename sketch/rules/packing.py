@@ -12,7 +12,8 @@ from sketch.rules.patterns import coefficient_of
 from sketch.rules.rule import State
 from sketch.schedule.loop import LoopId
 from sketch.schedule.program import StagePlan
-from sketch.schedule.stage_steps import cache_name
+from sketch.schedule.stage import StageId
+from sketch.schedule.stage_steps import cache_id
 from sketch.schedule.steps import Annotate, CacheRead, Factor, Pack, Reorder, Split
 
 
@@ -31,26 +32,27 @@ class Panel:
     factors: tuple[Factor, ...]
 
 
-def packing_choices(state: State, name: str, panel: Panel) -> tuple[State, ...]:
-    """States with the operands of stage ``name`` packed along the axis of ``panel``.
+def packing_choices(state: State, reader: StageId, panel: Panel) -> tuple[State, ...]:
+    """States with the operands of the stage ``reader`` packed along the axis of ``panel``.
 
     Constants are always packed: it costs nothing at run time.  An operand that is no constant is
     packed by a stage of its own in one state and read in place in another.  A constant that
     several stages read stays as it is, in the one layout that serves all of them.
     """
-    stage = state.program.stage(name)
+    stage = state.program.stage(reader)
     states: tuple[State, ...] = (state,)
     for load, dim in packable(stage, panel.axis):
         source = load.tensor.op
         constant = isinstance(source, Placeholder) and source.constant
-        if constant and len(state.program.consumers(source.name)) > 1:
+        if constant and len(state.program.consumers(source)) > 1:
             continue
         if constant:
             ahead = stage.decision(panel.axis, "prefetch")
-            pack = Pack(load.tensor.name, dim, name, panel.loops, prefetch=ahead)
+            called = state.program.operation_id(source)
+            pack = Pack(called, dim, reader, panel.loops, prefetch=ahead)
             states = tuple(s.then(pack) for s in states)
         elif _is_reused(stage, load):
-            states = (*states, *(_cache_packed(s, name, load, dim, panel) for s in states))
+            states = (*states, *(_cache_packed(s, reader, load, dim, panel) for s in states))
     return states
 
 
@@ -63,7 +65,7 @@ def packable(stage: StagePlan, axis: Axis) -> list[tuple[Load, int]]:
     for load in loads:
         coefficients = [coefficient_of(load, d, axis, stage.op) for d in range(len(load.indices))]
         plain = [d for d, index in enumerate(load.indices) if index is axis]
-        once = len([x for x in loads if x.tensor.op.name == load.tensor.op.name]) == 1
+        once = len([x for x in loads if x.tensor.op is load.tensor.op]) == 1
         moving = [d for d, c in enumerate(coefficients) if c != 0]
         if once and len(plain) == 1 and moving == plain:
             found.append((load, plain[0]))
@@ -77,19 +79,19 @@ def _is_reused(stage: StagePlan, load: Load) -> bool:
     return any(all(coefficient_of(load, d, axis, stage.op) == 0 for d in dims) for axis in wide)
 
 
-def _cache_packed(state: State, name: str, load: Load, dim: int, panel: Panel) -> State:
+def _cache_packed(state: State, reader: StageId, load: Load, dim: int, panel: Panel) -> State:
     """The operand copied into panels by a stage of its own, before the reduction runs."""
-    tensor, cache = load.tensor.name, cache_name(state.program, load.tensor.name, name)
+    tensor, cache = state.program.tensor_id(load.tensor), cache_id(state.program, reader)
     others = [n for n in range(len(load.indices)) if n != dim]
     within = tuple(LoopId(dim, level) for level in range(1, len(panel.factors) + 1))
     outer = [LoopId(n, 0) for n in (dim, *others)]
     annotations = [Annotate(cache, loop, LoopKind.PARALLEL.value) for loop in outer[:1]]
     annotations += [Annotate(cache, loop, LoopKind.UNROLLED.value) for loop in within[:-1]]
     return state.then(
-        CacheRead(tensor, name),
+        CacheRead(tensor, reader),
         Split(cache, dim, panel.factors),
         Reorder(cache, (*outer, *within)),
         *annotations,
         Annotate(cache, within[-1], LoopKind.VECTORIZED.value),
-        Pack(cache, dim, name, panel.loops, within),
+        Pack(cache, dim, reader, panel.loops, within),
     ).done([cache])

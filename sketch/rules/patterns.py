@@ -11,7 +11,7 @@ from sketch.lang.expr import Axis, Load
 from sketch.lang.rewrite import walk
 from sketch.lang.tensor import Compute
 from sketch.nest.lanes import lane_bytes
-from sketch.schedule.program import Program, StagePlan
+from sketch.schedule.program import Program, StagePlan, operations_read
 from sketch.target.target import Target
 
 # Elements that a stage may read and still be computed again for each use by a reduction.
@@ -22,12 +22,12 @@ _LEAST_TILED: Final = 1024
 
 def is_output(program: Program, plan: StagePlan) -> bool:
     """Whether the stage computes an output of the DAG."""
-    return any(t.op.name == plan.op.name for t in program.dag.outputs)
+    return program.is_output(plan.id)
 
 
 def fusable_consumer(program: Program, plan: StagePlan) -> StagePlan | None:
     """The only consumer of a stage, where it reads the stage element by element."""
-    consumers = program.consumers(plan.op.name)
+    consumers = program.consumers(plan.op)
     if len(consumers) != 1 or is_output(program, plan):
         return None
     return consumers[0] if reads_elementwise(consumers[0].op, plan.op) else None
@@ -37,12 +37,12 @@ def hosts_reduction(program: Program, plan: StagePlan) -> bool:
     """Whether a stage is the last of an element-wise chain that starts at a reduction: the one
     whose tiles the reduction should be fused with, so not one to inline.
     """
-    consumers = program.consumers(plan.op.name)
+    consumers = program.consumers(plan.op)
     if any(reads_elementwise(c.op, plan.op) for c in consumers):
         return False
-    read = {load.tensor.op.name for load in stage_loads(plan.op)}
+    read = operations_read(plan.op)
     return any(
-        p.op.reduce is not None and p.op.name in read and fusable_consumer(program, p) is plan
+        p.op.reduce is not None and p.op in read and fusable_consumer(program, p) is plan
         for p in program.stages
     )
 

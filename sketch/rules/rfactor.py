@@ -13,7 +13,8 @@ from sketch.nest.lanes import lane_bytes
 from sketch.rules.patterns import coefficient_of, longest
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import is_vector_friendly
-from sketch.schedule.program import Role, StagePlan
+from sketch.schedule.program import StagePlan
+from sketch.schedule.stage import Role
 from sketch.schedule.steps import Rfactor
 from sketch.target.target import Target
 
@@ -43,17 +44,17 @@ class AddRfactor:
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         """By chunks, by lanes, or either; all new stages are still to be scheduled."""
-        op, name, target = stage.op, stage.op.name, state.target
+        op, target = stage.op, state.target
         found: list[State] = []
         axis = _chunks(stage, target)
         if axis is not None:
             parts = min(axis.extent, _CHUNKS_PER_THREAD * target.threads)
-            found.append(state.then(Rfactor(name, stage.axis(axis), parts, interleave=False)))
+            found.append(state.then(Rfactor(stage.id, stage.axis(axis), parts, interleave=False)))
         if axis is None or (_wants_lanes(op, target) and not _only_chunks(op, target)):
             axis = _lanes(op, target)
             assert axis is not None
             parts = _vector_lanes(op, target)
-            found.append(state.then(Rfactor(name, stage.axis(axis), parts, interleave=True)))
+            found.append(state.then(Rfactor(stage.id, stage.axis(axis), parts, interleave=True)))
         return tuple(found)
 
 

@@ -13,6 +13,7 @@ from typing import ClassVar, Protocol
 
 from sketch.schedule.program import Program, StagePlan
 from sketch.schedule.replay import apply_step
+from sketch.schedule.stage import StageId
 from sketch.schedule.steps import Step
 from sketch.target.target import Target
 
@@ -30,7 +31,7 @@ class State:
     """A partly built sketch.
 
     Attributes:
-        scheduled: names of the stages that need no further rule.
+        scheduled: the stages that need no further rule.
         choices: which alternative was taken for the stages of a shared buffer, by the buffer and
             the number of alternatives.
         idle: rules applied one after another without one that scheduled a stage.
@@ -40,7 +41,7 @@ class State:
     target: Target
     program: Program
     steps: tuple[Step, ...] = ()
-    scheduled: frozenset[str] = frozenset()
+    scheduled: frozenset[StageId] = frozenset()
     choices: Mapping[tuple[str, int], int] = field(default_factory=dict)
     idle: int = 0
     foreign: tuple[str, ...] = ()
@@ -52,14 +53,14 @@ class State:
             program = apply_step(program, step)
         return replace(self, program=program, steps=(*self.steps, *steps))
 
-    def done(self, names: Iterable[str]) -> State:
+    def done(self, stages: Iterable[StageId]) -> State:
         """The state with stages marked as scheduled."""
-        return replace(self, scheduled=self.scheduled | frozenset(names))
+        return replace(self, scheduled=self.scheduled | frozenset(stages))
 
     def current(self) -> StagePlan | None:
         """The last stage that is not scheduled; None when the sketch is complete."""
-        pending = [p for p in self.program.stages if p.op.name not in self.scheduled]
-        return pending[-1] if pending else None
+        stages = reversed(self.program.stages)
+        return next((plan for plan in stages if plan.id not in self.scheduled), None)
 
 
 class SketchRule(Protocol):

@@ -14,6 +14,7 @@ from sketch.rules.patterns import coefficient_of, lanes_for, vector_axis
 from sketch.rules.rule import State, Verdict
 from sketch.schedule.loop import LoopId
 from sketch.schedule.program import StagePlan
+from sketch.schedule.stage import StageId
 from sketch.schedule.steps import Annotate, Factor, Reorder, Split, Step
 
 _MIN_LANES = 2
@@ -36,21 +37,21 @@ class ScheduleSimply:
         rows only).
         """
         op = stage.op
-        rows = schedule_simply(state, op.name, rows=True)
+        rows = schedule_simply(state, stage.id, rows=True)
         several = len([a for a in op.axes if a.extent > 1]) > 1
         number = prod(a.extent for a in op.axes if a is not vector_axis(op))
         if not several or op.reduce is not None or number >= _MANY_ROWS * state.target.threads:
             return (rows,)
-        return (rows, schedule_simply(state, stage.op.name, rows=False))
+        return (rows, schedule_simply(state, stage.id, rows=False))
 
 
-def schedule_simply(state: State, name: str, rows: bool = True) -> State:
+def schedule_simply(state: State, called: StageId, rows: bool = True) -> State:
     """Split, order and annotate the loops of one stage.
 
     ``rows``: the loops of the vector axis stay inside all others, so that stages computed per row
     can be attached around them; otherwise its outer loop is parallel too.
     """
-    stage = state.program.stage(name)
+    stage = state.program.stage(called)
     op = stage.op
     vector = _simd_axis(op)
     lanes = 1 if vector is None else lanes_for(vector, op, state.target)
@@ -60,29 +61,29 @@ def schedule_simply(state: State, name: str, rows: bool = True) -> State:
     parallel = list(order)
     root = stage.attach is None
     if outer and root and outer[-1].extent > 1:
-        steps.append(Split(name, stage.axis(outer[-1]), (stage.decision(outer[-1], 1),)))
+        steps.append(Split(called, stage.axis(outer[-1]), (stage.decision(outer[-1], 1),)))
         order.append(stage.loop(outer[-1], 1))
     if vector is None:
         order += [stage.loop(a) for a in op.reduce_axes]
     else:
         outside = (stage.decision(vector, 1),) if root else ()
         factors: tuple[Factor, ...] = (*outside, lanes)
-        steps.append(Split(name, stage.axis(vector), factors))
+        steps.append(Split(called, stage.axis(vector), factors))
         order += _vector_loops(stage, vector, len(factors))
         if root and (not rows or not outer):
             order.remove(stage.loop(vector))
             order.insert(len(parallel), stage.loop(vector))
             parallel.append(stage.loop(vector))
-    steps.append(Reorder(name, tuple(order)))
+    steps.append(Reorder(called, tuple(order)))
     if root:
-        steps += [Annotate(name, loop, LoopKind.PARALLEL.value) for loop in parallel]
+        steps += [Annotate(called, loop, LoopKind.PARALLEL.value) for loop in parallel]
     if vector is not None:
         last = stage.loop(vector, len(factors))
-        steps.append(Annotate(name, last, LoopKind.VECTORIZED.value))
+        steps.append(Annotate(called, last, LoopKind.VECTORIZED.value))
         if root:
             unrolled = stage.loop(vector, len(factors) - 1)
-            steps.append(Annotate(name, unrolled, LoopKind.UNROLLED.value))
-    return state.then(*steps).done([name])
+            steps.append(Annotate(called, unrolled, LoopKind.UNROLLED.value))
+    return state.then(*steps).done([called])
 
 
 def _vector_loops(stage: StagePlan, vector: Axis, levels: int) -> list[LoopId]:

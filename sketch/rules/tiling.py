@@ -74,7 +74,7 @@ class MultiLevelTilingWithFusion:
         for structure in self.structures if reuse else self.structures[:1]:
             for vector_outside in (True, False) if reuse and several else (False,):
                 tiling = Tiling(state, stage, producer, structure, vector_outside)
-                states += packing_choices(tiling.apply(), producer.op.name, tiling.panel())
+                states += packing_choices(tiling.apply(), producer.id, tiling.panel())
         return tuple(states)
 
 
@@ -87,7 +87,7 @@ def tiled_producer(state: State, stage: StagePlan) -> StagePlan | None:
         p
         for p in program.stages
         if p.op.reduce is not None
-        and p.op.name not in state.scheduled
+        and p.id not in state.scheduled
         and vector_axis(p.op) is not None
         and fusable_consumer(program, p) is stage
     ]
@@ -116,7 +116,7 @@ class Tiling:
     nested: bool = False
 
     def apply(self) -> State:
-        host, inner = self.host.op.name, self.inner.op.name
+        host, inner = self.host.id, self.inner.id
         state = self.state.then(*self._split_host())
         around = self.structure.index("R")
         outer = [loop for level in range(around) for loop in self._host_level(level)]
@@ -176,9 +176,9 @@ class Tiling:
         for axis in self.host.op.axes:
             if axis is vector:
                 factors = (*self._names(axis), self._lanes())
-                steps.append(Split(self.host.op.name, self.host.axis(axis), factors))
+                steps.append(Split(self.host.id, self.host.axis(axis), factors))
             elif self._is_split(axis):
-                split = Split(self.host.op.name, self.host.axis(axis), self._names(axis))
+                split = Split(self.host.id, self.host.axis(axis), self._names(axis))
                 steps.append(split)
         return steps
 
@@ -199,7 +199,7 @@ class Tiling:
 
     def _schedule_inner(self) -> list[Step]:
         inner, register = self.inner, self._in_registers
-        name = inner.op.name
+        name = inner.id
         vector = self._vector_pair()[1]
         steps: list[Step] = []
         cache_loops, tile_loops = [], []
@@ -234,7 +234,7 @@ class Tiling:
         others = [inner.loop(a) for a in axes if a is not split]
         if self._in_registers:
             inside = [*others, inner.loop(split), inner.loop(split, 1)]
-            return [], inside, [Split(inner.op.name, inner.axis(split), (unroll,))]
+            return [], inside, [Split(inner.id, inner.axis(split), (unroll,))]
         factors: tuple[Factor, ...] = (inner.decision(split, 1), unroll)
         inside = [*others, inner.loop(split, 1), inner.loop(split, 2)]
-        return [inner.loop(split)], inside, [Split(inner.op.name, inner.axis(split), factors)]
+        return [inner.loop(split)], inside, [Split(inner.id, inner.axis(split), factors)]

@@ -1,17 +1,17 @@
 """Decisions: the numbers that a sketch leaves open.
 
 A decision is a value: the trips of a loop, another number about the loops of an axis, or whatever a
-rule means by a text of its own.  ``str`` prints it; nothing but the reader of logs reads that.
+rule means by a text of its own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from sketch.errors import ScheduleError
-
-_ESCAPES: Final = (("%", "%25"), (".", "%2E"), ("@", "%40"))
+from sketch.schedule.loop import AxisIndex
+from sketch.schedule.stage import StageId
 
 
 class LoopDecision(NamedTuple):
@@ -24,46 +24,17 @@ class LoopDecision(NamedTuple):
             "unroll" or "prefetch".
     """
 
-    stage: str
-    axis: str
+    stage: StageId
+    axis: AxisIndex
     level: str
 
     def __str__(self) -> str:
-        """``stage.axis@level``, which no other decision gives.
-
-        The characters ``. @ %`` of an axis are written ``%2E %40 %25``.
-        """
-        axis = self.axis
-        for character, text in _ESCAPES:
-            axis = axis.replace(character, text)
-        return f"{self.stage}.{axis}@{self.level}"
-
-    def __repr__(self) -> str:
-        return repr(str(self))
-
-    def __format__(self, spec: str) -> str:
-        return format(str(self), spec)
+        """By position, for messages; ``Sketch.label`` has the names of the program."""
+        return f"{self.stage}.{self.axis}@{self.level}"
 
 
 DecisionId = LoopDecision | str
 """What a decision is about: loops, or the free meaning that a rule gave it."""
-
-
-def loop_decision(stage: str, axis: str, level: int | str) -> LoopDecision:
-    """The trips of the loop at ``level`` of an axis, or a number called so about its loops."""
-    return LoopDecision(stage, axis, str(level))
-
-
-def decision_of(printed: str) -> DecisionId:
-    """The decision that logs call ``printed``; a text that no loop prints is a free meaning."""
-    path, at, level = printed.rpartition("@")
-    stage, dot, axis = path.rpartition(".")
-    if not (at and dot):
-        return printed
-    for character, text in reversed(_ESCAPES):
-        axis = axis.replace(text, character)
-    found = LoopDecision(stage, axis, level)
-    return found if str(found) == printed else printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +50,7 @@ class Decision:
 
     name: DecisionId
     choices: tuple[int, ...]
-    stage: str = ""
+    stage: StageId
 
     def __post_init__(self) -> None:
         if not self.choices or list(self.choices) != sorted(set(self.choices)):

@@ -8,7 +8,8 @@ from typing import Final
 
 from sketch.errors import ScheduleError, quoted
 from sketch.schedule.decision import DecisionId
-from sketch.schedule.program import Program, root_host, tensors_read
+from sketch.schedule.program import Program, operations_read, root_host
+from sketch.schedule.stage import InputId
 from sketch.schedule.step_fields import is_count
 from sketch.schedule.steps import (
     TILE_COUNTS,
@@ -33,15 +34,17 @@ def split(program: Program, step: Split) -> Program:
     numbers = [factor for factor in step.factors if not isinstance(factor, DecisionId)]
     for factor in numbers:
         if not is_count(factor):
-            where = f"factor of axis {axis.name} of {step.stage}"
+            where = f"factor of axis {axis.name} of {plan.op.name}"
             raise ScheduleError(f"{quoted(factor)} is no positive whole number", where)
     if prod(numbers) > _MOST_PADDING * axis.extent:
         raise ScheduleError(
-            f"tiles of {prod(numbers)} are far longer than axis {axis.name} of {step.stage}, "
+            f"tiles of {prod(numbers)} are far longer than axis {axis.name} of {plan.op.name}, "
             f"which has {axis.extent}"
         )
     if step.axis in plan.splits or plan.order:
-        raise ScheduleError(f"axis {axis.name} of {step.stage} is split twice, or after a reorder")
+        raise ScheduleError(
+            f"axis {axis.name} of {plan.op.name} is split twice, or after a reorder"
+        )
     return program.with_stage(replace(plan, splits={**plan.splits, step.axis: step.factors}))
 
 
@@ -50,7 +53,7 @@ def reorder(program: Program, step: Reorder) -> Program:
     plan = program.stage(step.stage)
     if sorted(step.order) != sorted(plan.loops()):
         raise ScheduleError(
-            f"the order of {step.stage} must list its loops {plan.labels()}, got {step.order}"
+            f"the order of {plan.op.name} must list its loops {plan.labels()}, got {step.order}"
         )
     return program.with_stage(replace(plan, order=step.order))
 
@@ -58,15 +61,16 @@ def reorder(program: Program, step: Reorder) -> Program:
 def compute_at(program: Program, step: ComputeAt) -> Program:
     """Compute a stage inside a loop of another; raises ScheduleError where it cannot be."""
     plan = program.stage(step.stage)
-    program.stage(step.target).check_loop(step.loop)
-    if any(t.op.name == step.stage for t in program.dag.outputs):
+    target = program.stage(step.target)
+    target.check_loop(step.loop)
+    if program.is_output(plan.id):
         raise ScheduleError(
-            f"stage {step.stage} is an output and cannot be computed inside {step.target}",
+            f"stage {plan.op.name} is an output and cannot be computed inside {target.op.name}",
             hint="outputs are computed at the root; add a cache_write and attach its stage",
         )
-    if root_host(program, program.stage(step.target), inside=step.stage).op.name == step.stage:
+    if root_host(program, target, inside=plan.id) is plan:
         raise ScheduleError(
-            f"stage {step.stage} is computed inside {step.target}, which is computed inside it",
+            f"stage {plan.op.name} is computed inside {target.op.name}, which is inside it",
             hint="attach a stage to one of its consumers",
         )
     return program.with_stage(replace(plan, attach=(step.target, step.loop)))
@@ -84,18 +88,18 @@ def pack(program: Program, step: Pack) -> Program:
     reader = program.stage(step.reader)
     for loop in step.loops:
         reader.check_loop(loop)
-    packed = next((t for t in tensors_read(reader.op) if t.op.name == step.tensor), None)
-    if packed is None:
-        raise ScheduleError(f"stage {step.reader} does not read {step.tensor!r}, which is packed")
+    packed = program.operation(step.tensor)
+    if packed not in operations_read(reader.op):
+        raise ScheduleError(f"stage {reader.op.name} does not read {packed.name!r}, to be packed")
     if not isinstance(step.dim, int) or not 0 <= step.dim < len(packed.shape):
-        raise ScheduleError(f"{step.tensor} has no dimension {step.dim!r}, and cannot be packed")
-    if any(tensor.op.name == step.tensor for tensor in program.dag.outputs):
+        raise ScheduleError(f"{packed.name} has no dimension {step.dim!r}, and cannot be packed")
+    if not isinstance(step.tensor, InputId) and program.is_output(step.tensor):
         raise ScheduleError(
-            f"{step.tensor} is an output, and its layout is what the caller expects",
-            hint=f"pack a copy of it, which a cache_read for {step.reader} makes",
+            f"{packed.name} is an output, and its layout is what the caller expects",
+            hint=f"pack a copy of it, which a cache_read for {reader.op.name} makes",
         )
-    if program.pack_of(step.tensor) is not None:
-        raise ScheduleError(f"tensor {step.tensor} is packed twice")
+    if any(other.tensor == step.tensor for other in program.packs):
+        raise ScheduleError(f"tensor {packed.name} is packed twice")
     return replace(program, packs=(*program.packs, step))
 
 
@@ -104,13 +108,13 @@ def shared_tiles(program: Program, step: SharedTiles) -> Program:
     plan = program.stage(step.stage)
     if not plan.shared:
         raise ScheduleError(
-            f"stage {step.stage} has no tiles in shared memory",
+            f"stage {plan.op.name} has no tiles in shared memory",
             hint="a cache_read of scope shared makes a stage that has",
         )
     if not 0 <= step.dim < len(plan.op.axes):
-        raise ScheduleError(f"{step.stage} has no dimension {step.dim!r} to be the innermost one")
+        raise ScheduleError(f"{plan.op.name} has no dimension {step.dim!r} to be the innermost one")
     numbers = (("tiles", step.count, TILE_COUNTS), ("layout", step.layout, TILE_LAYOUTS))
     for what, value, allowed in numbers:
         if not isinstance(value, DecisionId) and value not in allowed:
-            raise ScheduleError(f"{step.stage} cannot have {what} {quoted(value)}: of {allowed}")
+            raise ScheduleError(f"{plan.op.name} cannot have {what} {quoted(value)}: of {allowed}")
     return program.with_stage(replace(plan, tiles=step))

@@ -1,35 +1,29 @@
 """A program: which stages exist, how their loops are split, ordered, run and attached.
 
-It is purely structural; it holds names of decisions, never their values.  What a stage was made by
-is data (``StagePlan.roles``), never read from a name.
+It is purely structural; it holds decisions, never their values.  What a stage was made by is data
+(``StagePlan.roles``), never read from a name.
+
+Steps rewrite stages, so a stage is known by its ``StageId``; within one program, who reads what is
+told by the operations themselves, which are compared by identity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import lru_cache
 
 from sketch.analysis.access import divisors, reads, stage_loads
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
 from sketch.lang.expr import Axis
-from sketch.lang.tensor import Compute, Tensor
+from sketch.lang.tensor import Compute, Operation, Tensor
 from sketch.nest.loopnest import LoopKind
-from sketch.schedule.decision import LoopDecision, loop_decision
-from sketch.schedule.loop import AxisIndex, LoopId, loop_label
+from sketch.schedule.decision import LoopDecision
+from sketch.schedule.labels import loop_label
+from sketch.schedule.loop import AxisIndex, LoopId
+from sketch.schedule.stage import InputId, OperationId, ResultId, Role, StageId, TensorId
 from sketch.schedule.steps import Factor, Pack, SharedTiles
-
-
-class Role(Enum):
-    """What a step made a stage for."""
-
-    ACCUMULATE = "accumulate"  # CacheWrite: computes what its consumer copies out
-    COPY_OUT = "copy_out"  # CacheWrite: copies the result out
-    CACHE = "cache"  # CacheRead: holds a copy of a tensor
-    PARTIAL = "partial"  # Rfactor, SplitReduce: partial reductions
-    COMBINE = "combine"  # Rfactor, SplitReduce: combines them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +31,7 @@ class StagePlan:
     """One stage and the shape of its loops.
 
     Attributes:
+        id: what steps call it.
         op: the computation.
         splits: inner factors by axis; an absent axis is one loop.
         order: all loops, outermost first.
@@ -47,11 +42,12 @@ class StagePlan:
         tiles: how they lie in shared memory; None: one, row-major.
     """
 
+    id: StageId
     op: Compute
     splits: Mapping[AxisIndex, tuple[Factor, ...]] = field(default_factory=dict)
     order: tuple[LoopId, ...] = ()
     kinds: Mapping[LoopId, LoopKind] = field(default_factory=dict)
-    attach: tuple[str, LoopId] | None = None
+    attach: tuple[StageId, LoopId] | None = None
     shared: bool = False
     roles: tuple[Role, ...] = ()
     tiles: SharedTiles | None = None
@@ -85,7 +81,7 @@ class StagePlan:
 
     def decision(self, axis: Axis | str, level: int | str) -> LoopDecision:
         """The trips of the loop at ``level`` of an axis, or a number called so about its loops."""
-        return loop_decision(self.op.name, self.op.all_axes[self.axis(axis)].name, level)
+        return LoopDecision(self.id, self.axis(axis), str(level))
 
     def loops(self) -> tuple[LoopId, ...]:
         """Its loops in execution order (the order of the axes where none was given)."""
@@ -121,25 +117,74 @@ class Program:
     stages: tuple[StagePlan, ...]
     packs: tuple[Pack, ...] = ()
 
-    def stage(self, name: str) -> StagePlan:
-        """The stage called ``name``; raises ScheduleError when there is none."""
-        plan = self.find(name)
+    def stage(self, stage: StageId) -> StagePlan:
+        """A stage; raises ScheduleError when the program does not have it."""
+        plan = self.find(stage)
         if plan is None:
-            stages = [p.op.name for p in self.stages]
-            raise ScheduleError(f"no stage {name!r}", hint=f"stages: {stages}")
+            known = {str(plan.id): plan.op.name for plan in self.stages}
+            raise ScheduleError(f"no stage {stage!s}", hint=f"stages: {known}")
         return plan
 
-    def find(self, name: str) -> StagePlan | None:
-        """The stage called ``name``, if there is one."""
-        return next((p for p in self.stages if p.op.name == name), None)
+    def find(self, stage: StageId) -> StagePlan | None:
+        """A stage, if the program has it."""
+        for plan in self.stages:
+            if plan.id == stage:
+                return plan
+        return None
 
-    def position(self, name: str) -> int:
-        """Where the stage called ``name`` stands; raises ScheduleError as ``stage``."""
-        return self.stages.index(self.stage(name))
+    def named(self, name: str) -> StagePlan:
+        """The stage that is printed so; raises ScheduleError when there is none."""
+        for plan in self.stages:
+            if plan.op.name == name:
+                return plan
+        names = [plan.op.name for plan in self.stages]
+        raise ScheduleError(f"no stage is called {name!r}", hint=f"stages: {names}")
 
-    def pack_of(self, tensor: str) -> Pack | None:
-        """How ``tensor`` is packed, if it is."""
-        return next((p for p in self.packs if p.tensor == tensor), None)
+    def plan_of(self, op: Operation) -> StagePlan | None:
+        """The stage that computes ``op``; None for an input."""
+        return next((plan for plan in self.stages if plan.op is op), None)
+
+    def operation_id(self, op: Operation) -> OperationId:
+        """What steps call an input, or the operation of a stage."""
+        plan = self.plan_of(op)
+        if plan is not None:
+            return plan.id
+        return InputId([tensor.op for tensor in self.dag.inputs].index(op))
+
+    def operation(self, called: OperationId) -> Operation:
+        """The inverse of ``operation_id``; raises ScheduleError when there is nothing of it."""
+        if not isinstance(called, InputId):
+            return self.stage(called).op
+        if not 0 <= called.position < len(self.dag.inputs):
+            raise ScheduleError(f"no input {called!s}", hint=f"there are {len(self.dag.inputs)}")
+        return self.dag.inputs[called.position].op
+
+    def tensor_id(self, tensor: Tensor) -> TensorId:
+        """What steps call a tensor that a stage reads."""
+        called = self.operation_id(tensor.op)
+        several = isinstance(tensor.op, Compute) and len(tensor.op.output_dtypes) > 1
+        if several and not isinstance(called, InputId):
+            return ResultId(called, tensor.output)
+        return called
+
+    def label(self, called: TensorId) -> str:
+        """The name of a stage, input or result, for printing; its id where there is none."""
+        if isinstance(called, ResultId):
+            plan = self.find(called.stage)
+            return str(called) if plan is None else Tensor(plan.op, called.output).name
+        if isinstance(called, InputId):
+            inside = 0 <= called.position < len(self.dag.inputs)
+            return self.dag.inputs[called.position].name if inside else str(called)
+        plan = self.find(called)
+        return str(called) if plan is None else plan.op.name
+
+    def position(self, stage: StageId) -> int:
+        """Where a stage stands; raises ScheduleError as ``stage``."""
+        return self.stages.index(self.stage(stage))
+
+    def is_output(self, stage: StageId) -> bool:
+        """Whether a stage computes a result of the program."""
+        return stage.role is None and stage.origin in self.dag.output_stages
 
     @property
     def attached(self) -> bool:
@@ -147,13 +192,13 @@ class Program:
         return any(plan.attach is not None for plan in self.stages)
 
     def with_stage(self, plan: StagePlan) -> Program:
-        """The program with the plan of the same name replaced."""
-        stages = tuple(plan if p.op.name == plan.op.name else p for p in self.stages)
+        """The program with another plan of a stage."""
+        stages = tuple(plan if p.id == plan.id else p for p in self.stages)
         return replace(self, stages=stages)
 
-    def consumers(self, name: str) -> tuple[StagePlan, ...]:
-        """The stages that read an output of stage or placeholder ``name``."""
-        return tuple(p for p in self.stages if name in stages_read(p.op))
+    def consumers(self, op: Operation) -> tuple[StagePlan, ...]:
+        """The stages that read a result of a stage, or an input."""
+        return tuple(p for p in self.stages if op in operations_read(p.op))
 
 
 def tile_of(plan: StagePlan, axis: AxisIndex) -> tuple[int, int]:
@@ -175,11 +220,11 @@ def tile_of(plan: StagePlan, axis: AxisIndex) -> tuple[int, int]:
     return -1, 1
 
 
-def root_host(program: Program, plan: StagePlan, inside: str = "") -> StagePlan:
+def root_host(program: Program, plan: StagePlan, inside: StageId | None = None) -> StagePlan:
     """The root stage inside whose nest ``plan`` is computed (itself, when it is at the root), or
     the stage ``inside`` if that is reached before.
     """
-    while plan.attach is not None and plan.op.name != inside:
+    while plan.attach is not None and plan.id != inside:
         plan = program.stage(plan.attach[0])
     return plan
 
@@ -190,11 +235,11 @@ def tensors_read(op: Compute) -> tuple[Tensor, ...]:
 
 
 @lru_cache(maxsize=16384)  # every step asks every stage
-def stages_read(op: Compute) -> frozenset[str]:
-    """Names of the stages and placeholders that ``op`` reads."""
-    return frozenset(load.tensor.op.name for load in stage_loads(op))
+def operations_read(op: Compute) -> frozenset[Operation]:
+    """The stages and placeholders that ``op`` reads."""
+    return frozenset(load.tensor.op for load in stage_loads(op))
 
 
 def initial_program(dag: ComputeDAG) -> Program:
     """The program before any step: every stage at the root, all loops serial."""
-    return Program(dag, tuple(StagePlan(op) for op in dag.stages))
+    return Program(dag, tuple(StagePlan(StageId(n), op) for n, op in enumerate(dag.stages)))

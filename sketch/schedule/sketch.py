@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from sketch.dag.dag import ComputeDAG
+from sketch.errors import ScheduleError
 from sketch.nest.loopnest import LoopKind
 from sketch.schedule.decision import Decision, DecisionId, TileChain
-from sketch.schedule.loop import AxisIndex, LoopId, loop_label
+from sketch.schedule.labels import decision_label, loop_label
+from sketch.schedule.loop import AxisIndex, LoopId
 from sketch.schedule.program import Program, StagePlan
 from sketch.schedule.replay import replay
+from sketch.schedule.stage import StageId
 from sketch.schedule.step_json import steps_for_key
 from sketch.schedule.steps import TILE_COUNTS, TILE_LAYOUTS, Factor, Step
 from sketch.schedule.trips import trip_choices_of
@@ -45,13 +48,13 @@ class Sketch:
     def decisions(self) -> tuple[Decision, ...]:
         """Open numbers in order of first appearance."""
         choices: dict[DecisionId, tuple[int, ...]] = {}
-        stages: dict[DecisionId, str] = {}
+        stages: dict[DecisionId, StageId] = {}
         for plan in self.program.stages:
             for axis, factors in plan.splits.items():
                 for factor in factors:
                     if isinstance(factor, DecisionId):
                         # consumers come later: a number that tiles both is about the consumer
-                        stages[factor] = plan.op.name
+                        stages[factor] = plan.id
                         if factor not in choices:
                             choices[factor] = self._choices(plan, axis, factors, factor)
         for pack in self.program.packs:
@@ -61,7 +64,7 @@ class Sketch:
         for plan in self.program.stages:
             for name, values in _tile_choices(plan, self.target):
                 choices[name] = values
-                stages[name] = plan.op.name
+                stages[name] = plan.id
         return tuple(Decision(name, values, stages[name]) for name, values in choices.items())
 
     def _choices(
@@ -123,6 +126,21 @@ class Sketch:
         return tuple(kept)
 
     @cached_property
+    def labels(self) -> Mapping[DecisionId, str]:
+        """What each decision is called in print, by the names of the program: ``C.i@1``."""
+        names = [decision.name for decision in self.decisions]
+        return {name: decision_label(name, self.program) for name in names}
+
+    def decision(self, label: str) -> DecisionId:
+        """The decision that is printed so; raises ScheduleError when there is none."""
+        for name, known in self.labels.items():
+            if known == label:
+                return name
+        raise ScheduleError(
+            f"no decision is called {label!r}", hint=f"known: {', '.join(self.labels.values())}"
+        )
+
+    @cached_property
     def key(self) -> str:
         """Hash of DAG, steps and variant: 16 hex digits, the same in every process.
 
@@ -139,13 +157,13 @@ class Sketch:
             loops = " ".join(_describe(plan, loop) for loop in plan.loops())
             lines.append(f"  {plan.op.name} [{place}] {loops}")
         for pack in self.program.packs:
-            lines.append(
-                f"  pack {pack.tensor} by {self.program.stage(pack.reader).labels(pack.loops)}"
-            )
+            loops = self.program.stage(pack.reader).labels(pack.loops)
+            lines.append(f"  pack {self.program.label(pack.tensor)} by {loops}")
         return "\n".join(lines)
 
-    def _place(self, stage: str, loop: LoopId) -> str:
-        return f"at {stage}: {self.program.stage(stage).labels([loop])}"
+    def _place(self, stage: StageId, loop: LoopId) -> str:
+        host = self.program.stage(stage)
+        return f"at {host.op.name}: {host.labels([loop])}"
 
 
 def _tile_choices(plan: StagePlan, target: Target) -> Iterator[tuple[DecisionId, tuple[int, ...]]]:

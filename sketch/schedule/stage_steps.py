@@ -1,21 +1,22 @@
 """Steps that add stages to a program, take them out, or compute them in parts.
 
-They name the stages and axes that they add after those that they come from (``C.local``,
-``k_part``); where the program uses such a name already, a number is appended (``C.local#2``).
+For printing, the stages and axes that they add are named after those that they come from
+(``C.local``, ``k_part``); where the program uses such a name, a number is appended (``C.local#2``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sketch.analysis.expr_size import inlined_size, is_allowed
 from sketch.errors import ScheduleError
 from sketch.lang.expr import Axis, Expr, Load, Reduce, select
 from sketch.lang.rewrite import rewrite, substitute_axes
-from sketch.lang.tensor import Compute, Tensor
+from sketch.lang.tensor import Compute, Operation, Tensor
 from sketch.nest.loopnest import Scope
-from sketch.schedule.program import Program, Role, StagePlan, stages_read, tensors_read
+from sketch.schedule.program import Program, StagePlan, operations_read, tensors_read
+from sketch.schedule.stage import Role, StageId, new_stage
 from sketch.schedule.stage_names import (
     cache_axis,
     cached_name,
@@ -27,61 +28,74 @@ from sketch.schedule.steps import CacheRead, CacheWrite, Inline, Rfactor, SplitR
 
 
 def _relink(
-    plans: list[StagePlan], edit: Callable[[str, Load], Expr | None], changed: Collection[str]
-) -> list[StagePlan]:
-    """Rebuild bodies after ``edit(stage, load)``, so that loads refer to the new stages.
+    plans: Sequence[StagePlan],
+    changed: Operation,
+    now: Compute | None = None,
+    edit: Callable[[StagePlan, Load], Expr | None] | None = None,
+) -> tuple[StagePlan, ...]:
+    """Rebuild bodies, so that loads refer to the stages that there are now.
 
-    ``changed``: names of the tensors' stages whose reads are edited, or that are new.
+    Args:
+        plans: all stages, with those that a step made.
+        changed: the operation whose reads change.
+        now: what is read in its place, if the step rewrote it.
+        edit: (stage, load) to what it reads; None where it goes on as it is.
     """
-    current: dict[str, Compute] = {}
-    stale = set(changed)
+    current: dict[Operation, Compute] = {} if now is None else {changed: now}
+    stale = {changed}
     result = []
     for plan in plans:
         op = plan.op
-        if stale.isdisjoint(stages_read(op)):
-            current[op.name] = op
+        if stale.isdisjoint(operations_read(op)):
             result.append(plan)
             continue
 
-        def leaf(n: Expr, name: str = op.name) -> Expr | None:
+        def leaf(n: Expr, plan: StagePlan = plan) -> Expr | None:
             if not isinstance(n, Load):
                 return None
             indices = tuple(rewrite(i, leaf) for i in n.indices)
             load = Load(n.tensor, indices)
-            edited = edit(name, load)
+            edited = None if edit is None else edit(plan, load)
             if edited is not None:
                 return edited
-            latest = current.get(n.tensor.op.name)
-            if latest is not None and latest is not n.tensor.op:
+            latest = current.get(n.tensor.op)
+            if latest is not None:
                 return Load(Tensor(latest, n.tensor.output), indices)
             same = all(a is b for a, b in zip(indices, n.indices, strict=True))
             return n if same else load
 
         bodies = tuple(rewrite(body, leaf) for body in op.bodies)
-        same = all(a is b for a, b in zip(bodies, op.bodies, strict=True))
-        new = op if same else Compute(op.name, op.axes, bodies, op.store)
-        if not same:
-            stale.add(op.name)
-        current[op.name] = new
-        result.append(plan if new is op else replace(plan, op=new))
-    return result
+        if all(a is b for a, b in zip(bodies, op.bodies, strict=True)):
+            result.append(plan)
+            continue
+        current[op] = Compute(op.name, op.axes, bodies, op.store)
+        stale.add(op)
+        result.append(replace(plan, op=current[op]))
+    return tuple(result)
 
 
-def _keep(_: str, __: Load) -> Expr | None:
-    return None
+def _in_place_of(program: Program, origin: StagePlan, made: Sequence[StagePlan]) -> list[StagePlan]:
+    """All stages, with those of ``made`` where ``origin`` was."""
+    plans: list[StagePlan] = []
+    for plan in program.stages:
+        plans += made if plan is origin else [plan]
+    return plans
 
 
 def inline(program: Program, step: Inline) -> Program:
     """Compute a stage in its consumers; raises ScheduleError where it cannot be."""
-    op = program.stage(step.stage).op
-    if op.reduce is not None or any(t.op.name == op.name for t in program.dag.outputs):
+    origin = program.stage(step.stage)
+    op = origin.op
+    if op.reduce is not None or program.is_output(origin.id):
         raise ScheduleError(f"stage {op.name} is a reduction or an output and cannot be inlined")
-    if any(pack.reader == op.name for pack in program.packs):
+    if any(pack.tensor == origin.id for pack in program.packs):
+        raise ScheduleError(f"stage {op.name} cannot be inlined: its result is laid out in panels")
+    if any(pack.reader == origin.id for pack in program.packs):
         raise ScheduleError(
             f"stage {op.name} cannot be inlined: its loops are the panels of what it reads",
             hint="inline it first, then pack for the stage that it is computed in",
         )
-    for consumer in program.consumers(op.name):
+    for consumer in program.consumers(op):
         if not is_allowed(inlined_size(consumer.op, op)):
             raise ScheduleError(
                 f"stage {consumer.op.name} is too large with {op.name} computed in it",
@@ -90,8 +104,8 @@ def inline(program: Program, step: Inline) -> Program:
     # What is read twice at one place is computed once: the reads share an expression.
     made: dict[tuple[int, ...], tuple[Load, Expr]] = {}
 
-    def edit(_: str, load: Load) -> Expr | None:
-        if load.tensor.op.name != op.name:
+    def edit(_: StagePlan, load: Load) -> Expr | None:
+        if load.tensor.op is not op:
             return None
         key = (load.tensor.output, *map(id, load.indices))
         if key not in made:
@@ -100,8 +114,7 @@ def inline(program: Program, step: Inline) -> Program:
             made[key] = load, substitute_axes(op.bodies[load.tensor.output], mapping)
         return made[key][1]
 
-    rest = [p for p in program.stages if p.op.name != op.name]
-    return replace(program, stages=tuple(_relink(rest, edit, (op.name,))))
+    return replace(program, stages=_relink(_in_place_of(program, origin, ()), op, edit=edit))
 
 
 def fresh_axes(op: Compute) -> tuple[Axis, ...]:
@@ -114,48 +127,57 @@ def _taken_stages(program: Program) -> frozenset[str]:
     return program.dag.names.union(p.op.name for p in program.stages)
 
 
+def _added(program: Program, origin: StageId, role: Role) -> StageId:
+    return new_stage(origin, role, [plan.id for plan in program.stages])
+
+
 def cache_write(program: Program, step: CacheWrite) -> Program:
     """Compute a stage in a tile of its own, and copy the result out of it."""
     origin = program.stage(step.stage)
     op = origin.op
     name = local_name(op.name, _taken_stages(program))
-    local = StagePlan(Compute(name, op.axes, op.bodies), roles=(*origin.roles, Role.ACCUMULATE))
+    local = Compute(name, op.axes, op.bodies)
     axes = fresh_axes(op)
-    loads = tuple(Load(Tensor(local.op, n), axes) for n in range(len(op.output_dtypes)))
-    copy = StagePlan(Compute(op.name, axes, loads, op.store), roles=(*origin.roles, Role.COPY_OUT))
-    plans: list[StagePlan] = []
-    for plan in program.stages:
-        plans += [local, copy] if plan is origin else [plan]
-    return replace(program, stages=tuple(_relink(plans, _keep, (op.name,))))
+    loads = tuple(Load(Tensor(local, n), axes) for n in range(len(op.output_dtypes)))
+    copy = Compute(op.name, axes, loads, op.store)
+    added = _added(program, origin.id, Role.ACCUMULATE)
+    plans = _in_place_of(
+        program,
+        origin,
+        [
+            StagePlan(added, local, roles=(*origin.roles, Role.ACCUMULATE)),
+            StagePlan(origin.id, copy, roles=(*origin.roles, Role.COPY_OUT)),
+        ],
+    )
+    return replace(program, stages=_relink(plans, op, copy))
 
 
-def cache_name(program: Program, tensor: str, consumer: str) -> str:
-    """Name of the stage that a ``CacheRead`` adds: ``<tensor>.cache`` for the first consumer."""
-    return cached_name(tensor, consumer, _taken_stages(program))
+def cache_id(program: Program, consumer: StageId) -> StageId:
+    """The stage that the next ``CacheRead`` for a consumer adds."""
+    return _added(program, consumer, Role.CACHE)
 
 
 def cache_read(program: Program, step: CacheRead) -> Program:
     """Let a stage read a copy of a tensor; raises ScheduleError when it does not read it."""
     consumer = program.stage(step.consumer)
-    tensor = next((t for t in tensors_read(consumer.op) if t.name == step.tensor), None)
+    tensor = next(
+        (t for t in tensors_read(consumer.op) if program.tensor_id(t) == step.tensor), None
+    )
     if tensor is None:
-        raise ScheduleError(f"stage {step.consumer} does not read {step.tensor!r}")
+        known = program.label(step.tensor)
+        raise ScheduleError(f"stage {consumer.op.name} does not read {known!r}")
     axes = tuple(Axis(cache_axis(n), e, "spatial") for n, e in enumerate(tensor.shape))
-    name = cache_name(program, step.tensor, step.consumer)
+    name = cached_name(tensor.name, consumer.op.name, _taken_stages(program))
     cache = Compute(name, axes, (Load(tensor, axes),))
 
-    def edit(stage: str, load: Load) -> Expr | None:
-        same = load.tensor.op.name == tensor.op.name and load.tensor.output == tensor.output
-        if stage != step.consumer or not same:
-            return None
-        return Load(Tensor(cache), load.indices)
+    def edit(plan: StagePlan, load: Load) -> Expr | None:
+        same = load.tensor.op is tensor.op and load.tensor.output == tensor.output
+        return Load(Tensor(cache), load.indices) if same and plan is consumer else None
 
-    plans: list[StagePlan] = []
-    for plan in program.stages:
-        shared = step.scope == Scope.SHARED.value
-        cached = StagePlan(cache, shared=shared, roles=(Role.CACHE,))
-        plans += [cached, plan] if plan is consumer else [plan]
-    return replace(program, stages=tuple(_relink(plans, edit, (tensor.op.name,))))
+    shared = step.scope == Scope.SHARED.value
+    cached = StagePlan(cache_id(program, consumer.id), cache, shared=shared, roles=(Role.CACHE,))
+    plans = _in_place_of(program, consumer, [cached, consumer])
+    return replace(program, stages=_relink(plans, tensor.op, edit=edit))
 
 
 def in_parts(program: Program, step: Rfactor | SplitReduce) -> Program:
@@ -166,12 +188,11 @@ def in_parts(program: Program, step: Rfactor | SplitReduce) -> Program:
     op, axis = plan.op, plan.axis_at(step.axis)
     reduce = op.reduce
     if reduce is None or axis.kind != "reduce":
-        raise ScheduleError(f"{axis.name!r} is no reduce axis of {step.stage}")
+        raise ScheduleError(f"{axis.name!r} is no reduce axis of {op.name}")
     if not 1 <= step.parts <= axis.extent:
-        raise ScheduleError(f"{axis.name} of {step.stage} has no {step.parts} parts")
+        raise ScheduleError(f"{axis.name} of {op.name} has no {step.parts} parts")
     chunk = -(-axis.extent // step.parts)
-    taken = {a.name for a in op.all_axes}
-    part_name, inner_name = part_names(axis.name, taken)
+    part_name, inner_name = part_names(axis.name, {a.name for a in op.all_axes})
     part = Axis(part_name, step.parts, "spatial")
     inner = Axis(inner_name, chunk, "reduce")
     index = inner * step.parts + part if interleave else part * chunk + inner
@@ -189,11 +210,13 @@ def in_parts(program: Program, step: Rfactor | SplitReduce) -> Program:
     place = (final, *op.axes) if outermost else (*op.axes, final)
     loads = tuple(Load(Tensor(partial, n), place) for n in range(len(sources)))
     combined = Compute(op.name, op.axes, (Reduce(reduce.reducer, loads, (final,)),), op.store)
-    split = [
-        StagePlan(partial, roles=(*plan.roles, Role.PARTIAL)),
-        StagePlan(combined, roles=(*plan.roles, Role.COMBINE)),
-    ]
-    plans: list[StagePlan] = []
-    for p in program.stages:
-        plans += split if p is plan else [p]
-    return replace(program, stages=tuple(_relink(plans, _keep, (op.name,))))
+    added = _added(program, plan.id, Role.PARTIAL)
+    plans = _in_place_of(
+        program,
+        plan,
+        [
+            StagePlan(added, partial, roles=(*plan.roles, Role.PARTIAL)),
+            StagePlan(plan.id, combined, roles=(*plan.roles, Role.COMBINE)),
+        ],
+    )
+    return replace(program, stages=_relink(plans, op, combined))

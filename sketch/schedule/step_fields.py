@@ -56,6 +56,7 @@ _NAME: Final = (is_text, "a name")
 _NAMES: Final = (_all(is_text), "a list of names")
 _RULES: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
     "StageId": _NAME,
+    "OperationId": _NAME,
     "TensorId": _NAME,
     "AxisIndex": _NAME,
     "LoopId": _NAME,

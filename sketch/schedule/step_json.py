@@ -8,22 +8,34 @@ result, ``in0`` for an input.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Final, Protocol, TypeVar
 
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError, quoted
-from sketch.lang.tensor import tensors_of
-from sketch.schedule.decision import DecisionId, LoopDecision, decision_of
+from sketch.schedule.decision import DecisionId, LoopDecision
 from sketch.schedule.loop import AxisIndex, LoopId
-from sketch.schedule.program import Program, StagePlan, initial_program
+from sketch.schedule.program import Program, initial_program
 from sketch.schedule.replay import apply_step
-from sketch.schedule.stage import StageId, TensorId
+from sketch.schedule.stage import InputId, ResultId, Role, StageId, TensorId, new_stage
 from sketch.schedule.step_fields import check_fields
-from sketch.schedule.steps import STEP_KINDS, ComputeAt, Factor, Pack, Step
+from sketch.schedule.steps import (
+    STEP_KINDS,
+    CacheRead,
+    CacheWrite,
+    ComputeAt,
+    Factor,
+    Inline,
+    Pack,
+    Rfactor,
+    SplitReduce,
+    Step,
+)
 
 _T = TypeVar("_T")
+_LOOP_DECISION: Final = re.compile(r"(\d+)\.(\d+)@([^@]*)")
 # The field that says whose loops another field lists, where that is not ``stage``.
 _OWNERS: Final = {
     (ComputeAt.kind, "loop"): "target",
@@ -100,7 +112,7 @@ def _read(
     match declared:
         case "StageId":
             return places.stage(value)
-        case "TensorId":
+        case "OperationId" | "TensorId":
             return places.tensor(value)
         case "AxisIndex":
             return places.axis(owner, value)
@@ -115,20 +127,31 @@ def _read(
     return value
 
 
-def step_to_json(step: Step, program: Program, factor: Callable[[Factor], Any]) -> dict[str, Any]:
-    """A step for ``program``, the one before it; ``factor``: how a factor is written."""
+def step_to_json(
+    step: Step, stages: Sequence[StageId], factor: Callable[[Factor], Any]
+) -> dict[str, Any]:
+    """A step as a JSON value.
+
+    Args:
+        step: of a schedule.
+        stages: of the program before it, in their order.
+        factor: how a factor is written.
+
+    Raises:
+        ScheduleError: the step names another stage.
+    """
     data: dict[str, Any] = {"kind": step.kind, "version": step.version}
     for item in fields(step):
-        data[item.name] = _write(str(item.type), getattr(step, item.name), program, factor)
+        data[item.name] = _write(str(item.type), getattr(step, item.name), stages, factor)
     return data
 
 
-def _write(declared: str, value: Any, program: Program, factor: Callable[[Factor], Any]) -> Any:
+def _write(
+    declared: str, value: Any, stages: Sequence[StageId], factor: Callable[[Factor], Any]
+) -> Any:
     match declared:
-        case "StageId":
-            return str(program.position(value))
-        case "TensorId":
-            return _tensor_positions(program)[value]
+        case "StageId" | "OperationId" | "TensorId":
+            return tensor_to_text(value, stages)
         case "AxisIndex" | "LoopId":
             return str(value)
         case "tuple[LoopId, ...]":
@@ -140,20 +163,59 @@ def _write(declared: str, value: Any, program: Program, factor: Callable[[Factor
     return value
 
 
+def tensor_to_text(tensor: TensorId, stages: Sequence[StageId]) -> str:
+    """``2`` for a stage, ``2.1`` for its second result, ``in0`` for an input.
+
+    Raises ScheduleError when it is of no stage of ``stages``.
+    """
+    if isinstance(tensor, InputId):
+        return str(tensor)
+    if isinstance(tensor, ResultId):
+        return f"{tensor_to_text(tensor.stage, stages)}.{tensor.output}"
+    if tensor not in stages:
+        raise ScheduleError(f"no stage {tensor!s}")
+    return str(stages.index(tensor))
+
+
+def decision_to_text(decision: DecisionId, stages: Sequence[StageId]) -> str:
+    """By stage, axis and level; what is about no stage of ``stages`` stays."""
+    if not isinstance(decision, LoopDecision) or decision.stage not in stages:
+        return str(decision)
+    return f"{stages.index(decision.stage)}.{decision.axis}@{decision.level}"
+
+
 def steps_for_key(dag: ComputeDAG, steps: Sequence[Step]) -> Iterator[dict[str, Any]]:
     """The steps, with decisions as they are where each step stands: for hashes.
 
-    Raises ScheduleError when a step does not fit the program.
+    Raises ScheduleError when a step names a stage that there is not.
     """
-    program = initial_program(dag)
+    for step, stages in zip(steps, _stages_before(dag, steps), strict=True):
+
+        def factor(value: Factor, stages: Sequence[StageId] = stages) -> Any:
+            return value if isinstance(value, int) else decision_to_text(value, stages)
+
+        yield step_to_json(step, stages, factor)
+
+
+def _stages_before(dag: ComputeDAG, steps: Sequence[Step]) -> Iterator[list[StageId]]:
+    """The stages before each step, in their order; a new one stands before its origin."""
+    stages = [StageId(n) for n in range(len(dag.stages))]
     for step in steps:
-        before = program
-        program = apply_step(before, step)
+        yield stages
+        match step:
+            case Inline(stage):
+                stages = [other for other in stages if other != stage]
+            case CacheWrite(stage):
+                stages = _with_new(stages, stage, Role.ACCUMULATE)
+            case CacheRead(consumer=stage):
+                stages = _with_new(stages, stage, Role.CACHE)
+            case Rfactor(stage) | SplitReduce(stage):
+                stages = _with_new(stages, stage, Role.PARTIAL)
 
-        def factor(value: Factor, before: Program = before) -> Any:
-            return value if isinstance(value, int) else decision_to_text(value, before)
 
-        yield step_to_json(step, before, factor)
+def _with_new(stages: list[StageId], origin: StageId, role: Role) -> list[StageId]:
+    at = stages.index(origin)
+    return [*stages[:at], new_stage(origin, role, stages), *stages[at:]]
 
 
 def steps_to_json(
@@ -167,7 +229,7 @@ def steps_to_json(
         decisions: all that the steps name.
 
     Raises:
-        ScheduleError: the steps name another decision.
+        ScheduleError: the steps name another decision, or a stage that there is not.
     """
     numbers = {decision: str(number) for number, decision in enumerate(decisions)}
 
@@ -178,12 +240,12 @@ def steps_to_json(
             raise ScheduleError(f"no value for decision {quoted(str(factor))}")
         return numbers[factor]
 
-    written = []
-    before = initial_program(program.dag)
-    for step in steps:
-        written.append(step_to_json(step, before, number))
-        before = apply_step(before, step)
-    return tuple(written), tuple(decision_to_text(d, program) for d in decisions)
+    written = tuple(
+        step_to_json(step, stages, number)
+        for step, stages in zip(steps, _stages_before(program.dag, steps), strict=True)
+    )
+    stages = [plan.id for plan in program.stages]
+    return written, tuple(decision_to_text(decision, stages) for decision in decisions)
 
 
 def steps_from_json(
@@ -198,7 +260,7 @@ def steps_from_json(
     for data in steps:
         programs.append(program)
         program = apply_step(program, step_from_json(data, ByPosition(program), str))
-    found = tuple(ByPosition(program).decision(text) for text in decisions)
+    found = tuple(_decision(text, program) for text in decisions)
     numbered = _numbered(found)
 
     def factor(text: str) -> DecisionId:
@@ -211,16 +273,17 @@ def steps_from_json(
     return tuple(read), found
 
 
-def decision_to_text(decision: DecisionId, program: Program) -> str:
-    """By stage, axis and level; what is about no loop of the program stays."""
-    if not isinstance(decision, LoopDecision):
-        return decision
-    plan = program.find(decision.stage)
-    names = [] if plan is None else [axis.name for axis in plan.op.all_axes]
-    if decision.axis not in names:
-        return str(decision)
-    stage, axis = program.position(decision.stage), names.index(decision.axis)
-    return str(LoopDecision(str(stage), str(axis), decision.level))
+def _decision(text: str, program: Program) -> DecisionId:
+    """By stage, axis and level; a free meaning where there is no such axis."""
+    found = _LOOP_DECISION.fullmatch(text)
+    if found is None:
+        return text
+    stage, axis, level = found.groups()
+    plan = _numbered(program.stages).get(stage)
+    position = None if plan is None else _numbered(range(len(plan.op.all_axes))).get(axis)
+    if plan is None or position is None:
+        return text
+    return LoopDecision(plan.id, position, level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +294,18 @@ class ByPosition:
 
     def stage(self, text: str) -> StageId:
         """The stage at a position."""
-        return self._plan(text).op.name
+        return _at(_numbered(self.program.stages), text, "stage").id
 
     def tensor(self, text: str) -> TensorId:
         """``2`` for a stage, ``2.1`` for its second result, ``in0`` for an input."""
-        positions = _tensor_positions(self.program)
-        return _at({position: name for name, position in positions.items()}, text, "tensor")
+        inputs = map(InputId, range(len(self.program.dag.inputs)))
+        found: dict[str, TensorId] = {str(called): called for called in inputs}
+        for number, plan in enumerate(self.program.stages):
+            found[str(number)] = plan.id
+            results = len(plan.op.output_dtypes)
+            for output in range(results if results > 1 else 0):
+                found[f"{number}.{output}"] = ResultId(plan.id, output)
+        return _at(found, text, "tensor")
 
     def axis(self, stage: StageId, text: str) -> AxisIndex:
         """The axis at a position."""
@@ -246,28 +315,6 @@ class ByPosition:
         """``0.1``: axis and level."""
         loops = self.program.stage(stage).loops()
         return _at({str(loop): loop for loop in loops}, text, "loop")
-
-    def decision(self, text: str) -> DecisionId:
-        """By stage, axis and level; a free meaning where there is no such loop."""
-        decision = decision_of(text)
-        if not isinstance(decision, LoopDecision):
-            return decision
-        plan = _numbered(self.program.stages).get(decision.stage)
-        axis = None if plan is None else _numbered(plan.op.all_axes).get(decision.axis)
-        if plan is None or axis is None:
-            return decision
-        return LoopDecision(plan.op.name, axis.name, decision.level)
-
-    def _plan(self, position: str) -> StagePlan:
-        return _at(_numbered(self.program.stages), position, "stage")
-
-
-def _tensor_positions(program: Program) -> dict[TensorId, str]:
-    found = {tensor.name: f"in{n}" for n, tensor in enumerate(program.dag.inputs)}
-    for number, plan in enumerate(program.stages):
-        found |= {tensor.name: f"{number}.{tensor.output}" for tensor in tensors_of(plan.op)}
-        found[plan.op.name] = str(number)
-    return found
 
 
 def _numbered(values: Sequence[_T]) -> dict[str, _T]:

@@ -1,9 +1,9 @@
 """Steps: the structural half of a schedule.  A sketch is a DAG plus a tuple of steps.
 
-Axes are called by position and loops by axis and level: ``Split(stage, 2, (a, b))`` makes three
-loops ``LoopId(2, 0)`` to ``LoopId(2, 2)`` of the axis at 2, with ``b`` trips of the innermost and
-``a`` of the middle one; ``StagePlan`` finds them by name.  A factor is an int or a decision.  Each
-step kind carries a version, which records keep.
+Stages, axes and loops are values (``StageId``, a position, ``LoopId``), never names:
+``Split(stage.id, 2, (a, b))`` makes three loops ``LoopId(2, 0)`` to ``LoopId(2, 2)`` of the axis
+at 2, with ``b`` trips of the innermost and ``a`` of the middle one; ``StagePlan`` finds them.  A
+factor is an int or a decision.  Each step kind carries a version, which records keep.
 """
 
 from __future__ import annotations
@@ -13,20 +13,15 @@ from typing import ClassVar, Final
 
 from sketch.errors import ScheduleError
 from sketch.nest.loopnest import LoopKind
-from sketch.schedule.decision import DecisionId, decision_of
+from sketch.schedule.decision import DecisionId
 from sketch.schedule.loop import AxisIndex, LoopId
-from sketch.schedule.stage import StageId, TensorId
+from sketch.schedule.stage import OperationId, StageId, TensorId
 
 Factor = int | DecisionId
 TILE_COUNTS: Final = (1, 2, 3, 4)
 """How many tiles of a stage shared memory may hold."""
 TILE_LAYOUTS: Final = (0, 1, 2, 3)
 """How a tile may lie in shared memory, see ``SharedTiles``."""
-
-
-def _factor(value: Factor) -> Factor:
-    """A text is a decision as it is printed, or the free meaning of one."""
-    return decision_of(value) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +48,7 @@ class CacheWrite:
 
 @dataclass(frozen=True, slots=True)
 class CacheRead:
-    """Copy ``tensor`` into a stage of its own, which ``cache_name`` names, and let ``consumer``
+    """Copy ``tensor`` into a stage of its own, called ``cache_id`` beforehand, and let ``consumer``
     read the copy.
 
     ``scope``: "workspace", or "shared" for memory that a GPU block's threads fill together.
@@ -108,9 +103,6 @@ class Split:
     stage: StageId
     axis: AxisIndex
     factors: tuple[Factor, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "factors", tuple(map(_factor, self.factors)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,15 +168,12 @@ class Pack:
 
     kind: ClassVar[str] = "pack"
     version: ClassVar[int] = 1
-    tensor: TensorId
+    tensor: OperationId
     dim: int
     reader: StageId
     loops: tuple[LoopId, ...]
     writer_loops: tuple[LoopId, ...] = ()
     prefetch: Factor = 0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "prefetch", _factor(self.prefetch))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +191,6 @@ class SharedTiles:
     count: Factor = 1
     dim: int = 0
     layout: Factor = 0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "count", _factor(self.count))
-        object.__setattr__(self, "layout", _factor(self.layout))
 
 
 Step = (

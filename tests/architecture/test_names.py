@@ -12,7 +12,6 @@ READING = (
 # Files below ``sketch`` that may take a text apart, and why.
 MAY_READ = {
     "sketch/dag/printer.py": "puts negative numbers in brackets",
-    "sketch/schedule/decision.py": "logs hold decisions as they are printed",
     "sketch/target/target.py": "LLVM's list of features is one text",
 }
 # Rooms in which schedules are made; the others print programs, hash them, or name new ones.
@@ -23,12 +22,12 @@ MAY_PRINT = {
     "sketch/lower/packing.py": "the key of a way to prepare constants",
     "sketch/lower/placement.py": "names of loop variables, which are compared by identity",
     "sketch/rules/foreign.py": "says where a user's rule failed",
-    "sketch/schedule/loop.py": "names of loops",
+    "sketch/schedule/labels.py": "names of loops and decisions, for printing",
     "sketch/schedule/loop_steps.py": "says which factor is wrong",
     "sketch/schedule/sketch.py": "prints a sketch",
     "sketch/schedule/stage_names.py": "names of stages and axes that steps add",
     "sketch/schedule/step_fields.py": "says which field is wrong",
-    "sketch/schedule/step_json.py": "writes tensors by position",
+    "sketch/schedule/step_json.py": "writes results and decisions by position",
 }
 
 

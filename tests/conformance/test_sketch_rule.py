@@ -27,16 +27,16 @@ class ParallelTiles:
         return Verdict.APPLY
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
-        return (state.then(*self.steps(stage)).done([stage.op.name]),)
+        return (state.then(*self.steps(stage)).done([stage.id]),)
 
     def steps(self, stage: StagePlan) -> list[Step]:
-        name, (first, *rest) = stage.op.name, stage.op.axes
+        first, *rest = stage.op.axes
         loops = [stage.loop(first), stage.loop(first, 1)]
         loops += [stage.loop(axis) for axis in (*rest, *stage.op.reduce_axes)]
         return [
-            Split(name, stage.axis(first), (stage.decision(first, "rows"),)),
-            Reorder(name, tuple(loops)),
-            Annotate(name, loops[0], "parallel"),
+            Split(stage.id, stage.axis(first), (stage.decision(first, "rows"),)),
+            Reorder(stage.id, tuple(loops)),
+            Annotate(stage.id, loops[0], "parallel"),
         ]
 
 
@@ -50,7 +50,7 @@ class Unrolled:
         return Verdict.APPLY if stage.op.reduce is not None else Verdict.SKIP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
-        return (schedule_simply(state, stage.op.name),)
+        return (schedule_simply(state, stage.id),)
 
 
 class TestParallelTiles(SketchRuleConformance):
@@ -71,9 +71,9 @@ class SharedSums(ParallelTiles):
         return Verdict.APPLY if stage.op.reduce_axes else Verdict.SKIP
 
     def steps(self, stage: StagePlan) -> list[Step]:
-        name, (first, *rest) = stage.op.name, stage.op.reduce_axes
+        first, *rest = stage.op.reduce_axes
         order = [stage.loop(axis) for axis in (first, *stage.op.axes, *rest)]
-        return [Reorder(name, tuple(order)), Annotate(name, order[0], "parallel")]
+        return [Reorder(stage.id, tuple(order)), Annotate(stage.id, order[0], "parallel")]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import pytest
 pytest.importorskip("matplotlib", reason="matplotlib draws the figures")
 
 from scripts.figures import FIGURES, draw, example, landscape
-from sketch.schedule.decision import decision_of
 from tests.support.pages import PAGES, Page
 
 
@@ -24,9 +23,11 @@ def test_every_figure_is_shown_on_a_page():
 
 
 def test_the_landscape_has_holes_where_tiles_do_not_fit():
+    task = example()
+    sketch = task.sketches[0]
     times, (rows, vectors) = landscape(
-        example(), decision_of("D.i@3"), decision_of("D.j@3"), count=2000
+        task, sketch.decision("D.i@3"), sketch.decision("D.j@3"), count=2000
     )
     registers = rows[:, None] * vectors + vectors + 1
-    assert (times[registers > example().target.registers] > 0).sum() == 0
+    assert (times[registers > task.target.registers] > 0).sum() == 0
     assert (times > 0).any()

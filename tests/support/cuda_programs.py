@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from sketch.nest.loopnest import LoopNest
 from sketch.population.feasible import feasible
 from sketch.population.population import Population, sample
 from sketch.rules.generate import generate
-from sketch.schedule.decision import DecisionId, decision_of
+from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 from sketch.target.gpu_targets import cuda_target
 from sketch.target.target import Target
@@ -21,9 +22,15 @@ from tests.support.workloads import matmul_dag
 GPU = cuda_target("sm_90")
 
 
-def row_of(printed: Mapping[str, int]) -> dict[DecisionId, int]:
-    """Values by decisions as they are printed."""
-    return {decision_of(name): value for name, value in printed.items()}
+def row_of(printed: Mapping[str, int], sketch: Sketch | None = None) -> dict[DecisionId, int]:
+    """Values by decisions as ``sketch`` prints them; None: that of a matrix product."""
+    known = _matmul_sketch() if sketch is None else sketch
+    return {known.decision(name): value for name, value in printed.items()}
+
+
+@cache
+def _matmul_sketch() -> Sketch:
+    return generate(matmul_dag(16, 16, 16), GPU)[0]
 
 
 # Tails along all axes, virtual threads along i, two levels of k inside a shared tile.

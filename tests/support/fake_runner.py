@@ -20,8 +20,8 @@ Rule = Callable[[Candidate], MeasureResult | None]
 def landscape(candidate: Candidate) -> float:
     """Seconds: the draft's, distorted by a valley per decision that the draft knows nothing of."""
     logs = math.log(float(draft_seconds(from_rows(candidate.sketch, [candidate.values]))[0]))
-    for name, value in candidate.values.items():
-        best = zlib.crc32(str(name).encode()) % 5
+    for name, value in candidate.named.items():
+        best = zlib.crc32(name.encode()) % 5
         logs += 0.08 * (math.log2(value + 1) - best) ** 2
     sketch_bias = zlib.crc32(candidate.sketch.key.encode()) % 100 / 100
     return math.exp(logs + 0.3 * sketch_bias)

@@ -76,5 +76,5 @@ def _tiles_of(sketch: Sketch, row: Mapping[DecisionId, int]) -> int:
     assert isinstance(name, LoopDecision)
     inside = [row[name._replace(level=str(level))] for level in (1, 2)]
     plan = sketch.program.stage(name.stage)
-    extent = plan.op.all_axes[plan.axis(name.axis)].extent
+    extent = plan.op.all_axes[name.axis].extent
     return -(-extent // (inside[0] * inside[1]))

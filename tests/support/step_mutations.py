@@ -11,6 +11,7 @@ from sketch.nest.loopnest import LoopKind
 from sketch.schedule.loop import LoopId
 from sketch.schedule.program import Program
 from sketch.schedule.sketch import Sketch
+from sketch.schedule.stage import StageId
 from sketch.schedule.steps import Annotate, ComputeAt, Pack, Reorder, Rfactor, Split, Step
 
 Steps = tuple[Step, ...]
@@ -41,9 +42,9 @@ def _insert(steps: Steps, program: Program, rng: random.Random) -> Steps:
     stage, target = rng.choice(program.stages), rng.choice(program.stages)
     loop, other = rng.choice(stage.loops()), rng.choice(target.loops())
     new: tuple[Step, ...] = (
-        Annotate(stage.op.name, loop, rng.choice([kind.value for kind in LoopKind])),
-        ComputeAt(stage.op.name, target.op.name, other),
-        Split(stage.op.name, rng.randrange(len(stage.op.all_axes)), (3, 2)),
+        Annotate(stage.id, loop, rng.choice([kind.value for kind in LoopKind])),
+        ComputeAt(stage.id, target.id, other),
+        Split(stage.id, rng.randrange(len(stage.op.all_axes)), (3, 2)),
     )
     place = rng.choice((len(steps), rng.randrange(len(steps) + 1)))
     return (*steps[:place], rng.choice(new), *steps[place:])
@@ -59,7 +60,7 @@ def _alter(steps: Steps, program: Program, rng: random.Random) -> Steps:
     return (*steps[:number], changed, *steps[number + 1 :])
 
 
-def _loop(program: Program, stage: str, rng: random.Random) -> LoopId:
+def _loop(program: Program, stage: StageId, rng: random.Random) -> LoopId:
     plan = program.find(stage)
     return LoopId(0, 0) if plan is None else rng.choice(plan.loops())
 
@@ -82,7 +83,7 @@ def _reorder(step: Reorder, _: Program, rng: random.Random) -> Step:
 
 
 def _compute_at(step: ComputeAt, program: Program, rng: random.Random) -> Step:
-    target = rng.choice((step.target, rng.choice(program.stages).op.name))
+    target = rng.choice((step.target, rng.choice(program.stages).id))
     return replace(step, target=target, loop=_loop(program, target, rng))
 
 

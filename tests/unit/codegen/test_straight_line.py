@@ -15,6 +15,7 @@ from sketch.lower import lower
 from sketch.nest.loopnest import LoopNest
 from sketch.schedule.loop import LoopId
 from sketch.schedule.sketch import Sketch
+from sketch.schedule.stage import StageId
 from sketch.schedule.steps import Annotate
 from sketch.target.code_limits import CodeLimits
 from sketch.target.target import Target
@@ -25,7 +26,7 @@ TARGET = Target("cpu", "invented", vector_bytes=16)
 def scaled(rows: int, columns: int, *kinds: tuple[int, str]) -> LoopNest:
     a = asd.placeholder((rows, columns), name="A")
     dag = ComputeDAG([asd.compute((rows, columns), lambda i, j: a[i, j] * 2.0 + 1.0, name="C")])
-    steps = tuple(Annotate("C", LoopId(axis, 0), kind) for axis, kind in kinds)
+    steps = tuple(Annotate(StageId(0), LoopId(axis, 0), kind) for axis, kind in kinds)
     return lower(Sketch(dag, steps, TARGET), {})
 
 

@@ -14,7 +14,6 @@ from sketch.operators.conv import conv2d
 from sketch.operators.matmul import matmul
 from sketch.population.population import from_rows
 from sketch.rules.generate import generate
-from sketch.schedule.decision import decision_of
 from sketch.schedule.sketch import Sketch
 from sketch.target.rates import Rates
 from sketch.target.target import Target
@@ -31,8 +30,8 @@ def sketch(target: Target) -> Sketch:
 def values(sketch: Sketch, target: Target, rows: int, vectors: int) -> dict[str, int]:
     """Everything 1, but the register tile and two parallel tasks."""
     row = {decision.name: 1 for decision in sketch.decisions}
-    row[decision_of("matmul.i@3")], row[decision_of("matmul.j@3")] = rows, vectors
-    row[decision_of("matmul.i@2")] = 256 // rows
+    row[sketch.decision("matmul.i@3")], row[sketch.decision("matmul.j@3")] = rows, vectors
+    row[sketch.decision("matmul.i@2")] = 256 // rows
     return row
 
 
@@ -91,7 +90,8 @@ def first_layer(target: Target) -> list[Sketch]:
 
 def seconds_of(sketch: Sketch, target: Target, **chosen: int) -> float:
     """Draft seconds where all other decisions are 1; ``_`` stands for ``.`` and for ``@``."""
-    names = {str(d.name).replace(".", "_").replace("@", "_"): d.name for d in sketch.decisions}
+    named = sketch.labels.items()
+    names = {label.replace(".", "_").replace("@", "_"): decision for decision, label in named}
     row = dict.fromkeys(names.values(), 1) | {names[name]: n for name, n in chosen.items()}
     return float(draft_seconds(from_rows(replace(sketch, target=target), [row]))[0])
 
@@ -110,7 +110,7 @@ def test_what_fits_the_last_cache_is_not_fetched_from_memory(
 
 
 def test_a_prefetch_takes_the_slot_of_a_load(sketch: Sketch, target: Target) -> None:
-    row, ahead = values(sketch, target, 1, 2), decision_of("matmul.local.j@prefetch")
+    row, ahead = values(sketch, target, 1, 2), sketch.decision("matmul.local.j@prefetch")
     on, off = (
         float(draft_seconds(from_rows(sketch, [{**row, ahead: used}]))[0]) for used in (1, 0)
     )

@@ -108,8 +108,9 @@ def test_blocks_that_keep_all_schedulers_busy_are_better_than_small_ones() -> No
 
 def test_a_kernel_of_many_blocks_of_one_warp_waits_for_their_ends() -> None:
     (sketch,) = generate(ComputeDAG([relu(placeholder((512, 512), name="x"))]), TARGET)
-    row = row_of({"relu.i0@1": 1, "relu.i0@2": 1, "relu.i1@1": 32, "relu.i1@2": 1})
-    nests = [lower(sketch, {**row, **row_of({"relu.i1@1": threads})}) for threads in (32, 256)]
+    row = {"relu.i0@1": 1, "relu.i0@2": 1, "relu.i1@1": 32, "relu.i1@2": 1}
+    rows = [row_of({**row, "relu.i1@1": threads}, sketch) for threads in (32, 256)]
+    nests = [lower(sketch, row) for row in rows]
     small, full = (float(np.ravel(sum(draft_columns(nest, ONE, TARGET)))[0]) for nest in nests)
     assert full < 0.86 * small
 

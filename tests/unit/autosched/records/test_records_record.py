@@ -18,8 +18,9 @@ from autosched.tasks.candidate import Candidate
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.reducers import sum as sum_
 from sketch.lang.tensor import compute, placeholder, reduce_axis
-from sketch.schedule.decision import loop_decision
+from sketch.schedule.decision import LoopDecision
 from sketch.schedule.sketch import Sketch
+from sketch.schedule.stage import StageId
 from sketch.schedule.steps import Split
 from sketch.target.target import Target
 
@@ -32,10 +33,9 @@ def matmul() -> ComputeDAG:
 
 
 def candidate(dag: ComputeDAG | None = None) -> Candidate:
-    sketch = Sketch(
-        dag or matmul(), (Split("C", 0, (loop_decision("C", "i", 1),)),), TARGET, "direct"
-    )
-    return Candidate(sketch, {loop_decision("C", "i", 1): 4})
+    decision = LoopDecision(StageId(0), 0, "1")
+    sketch = Sketch(dag or matmul(), (Split(StageId(0), 0, (decision,)),), TARGET, "direct")
+    return Candidate(sketch, {decision: 4})
 
 
 def a_record(result=Timing((1e-3, 2e-3), "warm", 1e-7)) -> Record:  # noqa: B008

@@ -17,6 +17,6 @@ def test_records_are_told_in_the_names_of_the_program(tmp_path: Path) -> None:
     records = RecordLog(log).read().records
     assert all(name[0].isdigit() for record in records for name in record.decisions)
     text = explain(task, log, peak_flops=1e9)
-    names = [str(decision.name) for decision in task.space.sketches[0].decisions]
+    names = list(task.space.sketches[0].labels.values())
     told = text.split("fastest:")[1]
     assert names and all(f"{name}=" in told for name in names)

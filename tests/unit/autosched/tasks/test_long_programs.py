@@ -18,6 +18,7 @@ from sketch.lang.expr import Expr
 from sketch.rules.generate import MAX_SKETCHES, explore
 from sketch.schedule.program import initial_program
 from sketch.schedule.replay import apply_step
+from sketch.schedule.stage import StageId
 from sketch.schedule.steps import Inline
 from tests.support.targets import SMALL
 
@@ -138,7 +139,7 @@ def test_a_step_cannot_make_a_statement_too_large() -> None:
     program = initial_program(chain(40, lambda x: x * x))
     with pytest.raises(ScheduleError, match="is too large with"):
         for number in range(38, -1, -1):
-            program = apply_step(program, Inline(f"t{number}"))
+            program = apply_step(program, Inline(StageId(number)))
 
 
 def test_what_is_cut_away_is_counted_and_never_the_root() -> None:

@@ -173,15 +173,15 @@ class Rows:
         return Verdict.APPLY
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
-        name, (first, *rest) = stage.op.name, stage.op.axes
+        first, *rest = stage.op.axes
         loops = [stage.loop(first), stage.loop(first, 1)]
         loops += [stage.loop(axis) for axis in (*rest, *stage.op.reduce_axes)]
         steps: list[Step] = [
-            Split(name, stage.axis(first), (stage.decision(first, "rows"),)),
-            Reorder(name, tuple(loops)),
-            Annotate(name, loops[0], "parallel"),
+            Split(stage.id, stage.axis(first), (stage.decision(first, "rows"),)),
+            Reorder(stage.id, tuple(loops)),
+            Annotate(stage.id, loops[0], "parallel"),
         ]
-        return (state.then(*steps).done([name]),)
+        return (state.then(*steps).done([stage.id]),)
 
 
 def matmul() -> asd.ComputeDAG:

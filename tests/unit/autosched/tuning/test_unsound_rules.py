@@ -36,10 +36,10 @@ class SharedSums:
         return Verdict.APPLY if stage.op.reduce_axes else Verdict.SKIP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
-        name, (first, *rest) = stage.op.name, stage.op.reduce_axes
+        first, *rest = stage.op.reduce_axes
         order = [stage.loop(axis) for axis in (first, *stage.op.axes, *rest)]
-        steps = Reorder(name, tuple(order)), Annotate(name, order[0], "parallel")
-        return (state.then(*steps).done([name]),)
+        steps = Reorder(stage.id, tuple(order)), Annotate(stage.id, order[0], "parallel")
+        return (state.then(*steps).done([stage.id]),)
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Elsewhere(SharedSums):
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         second = state.program.stages[1]
-        step = ComputeAt(stage.op.name, second.op.name, second.loops()[0])
-        return (state.then(step).done([stage.op.name]),)
+        step = ComputeAt(stage.id, second.id, second.loops()[0])
+        return (state.then(step).done([stage.id]),)
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,7 @@ class NoSuchAxis(SharedSums):
     """Splits an axis that is not there."""
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
-        return (
-            state.then(Split(stage.op.name, stage.axis("nowhere"), (2,))).done([stage.op.name]),
-        )
+        return (state.then(Split(stage.id, stage.axis("nowhere"), (2,))).done([stage.id]),)
 
 
 def product() -> asd.ComputeDAG:

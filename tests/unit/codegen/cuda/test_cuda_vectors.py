@@ -29,7 +29,7 @@ def text_of(
     (sketch,) = generate(ComputeDAG([out]), GPU)
     row = dict.fromkeys((decision.name for decision in sketch.decisions), 1)
     name = out.op.axes[1].name
-    row |= row_of({f"B.{name}@1": 8, f"B.{name}@2": elements})
+    row |= row_of({f"B.{name}@1": 8, f"B.{name}@2": elements}, sketch)
     return emit(loosen(lower(sketch, row), loose), GPU).text
 
 

@@ -39,8 +39,8 @@ def source_of(dag: ComputeDAG, several: int = 4) -> CudaSource:
     (sketch, *_) = generate(dag, GPU)
     values = feasible_rows(sketch, 1, np.random.default_rng(0)).row(0)
     inner = {"y.i1@1": _LANES, "y.i1@2": several, "y.i0@1": 1}
-    row = {decision: inner.get(str(decision), value) for decision, value in values.items()}
-    assert set(inner) & {str(decision) for decision in row}
+    row = {name: inner.get(sketch.labels[name], value) for name, value in values.items()}
+    assert set(inner) & set(sketch.labels.values())
     return emit(lower(sketch, row), GPU)
 
 

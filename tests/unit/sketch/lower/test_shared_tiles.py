@@ -13,8 +13,8 @@ from sketch.nest.walk import walk
 from sketch.oracle.interpret import interpret
 from sketch.population.feasible_gpu import shared_bytes_of
 from sketch.rules.generate import generate
-from sketch.schedule.decision import LoopDecision
 from sketch.schedule.replay import apply_step
+from sketch.schedule.stage import Role, StageId
 from sketch.schedule.steps import SharedTiles
 from sketch.target.gpu_targets import cuda_target
 from tests.support.cuda_programs import GPU, MATMUL, MATMUL_ROW, row_of
@@ -54,7 +54,7 @@ def test_shared_memory_grows_with_tiles() -> None:
     (sketch,) = generate(matmul_dag(*MATMUL), GPU)
     counts = np.array([1, 2, 3, 4])
     rows = {name: np.full(4, value) for name, value in MATMUL_ROW.items()}
-    (root,) = lower(sketch, {**rows, LoopDecision("C.local", "k", "tiles"): counts}).roots
+    (root,) = lower(sketch, {**rows, sketch.decision("C.local.k@tiles"): counts}).roots
     found = shared_bytes_of(root)
     np.testing.assert_array_equal(found, found[0] * counts)
 
@@ -64,18 +64,22 @@ def test_architectures_without_asynchronous_copies_have_two_tiles_at_most(
     arch: str, counts: tuple[int, ...]
 ) -> None:
     (sketch,) = generate(matmul_dag(*MATMUL), cuda_target(arch))
-    choices = {str(decision.name): decision.choices for decision in sketch.decisions}
+    choices = {sketch.labels[d.name]: d.choices for d in sketch.decisions}
     assert choices["C.local.k@tiles"] == counts
+
+
+SUM = StageId(StageId(0), Role.ACCUMULATE)
+COPY = StageId(SUM, Role.CACHE)
 
 
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        (SharedTiles("C.local"), "has no tiles in shared memory"),
-        (SharedTiles("A.cache", dim=2), "has no dimension 2"),
-        (SharedTiles("A.cache", count=5), "cannot have tiles 5"),
-        (SharedTiles("A.cache", count=0), "cannot have tiles 0"),
-        (SharedTiles("A.cache", layout=4), "cannot have layout 4"),
+        (SharedTiles(SUM), "has no tiles in shared memory"),
+        (SharedTiles(COPY, dim=2), "has no dimension 2"),
+        (SharedTiles(COPY, count=5), "cannot have tiles 5"),
+        (SharedTiles(COPY, count=0), "cannot have tiles 0"),
+        (SharedTiles(COPY, layout=4), "cannot have layout 4"),
     ],
 )
 def test_tiles_that_no_stage_can_have_are_refused(step: SharedTiles, message: str) -> None:

@@ -15,7 +15,6 @@ from sketch.population.feasible import feasible, fills
 from sketch.population.feasible_gpu import instructions_of, registers_of
 from sketch.population.population import clamp, sample
 from sketch.rules.generate import generate
-from sketch.schedule.decision import decision_of
 from sketch.target.gpu_targets import cuda_target
 from tests.support.cuda_programs import row_of
 from tests.support.workloads import conv2d_relu, matmul_dag, row_sum
@@ -70,13 +69,15 @@ def test_blocks_of_part_of_a_warp_do_not_fit() -> None:
 def test_the_lanes_of_a_tile_are_a_warp() -> None:
     (sketch,) = generate(DAGS["matmul"](), GPU)
     columns = sample(sketch, 128, np.random.default_rng(0)).columns()
-    assert (columns[decision_of("C.i@3")] * columns[decision_of("C.j@3")] == GPU.warp_size).all()
-    assert len(np.unique(columns[decision_of("C.i@3")])) > 3
+    assert (
+        columns[sketch.decision("C.i@3")] * columns[sketch.decision("C.j@3")] == GPU.warp_size
+    ).all()
+    assert len(np.unique(columns[sketch.decision("C.i@3")])) > 3
 
 
 def test_all_reduce_axes_are_tiled_and_the_inner_tile_may_be_unrolled_as_a_whole() -> None:
     sketch = generate(conv2d_relu(14, 64, 64), GPU)[-1]
-    choices = {str(decision.name): decision.choices for decision in sketch.decisions}
+    choices = {sketch.labels[d.name]: d.choices for d in sketch.decisions}
     assert choices["conv2d.rh@1"] == choices["conv2d.rw@1"] == (1, 2, 3)
     assert choices["conv2d.rc@2"] == (1, 2, 4, 8, 16)
 

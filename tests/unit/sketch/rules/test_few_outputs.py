@@ -11,8 +11,8 @@ import autosched as asd
 from codegen.host import cpu_target
 from sketch.dag.dag import ComputeDAG
 from sketch.rules.generate import generate
-from sketch.schedule.program import Role
 from sketch.schedule.sketch import Sketch
+from sketch.schedule.stage import Role
 from sketch.schedule.steps import Rfactor
 from sketch.target.target import Target
 

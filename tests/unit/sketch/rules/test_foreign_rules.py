@@ -14,8 +14,9 @@ from sketch.errors import AutoschedError, ScheduleError
 from sketch.rules.backend import default_rules
 from sketch.rules.generate import generate
 from sketch.rules.rule import Verdict
-from sketch.schedule.decision import loop_decision
+from sketch.schedule.decision import LoopDecision
 from sketch.schedule.loop import LoopId
+from sketch.schedule.stage import InputId, StageId
 from sketch.schedule.steps import STEP_KINDS, CacheWrite, Split
 from tests.support.targets import AVX512
 from tests.support.workloads import matmul_dag
@@ -41,7 +42,7 @@ def for_ever(state: Any, stage: Any) -> Any:
 
 
 def grow(state: Any, stage: Any) -> Any:
-    return (state.then(CacheWrite("C")).done([stage.op.name]),)
+    return (state.then(CacheWrite(StageId(0))).done([stage.id]),)
 
 
 @pytest.mark.parametrize(
@@ -83,15 +84,17 @@ def test_exceptions_that_are_not_about_the_rule_pass() -> None:
         generate(matmul_dag(), AVX512, (Odd(interrupted),))
 
 
+C = StageId(0)
 ODD_LOOPS = [LoopId(0, 0), (LoopId(0, 0),), LoopId(None, 9), "i.0"]  # type: ignore[arg-type]
-ODD_VALUES = [None, 1, -1, 2.5, float("nan"), "", "C", *ODD_LOOPS, (), (None,), (2.5,), [], {}]
+ODD_PLACES = ["", "C", C, StageId(C), InputId(0), InputId(7), *ODD_LOOPS]
+ODD_VALUES = [None, 1, -1, 2.5, float("nan"), *ODD_PLACES, (), (None,), (2.5,), [], {}]
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.sampled_from(STEP_KINDS), st.data())
 def test_steps_with_any_fields_are_refused_with_our_error(kind: Any, data: st.DataObject) -> None:
     values = [data.draw(st.sampled_from(ODD_VALUES)) for _ in fields(kind)]
-    rule = Odd(lambda state, stage: (state.then(kind(*values)).done([stage.op.name]),))
+    rule = Odd(lambda state, stage: (state.then(kind(*values)).done([stage.id]),))
     try:
         generate(matmul_dag(), AVX512, (rule, *default_rules(AVX512)))
     except AutoschedError as error:
@@ -102,25 +105,24 @@ def tiled_by(*decisions: Any) -> Callable[[Any, Any], Any]:
     """Splits each of the first axes by a decision."""
 
     def offer(state: Any, stage: Any) -> Any:
-        name = stage.op.name
-        steps = [Split(name, axis, (decision,)) for axis, decision in enumerate(decisions)]
-        return (state.then(*steps).done([name]),)
+        steps = [Split(stage.id, axis, (decision,)) for axis, decision in enumerate(decisions)]
+        return (state.then(*steps).done([stage.id]),)
 
     return offer
 
 
 @pytest.mark.parametrize(
     "decision",
-    ["", "\ud800", loop_decision("C", "i", "a@b.c"), loop_decision("0", "0", 1), "0.1@rows"],
+    ["", "\ud800", LoopDecision(C, 0, "a@b.c"), LoopDecision(C, 9, "1"), "0.1@rows"],
 )
 def test_a_decision_that_no_log_can_hold_is_refused(decision: Any) -> None:
-    rule = Odd(tiled_by(loop_decision("C", "i", 1), decision), Verdict.APPLY_AND_STOP)
+    rule = Odd(tiled_by(LoopDecision(C, 0, "1"), decision), Verdict.APPLY_AND_STOP)
     with pytest.raises(ScheduleError, match="rule Odd"):
         generate(matmul_dag(), AVX512, (rule,))
 
 
 @pytest.mark.parametrize("decision", ["width", "größe\u2028", "7", "%2E@", "C.j@rows"])
 def test_free_meanings_and_printed_decisions_are_taken(decision: str) -> None:
-    rule = Odd(tiled_by(loop_decision("C", "i", 1), decision), Verdict.APPLY_AND_STOP)
+    rule = Odd(tiled_by(LoopDecision(C, 0, "1"), decision), Verdict.APPLY_AND_STOP)
     (sketch,) = generate(matmul_dag(), AVX512, (rule,))
-    assert [str(item.name) for item in sketch.decisions] == ["C.i@1", decision]
+    assert list(sketch.labels.values()) == ["C.i@1", decision]

@@ -81,7 +81,8 @@ def test_the_best_of_the_draft_has_whole_sectors_on_both_sides() -> None:
     fits = feasible(sketch, drawn.columns())
     assert fits.mean() >= 0.5
     rows = drawn.take(np.flatnonzero(fits))
-    values = {str(n): v for n, v in rows.row(int(np.argmin(draft_seconds(rows)))).items()}
+    best = rows.row(int(np.argmin(draft_seconds(rows))))
+    values = {sketch.labels[name]: value for name, value in best.items()}
     assert values["y.i@1"] * values["y.i@2"] >= _SECTOR
     assert values["y.j@1"] * values["y.j@2"] >= _SECTOR
 

@@ -22,7 +22,6 @@ from sketch.rules.inline import InlineStage
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
 from sketch.rules.tiling import REGISTER_TILE, MultiLevelTilingWithFusion
-from sketch.schedule.decision import loop_decision
 from sketch.schedule.program import StagePlan
 from sketch.schedule.steps import Annotate
 from sketch.target.gpu_targets import cuda_target
@@ -79,7 +78,7 @@ class OnlySimple:
         return Verdict.APPLY_AND_STOP if stage.op.reduce is not None else Verdict.SKIP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
-        return (schedule_simply(state, stage.op.name),)
+        return (schedule_simply(state, stage.id),)
 
 
 def test_user_rules_come_first() -> None:
@@ -127,7 +126,8 @@ def test_the_number_of_tile_levels_is_free(structure: str, rng: np.random.Genera
     expected = interpret(dag, inputs)["C"]
     for sketch in generate(dag, SMALL, rules):
         levels = structure.count("S")
-        assert sketch.program.stage("C").splits[0][-1] == loop_decision("C", "i", levels - 1)
+        plan = sketch.program.named("C")
+        assert plan.splits[0][-1] == plan.decision("i", levels - 1)
         row = sample(sketch, 1, rng).row(0)
         nest = lower(sketch, row)
         verify(nest)
@@ -154,7 +154,7 @@ class Forgetful:
         return Verdict.APPLY
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
-        return (state.then(Annotate(stage.op.name, stage.loops()[0], self.execution)),)
+        return (state.then(Annotate(stage.id, stage.loops()[0], self.execution)),)
 
 
 def test_a_rule_that_schedules_nothing_is_an_error() -> None:

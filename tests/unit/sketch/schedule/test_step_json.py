@@ -18,6 +18,7 @@ from sketch.rules.generate import generate
 from sketch.schedule.loop import LoopId
 from sketch.schedule.replay import replay
 from sketch.schedule.sketch import Sketch, sketch_from_steps
+from sketch.schedule.stage import StageId
 from sketch.schedule.step_json import steps_from_json, steps_to_json
 from tests.support.odd_names import names_of
 from tests.support.targets import SMALL
@@ -87,7 +88,7 @@ def test_steps_by_name_are_those_by_position() -> None:
         ["1", "2.2", "unrolled"],
     ]
     program = replay(dag, steps_from_json(dag, found, decisions)[0])
-    assert program.stage("C.local").attach == ("C", LoopId(1, 0))
+    assert program.named("C.local").attach == (StageId(0), LoopId(1, 0))
 
 
 def test_another_structure_is_refused() -> None:

@@ -12,6 +12,7 @@ from sketch.schedule.loop import LoopId
 from sketch.schedule.program import initial_program
 from sketch.schedule.replay import replay
 from sketch.schedule.sketch import sketch_from_steps
+from sketch.schedule.stage import InputId, StageId
 from sketch.schedule.step_json import check_step, steps_from_json, steps_to_json
 from sketch.schedule.steps import (
     Annotate,
@@ -26,6 +27,9 @@ from sketch.schedule.steps import (
 )
 from tests.support.targets import AVX512
 from tests.support.workloads import conv2d_relu, matmul_dag, row_sum
+
+# The first stage of a program, and the second.
+C, S = StageId(0), StageId(1)
 
 
 def test_steps_survive_json_and_rebuild_the_same_sketch() -> None:
@@ -61,48 +65,51 @@ def test_malformed_json_is_rejected(data: dict[str, object], message: str) -> No
 
 
 def test_cache_write_splits_a_stage() -> None:
-    program = replay(matmul_dag(), (CacheWrite("C"),))
+    program = replay(matmul_dag(), (CacheWrite(C),))
     assert [p.op.name for p in program.stages] == ["C.local", "C"]
-    assert program.stage("C").op.reduce is None
-    assert program.stage("C.local").op.reduce is not None
+    assert program.named("C").op.reduce is None
+    assert program.named("C.local").op.reduce is not None
 
 
 def test_cache_read_redirects_one_consumer() -> None:
-    program = replay(matmul_dag(), (CacheRead("B", "C"),))
+    program = replay(matmul_dag(), (CacheRead(InputId(1), C),))
     assert [p.op.name for p in program.stages] == ["B.cache", "C"]
-    assert [p.op.name for p in program.consumers("B.cache")] == ["C"]
-    assert [p.op.name for p in program.consumers("B")] == ["B.cache"]
+    assert [p.op.name for p in program.consumers(program.named("B.cache").op)] == ["C"]
+    assert [p.op.name for p in program.consumers(program.dag.inputs[1].op)] == ["B.cache"]
 
 
 def test_rfactor_adds_the_partial_results() -> None:
     stage = row_sum().stages[0]
-    program = replay(row_sum(), (Rfactor(stage.name, len(stage.axes), 7, interleave=True),))
-    partial = program.stage(f"{stage.name}.rf").op
+    program = replay(row_sum(), (Rfactor(C, len(stage.axes), 7, interleave=True),))
+    partial = program.named(f"{stage.name}.rf").op
     assert partial.shape == (5, 7)
     assert partial.reduce_axes[0].extent == -(-300 // 7)
 
 
 def test_parts_for_blocks_are_the_outermost_axis() -> None:
     stage = row_sum().stages[0]
-    program = replay(row_sum(), (SplitReduce(stage.name, len(stage.axes), 7),))
-    assert program.stage(f"{stage.name}.rf").op.shape == (7, 5)
-    assert program.stage(stage.name).op.reduce_axes[0].extent == 7
+    program = replay(row_sum(), (SplitReduce(C, len(stage.axes), 7),))
+    assert program.named(f"{stage.name}.rf").op.shape == (7, 5)
+    assert program.stage(C).op.reduce_axes[0].extent == 7
 
 
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
-        ((Inline("C"),), "is a reduction or an output"),
-        ((Inline("nothing"),), "no stage 'nothing'"),
-        ((Split("C", 3, (4,)),), "has no axis 3"),
-        ((Split("C", 0, (4,)), Split("C", 0, (2,))), "split twice"),
-        ((Reorder("C", (LoopId(0, 0),)),), r"must list its loops i\.0, j\.0, k\.0"),
-        ((Annotate("C", LoopId(0, 7), "parallel"),), r"has no loop 0\.7"),
-        ((CacheRead("Z", "C"),), "does not read 'Z'"),
-        ((Rfactor("C", 0, 2, interleave=False),), "is no reduce axis"),
-        ((Pack("B", 1, "C", (LoopId(1, 0),)), Pack("B", 1, "C", (LoopId(1, 0),))), "packed twice"),
-        ((Split("C", 0, (2**40,)),), "far longer than axis i of C"),
-        ((Split("C", 0, ("a", 2**20, 2**20)),), "far longer than axis i of C"),
+        ((Inline(C),), "is a reduction or an output"),
+        ((Inline(StageId(7)),), "no stage 7"),
+        ((Split(C, 3, (4,)),), "has no axis 3"),
+        ((Split(C, 0, (4,)), Split(C, 0, (2,))), "split twice"),
+        ((Reorder(C, (LoopId(0, 0),)),), r"must list its loops i\.0, j\.0, k\.0"),
+        ((Annotate(C, LoopId(0, 7), "parallel"),), r"has no loop 0\.7"),
+        ((CacheRead(InputId(7), C),), "does not read 'in7'"),
+        ((Rfactor(C, 0, 2, interleave=False),), "is no reduce axis"),
+        (
+            (Pack(InputId(1), 1, C, (LoopId(1, 0),)), Pack(InputId(1), 1, C, (LoopId(1, 0),))),
+            "packed twice",
+        ),
+        ((Split(C, 0, (2**40,)),), "far longer than axis i of C"),
+        ((Split(C, 0, ("a", 2**20, 2**20)),), "far longer than axis i of C"),
     ],
 )
 def test_a_step_that_does_not_fit_says_why(steps: tuple[object, ...], message: str) -> None:
@@ -114,17 +121,19 @@ def test_what_defines_panels_stays_a_stage() -> None:
     a = placeholder((24, 20), name="A", constant=True)
     first = compute((24, 20), lambda i, j: a[i, j] + 1.0, name="F")
     dag = ComputeDAG([compute((24, 20), lambda i, j: first[i, j] * 2.0, name="S")])
-    steps = Split("F", 0, (4,)), Pack("A", 0, "F", (LoopId(0, 1),)), Inline("F")
+    steps = Split(C, 0, (4,)), Pack(InputId(0), 0, C, (LoopId(0, 1),)), Inline(C)
     with pytest.raises(ScheduleError, match=r"F cannot be inlined: its loops are the panels"):
         replay(dag, steps)
-    assert replay(dag, (Inline("F"), Split("S", 0, (4,)), Pack("A", 0, "S", (LoopId(0, 1),)))).packs
+    assert replay(
+        dag, (Inline(C), Split(S, 0, (4,)), Pack(InputId(0), 0, S, (LoopId(0, 1),)))
+    ).packs
 
 
 def test_an_output_keeps_its_layout() -> None:
     a = placeholder((24, 20), name="A")
     first = compute((24, 20), lambda i, j: a[i, j] + 1.0, name="F")
     second = compute((24, 20), lambda i, j: first[i, j] * 2.0, name="S")
-    steps = Split("S", 0, (4,)), Pack("F", 0, "S", (LoopId(0, 1),))
+    steps = Split(S, 0, (4,)), Pack(C, 0, S, (LoopId(0, 1),))
     assert replay(ComputeDAG([second]), steps).packs
     with pytest.raises(ScheduleError, match=r"F is an output.*cache_read for S"):
         replay(ComputeDAG([first, second]), steps)
