@@ -55,7 +55,12 @@ class Learner:
     @property
     def dataset(self) -> Dataset:
         """All programs told so far."""
+        merged: dict[str, tuple[list[Candidate], list[MeasureResult]]] = {}
         for task_key, candidates, results in self._told:
+            own = merged.setdefault(task_key, ([], []))
+            own[0].extend(candidates)
+            own[1].extend(results)
+        for task_key, (candidates, results) in merged.items():
             for features, seconds in training_data(candidates, results, self._columns):
                 self._dataset.append(task_key, features, seconds)
         self._told.clear()
@@ -113,7 +118,8 @@ class Learner:
     ) -> None:
         """Add results of one task to the data; the model learns in ``learn``.
 
-        Features are extracted when they are needed: the next batch can be compiled meanwhile.
+        Features are extracted when the model learns, of all new rows of a sketch at once: the next
+        batch can be compiled meanwhile.
         """
         self._told.append((task_key, candidates, results))
         good = sum(not isinstance(result, Failure) for result in results)
@@ -136,10 +142,10 @@ class Learner:
         from costmodel.checked import checked_update
         from costmodel.errors import ModelFaultError
 
-        dataset = self.dataset
-        count = len(dataset)
+        count = len(self._dataset) + sum(len(results) for _, _, results in self._told)
         enough = self._learned * (1 + self._options.growth) + 1
         if sum(self._successes.values()) and count >= enough:
+            dataset = self.dataset
             self._learned = count
             try:
                 checked_update(self._model, dataset)
