@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.compilation.ahead import ExpectedAhead
-from autosched.compilation.check import check_kernel, device_of
-from autosched.compilation.wires import Scheduled, UnbuildableRecordError, wire
+from autosched.compilation.check import WrongResultError, check_kernel, device_of
+from autosched.compilation.wires import Built, Scheduled, UnbuildableRecordError, wire
 from autosched.graph.extract import Extraction, extract
 from autosched.measure.result import CacheState
 from autosched.records.accuracy import ACCURACIES, Accuracy, held_to
@@ -36,7 +36,9 @@ from sketch.target.target import Target
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network
+    from autosched.measure.task_memory import TaskMemory
     from autosched.records.record import Record
+    from codegen.gpu.protocol import Device
 
 
 def network_tasks(extraction: Extraction, target: Target) -> tuple[TaskSpec, ...]:
@@ -123,7 +125,7 @@ def contents_from_log(
         target: for which machine.
         log: path of the log; None: the draft model picks every schedule.
         quick: the draft model sees few candidates.
-        check: run kernels that no one measured against the oracle, on sampled regions.
+        check: run kernels that no one compared with the oracle yet, on sampled regions.
         accuracy: records of variants that it does not allow are not used.
     """
     if log is None:
@@ -196,19 +198,28 @@ def build_contents(
         extraction: tasks and how their values are connected.
         scheduled: a schedule for each task.
         target: for which machine.
-        check: run kernels that no one measured against the oracle, on sampled regions.
+        check: run kernels that no one compared with the oracle yet, on sampled regions.
     """
-    unmeasured = [item.task for item in scheduled if check and item.source == "model"]
+    unmeasured = [item.task for item in scheduled if check and not item.checked]
     with ExpectedAhead(unmeasured) as ahead, device_of(target) as device:
         wires = wire(name, extraction, scheduled, target)
         for built in wires.built:
-            item = built.item
-            if check and item.source == "model":
-                memory = ahead.take(item.task)
-                check_kernel(item.task, item.candidate, built.kernel, built.strides, memory, device)
+            if check and not built.item.checked:
+                _check(built, ahead.take(built.item.task), device)
     program, packed = assemble(wires.wiring)
     payloads = {call.name: call.function.payload for call in extraction.host_calls}
     return program, packed, wires.objects | runtime_of(target).common(target), payloads
+
+
+def _check(built: Built, memory: TaskMemory | None, device: Device | None) -> None:
+    """Compare a kernel with the oracle; a record whose kernel is wrong cannot be used."""
+    item = built.item
+    try:
+        check_kernel(item.task, item.candidate, built.kernel, built.strides, memory, device)
+    except WrongResultError as error:
+        if item.recalled is None:
+            raise
+        raise UnbuildableRecordError(item.recalled.record, error) from error
 
 
 def link(

@@ -79,7 +79,7 @@ def task_contents(
         task: the task and its target.
         constants: arrays of constant inputs by name; they are packed into the module.
         log: path of the log; None: the draft model picks the schedule.
-        check: run a kernel that no one measured against the oracle, on sampled regions.
+        check: run a kernel that no one compared with the oracle yet, on sampled regions.
         accuracy: records of variants that it does not allow are not used.
     """
     with enough_memory(f"compiling task {task.name}"):
@@ -98,7 +98,8 @@ def _build_contents(
 
     (best, kernel), found = build_best(task, log, built, accuracy)
     source: Source = "model" if found is None else "record"
-    if check and found is None:
+    scheduled = Scheduled(task, best, source, found)
+    if check and not scheduled.checked:
         with device_of(task.target) as device:
             check_kernel(task, best, kernel, device=device)
     values = dict(best.values)
@@ -120,6 +121,7 @@ def _build_contents(
         bytes=compulsory_bytes(task.dag),
         task=task.key,
         schedule=source,
+        algorithm=scheduled.algorithm,
     )
     wiring = Wiring(
         name=task.name,
@@ -131,7 +133,7 @@ def _build_contents(
         sizes={spec.name: spec.size_bytes for spec in (*inputs, *outputs)},
     )
     program, packed = assemble(wiring)
-    expected = partial(expected_seconds, Scheduled(task, best, source, found))
+    expected = partial(expected_seconds, scheduled)
     runtime = runtime_of(task.target)
     objects = runtime.files(kernel, expected) | runtime.common(task.target)
     return program, packed, objects, {}

@@ -15,6 +15,7 @@ from autosched.graph.extract import Extraction
 from autosched.graph.host_call import HostCall
 from autosched.graph.loop_call import LoopCall
 from autosched.graph.subgraph import Subgraph
+from autosched.measure.result import Timing
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.program import RepeatedSteps, StepInfo, TensorSpec
 from autosched.runtime.wiring import Call, HostBinding, Inside, Wiring
@@ -52,6 +53,23 @@ class Scheduled:
     candidate: Candidate
     source: Source
     recalled: Recalled | None = None
+
+    @property
+    def checked(self) -> bool:
+        """Whether it was compared with the oracle when it was timed."""
+        return self.recalled is not None and self.recalled.checked
+
+    @property
+    def algorithm(self) -> str:
+        """Its variant and the errors of that, for people; "" where the task is as it is written."""
+        variant = self.candidate.sketch.variant
+        if variant == self.task.variants[0].name:
+            return ""
+        result = None if self.recalled is None else self.recalled.record.result
+        if not isinstance(result, Timing):
+            return variant
+        errors = result.variant_errors or (() if result.error is None else (result.error,))
+        return f"{variant}, error {max(errors):.1e}" if errors else variant
 
 
 class UnbuildableRecordError(AutoschedError):
@@ -310,6 +328,7 @@ def _info(subgraph: Subgraph, item: Scheduled, trips: int) -> StepInfo:
         bytes=compulsory_bytes(subgraph.dag) * trips,
         task=item.task.key,
         schedule=item.source,
+        algorithm=item.algorithm,
     )
 
 

@@ -27,6 +27,7 @@ def unique(records: Iterable[Record]) -> tuple[Record, ...]:
 def prune(records: Iterable[Record], keep: int) -> tuple[Record, ...]:
     """The ``keep`` fastest of every (task, target, cache state), in the order of the log.
 
+    Others are the fastest of their variant: an error budget may leave only these.
     A candidate is kept as its latest timed record; failures go.  Where some records of a task are
     by name, results that were found wrong stay: only who has the program can tell whether they are
     of a candidate that is kept.
@@ -39,7 +40,9 @@ def prune(records: Iterable[Record], keep: int) -> tuple[Record, ...]:
     everything = list(records)
     kept: set[int] = set()
     for group in comparable(everything).values():
-        kept |= {id(record) for _, record in rank(group)[:keep]}
+        ranked = [record for _, record in rank(group)]
+        firsts = {record.variant: record for record in reversed(ranked)}
+        kept |= {id(record) for record in (*ranked[:keep], *firsts.values())}
         if len({record.by_name for record in group}) > 1:
             kept |= {id(record) for record in group if is_wrong(record.result)}
     return tuple(record for record in everything if id(record) in kept)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
 from autosched.runtime.profiler import Profile, ProfileRow
-from autosched.runtime.program import SCHEDULE_LABELS, ExecutionPlan
+from autosched.runtime.program import ExecutionPlan, schedule_label
 from autosched.runtime.table import render_table, shorten
 from autosched.system.optional_packages import data_frame
 from autosched.system.stability import UNMEASURED, Stability
@@ -68,6 +68,7 @@ class ExplainRow:
         limit_percent: limit over time, the efficiency.
         bound: which of the two limits is the larger one.
         gflops, gigabytes_per_s: what was reached, of operations and least traffic.
+        algorithm: a variant and its error; "" where the task is computed as it is written.
     """
 
     layers: str
@@ -85,6 +86,7 @@ class ExplainRow:
     task: str
     schedule: str
     std_percent: float | None = None
+    algorithm: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The row by column."""
@@ -183,6 +185,7 @@ def explain_program(program: ExecutionPlan, profile: Profile, machine: Machine) 
     """
     traffic = [step.info.bytes for step in program.steps]
     flops = [step.info.flops for step in program.steps]
+    algorithms = [*(step.info.algorithm for step in program.steps), ""]
     limits = [
         (f / machine.flops, b / machine.bandwidth) for f, b in zip(flops, traffic, strict=True)
     ]
@@ -192,8 +195,10 @@ def explain_program(program: ExecutionPlan, profile: Profile, machine: Machine) 
         max(0.0, row.microseconds - limit) for row, (limit, _) in zip(rows, bounds, strict=True)
     )
     found = [
-        _row(row, limit, bound, moved, everything)
-        for row, (limit, bound), moved in zip(rows, bounds, [*traffic, 0.0], strict=True)
+        _row(row, limit, bound, moved, everything, algorithm)
+        for row, (limit, bound), moved, algorithm in zip(
+            rows, bounds, [*traffic, 0.0], algorithms, strict=True
+        )
     ]
     ordered = tuple(sorted(found, key=lambda row: -row.lost_us))
     return Explanation(program.name, ordered, machine, profile.stability)
@@ -206,7 +211,7 @@ def _bound(compute_s: float, memory_s: float) -> Bound:
 
 
 def _row(
-    row: ProfileRow, limit_us: float, bound: Bound, moved: float, lost_us: float
+    row: ProfileRow, limit_us: float, bound: Bound, moved: float, lost_us: float, algorithm: str
 ) -> ExplainRow:
     lost = max(0.0, row.microseconds - limit_us)
     spent = max(row.microseconds, 1e-9)
@@ -226,6 +231,7 @@ def _row(
         task=row.task,
         schedule=row.schedule,
         std_percent=row.std_percent,
+        algorithm=algorithm,
     )
 
 
@@ -243,5 +249,5 @@ def _cells(row: ExplainRow) -> tuple[str, ...]:
         f"{row.limit_percent:.0f}" if limited else "",
         row.bound,
         row.task[:8],
-        SCHEDULE_LABELS.get(row.schedule, ""),
+        schedule_label(row.schedule, row.algorithm),
     )

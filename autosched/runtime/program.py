@@ -108,6 +108,7 @@ class StepInfo:
         schedule: "record" (the best of a log), "model" (predicted, never measured) or "host"
             (no kernel: onnxruntime or onnx's reference computes it).
         bytes: of its inputs, constants and outputs, once for each execution; 0 where nobody knows.
+        algorithm: a variant and its error; "" where the task is computed as it is written.
     """
 
     name: str
@@ -118,6 +119,13 @@ class StepInfo:
     task: str = ""
     schedule: str = ""
     bytes: float = 0.0
+    algorithm: str = ""
+
+
+def schedule_label(schedule: str, algorithm: str) -> str:
+    """Where a schedule comes from, and what it computes by, for people."""
+    label = SCHEDULE_LABELS.get(schedule, "")
+    return f"{label}: {algorithm}" if algorithm else label
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,7 @@ def _info_of(data: Mapping[str, Any]) -> StepInfo:
         task=json_text(data["task"]),
         schedule=json_text(data["schedule"]),
         bytes=_amount(data["bytes"]),
+        algorithm=json_text(data["algorithm"]),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autosched.runtime.backend import runtime_of
-from autosched.runtime.program import SCHEDULE_LABELS, ExecutionPlan
+from autosched.runtime.program import ExecutionPlan, schedule_label
 from autosched.runtime.table import render_table, shorten, size_text
 from autosched.runtime.untuned import untuned_warning
 
@@ -18,7 +18,7 @@ def program_table(program: ExecutionPlan) -> str:
             shorten(step.info.shapes, 52),
             f"{step.info.flops / 1e6:.1f}",
             step.info.task[:8],
-            SCHEDULE_LABELS.get(step.info.schedule, ""),
+            schedule_label(step.info.schedule, step.info.algorithm),
         )
         for number, step in enumerate(program.steps)
     ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from autosched.measure.result import CacheState, MeasureResult, is_wrong
+from autosched.measure.result import CacheState, MeasureResult, Timing, is_wrong
 from autosched.records.accuracy import ACCURACIES, Accuracy, held_to
 from autosched.records.best import by_distance, rank, seeds, select, target_warning
 from autosched.records.identity import executable
@@ -50,6 +50,11 @@ class Recalled:
     candidate: Candidate
     seconds: float
     record: Record
+
+    @property
+    def checked(self) -> bool:
+        """Whether its results were compared with the oracle's when it was timed."""
+        return isinstance(self.record.result, Timing) and self.record.result.error is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,18 @@ import pytest
 
 import autosched as asd
 from autosched.compilation import check
+from autosched.compilation import network as network_compilation
 from autosched.compilation import task as task_compilation
 from autosched.compilation.ahead import ExpectedAhead
 from autosched.compilation.check import WrongResultError, check_kernel, device_of
+from autosched.compilation.network import network_tasks
+from autosched.graph.extract import extract
+from autosched.measure.result import Timing
+from autosched.records.record import record_of
+from autosched.search.space import space_of
+from autosched.system.user_warnings import AutoschedWarning
 from autosched.task import Task
+from autosched.tasks.candidate import Candidate
 from autosched.zoo import build as build_network
 from codegen.backend import build_kernel
 from codegen.build import build
@@ -203,3 +211,39 @@ def test_what_is_expected_is_computed_ahead_once(target):
     wrong = build(lower(other.sketch, dict(other.values)), target)
     with pytest.raises(WrongResultError):
         check_kernel(task, other, wrong, memory=memory)
+
+
+def test_records_that_nobody_checked_are_checked_and_left_out_where_they_are_wrong(monkeypatch):
+    network, target = build_network("mlp", image=4), cpu_target(threads=1)
+    task = network_tasks(extract(network), target)[0]
+    sketch, rows = space_of(task).sketches[0], space_of(task).samples[0]
+    checked, wrong, right = (Candidate(sketch, rows.row(n)) for n in range(3))
+    looked_at = []
+
+    def checking(spec, candidate, *_):
+        if spec.key == task.key:
+            looked_at.append(dict(candidate.values))
+        if candidate.values == wrong.values:
+            raise WrongResultError("wrong")
+
+    monkeypatch.setattr(network_compilation, "check_kernel", checking)
+
+    def used(**seconds):
+        """Where the schedule of the task comes from; ``seconds``: of the candidates."""
+        looked_at.clear()
+        named = {"checked": (checked, 1e-7), "wrong": (wrong, None), "right": (right, None)}
+        records = [
+            record_of(task.key, candidate, target, Timing((seconds[name],), error=error))
+            for name, (candidate, error) in named.items()
+            if name in seconds
+        ]
+        program = network_compilation.network_contents(network, target, records, quick=True)[0]
+        return program.steps[0].info.schedule
+
+    assert used(checked=1e-3) == "record" and looked_at == []
+    assert used(right=1e-3) == "record" and looked_at == [dict(right.values)]
+    with pytest.warns(AutoschedWarning, match="cannot be built: wrong"):
+        assert used(wrong=1e-4, checked=1e-3) == "record"
+    assert looked_at == [dict(wrong.values)]
+    with pytest.warns(AutoschedWarning, match="cannot be built: wrong"):
+        assert used(wrong=1e-4) == "model"

@@ -33,6 +33,12 @@ def test_pruning_keeps_the_best_of_each_task_and_target():
         prune(LOG, 0)
 
 
+def test_pruning_keeps_the_best_of_each_variant():
+    fast, slow = (replace(record(tile, 0.1 * tile), variant="winograd") for tile in (4, 5))
+    assert prune([*LOG[:3], slow, fast], 1) == (LOG[1], fast)
+    assert prune([*LOG[:3], slow, fast], 3) == (LOG[1], slow, fast)
+
+
 def test_pruning_keeps_what_was_found_wrong_where_names_and_positions_mix():
     old = replace(record(1, 0.1), by_name=True)
     wrong = record(4, result=Failure("verify", WRONG_RESULT, "why"))

@@ -20,6 +20,7 @@ from sketch.errors import TargetError
 from sketch.target.target import Target
 
 TARGET = Target("cpu", "generic", threads=2)
+F4 = "winograd-4x4, error 1.7e-06"
 MACHINE = Machine(flops=1e9, bandwidth=1e8, working_bytes=1 << 20, threads=2)
 
 
@@ -27,7 +28,7 @@ def explanation() -> Explanation:
     infos = (
         StepInfo("conv", ("c1", "r1"), "conv", "s", 4000.0, "t1" * 8, "record", 100.0),  # 4 us
         StepInfo("add", ("add",), "add", "s", 10.0, "t2" * 8, "model", 600.0),  # 6 us
-        StepInfo("winograd", ("w",), "conv", "s", 9000.0, "t3" * 8, "record", 1.0),  # 9 us
+        StepInfo("winograd", ("w",), "conv", "s", 9000.0, "t3" * 8, "record", 1.0, F4),  # 9 us
     )
     sort = HostStep("p", (), (), StepInfo("sort", op="TopK", schedule="host"))
     steps = (*(Step("k", (), info) for info in infos), sort)
@@ -53,6 +54,7 @@ def test_text_json_and_table() -> None:
     lines = str(found).splitlines()
     assert lines[0] == "net: 0.035 ms, at best 0.019 ms, lost 0.017 ms; most lost first"
     assert lines[3].endswith("model only") and lines[4].endswith("on the host")
+    assert lines[7].endswith("tuned: winograd-4x4, error 1.7e-06") and lines[6].endswith("tuned")
     assert "at 1 GFLOPS" in lines[-1] and "0.1 GB/s" in lines[-1]
     data = json.loads(json.dumps(found.to_json()))
     assert data["machine"] == {"flops": 1e9, "bandwidth": 1e8, "working_bytes": 1 << 20,
