@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from codegen.cuda.compile import compiled
-from codegen.cuda.device import Declare, DeviceFunction, Pipeline, walk_device
+from codegen.cuda.device import DeviceFunction
 from codegen.cuda.emit import emit_function
 from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
 from codegen.cuda.passes.barriers import insert_barriers
@@ -22,6 +22,7 @@ from codegen.cuda.passes.vectorize import vectorize
 from codegen.cuda.passes.write_out import write_out
 from codegen.cuda.passes.zero_fill import zero_fill
 from codegen.cuda.prelude import prelude_of
+from codegen.cuda.shared_memory import shared_bytes
 from codegen.errors import CodegenError
 from codegen.gpu.cache import user_cache
 from codegen.gpu.emulation.checked import checked_launches
@@ -29,8 +30,7 @@ from codegen.gpu.emulation.library import EMULATION, emulated_library
 from codegen.kernel import SYMBOL, argument_of
 from codegen.passes.simplify import simplify
 from sketch.lang.dtypes import size_of
-from sketch.nest.loopnest import LoopNest, Scope
-from sketch.population.feasible_gpu import shared_tile_bytes
+from sketch.nest.loopnest import LoopNest
 from sketch.target.gpu_targets import copies_ahead
 from sketch.target.target import Target
 from sketch.verify import verify
@@ -74,8 +74,10 @@ def emit(nest: LoopNest, target: Target, symbol: str = SYMBOL) -> CudaSource:
     texts: list[str] = []
     launches: list[Launch] = []
     for number, function in enumerate(device_functions(nest, target)):
-        _check_limits(function, target, f"{symbol}_{number}")
-        text, launch = emit_function(function, f"{symbol}_{number}")
+        shared = shared_bytes(function)
+        _check_limits(function, shared, target, f"{symbol}_{number}")
+        dynamic = shared if shared > target.shared_memory_bytes else 0
+        text, launch = emit_function(function, f"{symbol}_{number}", dynamic)
         texts.append(text)
         launches.append(launch)
     body = "\n".join(texts)
@@ -91,16 +93,10 @@ def emit(nest: LoopNest, target: Target, symbol: str = SYMBOL) -> CudaSource:
     )
 
 
-def _check_limits(function: DeviceFunction, target: Target, where: str) -> None:
-    shared = 0
-    for node in walk_device(function.body):
-        if isinstance(node, Declare) and node.buffer.scope is Scope.SHARED:
-            shared += int(shared_tile_bytes(node.buffer))
-        elif isinstance(node, Pipeline):
-            shared += sum(node.depth * int(shared_tile_bytes(tile)) for tile in node.buffers)
+def _check_limits(function: DeviceFunction, shared: int, target: Target, where: str) -> None:
     limits = (
         ("threads in a block", function.block, target.threads_per_block),
-        ("bytes of shared memory", shared, target.shared_memory_bytes),
+        ("bytes of shared memory", shared, target.most_shared_bytes),
         ("blocks", function.grid, _GRID_LIMIT),
     )
     for what, used, limit in limits:

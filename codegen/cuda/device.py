@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from sketch.lang.affine import UNBOUNDED
 from sketch.lang.dtypes import size_of
 from sketch.lang.expr import Expr, Reducer
 from sketch.nest.loopnest import Buffer, BufferLoad, Index, Loop, LoopVar, Predicate, Store
@@ -43,6 +44,12 @@ class For:
     unroll: bool
     clip: tuple[Predicate, ...]
     body: tuple[DeviceNode, ...] = field(repr=False)
+
+    @property
+    def ends(self) -> list[Predicate]:
+        """The clips that fail in all later trips once they fail: ends of the loop."""
+        upper = (p for p in self.clip if p.low <= -UNBOUNDED)
+        return [p for p in upper if p.index.coefficient(self.var) > 0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,36 +21,42 @@ from codegen.cuda.device import (
     points,
 )
 from codegen.cuda.kernel import Launch
-from codegen.cuda.passes.vectorize import WIDEST
 from codegen.cuda.rounds import RoundPart, parts_of
 from codegen.cuda.scalars import C_TYPES
+from codegen.cuda.shared_memory import SharedMemory, tile_elements
 from codegen.cuda.signature import globals_of, index_type
 from codegen.cuda.staging import Staging
 from codegen.cuda.statements import StatementText
 from codegen.passes.affine import flatten
 from codegen.passes.rewrite import substitute_index
-from sketch.lang.affine import UNBOUNDED
-from sketch.lang.dtypes import size_of
-from sketch.nest.loopnest import Affine, Buffer, Index, LoopVar, Predicate, Scope, Store
-from sketch.population.feasible_gpu import shared_tile_bytes
+from sketch.nest.loopnest import Affine, Buffer, Index, LoopVar, Scope, Store
 
 # Rounds of a shared copy that are written out, and how many at a time where there are more.
 _MOST_ROUNDS = 16
 _ROUNDS = 4
 
 
-def emit_function(function: DeviceFunction, symbol: str) -> tuple[str, Launch]:
-    """The text of a kernel called ``symbol``, and how to launch it."""
-    emitter = _Emitter(function)
+def emit_function(
+    function: DeviceFunction, symbol: str, dynamic_bytes: int = 0
+) -> tuple[str, Launch]:
+    """The text of a kernel, and how to launch it.
+
+    Args:
+        function: the kernel.
+        symbol: its name.
+        dynamic_bytes: of shared memory, which the launch asks for; 0: it is declared.
+    """
+    emitter = _Emitter(function, dynamic_bytes)
     return emitter.function(symbol)
 
 
 class _Emitter(StatementText):
     """Writes one function."""
 
-    def __init__(self, function: DeviceFunction) -> None:
+    def __init__(self, function: DeviceFunction, dynamic_bytes: int) -> None:
         super().__init__()
         self._function = function
+        self._shared = SharedMemory(dynamic_bytes)
         # Of a tile that is copied ahead: whether it exists; "" where all do, None elsewhere.
         self._ahead: str | None = None
         # Of a tile that goes through registers: which ones, and which part of them in a round.
@@ -75,12 +81,14 @@ class _Emitter(StatementText):
         self._line(f"typedef {index_type(function)} index_t;")
         self._decode(function.blocks, "block", "blockIdx.x")
         self._decode(function.threads, "thread", "threadIdx.x")
+        if self._shared.dynamic_bytes:
+            self._line(f"DYNAMIC_SHARED({self._shared.dynamic_bytes});")
         self._nodes(function.body)
         self._depth -= 1
         self._line("}")
         names = tuple(buffer.name for buffer in buffers)
         return "\n".join(self._lines) + "\n", Launch(
-            symbol, function.grid, function.block, names, types
+            symbol, function.grid, function.block, names, types, self._shared.dynamic_bytes
         )
 
     def _decode(self, bindings: tuple[Binding, ...], index: str, source: str = "") -> None:
@@ -133,13 +141,15 @@ class _Emitter(StatementText):
                 self._pipeline(node)
 
     def _declare(self, buffer: Buffer, elements: int) -> None:
-        shared = f"__shared__ __align__({WIDEST}) " if buffer.scope is Scope.SHARED else ""
         name = self._expressions.buffer(buffer)
-        self._line(f"{shared}{C_TYPES[buffer.dtype]} {name}[{elements}];")
+        if buffer.scope is Scope.SHARED:
+            self._line(self._shared.declaration(buffer, name, elements))
+        else:
+            self._line(f"{C_TYPES[buffer.dtype]} {name}[{elements}];")
 
     def _for(self, loop: For) -> None:
         name = self._expressions.variable(loop.var)
-        ends = [p for p in loop.clip if _stays_false(p, loop)]
+        ends = loop.ends
         tests = [f"{name} < {loop.extent * loop.stride}", *map(self._expressions.predicate, ends)]
         step = f"++{name}" if loop.stride == 1 else f"{name} += {loop.stride}"
         if loop.unroll:
@@ -209,7 +219,7 @@ class _Emitter(StatementText):
         """The first tiles are begun before the loop; ``slot`` is where a tile lies."""
         tiles, depth = points(node.bindings), node.depth
         for buffer in node.buffers:
-            self._declare(buffer, depth * _tile_elements(buffer))
+            self._declare(buffer, depth * tile_elements(buffer))
         self._line("#pragma unroll")
         self._line(f"for (index_t tile = 0; tile < {depth - 1}; ++tile) {{")
         self._depth += 1
@@ -286,7 +296,7 @@ class _Emitter(StatementText):
         self._depth += 1
         self._decode(node.bindings, number)
         for buffer in node.buffers:
-            self._expressions.start(buffer, f"{_tile_elements(buffer)} * slot")
+            self._expressions.start(buffer, f"{tile_elements(buffer)} * slot")
         self._ahead = ahead
         self._nodes(nodes)
         self._ahead = None
@@ -367,13 +377,3 @@ class _Emitter(StatementText):
         lines = [*self._lines, *(f"{p} = {n};" for p, n in zip(places, names, strict=True))]
         self._lines, self._depth = kept, depth
         return lines
-
-
-def _stays_false(predicate: Predicate, loop: For) -> bool:
-    """Whether a clip that fails once fails in all later trips: an end of the loop."""
-    return predicate.low <= -UNBOUNDED and predicate.index.coefficient(loop.var) > 0
-
-
-def _tile_elements(buffer: Buffer) -> int:
-    """Elements from one tile in shared memory to the next."""
-    return int(shared_tile_bytes(buffer)) // size_of(buffer.dtype)

@@ -22,6 +22,7 @@ class Launch:
     block: int
     buffers: tuple[str, ...]
     parameters: tuple[str, ...]  # C types of the parameters, ``const float*``
+    shared_bytes: int = 0  # of a block, that the launch must ask for
 
 
 @dataclass(frozen=True, slots=True)

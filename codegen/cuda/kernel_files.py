@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -90,6 +90,7 @@ def _check(source: CudaSource, symbol: str, target: Target, where: str) -> None:
         raise ObjectFileError("its buffers have equal names or negative sizes", where)
     for number, launch in enumerate(source.launches):
         fits = launch.grid > 0 and 0 < launch.block <= target.threads_per_block
+        fits = fits and 0 <= launch.shared_bytes <= target.most_shared_bytes
         known = set(launch.buffers) <= set(buffers) and len(launch.parameters) == len(
             launch.buffers
         )
@@ -103,9 +104,10 @@ def _value(kind: Any, value: Any) -> Any:
     if is_dataclass(kind):
         hints = get_type_hints(kind)
         names = [item.name for item in fields(kind)]
-        if not isinstance(value, dict) or set(value) != set(names):
+        needed = {item.name for item in fields(kind) if item.default is MISSING}
+        if not isinstance(value, dict) or not needed <= set(value) <= set(names):
             raise TypeError(f"{str(value)[:80]!r} has not the fields {', '.join(names)}")
-        return kind(**{name: _value(hints[name], value[name]) for name in names})  # type: ignore[operator]
+        return kind(**{name: _value(hints[name], value[name]) for name in value})  # type: ignore[operator]
     if origin is tuple:
         return _items(parts, value)
     if origin is Literal:

@@ -61,6 +61,12 @@ template <int N> __device__ inline void wait_copies() {
 }
 #endif
 """
+# Memory of a block beyond what may be declared by its size: the launch asks for it.
+_DYNAMIC: Final = """\
+#ifdef __CUDA_ARCH__
+#define DYNAMIC_SHARED(bytes) extern __shared__ __align__(16) unsigned char dynamic_shared[]
+#endif
+"""
 # NaN where an operand is.
 _MAXIMUM: Final = """\
 template <class T> __device__ inline T nan_max(T a, T b) { return a > b || a != a ? a : b; }
@@ -203,6 +209,7 @@ __device__ inline double exact_double(long long x) {
 _PARTS: Final = (
     (_PIECE, ("load_piece", "store_piece", "copy_piece")),
     (_COPY, ("copy_piece",)),
+    (_DYNAMIC, ("DYNAMIC_SHARED",)),
     (_AHEAD, ("copy_ahead", "commit_copies", "wait_copies")),
     (_MAXIMUM, ("nan_max",)),
     (_MINIMUM, ("nan_min",)),

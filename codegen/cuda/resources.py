@@ -17,13 +17,21 @@ def check_resources(kernel: CudaKernel) -> None:
     An emulated kernel has not been through the compiler: nothing is known of it.
     """
     target = kernel.target
-    blocks = {launch.symbol: launch.block for launch in kernel.source.launches}
+    launches = {launch.symbol: launch for launch in kernel.source.launches}
     for symbol, used in kernel.resources:
         spilled = used.spill_store_bytes + used.spill_load_bytes
         limits = (
             ("bytes of spilled registers a thread", spilled, _FEW_SPILLED),
-            ("registers a block", used.registers * blocks[symbol], target.registers_per_block),
-            ("bytes of shared memory a block", used.shared_bytes, target.shared_memory_bytes),
+            (
+                "registers a block",
+                used.registers * launches[symbol].block,
+                target.registers_per_block,
+            ),
+            (
+                "bytes of shared memory a block",
+                used.shared_bytes + launches[symbol].shared_bytes,
+                target.most_shared_bytes,
+            ),
         )
         for what, amount, limit in limits:
             if amount > limit:

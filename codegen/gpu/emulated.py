@@ -26,12 +26,7 @@ from codegen.gpu.emulation.library import (
     load_launches,
     missing_emulator,
 )
-from codegen.gpu.errors import (
-    DeviceError,
-    DeviceLaunchError,
-    DeviceLostError,
-    DeviceMemoryError,
-)
+from codegen.gpu.errors import DeviceError, DeviceLaunchError, DeviceLostError, DeviceMemoryError
 from codegen.gpu.protocol import (
     DEVICE_ALIGNMENT,
     Array,
@@ -301,6 +296,9 @@ class EmulatedDevice:
                 kernel.name,
             )
         source, cache = kernel.source, self._cache
+        wanted = max((launch.shared_bytes for launch in source.launches), default=0)
+        if wanted > self._target.most_shared_bytes:
+            raise DeviceLaunchError(f"a block wants {wanted} bytes of shared memory", kernel.name)
         try:
             if self._checked:
                 runs = [each.run_at for each in checked_launches(source, cache)]

@@ -10,7 +10,7 @@ from weakref import finalize
 
 import numpy as np
 
-from codegen.cuda.kernel import CudaKernel
+from codegen.cuda.kernel import CudaKernel, Launch
 from codegen.gpu.driver import Driver
 from codegen.gpu.errors import DeviceError, DeviceLaunchError
 from codegen.gpu.protocol import (
@@ -82,7 +82,7 @@ class CudaStream:
     def launch(self, code: LoadedLaunch, addresses: Sequence[int]) -> None:
         """Launch a kernel; see ``DeviceStream``."""
         parameters = (tuple(addresses), (ctypes.c_void_p,) * len(addresses))
-        sizes = (code.launch.grid, 1, 1, code.launch.block, 1, 1, 0)
+        sizes = (code.launch.grid, 1, 1, code.launch.block, 1, 1, code.launch.shared_bytes)
         self._driver.call("cuLaunchKernel", code.handle, *sizes, self._stream, parameters, 0)
 
     def copy_in(self, address: int, array: Array) -> None:
@@ -214,12 +214,18 @@ class CudaDevice:
             raise DeviceLaunchError("the kernel was made for the emulated device", kernel.name)
         module = self._driver.call("cuModuleLoadData", kernel.cubin)
         launches = tuple(
-            LoadedLaunch(
-                each, self._driver.call("cuModuleGetFunction", module, each.symbol.encode())
-            )
-            for each in kernel.source.launches
+            LoadedLaunch(each, self._function(module, each)) for each in kernel.source.launches
         )
         return LoadedCode(kernel, launches, module)
+
+    def _function(self, module: Any, launch: Launch) -> Any:
+        """What a launch calls, allowed as much shared memory as it asks for."""
+        function = self._driver.call("cuModuleGetFunction", module, launch.symbol.encode())
+        if launch.shared_bytes:
+            attribute = self._driver.bindings.CUfunction_attribute
+            most = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._driver.call("cuFuncSetAttribute", function, most, launch.shared_bytes)
+        return function
 
     def unload(self, code: LoadedCode) -> None:
         """Give the code back; see ``Device``."""

@@ -85,7 +85,9 @@ def _resident(threads: Quantity, shared: Quantity, registers: Quantity, target: 
         smaller(registers, float(target.registers)) * whole
     )
     held = smaller(held, _floor(in_registers))
-    held = smaller(held, _floor(card.shared_processor_bytes / larger(shared, 1.0)))
+    # what no block can ask for is taken by the system, once for each of them
+    system = float(card.shared_processor_bytes - card.shared_block_bytes)
+    held = smaller(held, _floor(card.shared_processor_bytes / larger(shared + system, 1.0)))
     return larger(held, 1.0)
 
 

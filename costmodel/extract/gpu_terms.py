@@ -41,6 +41,7 @@ class GpuUse:
         independent: results that a thread computes independently of each other.
         rounds: times that a thread waits for a barrier.
         exposed: times that it waits for a tile with nothing else to do.
+        turns: times that it goes back to the start of a loop over what a tile holds.
     """
 
     issue: Quantity
@@ -52,6 +53,7 @@ class GpuUse:
     independent: Quantity
     rounds: Quantity
     exposed: Quantity
+    turns: Quantity
 
 
 def gpu_draft_terms(analysis: Analysis, kernel: KernelShape) -> DraftTerms:
@@ -71,11 +73,13 @@ def gpu_draft_terms(analysis: Analysis, kernel: KernelShape) -> DraftTerms:
     # a block also waits for its last warp before another one takes its place
     rounds = use.rounds + (1.0 if first else 0.0)
     waits = rounds * card.barrier_cycles + use.exposed * card.memory_latency
+    waits = waits + use.turns * card.shared_latency
     barriers = waits / smaller(kernel.resident, kernel.busiest)
     slowest = larger(larger(issue, use.wavefronts), moved)
     rest = issue + use.wavefronts + moved - slowest
-    # what hides the time of the faster ones is other warps of the same scheduler
-    alone = larger(card.warps_ahead * schedulers / warps, 1.0)
+    # what hides the time of the faster ones is other warps of the same scheduler, or other results
+    several = larger(use.independent / card.results_ahead, 1.0)
+    alone = larger(card.warps_ahead * schedulers / (warps * several), 1.0)
     each = slowest + smaller(card.overlap * alone, 1.0) * rest + barriers
     memory = _unique_bytes(analysis, kernel) / card.memory_bytes_per_s
     total = larger(kernel.busiest * each / card.hertz, memory)
@@ -131,6 +135,7 @@ def gpu_use(analysis: Analysis, kernel: KernelShape) -> GpuUse:
         independent=_independent(analysis),
         rounds=_rounds(analysis),
         exposed=_exposed(analysis),
+        turns=_turns(main),
     )
 
 
@@ -205,13 +210,28 @@ def _trips(site: StoreSite, kernel: KernelShape) -> Quantity:
 
 def _copies(site: StoreSite) -> tuple[LoopInfo, ...]:
     """Loops whose trips are copies of the statement in straight-line code."""
-    chosen = (p for p in site.loops if p.kind in STRAIGHT_KINDS)
-    unrolled = tuple(p for p in chosen if p.kind is not LoopKind.THREAD)
+    unrolled = _unrolled(site)
     serial = _term_loops(site)
     trips = written_out(product(unrolled), [loop.extent for loop in reversed(serial)])
     pairs = zip(serial, reversed(trips), strict=True)
     written = (replace(loop, extent=count) for loop, count in pairs)
     return (*written, *unrolled)
+
+
+def _unrolled(site: StoreSite) -> tuple[LoopInfo, ...]:
+    chosen = (p for p in site.loops if p.kind in STRAIGHT_KINDS)
+    return tuple(p for p in chosen if p.kind is not LoopKind.THREAD)
+
+
+def _turns(site: StoreSite) -> Quantity:
+    """Times that a thread starts over in a tile, and waits for its first operands again."""
+    serial = _term_loops(site)
+    if not serial:
+        return 0.0
+    written = product(_copies(site)) / product(_unrolled(site))
+    outside = site.loops[: site.loops.index(serial[0])]
+    tiles = product(tuple(loop for loop in outside if loop.kind is LoopKind.SERIAL))
+    return tiles * (product(serial) / written - 1.0)
 
 
 def _term_loops(site: StoreSite) -> tuple[LoopInfo, ...]:
@@ -229,11 +249,22 @@ def _issue(analysis: Analysis, kernel: KernelShape, warps: Quantity) -> Quantity
     for site in analysis.statement.sites:
         operations = operation_counts(site.store)
         weight = sum(number * _cycles(kind, target) for kind, number in operations.items())
-        # unrolled copies share their addresses, and the loop around them
-        overhead = card.address_instructions / (product(_copies(site)) * _piece(analysis))
         used = smaller(kernel.warps(target), ceil(_threads(site) / float(target.warp_size)))
-        total = total + _trips(site, kernel) * larger(used, 1.0) * (weight + overhead)
+        trips = _trips(site, kernel)
+        total = total + larger(used, 1.0) * (trips * weight + _addresses(analysis, site, trips))
     return total * target.warp_size / card.fma_lanes
+
+
+def _addresses(analysis: Analysis, site: StoreSite, trips: Quantity) -> Quantity:
+    """Instructions of a thread that find what it accesses, in all its ``trips``."""
+    card = analysis.target.card
+    # unrolled copies share their addresses, and the loop around them
+    pieces = trips / (product(_copies(site)) * _piece(analysis))
+    if not _cooperates(site):
+        return pieces * card.address_instructions
+    # pieces of a tile are at fixed distances
+    tiles = product(_tile_loops(site))
+    return tiles * card.address_instructions + pieces * card.copy_instructions
 
 
 def _cycles(kind: str, target: Target) -> float:
@@ -293,10 +324,22 @@ def _rounds(analysis: Analysis) -> Quantity:
     """Times that all threads of a block wait for each other: fills of shared memory, trees."""
     site = analysis.main
     if _cooperates(site):
+        if _fills_with_others(site):
+            return 0.0
         tiles = to_quantity(site.store.targets[0].tiles)
         return where(tiles > 1.0, 1.0, 2.0) * product(_tile_loops(site))
     tree = any(p.reduce and p.kind is LoopKind.THREAD for p in site.loops)
     return 2.0 if tree else 0.0
+
+
+def _fills_with_others(site: StoreSite) -> bool:
+    """Whether another tile is filled before this one, and both are waited for together."""
+    own = site.store.targets[0]
+    depth = site.allocation_depth(own)
+    return any(
+        other.scope is Scope.SHARED and other is not own and place == depth
+        for other, place in site.allocations
+    )
 
 
 def _exposed(analysis: Analysis) -> Quantity:

@@ -41,7 +41,7 @@ def feasible_on_gpu(nest: LoopNest, target: Target) -> Flags:
         threads = threads_of((root,))
         fits = fits & (threads <= target.threads_per_block) & whole_warps(root, target)
         fits = fits & (_vthreads(root) <= target.max_vthreads)
-        fits = fits & (shared_bytes_of(root) <= target.shared_memory_bytes)
+        fits = fits & (shared_bytes_of(root) <= target.most_shared_bytes)
         registers = registers_of(root, target)
         fits = fits & (registers <= target.registers)
         fits = fits & (registers * threads <= target.registers_per_block)

@@ -26,13 +26,16 @@ class GpuCard:
         memory_bytes_per_s: its bandwidth.
         l2_bytes_per_cycle: that a processor gets from L2 while all others do, too.
         memory_latency: cycles of a load that misses L1.
+        shared_latency: cycles until a thread has its first operands from shared memory.
         arithmetic_latency: cycles from a multiply-add to one that needs its result.
         barrier_cycles: that a block waits for its last warp, and for the data it asked for.
         launch_seconds: from the end of a kernel to the start of the next one of a graph.
         special_slots: issue slots of a transcendental function or a division.
         address_instructions: integer instructions of a point that threads share out together.
+        copy_instructions: instructions of a piece that a thread copies into shared memory.
         overlap: share of the faster resources' time that the slowest one does not hide.
         warps_ahead: of a scheduler, from which on more of them hide no more of each other's time.
+        results_ahead: of a warp, so many independent ones of a thread hide as much as a warp more.
         half_macs, tf32_macs, int8_macs: multiply-adds a cycle of a processor's tensor units, dense,
             accumulated in fp32 or int32; 0: it has no such unit.
     """
@@ -51,13 +54,16 @@ class GpuCard:
     memory_bytes_per_s: float = 0.0
     l2_bytes_per_cycle: float = 32.0
     memory_latency: float = 600.0
+    shared_latency: float = 40.0
     arithmetic_latency: float = 4.0
     barrier_cycles: float = 60.0
     launch_seconds: float = 1.5e-6
     special_slots: float = 8.0
     address_instructions: float = 8.0
+    copy_instructions: float = 3.0
     overlap: float = 0.2
     warps_ahead: float = 4.0
+    results_ahead: float = 16.0
     half_macs: int = 0
     tf32_macs: int = 0
     int8_macs: int = 0

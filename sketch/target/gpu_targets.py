@@ -128,8 +128,8 @@ def emulated(target: Target, checked: bool = False) -> Target:
 
 
 def _target(name: str, model: _Model) -> Target:
-    """Shared memory is limited to what a block may declare statically (48 KB), registers to the 255
-    that one thread can address.
+    """A block may declare 48 KB of shared memory, and ask for more at launch; a thread can address
+    255 registers.
     """
     lanes, block_kb, processor_kb, threads, blocks = _PROCESSORS[model.arch]
     return Target(

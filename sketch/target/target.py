@@ -84,6 +84,11 @@ class Target:
         if self.vector_bytes & (self.vector_bytes - 1):
             raise TargetError(f"vector_bytes is {self.vector_bytes}", hint="give a power of two")
 
+    @property
+    def most_shared_bytes(self) -> int:
+        """Shared memory that a block can have, if it asks for it at launch."""
+        return max(self.shared_memory_bytes, self.card.shared_block_bytes)
+
     def lanes(self, dtype_bytes: int = 4) -> int:
         """Elements of ``dtype_bytes`` in a SIMD register."""
         return max(1, self.vector_bytes // dtype_bytes)

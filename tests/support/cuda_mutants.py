@@ -12,6 +12,7 @@ from codegen.cuda.names import identifier
 
 _BARRIER = re.compile(r"__syncthreads\(\);")
 _ARRAY = re.compile(r"(?m)(^\s*(__shared__ )?[\w() ]*?\w+ \w+\[)(\d+)(\];)")
+_CARVED = re.compile(r"(\(&\w+\)\[)(\d+)(\] = \*\([^;]*?\(\*\)\[)\d+(\]\))")
 _GUARD = re.compile(r"\bif \((?!threadIdx)")
 _TARGET = re.compile(r"(\w+)\[[^;=]*\] = ")
 # Fault, what is changed, what it becomes.
@@ -59,7 +60,7 @@ def mutants_of(source: CudaSource) -> Iterator[Mutant]:
     """Every single change of these sorts.
 
     - a barrier deleted;
-    - an array in shared or local memory halved;
+    - an array in shared or local memory halved, or what a launch gives for such arrays;
     - a guard of global memory dropped;
     - the last round of a copy made by threads that have no part in it;
     - a piece of several elements moved by one element;
@@ -96,6 +97,16 @@ def _without_bounds(source: CudaSource) -> Iterator[Mutant]:
             sort = "shared" if match.group(2) else "local"
             halved = f"{match.group(1)}{int(match.group(3)) // 2}{match.group(4)}"
             yield _changed(source, f"{sort} array halved", match, halved)
+    for match in _CARVED.finditer(text, start):
+        half = int(match.group(2)) // 2
+        halved = f"{match.group(1)}{half}{match.group(3)}{half}{match.group(4)}"
+        yield _changed(source, "shared array halved", match, halved)
+    for place, launch in enumerate(source.launches):
+        if launch.shared_bytes:
+            fewer = list(source.launches)
+            fewer[place] = replace(launch, shared_bytes=launch.shared_bytes // 2)
+            fault = f"shared bytes of a launch halved in line 0 of {source.name}"
+            yield Mutant(fault, replace(source, launches=tuple(fewer)))
     pointer = re.compile(rf"\b(?:{'|'.join(_pointers(text))})\[")
     for match in _GUARD.finditer(text, start):
         statement = text[match.start() : text.index(";", match.start())]

@@ -52,7 +52,7 @@ typedef struct {{
 }} place;
 typedef struct {{ int function; unsigned grid, block; int count; const place *places; }} launch;
 typedef struct {{ int first, count, trips; }} loop;
-typedef struct {{ int module; const char *symbol; }} function;
+typedef struct {{ int module; const char *symbol; unsigned shared_bytes; }} function;
 """
 
 _BODY: Final = """\
@@ -89,8 +89,9 @@ static int execute({name}_context *c, const CUdeviceptr *inputs, CUstream stream
                     addresses[a] = at(c, inputs, &k->places[a], i);
                     parameters[a] = &addresses[a];
                 }}
-                CHECK(cuLaunchKernel(c->functions[k->function], k->grid, 1, 1, k->block, 1, 1, 0,
-                                     stream, parameters, NULL));
+                CHECK(cuLaunchKernel(c->functions[k->function], k->grid, 1, 1, k->block, 1, 1,
+                                     functions[k->function].shared_bytes, stream, parameters,
+                                     NULL));
             }}
     return {upper}_OK;
 }}
@@ -125,9 +126,14 @@ static int load({name}_context *c, const char *folder) {{
         free(bytes);
         CHECK(status);
     }}
-    for (int f = 0; f < FUNCTIONS; ++f)
+    for (int f = 0; f < FUNCTIONS; ++f) {{
         CHECK(cuModuleGetFunction(&c->functions[f], c->modules[functions[f].module],
                                   functions[f].symbol));
+        if (functions[f].shared_bytes)
+            CHECK(cuFuncSetAttribute(c->functions[f],
+                                     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                     (int)functions[f].shared_bytes));
+    }}
     CHECK(cuMemAlloc(&c->memory, MEMORY_BYTES));
     CHECK(cuMemAlloc(&c->constants, {upper}_CONSTANTS_BYTES + 1));
     CHECK(read_file(folder, constants_file, &bytes, &size));
@@ -214,7 +220,7 @@ def source_text(
     tables = _Tables(program, kernels)
     used = list(kernels)
     functions = [
-        f"{{{number}, {_text(launch.symbol)}}}"
+        f"{{{number}, {_text(launch.symbol)}, {launch.shared_bytes}u}}"
         for number, kernel in enumerate(kernels.values())
         for launch in kernel.source.launches
     ]

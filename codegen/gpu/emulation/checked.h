@@ -147,6 +147,12 @@ template <class T, long long N> struct Local : Indexed<Local<T, N>> {
   }
 };
 
+// Elements of an array of ``size`` that are within the bytes ``given`` to a block; one at least.
+template <class T> constexpr long long given(long long size, long long start, long long bytes) {
+  const long long inside = (bytes - start) / (long long)sizeof(T);
+  return inside < 1 ? 1 : inside < size ? inside : size;
+}
+
 // Memory of a block; ``A``: bytes to which it is declared to be aligned.
 template <class T, long long N, int A> struct Shared : Indexed<Shared<T, N, A>> {
   using Value = T;

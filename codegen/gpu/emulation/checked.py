@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codegen.cuda.kernel import CudaSource, Launch
+from codegen.cuda.passes.vectorize import WIDEST
 from codegen.errors import CodegenError
 from codegen.gpu.cache import FileCache
 from codegen.gpu.emulation.library import FOLDER, EmulationError, build_unit
@@ -34,6 +35,11 @@ _TYPE: Final = r"((?:unsigned |signed |long )?\w+)"
 _DECLARED: Final = re.compile(
     rf"^(\s*)(__shared__ )?(?:__align__\((\d+)\) )?{_TYPE} (\w+)\[(\d+)\];", re.MULTILINE
 )
+# An array in what a launch gives a block, and the bytes from its start.
+_CARVED: Final = re.compile(
+    rf"^(\s*){_TYPE} \(&(\w+)\)\[(\d+)\] = [^;]*dynamic_shared \+ (\d+)\);", re.MULTILINE
+)
+_DYNAMIC: Final = re.compile(r"^\s*DYNAMIC_SHARED\(\d+\);", re.MULTILINE)
 _PARAMETER: Final = re.compile(rf"(?:const )?{_TYPE}\* __restrict__ (\w+)")
 
 
@@ -187,10 +193,29 @@ def _checked_text(source: CudaSource) -> str:
     start = text.index("__global__")
     prelude, kernels = text[:start], text[start:]
     names = {match.group(5) for match in _DECLARED.finditer(kernels)}
+    names |= {match.group(3) for match in _CARVED.finditer(kernels)}
     names |= {match.group(2) for match in _PARAMETER.finditer(kernels)}
     kernels = _PARAMETER.sub(r"checked::Global<\1> \2", kernels)
     kernels = _DECLARED.sub(_declaration, kernels)
-    return prelude + _places(kernels, names)
+    _, *bodies = kernels.split("__global__")
+    for launch in source.launches:
+        bodies = [
+            _carved(body, launch.shared_bytes) if re.search(rf"\b{launch.symbol}\(", body) else body
+            for body in bodies
+        ]
+    return prelude + _places("".join(f"__global__{body}" for body in bodies), names)
+
+
+def _carved(kernel: str, given: int) -> str:
+    """A kernel whose arrays end where the bytes end that its launch gives a block."""
+
+    def array(match: re.Match[str]) -> str:
+        indent, kind, name, size, start = match.groups()
+        elements = f"checked::given<{kind}>({size}, {start}, {given})"
+        bytes_ = math.gcd(int(start), WIDEST) if int(start) else WIDEST
+        return f'{indent}static checked::Shared<{kind}, {elements}, {bytes_}> {name}("{name}");'
+
+    return _DYNAMIC.sub("", _CARVED.sub(array, kernel))
 
 
 def _declaration(match: re.Match[str]) -> str:

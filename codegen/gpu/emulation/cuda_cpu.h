@@ -15,6 +15,7 @@
 #define __launch_bounds__(threads)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ static __attribute__((section("shared_memory"), used))
+#define DYNAMIC_SHARED(bytes) __shared__ __align__(16) unsigned char dynamic_shared[bytes]
 
 struct Index { int x; };
 static Index threadIdx, blockIdx;

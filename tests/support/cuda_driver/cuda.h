@@ -13,6 +13,7 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 #define CU_STREAM_NON_BLOCKING 1
+#define CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES 8
 
 CUresult cuInit(unsigned flags);
 CUresult cuDeviceGet(CUdevice *device, int number);
@@ -25,6 +26,7 @@ CUresult cuStreamDestroy(CUstream stream);
 CUresult cuModuleLoadData(CUmodule *module, const void *image);
 CUresult cuModuleUnload(CUmodule module);
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
+CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value);
 CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes);
 CUresult cuMemFree(CUdeviceptr address);
 CUresult cuMemcpyHtoD(CUdeviceptr target, const void *source, size_t bytes);

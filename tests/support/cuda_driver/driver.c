@@ -10,6 +10,7 @@
 #define MOST_PARAMETERS 64
 typedef int (*emulated_kernel)(void **arguments, int first, int stop, int threads, int reverse);
 
+static int allowed;  /* bytes of shared memory, of the last function that was to have some */
 static int alive;  /* modules, contexts, streams and blocks of memory that nobody gave back */
 
 int driver_alive(void) { return alive; }
@@ -41,6 +42,10 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     }
     return NOT_FOUND;
 }
+CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value) {
+    allowed = value;
+    return !function || attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+}
 CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes) {
     *address = (CUdeviceptr)aligned_alloc(256, (bytes + 255) / 256 * 256);
     return alive++, !*address;
@@ -62,6 +67,6 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
                         CUstream stream, void **parameters, void **extra) {
     void *arguments[MOST_PARAMETERS] = {0};
     for (int n = 0; n < MOST_PARAMETERS && parameters[n]; ++n) arguments[n] = *(void **)parameters[n];
-    if (!stream || extra || shared_bytes || grid_y * grid_z * block_y * block_z != 1) return 1;
+    if (!stream || extra || (int)shared_bytes > allowed || grid_y * grid_z * block_y * block_z != 1) return 1;
     return ((emulated_kernel)function)(arguments, 0, (int)grid_x, (int)block_x, 0);
 }

@@ -59,5 +59,6 @@ def run_ptx(
     }
     for launch in source.launches:
         kernel = kernels[launch.symbol]
-        run_kernel(kernel, launch.grid, launch.block, [regions[name] for name in launch.buffers])
+        buffers = [regions[name] for name in launch.buffers]
+        run_kernel(kernel, launch.grid, launch.block, buffers, launch.shared_bytes)
     return {a.name: memory[a.name] for a in source.arguments if a.scope == "output"}

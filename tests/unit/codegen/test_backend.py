@@ -83,11 +83,12 @@ def test_what_is_missing_is_said_once_and_clearly() -> None:
         ({"registers": 257}, "65792 registers a block, the limit is 65536"),
         ({"spill_store_bytes": 32, "spill_load_bytes": 32}, ""),
         ({"spill_store_bytes": 65}, "65 bytes of spilled registers a thread, the limit is 64"),
-        ({"shared_bytes": 50000}, "50000 bytes of shared memory a block, the limit is 49152"),
+        ({"shared_bytes": 98 << 10}, ""),
+        ({"shared_bytes": 164 << 10}, "268288 bytes of shared memory a block, the limit is 232448"),
     ],
 )
 def test_kernels_that_ask_too_much_are_infeasible(used: dict[str, int], message: str) -> None:
-    source = CudaSource("C", "", (Launch("kernel_0", 4, 256, (), ()),), (), ())
+    source = CudaSource("C", "", (Launch("kernel_0", 4, 256, (), (), 98 << 10),), (), ())
     resources = replace(Resources(128, 0, 0, 0, 1024), **used)
     kernel = CudaKernel(source, GPU, b"cubin", (("kernel_0", resources),))
     with pytest.raises(InfeasibleError, match=message) if message else nullcontext():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -96,14 +95,12 @@ class Messages(Quiet):
         self.said.append(text)
 
 
-TASKS = [Task(conv2d_relu(), SMALL, "conv"), Task(matmul_dag(), SMALL, "matmul")]
-
-
 def tune(model: DraftModel, options: TuneOptions = OPTIONS) -> tuple[TuneResult, list[str]]:
+    tasks = [Task(conv2d_relu(), SMALL, "conv"), Task(matmul_dag(), SMALL, "matmul")]
     progress = Messages()
     result = run_job(
         TuneJob(
-            TASKS, runner=FakeRunner(), options=options, progress=progress, cost_model=model,
+            tasks, runner=FakeRunner(), options=options, progress=progress, cost_model=model,
             clock=ticking(0), now=lambda: 0.0,
         )
     )  # fmt: skip
@@ -137,16 +134,9 @@ def test_a_faulty_model_is_named_once_and_the_draft_ranks(model, what: str) -> N
 
 @pytest.mark.parametrize("model", [Nan, Raises, RaisesInFit])
 def test_without_it_the_search_is_that_of_the_draft(model) -> None:
-    assert keys(tune(model())[0]) == keys_of_a_healthy_one()
-
-
-@cache
-def keys_of_a_healthy_one() -> list[str]:
-    return keys(tune(Healthy())[0])
-
-
-def keys(result: TuneResult) -> list[str]:
-    return [record.candidate_key for record in result.records]
+    found = [tune(each())[0] for each in (model, Healthy)]
+    first, second = ([r.candidate_key for r in result.records] for result in found)
+    assert first == second
 
 
 def test_a_model_that_recovers_is_used_again() -> None:

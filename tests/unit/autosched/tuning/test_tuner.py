@@ -6,9 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -38,8 +36,7 @@ SEARCH = SearchOptions(population=256, generations=2, sketch_rows=64)
 OPTIONS = TuneOptions(trials=40, search=SEARCH)
 
 
-@cache
-def some_tasks() -> Sequence[Task]:
+def some_tasks() -> list[Task]:
     return [
         Task(conv2d_relu(), SMALL, "conv", weight=3),
         Task(dense_relu(), SMALL, "dense"),
@@ -49,7 +46,7 @@ def some_tasks() -> Sequence[Task]:
 
 def tune(
     runner: FakeRunner, log: Path | None = None, options: TuneOptions = OPTIONS,
-    tasks: Sequence[Task] | None = None,
+    tasks: list[Task] | None = None,
 ) -> TuneResult:  # fmt: skip
     record_log = None if log is None else RecordLog(log)
     chosen = some_tasks() if tasks is None else tasks

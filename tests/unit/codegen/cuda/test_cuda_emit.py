@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from codegen.cuda.scalars import literal
 from codegen.errors import CodegenError
 from sketch.lower import lower
 from sketch.rules.generate import generate
+from sketch.target.gpu_card import GpuCard
 from tests.support.cuda_programs import GPU, feasible_rows, matmul_nest
 from tests.support.workloads import argmax_dag, dense_relu, softmax_dag
 
@@ -58,9 +60,10 @@ def test_launch_covers_all_tiles() -> None:
 @pytest.mark.parametrize(
     ("limits", "message"),
     [({"threads_per_block": 8}, "16 threads in a block, the limit is 8"),
-     ({"shared_memory_bytes": 64}, "384 bytes of shared memory, the limit is 64")],
+     ({"shared_memory_bytes": 64, "card": GpuCard(shared_block_bytes=128)},
+      "384 bytes of shared memory, the limit is 128")],
 )  # fmt: skip
-def test_limits_of_the_target_are_kept(limits: dict[str, int], message: str) -> None:
+def test_limits_of_the_target_are_kept(limits: dict[str, Any], message: str) -> None:
     with pytest.raises(CodegenError, match=message):
         emit(matmul_nest(), replace(GPU, **limits))
 

@@ -23,7 +23,7 @@ def kernel() -> CudaKernel:
     )
     launches = (
         Launch("k7_0", 2, 64, ("A", "sums"), ("const float*", "float*")),
-        Launch("k7_1", 1, 32, ("sums", "C"), ("const float*", "float*")),
+        Launch("k7_1", 1, 32, ("sums", "C"), ("const float*", "float*"), 65536),
     )
     source = CudaSource("sum", "// ü\n", launches, arguments, (("sums", 8),))
     return CudaKernel(source, TARGET, b"cubin", (("k7_0", Resources(32, 0, 0, 0, 128)),))
@@ -35,6 +35,12 @@ def test_what_is_written_is_read() -> None:
     assert stored_kernels(files, TARGET) == {"k7": StoredKernel(kernel(), 2e-6)}
     assert kernel().buffer_bytes == (48, 4, 8)
     assert stored_kernels({}, TARGET) == {}
+
+
+def test_files_of_releases_whose_launches_asked_for_no_shared_memory() -> None:
+    files = edited(lambda data: data["source"]["launches"][1].pop("shared_bytes"))
+    launches = stored_kernels(files, TARGET)["k7"].kernel.source.launches
+    assert [launch.shared_bytes for launch in launches] == [0, 0]
 
 
 def edited(change: Any) -> dict[str, bytes]:
@@ -61,6 +67,8 @@ def edited(change: Any) -> dict[str, bytes]:
         (lambda data: data["source"]["launches"][1].update(grid=0), "launch 1 is none"),
         (lambda data: data["source"]["launches"][0].update(block=2048), "launch 0 is none"),
         (lambda data: data["source"]["launches"][0].update(block=True), "is no <class 'int'>"),
+        (lambda data: data["source"]["launches"][0].update(shared_bytes=-1), "launch 0 is none"),
+        (lambda data: data["source"]["launches"][0].update(shared_bytes=1 << 20), "launch 0 is"),
         (lambda data: data["source"]["launches"][0].update(parameters=[]), "launch 0 is none"),
         (lambda data: data["source"]["arguments"][0].update(scope="shared"), "is no"),
     ],

@@ -70,8 +70,8 @@ class Bindings:
         return [call for call in self.asked if call[0] == name]
 
 
-def kernel(cubin: bytes = b"cubin") -> CudaKernel:
-    launch = Launch("scale_0", 3, 64, ("x", "y"), ("const float*", "float*"))
+def kernel(cubin: bytes = b"cubin", shared_bytes: int = 0) -> CudaKernel:
+    launch = Launch("scale_0", 3, 64, ("x", "y"), ("const float*", "float*"), shared_bytes)
     return CudaKernel(CudaSource("scale", "", (launch,), (), ()), H200, cubin, ())
 
 
@@ -90,6 +90,17 @@ def test_a_kernel_is_launched_with_its_grid_block_and_addresses() -> None:
     assert call[10][0] == (512, 1024) and len(call[10][1]) == 2
     assert bindings.named("cuModuleGetFunction")[0][2] == b"scale_0"
     assert bindings.named("cuDevicePrimaryCtxRelease")
+
+
+def test_a_kernel_gets_the_shared_memory_that_its_launch_asks_for() -> None:
+    bindings = Bindings()
+    with opened(bindings) as device:
+        code, stream = device.load(kernel(shared_bytes=98304), 1.0), device.stream()
+        submit(stream, code, {"x": 512, "y": 1024})
+    (allowed,), (call,) = bindings.named("cuFuncSetAttribute"), bindings.named("cuLaunchKernel")
+    assert allowed[1] == call[1] and call[8] == allowed[3] == 98304
+    most = real.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    assert allowed[2] == most
 
 
 def test_events_in_a_capture_are_recorded_by_every_replay() -> None:

@@ -6,6 +6,8 @@ import ctypes
 import json
 import shutil
 import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +15,9 @@ import pytest
 
 import autosched as asd
 from autosched.graph.evaluate import evaluate
+from autosched.runtime.gpu import export
 from autosched.runtime.gpu.export import ExportedSource
-from codegen.cuda.kernel_files import stored_kernels
+from codegen.cuda.kernel_files import StoredKernel, stored_kernels
 from codegen.cuda.nvrtc import missing_compiler
 from codegen.gpu.emulation.library import compile_unit, translation_unit
 from tests.support.device_networks import loop_network
@@ -37,8 +40,22 @@ def build(exported: ExportedSource, module: asd.Module, folder: Path) -> ctypes.
     return ctypes.CDLL(str(library))
 
 
+def asking(files: Mapping[str, bytes], target: asd.Target) -> dict[str, StoredKernel]:
+    """The kernels of files, as if their launches asked for shared memory."""
+    found = stored_kernels(files, target)
+    for symbol, stored in found.items():
+        source = stored.kernel.source
+        launches = tuple(replace(launch, shared_bytes=64) for launch in source.launches)
+        kernel = replace(stored.kernel, source=replace(source, launches=launches))
+        found[symbol] = replace(stored, kernel=kernel)
+    return found
+
+
 @pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
-def test_exported_source_runs_on_the_driver_alone(tmp_path: Path) -> None:
+def test_exported_source_runs_on_the_driver_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "stored_kernels", asking)
     network = loop_network()
     module = asd.compile(network, "cuda:h200", device="emulated")
     exported = module.export_library(tmp_path / "net")
