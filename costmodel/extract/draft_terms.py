@@ -74,29 +74,38 @@ def _compute_cycles(
         cycles.get(kind, 1.0) * number for kind, number in analysis.main_operations.items()
     )
     arithmetic = tile.accumulators * weight / units
-    if reduces:
-        # Every accumulator waits for its own last update.
-        arithmetic = larger(arithmetic, rates.fma_latency * rates.fma_slack / rates.chain_slack)
+    # Every accumulator waits for its own last update.
+    least = rates.fma_latency * rates.fma_slack / rates.chain_slack if reduces else 0.0
+    arithmetic = larger(arithmetic, least)
     loads = tile.vector_loads + tile.broadcast_loads + 2.0 * tile.gathered_loads + tile.prefetches
     loads = loads / rates.loads
-    step = larger(arithmetic, loads) + rates.load_overlap * smaller(arithmetic, loads)
+    slower = larger(arithmetic, loads)
+    step = slower + rates.load_overlap * smaller(arithmetic, loads)
     missing = larger(tile.registers - float(analysis.target.registers), 0.0)
     if reduces:
         spilled = smaller(missing, tile.accumulators)
         share = spilled / tile.accumulators
         step = step * (1.0 + where(missing > 0.0, rates.spill_start, 0.0) + rates.spill * share)
         step = step + _start_and_finish(analysis, tile, rates) + _reloads(analysis, tile, checks)
-    main = steps * step * _edges(analysis, tile, checks, rates) * checks.padding_valid
+    main = (
+        steps
+        * step
+        * _edges(analysis, tile, checks, least / larger(slower, 1.0))
+        * checks.padding_valid
+    )
     return main + _other_sites(analysis, tile)
 
 
-def _edges(analysis: Analysis, tile: AccumulatorTile, checks: Validity, rates: Rates) -> Quantity:
+def _edges(
+    analysis: Analysis, tile: AccumulatorTile, checks: Validity, least: Quantity
+) -> Quantity:
     """Share of the trips that is computed, and how much slower edges make them.
 
-    A copy for an edge computes what is inside.  Copies beyond the budget are not made: that share
-    of them leaves its predicates in the code, and the end of an unrolled reduction costs too.
+    A copy for an edge computes what is inside, but takes at least the share ``least`` of a tile.
+    Copies beyond the budget are not made: that share of them leaves its predicates in the code, and
+    the end of an unrolled reduction costs too.
     """
-    target = analysis.target
+    target, rates = analysis.target, analysis.target.rates
     step = tile.operations + tile.loads
     copied = step * (tile.reduce_unroll + checks.growth - 1.0)
     room = target.instruction_budget * target.code.budget_used
@@ -106,8 +115,10 @@ def _edges(analysis: Analysis, tile: AccumulatorTile, checks: Validity, rates: R
         (checks.looped_ends > 0.0) | (tile.broadcast_loads > 0.0)
     )
     partial = where(spills, rates.partial_reduce, 0.0)
-    computed = checks.tail_valid + (checks.tail_executed - checks.tail_valid) * left
-    return computed * (1.0 + (rates.guarded - 1.0) * left + partial)
+    outside = larger(1.0 - checks.edge_inside, 1e-6)
+    idle = larger(left, (least - checks.edge_inside) / outside)
+    computed = checks.tile_valid + (1.0 - checks.tile_valid) * idle
+    return checks.tail_executed * computed * (1.0 + (rates.guarded - 1.0) * left + partial)
 
 
 def _cycles(rates: Rates) -> dict[str, float]:

@@ -51,6 +51,8 @@ class Validity:
         reduce_growth: how much copies for the ends of unrolled reductions enlarge it.
         bounded_trips: trips inside the innermost reduce loop whose bounds a padding guard makes
             known at run time only; infinite without one.
+        tile_valid: trips inside the extents, of those of the tiles that are executed.
+        edge_inside: share of the smallest tile at an edge that is inside; 1 where tiles fit.
         looped_ends: 1 where an unrolled reduction ends within its copies and a loop is left around
             them, else 0.
     """
@@ -64,6 +66,8 @@ class Validity:
     reduce_growth: Quantity
     bounded_trips: Quantity
     looped_ends: Quantity
+    tile_valid: Quantity
+    edge_inside: Quantity
 
 
 def validity(site: StoreSite) -> Validity:
@@ -104,24 +108,23 @@ def validity(site: StoreSite) -> Validity:
         bounded = smaller(bounded, trips)
     reduce_growth: Quantity = 1.0
     looped: Quantity = 0.0
+    tile_valid: Quantity = 1.0
+    edge_inside: Quantity = 1.0
     for guard in tails:
+        tiles = _tiles(guard, site.loops)
+        whole = ceil(tiles)
+        tile_valid = tile_valid * (tiles / whole)
         if not guard.variables & site.reduces:
+            edge_inside = smaller(edge_inside, tiles - whole + 1.0)
             continue
         ends = _reduce_tail(guard, site.loops)
         reduce_growth = reduce_growth * (1.0 + ends)
         looped = larger(looped, where(ends > 0.0, _stays_loop(guard, bounds, site.loops), 0.0))
     guards = float(len(tails) + len(paddings))
     return Validity(
-        tail_valid,
-        tail_executed,
-        padding_valid,
-        guards,
-        copies,
-        growth,
-        reduce_growth,
-        bounded,
-        looped,
-    )
+        tail_valid, tail_executed, padding_valid, guards, copies, growth, reduce_growth, bounded,
+        looped, tile_valid, edge_inside,
+    )  # fmt: skip
 
 
 def innermost_clips(clips: list[MergedGuard]) -> list[MergedGuard]:
@@ -152,6 +155,18 @@ def _inside(
 
 def _executed(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
     """Tiles of straight-line code are executed whole or not at all."""
+    walked, tile = _walked(guard, loops)
+    return smaller(ceil(_tiles(guard, loops)) * tile / walked, 1.0)
+
+
+def _tiles(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
+    """How many tiles of straight-line code are inside; the last one in part."""
+    walked, tile = _walked(guard, loops)
+    return smaller(float(guard.high), walked) / tile
+
+
+def _walked(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> tuple[Quantity, Quantity]:
+    """How many values the index takes, and how many of them in one tile."""
     walked: Quantity = 1.0
     tile: Quantity = 1.0
     for loop in loops:
@@ -160,7 +175,7 @@ def _executed(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
             walked = walked + coefficient * loop.reach
             if loop.kind in STRAIGHT_KINDS:
                 tile = tile + coefficient * loop.reach
-    return smaller(ceil(smaller(float(guard.high), walked) / tile) * tile / walked, 1.0)
+    return walked, tile
 
 
 def _bound(predicate: Predicate) -> tuple[Affine, int, int]:
@@ -311,8 +326,7 @@ def _stays_loop(
 ) -> Quantity:
     """1 where a loop is left around the copies of a reduce axis, else 0.
 
-    Of two trips the last one is the end: no loop is left, but where padding sets its bounds
-    (``bounds``: every padding guard with its bounded trips).
+    Of two trips the last is the end: none is left unless padding (``bounds``) sets its bounds.
     """
     trips: Quantity = 1.0
     for loop in loops:

@@ -170,6 +170,20 @@ def test_copies_for_edges_compute_what_is_inside(first_layer: list[Sketch], targ
     assert uneven > 1.1
 
 
+def test_few_accumulators_at_an_edge_wait_for_their_updates(target: Target) -> None:
+    """The last of 16 rows alone, behind a tile of 15, takes more than a fifteenth of its time."""
+    operands = placeholder((16, 256), name="a"), placeholder((256, 64), name="b", constant=True)
+    sketch = generate(ComputeDAG([matmul(*operands)]), target)[0]
+    roomy = replace(target, registers=64, instruction_budget=4096)
+    slow, fast = with_rates(roomy, chain_slack=1.0), with_rates(roomy, chain_slack=1e6)
+    even, uneven = (
+        seconds_of(sketch, slow, matmul_i_3=rows) / seconds_of(sketch, fast, matmul_i_3=rows)
+        for rows in (16, 15)
+    )
+    assert even == 1.0
+    assert uneven > 1.1
+
+
 def test_accumulators_that_wait_in_memory_are_slower(
     first_layer: list[Sketch], target: Target
 ) -> None:
