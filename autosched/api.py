@@ -207,9 +207,9 @@ def compile(
         threads: worker threads, instead of the target's.
         quick: choose the schedules of tasks without a record from few candidates: compiles in a
             fraction of the time, to code that may be slower.
-        check: run each kernel that has no record once on random inputs and compare a sample of its
-            results with the program's definition.  Not done for a target whose code cannot run on
-            this machine, nor for GPUs.
+        check: run each kernel that has no record, or one whose results nobody compared, once on
+            random inputs and compare a sample of its results with the program's definition.  Not
+            done for a target whose code cannot run on this machine.
         device: ``"emulated"``: this machine's CPU stands in for the GPU: right results, estimated
             times; None: what the target says.
         denormals: ``"flush"``: on a CPU, numbers below 1.2e-38 in size (2.2e-308 in float64) count

@@ -11,7 +11,7 @@ Importing this module lets torch.compile trace recurrent layers, in the whole pr
 
 Options (``torch.compile(..., options={...})``): ``target``, ``log`` (a tuning log to take schedules
 from), ``budget`` (tunes each graph for so long, e.g. "2m", when it is compiled; needs ``log``),
-``denormals`` ("flush" or "keep", see ``autosched.compile``).
+``denormals`` and ``accuracy`` (see ``autosched.compile``).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from autosched.runtime.module import Module
 
 LOG: Final = logging.getLogger("autosched.torch")
-_OPTIONS: Final = ("target", "log", "budget", "denormals")
+_OPTIONS: Final = ("target", "log", "budget", "denormals", "accuracy")
 # Sets of input shapes that a graph is kept compiled for; the least recently used one goes.
 MOST_SHAPES: Final = 32
 
@@ -207,10 +207,19 @@ class CompiledGraph:
         self._check_outputs(network)
         options = dict(self._options)
         target, log = options.get("target", "cpu"), options.get("log")
+        accuracy = options.get("accuracy", "default")
         if "budget" in options:
-            api.tune(network, target=target, budget=options["budget"], log=log, quiet=True)
+            api.tune(
+                network,
+                target=target,
+                budget=options["budget"],
+                log=log,
+                quiet=True,
+                accuracy=accuracy,
+            )
+        denormals = options.get("denormals", "flush")
         module = api.compile(
-            network, target=target, log=log, denormals=options.get("denormals", "flush")
+            network, target=target, log=log, denormals=denormals, accuracy=accuracy
         )
         self._report(module)
         names = [value.name for value in network.inputs]

@@ -201,6 +201,15 @@ def test_options_are_checked() -> None:
         compiled(torch.ones(2))
 
 
+@pytest.mark.parametrize(("denormals", "expected"), [("keep", 5e-41), ("flush", 0.0)])
+def test_options_are_those_of_compile(denormals: str, expected: float) -> None:
+    options = {"denormals": denormals, "accuracy": "as written"}
+    halved = torch.compile(lambda x: x * 0.5, backend=backend_module.backend, options=options)
+    with torch.no_grad():
+        _assert_close(halved(torch.ones(2)), torch.full((2,), 0.5))
+        assert halved(torch.full((2,), 1e-40)).tolist() == pytest.approx([expected] * 2, abs=1e-44)
+
+
 def test_torch_knows_the_backend_by_name() -> None:
     from importlib.metadata import entry_points
 
