@@ -9,7 +9,7 @@ from sketch.population.feasible import GPU, SIMD_CPU, Hardware, hardware_of
 from sketch.rules.blocks import ComputeInBlocks, ScheduleInBlocks
 from sketch.rules.cache_write import AddCacheWrite
 from sketch.rules.compute_location import ComputeLocation
-from sketch.rules.gpu_inline import InlineInThreads
+from sketch.rules.gpu_inline import InlineBesideSums, InlineInThreads
 from sketch.rules.gpu_split_reduce import SplitForBlocks
 from sketch.rules.gpu_threads import AddPrivateSum, ComputeInThreads, ScheduleOnThreads
 from sketch.rules.gpu_tiling import GpuTilingWithFusion
@@ -57,7 +57,7 @@ GPU_SKETCHES: Final = SketchBackend(
     GPU,
     (
         InlineInThreads(),
-        InlineStage(),
+        InlineBesideSums(),
         ComputeInThreads(),
         AddPrivateSum(),
         SplitForBlocks(),

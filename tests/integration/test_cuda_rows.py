@@ -36,7 +36,13 @@ from tests.integration.test_checked_programs import CASES
 from tests.support.cuda_programs import feasible_nests
 from tests.support.errors import relative_error
 from tests.support.ptx.run import ptx_of, run_ptx
-from tests.support.workloads import WORKLOADS, random_inputs, row_sum, transposed_add
+from tests.support.workloads import (
+    WORKLOADS,
+    attention_dag,
+    random_inputs,
+    row_sum,
+    transposed_add,
+)
 
 H200 = cuda_target("h200")
 # So few processors that small sums are split among blocks.
@@ -82,6 +88,7 @@ def relu_of_operand(m: int = 12, n: int = 20, k: int = 40) -> ComputeDAG:
 LIBRARY = {
     **CASES,
     "relu of an operand": relu_of_operand,
+    "attention": lambda: attention_dag(2, 11, 13, 10),
     "transpose in tiles": lambda: transposed_add(40, 36),
 }
 

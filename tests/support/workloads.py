@@ -87,6 +87,16 @@ def batch_matmul_dag(batch: int = 3, m: int = 12, n: int = 20, k: int = 16) -> C
     return ComputeDAG([batch_matmul(lhs, rhs)])
 
 
+def attention_dag(heads: int = 2, rows: int = 5, columns: int = 7, width: int = 6) -> ComputeDAG:
+    """Values weighted by the softmax of scores."""
+    queries = placeholder((heads, rows, width), name="Q")
+    keys = placeholder((heads, width, columns), name="K")
+    values = placeholder((heads, columns, width), name="V")
+    scores = batch_matmul(queries, keys, name="S")
+    weights = softmax.softmax(scores, 2, name="P")
+    return ComputeDAG([batch_matmul(weights, values, name="O")])
+
+
 def max_pool(size: int = 9, channels: int = 8) -> ComputeDAG:
     data = placeholder((1, size, size, channels), name="data")
     return ComputeDAG([pooling.pool2d(data, "max", 3, 2, 1)])
