@@ -143,7 +143,7 @@ def record_of(
     """
     sketch = candidate.sketch
     steps, decisions = _stored(sketch)
-    values = [int(candidate.values[decision.name]) for decision in sketch.decisions]
+    values = [int(candidate.values[decision.id]) for decision in sketch.decisions]
     return Record(
         task_key,
         recorded(target),
@@ -162,7 +162,7 @@ def record_of(
 @kept_by_sketch
 def _stored(sketch: Sketch) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...]]:
     """The steps as JSON values, and the decisions as they are printed."""
-    decisions = [decision.name for decision in sketch.decisions]
+    decisions = [decision.id for decision in sketch.decisions]
     return steps_to_json(sketch.program, sketch.steps, decisions)
 
 

@@ -66,7 +66,7 @@ def _written(task: TaskSpec, record: Record) -> _Written | None:
         candidate = record.candidate(task.variant(record.variant).dag, task.target)
         then = dict(zip(candidate.values, record.decisions, strict=True))
         now = record_of(task.key, candidate, record.target, record.result)
-        names = [then.pop(decision.name) for decision in candidate.sketch.decisions]
+        names = [then.pop(decision.id) for decision in candidate.sketch.decisions]
     except Exception:  # the boundary to what a log holds; who replays the record says why
         return None
     if then:  # a decision that the sketch does not have

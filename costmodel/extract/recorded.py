@@ -125,7 +125,7 @@ def _uses(_: Sketch) -> Iterator[int]:
 
 @kept_by_sketch
 def _recorded(sketch: Sketch) -> _Recorded:
-    names = [decision.name for decision in sketch.decisions]
+    names = [decision.id for decision in sketch.decisions]
     places: list[tuple[int, str]] = []
     statements: list[str] = []
 

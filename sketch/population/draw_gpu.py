@@ -71,7 +71,7 @@ class _Kinds:
 
 @kept_by_sketch
 def _kinds(sketch: Sketch) -> _Kinds:
-    positions = {decision.name: n for n, decision in enumerate(sketch.decisions)}
+    positions = {decision.id: n for n, decision in enumerate(sketch.decisions)}
     kinds: dict[int, LoopKind] = {}
     reduces: set[int] = set()
     lanes: set[int] = set()

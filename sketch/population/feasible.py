@@ -189,7 +189,7 @@ def fills(
 
 
 def _judged(tape: Tape, sketch: Sketch, values: Mapping[DecisionId, Num]) -> NDArray[np.bool_]:
-    columns = [np.atleast_1d(values[decision.name]) for decision in sketch.decisions]
+    columns = [np.atleast_1d(values[decision.id]) for decision in sketch.decisions]
     count = max((len(column) for column in columns), default=1)
     (flags,) = tape.replay(columns)
     return np.broadcast_to(flags, (count,))
@@ -210,7 +210,7 @@ def _record(
     sketch: Sketch, judge: Callable[[LoopNest, Target], Flags]
 ) -> Mapping[StageId | None, Tape]:
     """What ``judge`` says by root stage, and under None of all of them together."""
-    names = [decision.name for decision in sketch.decisions]
+    names = [decision.id for decision in sketch.decisions]
     roots = [plan.id for plan in sketch.program.stages if plan.attach is None]
 
     def flags(columns: Sequence[Any]) -> list[Flags]:

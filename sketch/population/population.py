@@ -44,13 +44,13 @@ class Population:
 
     def columns(self) -> dict[DecisionId, Ints]:
         """Contiguous int64 ``[P]`` per decision."""
-        names = [d.name for d in self.sketch.decisions]
+        names = [d.id for d in self.sketch.decisions]
         table = np.ascontiguousarray(self.values.T)
         return {name: table[n] for n, name in enumerate(names)}
 
     def row(self, index: int) -> dict[DecisionId, int]:
         """One candidate's decisions."""
-        names = [d.name for d in self.sketch.decisions]
+        names = [d.id for d in self.sketch.decisions]
         return {name: int(v) for name, v in zip(names, self.values[index], strict=True)}
 
     def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | Sequence[int]) -> Population:
@@ -90,7 +90,7 @@ def row_keys(values: Ints) -> NDArray[np.uint64]:
 
 def from_rows(sketch: Sketch, rows: Sequence[Mapping[DecisionId, int]]) -> Population:
     """A population from rows of decisions; raises ScheduleError when one is missing."""
-    names = [d.name for d in sketch.decisions]
+    names = [d.id for d in sketch.decisions]
     for row in rows:
         missing = [n for n in names if n not in row]
         if missing:
@@ -175,7 +175,7 @@ def register_tiles(sketch: Sketch) -> tuple[tuple[tuple[int, ...], Ints], ...]:
     """
     tables = []
     for root, columns in nests(sketch).items():
-        members = tuple(n for n in columns if sketch.decisions[n].name in sketch.unrolled)
+        members = tuple(n for n in columns if sketch.decisions[n].id in sketch.unrolled)
         if members:
             tables.append((members, _feasible_tiles(sketch, root, members)))
     return tuple(tables)
@@ -212,7 +212,7 @@ def mix_nests(population: Population, rng: np.random.Generator) -> Population:
 
 
 def _feasible_tiles(sketch: Sketch, root: StageId, members: Sequence[int]) -> Ints:
-    names = [d.name for d in sketch.decisions]
+    names = [d.id for d in sketch.decisions]
     table = _tile_table(sketch, members)
     if len(table) > _MAX_TILES:
         chosen = np.random.default_rng(0).choice(len(table), _MAX_TILES, replace=False)
@@ -237,7 +237,7 @@ def _tile_table(sketch: Sketch, members: Sequence[int]) -> Ints:
         count = len(table)
         table = np.column_stack((np.repeat(table, len(choices), axis=0), np.tile(choices, count)))
         copies = {k: np.repeat(v, len(choices)) for k, v in copies.items()}
-        if decision.name in sketch.unrolled_reductions:
+        if decision.id in sketch.unrolled_reductions:
             continue
         stage = decision.stage
         copies[stage] = copies.get(stage, np.ones(len(table), np.int64)) * table[:, -1]

@@ -107,22 +107,24 @@ def check_row(sketch: Sketch, values: Mapping[DecisionId, int]) -> None:
     Raises:
         ScheduleError: a decision is missing, unknown or out of range, or the row is infeasible.
     """
-    known = {decision.name: decision for decision in sketch.decisions}
+    known = {decision.id: decision for decision in sketch.decisions}
     if known.keys() != values.keys():
-        odd = sorted(map(str, known.keys() ^ values.keys()))
+        odd = sorted(sketch.labels.get(d, str(d)) for d in known.keys() ^ values.keys())
         raise ScheduleError(f"no value, or no decision, for {', '.join(map(quoted, odd[:3]))}")
-    for name, decision in known.items():
-        if not is_count(values[name], decision.choices[0]):
-            raise ScheduleError(f"decision {name} is {quoted(values[name])}")
-    tiled = {sketch.decisions[n].name for chain in sketch.chains for n in chain.columns}
-    for name in known.keys() - tiled:
-        if values[name] not in known[name].choices:
-            raise ScheduleError(f"decision {name} is {values[name]}, of {known[name].choices}")
+    tiled = {sketch.decisions[n].id for chain in sketch.chains for n in chain.columns}
+    for called, decision in known.items():
+        value, label = values[called], sketch.labels[called]
+        if not is_count(value, decision.choices[0]):
+            raise ScheduleError(f"decision {label} is {quoted(value)}")
+        if called not in tiled and value not in decision.choices:
+            raise ScheduleError(f"decision {label} is {value}, of {decision.choices}")
     for chain in sketch.chains:
         room = -(-chain.extent // chain.fixed)
-        for name in (sketch.decisions[n].name for n in chain.columns):
-            if values[name] > room:
-                raise ScheduleError(f"decision {name} is {values[name]}, at most {room} fit")
-            room = -(-room // values[name])
+        for called in (sketch.decisions[n].id for n in chain.columns):
+            value = values[called]
+            if value > room:
+                label = sketch.labels[called]
+                raise ScheduleError(f"decision {label} is {value}, at most {room} fit")
+            room = -(-room // value)
     if not feasible(sketch, values)[0]:
         raise ScheduleError("the decisions exceed the registers, caches or code size of the target")

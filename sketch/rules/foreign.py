@@ -103,19 +103,19 @@ def check_recordable(sketch: Sketch) -> None:
             another decision is written by, or of a step that a later one took the effect of;
             carries the names of the rules.
     """
-    where, names = f"rule {', '.join(sketch.rules)}", [item.name for item in sketch.decisions]
+    where, decisions = f"rule {', '.join(sketch.rules)}", [item.id for item in sketch.decisions]
     for label in sketch.labels.values():
         if not is_text(label):
             raise ScheduleError(f"a decision is called {label!r}", where, "call it otherwise")
     try:
-        steps, written = steps_to_json(sketch.program, sketch.steps, names)
+        steps, written = steps_to_json(sketch.program, sketch.steps, decisions)
         _, found = steps_from_json(sketch.dag, steps, written)
     except ScheduleError as error:
         raise error.at(where) from error
-    for name, other in zip(names, found, strict=True):
-        if other != name:
+    for decision, other in zip(decisions, found, strict=True):
+        if other != decision:
             raise ScheduleError(
-                f"logs cannot hold the decision {name}: it is read as {other}", where,
+                f"logs cannot hold the decision {decision}: it is read as {other}", where,
                 "give a LoopDecision a stage and an axis of the program and a plain level",
             )  # fmt: skip
 

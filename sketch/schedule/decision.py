@@ -42,20 +42,20 @@ class Decision:
     """A number with an ordered set of values it may take.
 
     Attributes:
-        name: what it is about.
+        id: what it is about.
         choices: allowed values, ascending and distinct.
         stage: the stage whose loops it is about; the consumer, where one number tiles both a stage
             and what is computed inside it.
     """
 
-    name: DecisionId
+    id: DecisionId
     choices: tuple[int, ...]
     stage: StageId
 
     def __post_init__(self) -> None:
         if not self.choices or list(self.choices) != sorted(set(self.choices)):
             raise ScheduleError(
-                f"the choices of {self.name} must be ascending and distinct, got {self.choices}"
+                f"the choices of {self.id} must be ascending and distinct, got {self.choices}"
             )
 
 

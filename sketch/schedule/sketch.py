@@ -110,7 +110,7 @@ class Sketch:
     @cached_property
     def chains(self) -> tuple[TileChain, ...]:
         """Decisions that tile the same axis, each decision in exactly one chain."""
-        column = {decision.name: n for n, decision in enumerate(self.decisions)}
+        column = {decision.id: n for n, decision in enumerate(self.decisions)}
         chains: dict[tuple[int, ...], TileChain] = {}
         for plan in self.program.stages:
             for axis, factors in plan.splits.items():
@@ -128,7 +128,7 @@ class Sketch:
     @cached_property
     def labels(self) -> Mapping[DecisionId, str]:
         """What each decision is called in print, by the names of the program: ``C.i@1``."""
-        names = [decision.name for decision in self.decisions]
+        names = [decision.id for decision in self.decisions]
         return {name: decision_label(name, self.program) for name in names}
 
     def decision(self, label: str) -> DecisionId:

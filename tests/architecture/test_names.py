@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 READING = (
     "endswith", "startswith", "rsplit", "split", "rpartition", "partition", "removesuffix",
@@ -28,6 +28,14 @@ MAY_PRINT = {
     "sketch/schedule/stage_names.py": "names of stages and axes that steps add",
     "sketch/schedule/step_fields.py": "says which field is wrong",
     "sketch/schedule/step_json.py": "writes results and decisions by position",
+}
+# Files in them that may look things up by name, and why.
+MAY_LOOK_UP = {
+    "sketch/lower/packing.py": "callers give the arrays of constants by name",
+    "sketch/schedule/program.py": "finds what a person names: a stage, an axis",
+    "sketch/schedule/stage_steps.py": "a name for printing is not one that is there already",
+    "sketch/schedule/step_fields.py": "fields of steps",
+    "sketch/schedule/step_json.py": "fields of steps",
 }
 
 
@@ -61,6 +69,44 @@ def prints(tree: ast.AST) -> Iterator[ast.JoinedStr]:
         yield from prints(child)
 
 
+def is_name(node: ast.AST) -> bool:
+    """``stage.op.name``."""
+    return isinstance(node, ast.Attribute) and node.attr == "name"
+
+
+def keys(node: ast.AST) -> Sequence[ast.AST]:
+    """What a node looks up, or compares."""
+    match node:
+        case ast.Compare(left=left, comparators=others):
+            return left, *others
+        case ast.Subscript(slice=ast.Tuple(elts=parts)):
+            return parts
+        case ast.Subscript(slice=key) | ast.DictComp(key=key) | ast.SetComp(elt=key):
+            return (key,)
+        case ast.Dict(keys=found):
+            return [key for key in found if key is not None]
+        case ast.Call(func=ast.Attribute(attr="get" | "index" | "find" | "add"), args=found):
+            return found
+    return ()
+
+
+def look_ups(tree: ast.AST) -> Iterator[ast.AST]:
+    """Comparisons of names, and what is kept by name."""
+    return (node for node in ast.walk(tree) if any(map(is_name, keys(node))))
+
+
+def test_nothing_is_looked_up_by_name(package_sources):
+    rooms = tuple(f"sketch/{room}/" for room in ROOMS)
+    found = {
+        source.path: [source.at(node) for node in look_ups(source.tree)]
+        for source in package_sources
+        if source.path.startswith((*rooms, "sketch/analysis/"))
+    }
+    users = {path: nodes for path, nodes in found.items() if nodes}
+    assert {path: nodes for path, nodes in users.items() if path not in MAY_LOOK_UP} == {}
+    assert sorted(MAY_LOOK_UP) == sorted(users), "listed, but it looks nothing up by name"
+
+
 def test_no_name_is_taken_apart(package_sources):
     found = {
         source.path: [source.at(node) for node in reads(source.tree)]
@@ -88,5 +134,11 @@ def test_the_checks_find_what_they_look_for():
     for line in ('a.name.endswith("_part")', 'loop.rsplit(".", 1)[0]', 'x.rpartition("@")'):
         assert list(reads(ast.parse(line))), line
     assert list(prints(ast.parse('order = [f"{a.name}.0"]')))
+    for line in ("a.op.name == b", "plans[op.name, 0]", "{op.name: op}", "found.get(a.name)"):
+        assert list(look_ups(ast.parse(line))), line
+    for line in ("{op.name for op in ops}", "{op.name: op for op in ops}", "a.name in known"):
+        assert list(look_ups(ast.parse(line))), line
+    for line in ("a is b", "Compute(op.name, axes)", "plans[op]", "label(op.name)"):
+        assert not list(look_ups(ast.parse(line))), line
     for line in ('raise ScheduleError(f"no axis {name}")', 'e = TaskError(f"{name} is missing")'):
         assert not list(prints(ast.parse(line))), line

@@ -75,7 +75,7 @@ def test_prefetch_is_a_decision_that_changes_code_and_no_result(rng: np.random.G
     dag, target = WORKLOADS["matmul"](), TARGETS[0]
     inputs = random_inputs(dag, rng)
     sketch = generate(dag, target)[0]
-    (name,) = [d.name for d in sketch.decisions if d.name.level == "prefetch"]
+    (name,) = [d.id for d in sketch.decisions if d.id.level == "prefetch"]
     row = sample(sketch, 1, rng).row(0)
     texts, results = [], []
     for ahead in (0, 1):

@@ -58,7 +58,7 @@ def sources_of(dag: ComputeDAG) -> list[CudaSource]:
     )
     found = []
     for lanes, elements, others in LAYOUTS:
-        row = dict.fromkeys((decision.name for decision in sketch.decisions), others)
+        row = dict.fromkeys((decision.id for decision in sketch.decisions), others)
         row |= dict(zip(lane_axis, (lanes, elements), strict=True))
         found.append(emit(lower(sketch, row), GPU))
     return found

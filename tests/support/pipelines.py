@@ -19,7 +19,7 @@ from tests.support.cuda_programs import GPU, feasible_rows
 
 def of_level(sketch: Sketch, level: str) -> list[DecisionId]:
     """The decisions that say ``level`` about the loops of an axis."""
-    names = [decision.name for decision in sketch.decisions]
+    names = [decision.id for decision in sketch.decisions]
     return [n for n in names if isinstance(n, LoopDecision) and n.level == level]
 
 
@@ -28,7 +28,7 @@ def with_tiles(
 ) -> dict[DecisionId, int]:
     """The row with so many tiles in shared memory, laid out so where an operand has that layout."""
     changed = dict(row)
-    choices = {decision.name: decision.choices for decision in sketch.decisions}
+    choices = {decision.id: decision.choices for decision in sketch.decisions}
     for name in of_level(sketch, "tiles"):
         changed[name] = min(count, choices[name][-1])
     for name in of_level(sketch, "layout"):

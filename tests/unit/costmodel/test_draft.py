@@ -29,7 +29,7 @@ def sketch(target: Target) -> Sketch:
 
 def values(sketch: Sketch, target: Target, rows: int, vectors: int) -> dict[str, int]:
     """Everything 1, but the register tile and two parallel tasks."""
-    row = {decision.name: 1 for decision in sketch.decisions}
+    row = {decision.id: 1 for decision in sketch.decisions}
     row[sketch.decision("matmul.i@3")], row[sketch.decision("matmul.j@3")] = rows, vectors
     row[sketch.decision("matmul.i@2")] = 256 // rows
     return row

@@ -193,7 +193,7 @@ def matmul() -> asd.ComputeDAG:
 
 
 def ruled(sketch: Any) -> bool:
-    return any(decision.name.level == "rows" for decision in sketch.decisions)
+    return any(decision.id.level == "rows" for decision in sketch.decisions)
 
 
 def test_a_rule_adds_its_sketches_to_the_default_ones() -> None:

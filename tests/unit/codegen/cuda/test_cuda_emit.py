@@ -29,7 +29,7 @@ def test_golden_text_of_a_matrix_product(golden: Golden) -> None:
 
 def test_golden_text_of_a_tuple_reduction(golden: Golden) -> None:
     (sketch,) = generate(argmax_dag(), GPU)
-    row = {decision.name: 2 for decision in sketch.decisions}
+    row = {decision.id: 2 for decision in sketch.decisions}
     golden("argmax", emit(lower(sketch, row), GPU).text)
 
 

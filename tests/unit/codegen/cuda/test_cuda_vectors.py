@@ -27,7 +27,7 @@ def text_of(
     data = placeholder((rows, columns + shift), dtype, name="A")
     out = compute((rows, columns), lambda i, j: data[i, j + shift] * 2, name="B")
     (sketch,) = generate(ComputeDAG([out]), GPU)
-    row = dict.fromkeys((decision.name for decision in sketch.decisions), 1)
+    row = dict.fromkeys((decision.id for decision in sketch.decisions), 1)
     name = out.op.axes[1].name
     row |= row_of({f"B.{name}@1": 8, f"B.{name}@2": elements}, sketch)
     return emit(loosen(lower(sketch, row), loose), GPU).text

@@ -83,7 +83,7 @@ def test_a_missing_decision_is_named() -> None:
 
 def test_padding_is_a_predicate_not_a_value() -> None:
     sketch = generate(conv2d_relu(), AVX512)[0]
-    nest = lower(sketch, {d.name: d.choices[0] for d in sketch.decisions})
+    nest = lower(sketch, {d.id: d.choices[0] for d in sketch.decisions})
     updates = [n for n in walk(nest.roots) if isinstance(n, Store) and n.reducer is not None]
     assert len(updates) == 1
     bounds = {(p.low, p.high) for p in updates[0].predicates}
@@ -92,7 +92,7 @@ def test_padding_is_a_predicate_not_a_value() -> None:
 
 def test_constants_are_packed_and_inputs_are_not() -> None:
     sketch = generate(matmul_dag(24, 40, 36), AVX512)[0]
-    values = {d.name: d.choices[0] for d in sketch.decisions}
+    values = {d.id: d.choices[0] for d in sketch.decisions}
     arguments = {b.name: b for b in lower(sketch, values).arguments}
     assert arguments["A"].scope is Scope.INPUT
     assert (arguments["A"].shape, arguments["A"].steps) == ((24, 36), (1, 1))
@@ -106,7 +106,7 @@ def test_constants_are_packed_and_inputs_are_not() -> None:
 def test_accumulators_live_inside_the_tile(golden: Callable[[str, str], None]) -> None:
     lines = []
     for sketch in generate(conv2d_relu(), AVX512):
-        nest = lower(sketch, {d.name: d.choices[0] for d in sketch.decisions})
+        nest = lower(sketch, {d.id: d.choices[0] for d in sketch.decisions})
         for node in walk(nest.roots):
             if isinstance(node, Loop):
                 lines.append(f"{node.var.name} {node.extent} {node.stride} {node.kind.value}")

@@ -64,7 +64,7 @@ def test_architectures_without_asynchronous_copies_have_two_tiles_at_most(
     arch: str, counts: tuple[int, ...]
 ) -> None:
     (sketch,) = generate(matmul_dag(*MATMUL), cuda_target(arch))
-    choices = {sketch.labels[d.name]: d.choices for d in sketch.decisions}
+    choices = {sketch.labels[d.id]: d.choices for d in sketch.decisions}
     assert choices["C.local.k@tiles"] == counts
 
 

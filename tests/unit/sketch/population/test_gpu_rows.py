@@ -61,7 +61,7 @@ def test_some_rows_do_not_fill_the_card_where_few_can() -> None:
 
 def test_blocks_of_part_of_a_warp_do_not_fit() -> None:
     (sketch,) = generate(DAGS["matmul"](), GPU)
-    row = dict.fromkeys((decision.name for decision in sketch.decisions), 1)
+    row = dict.fromkeys((decision.id for decision in sketch.decisions), 1)
     for threads, fits in ((32, True), (64, True), (16, False), (1, False)):
         assert feasible(sketch, row | row_of({"C.j@2": threads})).all() == fits
 
@@ -77,7 +77,7 @@ def test_the_lanes_of_a_tile_are_a_warp() -> None:
 
 def test_all_reduce_axes_are_tiled_and_the_inner_tile_may_be_unrolled_as_a_whole() -> None:
     sketch = generate(conv2d_relu(14, 64, 64), GPU)[-1]
-    choices = {sketch.labels[d.name]: d.choices for d in sketch.decisions}
+    choices = {sketch.labels[d.id]: d.choices for d in sketch.decisions}
     assert choices["conv2d.rh@1"] == choices["conv2d.rw@1"] == (1, 2, 3)
     assert choices["conv2d.rc@2"] == (1, 2, 4, 8, 16)
 
@@ -90,7 +90,7 @@ def test_a_program_smaller_than_a_warp_has_rows_that_fit() -> None:
 def test_registers_and_instructions_of_a_tile() -> None:
     """64 accumulators and a column and a row of operands; each step reads two and adds one."""
     (sketch,) = generate(DAGS["matmul"](), GPU)
-    row = dict.fromkeys((decision.name for decision in sketch.decisions), 1)
+    row = dict.fromkeys((decision.id for decision in sketch.decisions), 1)
     row |= row_of({"C.i@2": 8, "C.j@2": 16, "C.i@3": 2, "C.i@4": 8, "C.j@1": 2, "C.j@4": 4})
     (root,) = lower(sketch, row).roots
     (wider,) = lower(sketch, row | row_of({"C.local.k@2": 4})).roots

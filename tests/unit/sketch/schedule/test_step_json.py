@@ -40,7 +40,7 @@ Written = tuple[tuple[dict[str, Any], ...], tuple[str, ...]]
 
 
 def written(sketch: Sketch) -> Written:
-    decisions = [decision.name for decision in sketch.decisions]
+    decisions = [decision.id for decision in sketch.decisions]
     return steps_to_json(sketch.program, sketch.steps, decisions)
 
 
@@ -53,7 +53,7 @@ def test_a_renamed_program_takes_over_every_sketch() -> None:
         steps, decisions = steps_from_json(new, *written(sketch))
         again = sketch_from_steps(new, steps, sketch.variant, SMALL)
         assert again.key in expected
-        assert tuple(d.name for d in again.decisions) == decisions
+        assert tuple(d.id for d in again.decisions) == decisions
         assert [d.choices for d in again.decisions] == [d.choices for d in sketch.decisions]
 
 
@@ -61,7 +61,7 @@ def test_a_renamed_program_takes_over_every_sketch() -> None:
 def test_every_step_kind_survives_there_and_back(name: str) -> None:
     dag = WORKLOADS[name]()
     for sketch in generate(dag, SMALL):
-        decisions = tuple(decision.name for decision in sketch.decisions)
+        decisions = tuple(decision.id for decision in sketch.decisions)
         assert steps_from_json(dag, *written(sketch)) == (sketch.steps, decisions)
         json.dumps(written(sketch))
 

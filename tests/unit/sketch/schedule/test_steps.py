@@ -12,7 +12,7 @@ from sketch.schedule.loop import LoopId
 from sketch.schedule.program import initial_program
 from sketch.schedule.replay import replay
 from sketch.schedule.sketch import sketch_from_steps
-from sketch.schedule.stage import InputId, StageId
+from sketch.schedule.stage import InputId, Role, StageId
 from sketch.schedule.step_json import check_step, steps_from_json, steps_to_json
 from sketch.schedule.steps import (
     Annotate,
@@ -30,12 +30,13 @@ from tests.support.workloads import conv2d_relu, matmul_dag, row_sum
 
 # The first stage of a program, and the second.
 C, S = StageId(0), StageId(1)
+C_SUM = StageId(C, Role.ACCUMULATE)
 
 
 def test_steps_survive_json_and_rebuild_the_same_sketch() -> None:
     dag = conv2d_relu()
     for sketch in generate(dag, AVX512):
-        names = [decision.name for decision in sketch.decisions]
+        names = [decision.id for decision in sketch.decisions]
         steps, decisions = steps_from_json(dag, *steps_to_json(sketch.program, sketch.steps, names))
         assert (steps, list(decisions)) == (sketch.steps, names)
         again = sketch_from_steps(dag, steps, sketch.variant, AVX512)
@@ -127,6 +128,37 @@ def test_what_defines_panels_stays_a_stage() -> None:
     assert replay(
         dag, (Inline(C), Split(S, 0, (4,)), Pack(InputId(0), 0, S, (LoopId(0, 1),)))
     ).packs
+
+
+def test_what_is_laid_out_in_panels_stays_a_stage() -> None:
+    a = placeholder((24, 20), name="A")
+    first = compute((24, 20), lambda i, j: a[i, j] + 1.0, name="F")
+    dag = ComputeDAG([compute((24, 20), lambda i, j: first[i, j] * 2.0, name="S")])
+    with pytest.raises(ScheduleError, match="F cannot be inlined: its result is laid out"):
+        replay(dag, (Split(S, 0, (4,)), Pack(C, 0, S, (LoopId(0, 1),)), Inline(C)))
+
+
+def test_stages_that_steps_add_have_ids_of_their_own() -> None:
+    """A stage keeps its id; what is added for it again gets the next number."""
+    program = replay(matmul_dag(), (CacheWrite(C), CacheWrite(C), CacheRead(InputId(0), C_SUM)))
+    assert [plan.id for plan in program.stages] == [
+        StageId(C_SUM, Role.CACHE),
+        C_SUM,
+        StageId(C, Role.ACCUMULATE, 1),
+        C,
+    ]
+    assert [plan.op.name for plan in program.stages] == ["A.cache", "C.local", "C.local#2", "C"]
+    assert [program.find(plan.id) for plan in program.stages] == list(program.stages)
+
+
+def test_persons_find_stages_axes_and_decisions_by_name() -> None:
+    sketch = generate(matmul_dag(), AVX512)[0]
+    plan = sketch.program.named("C.local")
+    assert plan.id == C_SUM and plan.axis("k") == 2 and plan.loop("k", 1) == LoopId(2, 1)
+    assert sketch.decision("C.i@1") == sketch.program.stage(C).decision("i", 1)
+    for find in (sketch.program.named, sketch.decision, plan.axis):
+        with pytest.raises(ScheduleError, match="nothing"):
+            find("nothing")
 
 
 def test_an_output_keeps_its_layout() -> None:
