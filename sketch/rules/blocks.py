@@ -70,11 +70,14 @@ class ScheduleInBlocks:
             if axis is vector:
                 continue
             outer.append(stage.loop(axis))
+            if axis.extent == 1:
+                continue
+            factors: tuple[Factor, ...] = (stage.decision(axis, 1),)
+            block.append(stage.loop(axis, 1))
             if axis in sizes:
-                factors: tuple[Factor, ...] = (stage.decision(axis, 1), sizes[axis])
-                splits.append(Split(name, stage.axis(axis), factors))
-                block.append(stage.loop(axis, 1))
+                factors = (*factors, sizes[axis])
                 tile.append(stage.loop(axis, 2))
+            splits.append(Split(name, stage.axis(axis), factors))
         lanes = lanes_for(vector, op, state.target)
         # Blocks are whole panels of the product, so that panels start where they are laid out.
         panels = (stage.decision(vector, 1), product.decision(panel_axis, 1), lanes)

@@ -35,7 +35,7 @@ from sketch.lang.tensor import Compute, Placeholder, Tensor, compute, reduce_axi
 from sketch.operators.window import inside
 from sketch.variants.combinations import combinations
 from sketch.variants.correlation import Correlation, correlation
-from sketch.variants.interpolation import EIGHT_POINTS, SIX_POINTS, Point, Transforms, transforms
+from sketch.variants.interpolation import EIGHT_POINTS, F2_3, SIX_POINTS, Point, Transforms, transforms
 from sketch.variants.rebuild import rebuild
 
 # The transforms cost additions for each channel and filter: few of the others do not pay for them.
@@ -45,6 +45,11 @@ _LEAST_RESULTS: Final = 2
 _MOST_DIMENSIONS: Final = 2
 # Six points do well for windows of three taps, with a third of the error.
 _LONG_WINDOW: Final = 5
+
+
+def winograd_four(dag: ComputeDAG) -> ComputeDAG | None:
+    """The same program with its correlations by four points: F(2, 3), F(3, 2)."""
+    return _filtered(dag, F2_3)
 
 
 def winograd_six(dag: ComputeDAG) -> ComputeDAG | None:
