@@ -103,12 +103,22 @@ class TaskSpec:
         return self.dag.flops
 
     def variant(self, name: str) -> Variant:
-        """The variant of that name; raises TaskError when there is none."""
-        for variant in self.variants:
+        """The variant of that name, or one that was searched once and is in logs.
+
+        Raises TaskError when there is none.
+        """
+        for variant in (*self.variants, *self._retired):
             if variant.name == name:
                 return variant
         known = ", ".join(variant.name for variant in self.variants)
         raise TaskError(f"there is no variant {name!r}", f"task {self.name}", f"known: {known}")
+
+    @cached_property
+    def _retired(self) -> tuple[Variant, ...]:
+        if len(self.variants) == 1:
+            return ()
+        others = variants_of(self.dag, sketch_backend(self.target).retired)
+        return tuple(Variant(name, dag) for name, dag in others.items())
 
     def with_weight(self, weight: float) -> Self:
         """The same task, occurring ``weight`` times."""

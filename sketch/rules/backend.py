@@ -20,7 +20,7 @@ from sketch.rules.rule import SketchRule
 from sketch.rules.simple import ScheduleSimply
 from sketch.rules.tiling import MultiLevelTilingWithFusion
 from sketch.target.target import Target
-from sketch.variants.derive import ALGORITHMS, GPU_ALGORITHMS, Algorithm
+from sketch.variants.derive import ALGORITHMS, GPU_ALGORITHMS, RETIRED_ALGORITHMS, Algorithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,13 @@ class SketchBackend:
         rules: the built-in sketch rules, in the order in which they are asked; the last one always
             applies.
         algorithms: other ways to compute a program that may be faster on such a machine.
+        retired: ways that were among them once: logs have schedules of them.
     """
 
     hardware: Hardware
     rules: tuple[SketchRule, ...]
     algorithms: tuple[Algorithm, ...]
+    retired: tuple[Algorithm, ...] = ()
 
 
 CPU_SKETCHES: Final = SketchBackend(
@@ -52,6 +54,7 @@ CPU_SKETCHES: Final = SketchBackend(
         ScheduleSimply(),
     ),
     ALGORITHMS,
+    RETIRED_ALGORITHMS,
 )
 GPU_SKETCHES: Final = SketchBackend(
     GPU,

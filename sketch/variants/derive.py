@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from sketch.dag.dag import ComputeDAG
 from sketch.variants.implicit_gemm import implicit_gemm
 from sketch.variants.winograd import winograd, winograd_in_parts
-from sketch.variants.winograd_blocks import winograd_eight, winograd_six
+from sketch.variants.winograd_blocks import winograd_eight, winograd_four, winograd_six
 
 
 class Algorithm(NamedTuple):
@@ -33,10 +33,12 @@ _SIX_POINTS_GROWTH: Final = 10.0
 _EIGHT_POINTS_GROWTH: Final = 40.0
 
 ALGORITHMS: Final[tuple[Algorithm, ...]] = (
-    Algorithm("winograd", winograd, _F2_GROWTH),
+    Algorithm("winograd-4", winograd_four, _F2_GROWTH),
     Algorithm("winograd-6", winograd_six, _SIX_POINTS_GROWTH),
     Algorithm("winograd-8", winograd_eight, _EIGHT_POINTS_GROWTH),
 )
+# No longer searched, as another is faster; schedules in logs are replayed.
+RETIRED_ALGORITHMS: Final[tuple[Algorithm, ...]] = (Algorithm("winograd", winograd, _F2_GROWTH),)
 GPU_ALGORITHMS: Final[tuple[Algorithm, ...]] = (
     Algorithm("winograd", winograd_in_parts, _F2_GROWTH),
     Algorithm("implicit-gemm", implicit_gemm, 1.0),
@@ -45,7 +47,8 @@ GPU_ALGORITHMS: Final[tuple[Algorithm, ...]] = (
 
 def error_growth(name: str) -> float:
     """The ``error_growth`` of an algorithm; infinite for a variant that is none of ours."""
-    known = [a.error_growth for a in (*ALGORITHMS, *GPU_ALGORITHMS) if a.name == name]
+    every = (*ALGORITHMS, *RETIRED_ALGORITHMS, *GPU_ALGORITHMS)
+    known = [algorithm.error_growth for algorithm in every if algorithm.name == name]
     return max(known, default=math.inf)
 
 

@@ -35,7 +35,14 @@ from sketch.lang.tensor import Compute, Placeholder, Tensor, compute, reduce_axi
 from sketch.operators.window import inside
 from sketch.variants.combinations import combinations
 from sketch.variants.correlation import Correlation, correlation
-from sketch.variants.interpolation import EIGHT_POINTS, F2_3, SIX_POINTS, Point, Transforms, transforms
+from sketch.variants.interpolation import (
+    EIGHT_POINTS,
+    F2_3,
+    SIX_POINTS,
+    Point,
+    Transforms,
+    transforms,
+)
 from sketch.variants.rebuild import rebuild
 
 # The transforms cost additions for each channel and filter: few of the others do not pay for them.

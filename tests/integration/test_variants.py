@@ -21,7 +21,7 @@ from sketch.rules.backend import sketch_backend
 from sketch.rules.generate import generate
 from sketch.variants import variants_of
 from sketch.variants.winograd import winograd
-from sketch.variants.winograd_blocks import winograd_six
+from sketch.variants.winograd_blocks import winograd_four, winograd_six
 from tests.support.compiled import random_run
 from tests.support.targets import SMALL
 
@@ -48,7 +48,7 @@ def inputs_of(dag: ComputeDAG, seed: int) -> dict[str, np.ndarray]:
     return {t.name: rng.standard_normal(t.given_shape).astype(t.dtype) for t in dag.inputs}
 
 
-ALGORITHMS = {"winograd": winograd, "winograd-6": winograd_six}
+ALGORITHMS = {"winograd": winograd, "winograd-4": winograd_four, "winograd-6": winograd_six}
 each_algorithm = pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
 
 
@@ -107,6 +107,7 @@ WINDOWS = [
     (6, (2, 17, 16), (3, 16, 24), 1),
     (6, (1, 9, 9, 16), (2, 2, 16, 17), (1, 0)),
     (6, (1, 9, 6, 16), (5, 3, 16, 32), (1, 0)),
+    (4, (2, 3, 4, 7, 16), (3, 3, 3, 16, 24), 1),
     (8, (1, 8, 9, 16), (1, 7, 16, 24), (0, 3)),
     (8, (1, 9, 6, 16), (7, 1, 16, 24), (2, 0)),
     (8, (1, 11, 10, 16), (7, 5, 16, 24), 2),
@@ -169,7 +170,7 @@ OTHERS: dict[str, Callable[[], Tensor]] = {
 @pytest.mark.parametrize("name", sorted(OTHERS))
 def test_other_convolutions_have_no_variant(name: str) -> None:
     found = variants_of(ComputeDAG([OTHERS[name]()]), sketch_backend(SMALL).algorithms)
-    assert "winograd" not in found
+    assert winograd(ComputeDAG([OTHERS[name]()])) is None
     assert bool(found) == (name in ("five", "three dimensions"))
 
 
@@ -183,7 +184,7 @@ def test_blocks_hold_all_that_lies_between_the_stages() -> None:
 def test_variants_have_keys_of_their_own() -> None:
     dag = ComputeDAG([conv2d(images(), filters(), 1, 1, name="y")])
     found = variants_of(dag, sketch_backend(SMALL).algorithms)
-    assert list(found) == ["winograd", "winograd-6"]
+    assert list(found) == ["winograd-4", "winograd-6"]
     assert len({dag.key, *(other.key for other in found.values())}) == 3
 
 

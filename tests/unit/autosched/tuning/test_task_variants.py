@@ -12,6 +12,7 @@ from autosched.records.accuracy import ACCURACIES, Accuracy
 from autosched.records.log import RecordLog
 from autosched.report.explain import explain
 from autosched.search.options import SearchOptions
+from autosched.system.errors import TaskError
 from autosched.task import Task
 from autosched.tasks.candidate import Candidate
 from autosched.tuning.job import TuneJob
@@ -38,7 +39,7 @@ def test_a_program_gets_its_variants_and_is_computed_as_written_until_one_was_me
     task = Task(program(), SMALL)
     assert [variant.name for variant in task.variants] == [
         "direct",
-        "winograd",
+        "winograd-4",
         "winograd-6",
     ]
     assert (
@@ -56,7 +57,7 @@ def test_variants_can_be_left_out_of_a_search(accuracy: Accuracy) -> None:
     options = TuneOptions(trials=64, search=RANDOM, accuracy=accuracy)
     found = run_job(TuneJob([Task(program(), SMALL)], runner=FakeRunner(), options=options))
     tried = {record.variant for record in found.records}
-    assert tried == {"direct"} if accuracy == "as written" else tried >= {"direct", "winograd"}
+    assert tried == {"direct"} if accuracy == "as written" else tried >= {"direct", "winograd-4"}
 
 
 def test_what_is_too_inaccurate_is_measured_but_not_used(tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_what_is_too_inaccurate_is_measured_but_not_used(tmp_path: Path) -> None
     assert first.best is not None and first.best.sketch.variant == "direct"
     assert first.failures > 0 and "5e-05 of the largest" in str(first.first_failure)
     assert all(isinstance(record.result, Timing) for record in log.read().records)
-    chosen = {"as written": "direct", "default": "direct", "fast": "winograd"}
+    chosen = {"as written": "direct", "default": "direct", "fast": "winograd-4"}
     for accuracy in ACCURACIES:
         assert task.candidate(log.path, accuracy).sketch.variant == chosen[accuracy]
     assert "failed: verify: BeyondBudget" in explain(task, log.path, 1e9)
@@ -87,8 +88,8 @@ def test_what_is_too_inaccurate_is_measured_but_not_used(tmp_path: Path) -> None
     assert "schedule: variant winograd" in fast
     assert "of the variant 1.0e-07 and 5.0e-05" in fast
     again = tuned("fast", 36)
-    assert again.best is not None and again.best.sketch.variant == "winograd"
-    finals = [r for r in log.read().records if r.phase == "final" and r.variant == "winograd"]
+    assert again.best is not None and again.best.sketch.variant == "winograd-4"
+    finals = [r for r in log.read().records if r.phase == "final" and r.variant == "winograd-4"]
     assert isinstance(finals[-1].result, Timing)
     assert finals[-1].result.variant_errors == (1e-7, 5e-5)
     written = tuned("as written", 40)  # of the same log
@@ -101,14 +102,21 @@ def test_the_best_variant_of_a_log_runs_with_its_constants_prepared(tmp_path) ->
 
     def winograd_wins(candidate):
         seconds = landscape(candidate)
-        return Timing((seconds * (1e-3 if candidate.sketch.variant == "winograd" else 1.0),))
+        return Timing((seconds * (1e-3 if candidate.sketch.variant == "winograd-4" else 1.0),))
 
     options = TuneOptions(trials=64, search=RANDOM)
     run_job(TuneJob([task], runner=FakeRunner(rule=winograd_wins), log=log, options=options))
-    assert task.candidate(log.path).sketch.variant == "winograd"
+    assert task.candidate(log.path).sketch.variant == "winograd-4"
     rng = np.random.default_rng(0)
     arrays = {t.name: rng.standard_normal(t.shape, dtype=np.float32) for t in task.dag.inputs}
     module = task.module({"w": arrays["w"]}, log.path)
     (found,) = module.run({"x": arrays["x"]}).values()
     (expected,) = interpret(task.dag, arrays).values()
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+def test_variants_that_are_no_longer_searched_are_known_by_name() -> None:
+    task = Task(program(), SMALL)
+    assert task.variant("winograd").dag.key not in {variant.dag.key for variant in task.variants}
+    with pytest.raises(TaskError, match="no variant 'winograd'"):
+        task.reference_only().variant("winograd")
