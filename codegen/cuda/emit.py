@@ -339,7 +339,7 @@ class _Emitter(StatementText):
         further = ""
         for var, (first, step, turn) in self._turns.items():
             coefficient = form.coefficient(var) * step
-            if coefficient:
+            if coefficient and coefficient % buffer.period == 0:
                 further += f" + {coefficient} * {turn}"
                 own = Affine(((first, 1),) if first is not None else (), 0)
                 indices = tuple(substitute_index(index, {var: own}) for index in indices)

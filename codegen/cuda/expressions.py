@@ -69,10 +69,13 @@ class Expressions:
         parts = [self.expr(index.expr, {}) for index, _ in rest]
         strides = [stride for _, stride in rest]
         terms = [p if s == 1 else f"{s} * {p}" for p, s in zip(parts, strides, strict=True)]
-        if buffer in self._starts:
-            terms.insert(0, self._starts[buffer])
         if form.terms or form.const or not terms:
             terms.append(self.affine(form))
+        if (swizzle := buffer.swizzle) is not None and buffer.swizzled:
+            shape = f"<{int(swizzle.row)}, {int(swizzle.pieces)}, {swizzle.piece}>"
+            terms = [f"swizzled{shape}({' + '.join(terms)})"]
+        if buffer in self._starts:
+            terms.insert(0, self._starts[buffer])
         return f"{self.buffer(buffer)}[{' + '.join(terms)}]"
 
     def predicate(self, predicate: Predicate) -> str:

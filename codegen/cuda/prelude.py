@@ -67,6 +67,13 @@ _DYNAMIC: Final = """\
 #define DYNAMIC_SHARED(bytes) extern __shared__ __align__(16) unsigned char dynamic_shared[]
 #endif
 """
+# Where an element of a tile of rows of ``R`` lies whose ``P`` pieces of ``E`` change places.
+_SWIZZLE: Final = """\
+template <int R, int P, int E> __device__ inline unsigned swizzled(unsigned place) {
+  const unsigned within = place % E, piece = place - within;
+  return (piece ^ piece / R % P * E) + within;
+}
+"""
 # NaN where an operand is.
 _MAXIMUM: Final = """\
 template <class T> __device__ inline T nan_max(T a, T b) { return a > b || a != a ? a : b; }
@@ -209,6 +216,7 @@ __device__ inline double exact_double(long long x) {
 _PARTS: Final = (
     (_PIECE, ("load_piece", "store_piece", "copy_piece")),
     (_COPY, ("copy_piece",)),
+    (_SWIZZLE, ("swizzled",)),
     (_DYNAMIC, ("DYNAMIC_SHARED",)),
     (_AHEAD, ("copy_ahead", "commit_copies", "wait_copies")),
     (_MAXIMUM, ("nan_max",)),

@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.extract.quantity import Floats, Quantity, Rows, stack
+from costmodel.extract.quantity import Floats, Quantity, Rows, stack, to_quantity
+from sketch.nest.loopnest import Swizzle
 from sketch.population.tape import recordable
 
 # CUDA C++ Programming Guide, "Compute Capabilities": the same on all of them.
@@ -18,7 +19,11 @@ SECTOR_BYTES: Final = 32
 
 
 def wavefronts(
-    programs: Rows, lanes: int, element_bytes: int, loops: Sequence[tuple[Quantity, Quantity]]
+    programs: Rows,
+    lanes: int,
+    element_bytes: int,
+    loops: Sequence[tuple[Quantity, Quantity]],
+    swizzle: Swizzle | None = None,
 ) -> Floats:
     """Passes that shared memory needs for one element a lane, exactly.
 
@@ -28,11 +33,16 @@ def wavefronts(
         element_bytes: size of an element.
         loops: (extent, elements the address moves by in a trip) of the loops that lanes share out,
             outermost first.
+        swizzle: of the rows that are accessed.
 
     Returns:
         [P]: 1 without conflicts; 32 where all lanes meet in one bank.
     """
-    return _passes(_addresses(programs, lanes, loops), element_bytes)
+    addresses = _addresses(programs, lanes, loops)
+    if swizzle is not None:
+        rows = stack(programs, to_quantity(swizzle.row), to_quantity(swizzle.pieces))
+        addresses = _swizzled(addresses, rows, swizzle.piece)
+    return _passes(addresses, element_bytes)
 
 
 def sectors(
@@ -76,6 +86,13 @@ def _decoded(extents: Floats, steps: Floats, lanes: int) -> NDArray[np.int64]:
         rest = rest // extent
     # Lanes beyond the threads of a block repeat the first ones: they touch nothing else.
     return address
+
+
+@recordable
+def _swizzled(address: NDArray[np.int64], rows: Floats, piece: int) -> NDArray[np.int64]:
+    row, pieces = rows.astype(np.int64)
+    moved: NDArray[np.int64] = address ^ address // row % pieces * piece
+    return moved
 
 
 @recordable

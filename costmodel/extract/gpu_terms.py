@@ -280,7 +280,8 @@ def _shared_cost(
 ) -> Quantity:
     """Passes for one element a lane; a wide load takes fewer, where lanes share or follow."""
     target = analysis.target
-    passes = wavefronts(analysis.programs, target.warp_size, access.element_bytes, lanes)
+    swizzle = access.buffer.swizzle
+    passes = wavefronts(analysis.programs, target.warp_size, access.element_bytes, lanes, swizzle)
     words = distinct(analysis.programs, target.warp_size, lanes)
     words = words * access.element_bytes / 4.0
     least = ceil(words / float(target.warp_size))

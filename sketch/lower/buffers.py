@@ -6,17 +6,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from sketch.errors import LoweringError
 from sketch.lang.dtypes import size_of
 from sketch.lang.tensor import Operation, Placeholder, StoreMap, Tensor
 from sketch.lower.placement import PlacedStage, Placement
-from sketch.nest.loopnest import Affine, Buffer, Index, LoopVar, Num, Quasi, Scope, row_major
+from sketch.nest.loopnest import (
+    Affine,
+    Buffer,
+    Index,
+    LoopVar,
+    Num,
+    Quasi,
+    Scope,
+    Swizzle,
+    row_major,
+)
 from sketch.schedule.program import Program
 from sketch.schedule.stage import StageId
 from sketch.schedule.steps import Pack
 
-# What a padded row is longer by: a bank conflict less, and rows stay aligned.
-_PAD_BYTES: Final = 16
+# What a padded row is longer by, and what a swizzled row is made of: the widest access of a thread.
+_PIECE_BYTES: Final = 16
+# Pieces of a swizzled row that change places: as many as all banks of shared memory hold.
+_SWIZZLED: Final = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,15 +154,24 @@ def tiled_buffer(
         layout: as in ``SharedTiles``.
         count: of tiles.
     """
-    turned = layout // 2
-    pad = (layout - 2 * turned) * (_PAD_BYTES // size_of(dtype))
+    piece = _PIECE_BYTES // size_of(dtype)
+    swizzled = layout // 4
+    turned = (layout - 4 * swizzled) // 2
+    pad = (layout - 4 * swizzled - 2 * turned) * piece
     order = list(range(len(extents)))
     plain, size = _padded(extents, order, pad)
     other, other_size = _padded(extents, [*(d for d in order if d != dim), dim], pad)
     strides = tuple(p + turned * (o - p) for p, o in zip(plain, other, strict=True))
     size = size + turned * (other_size - size)
+    row = extents[-1] + turned * (extents[dim] - extents[-1])
+    # rows of an odd number of pieces, or of parts of them, stay as they are
+    whole = 1 - np.minimum(row % piece, 1)
+    pieces: Num = np.gcd(np.maximum(row // piece * whole * swizzled, 1), _SWIZZLED)
+    known_plain = isinstance(layout, int) and not swizzled
+    swizzle = None if known_plain else Swizzle(row, piece, pieces)
+    steps = (1,) * len(extents)
     return Buffer(
-        name, dtype, extents, strides, (1,) * len(extents), Scope.SHARED, size, tiles=count
+        name, dtype, extents, strides, steps, Scope.SHARED, size, tiles=count, swizzle=swizzle
     )
 
 

@@ -99,6 +99,21 @@ Index = Affine | Quasi
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Swizzle:
+    """Piece n of row r lies where piece ``n ^ (r % pieces)`` would.
+
+    Attributes:
+        row: elements of a row: a multiple of ``piece * pieces``.
+        piece: elements of a piece.
+        pieces: a power of two; 1: rows are as they are.
+    """
+
+    row: Num
+    piece: int
+    pieces: Num
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Buffer:
     """A block of memory.  Element ``(x0, x1, ...)`` lies at ``sum(strides[d] * x_d)``.
 
@@ -108,7 +123,7 @@ class Buffer:
     ``shape``).  ``ahead``: with every vector that is read, the one so many elements further on is
     fetched into L2 (0: none).  ``loose``: it starts at some element of a larger array, so that no
     access may count on an aligned start.  ``tiles``: so many of its size are in use at a time, each
-    of which is filled while others are read.
+    of which is filled while others are read.  ``swizzle``: how its rows are ordered in memory.
     """
 
     name: str
@@ -121,6 +136,19 @@ class Buffer:
     ahead: Num = 0
     loose: bool = False
     tiles: Num = 1
+    swizzle: Swizzle | None = None
+
+    @property
+    def swizzled(self) -> bool:
+        """Whether elements lie elsewhere than the strides say; of an int nest."""
+        return self.swizzle is not None and int(self.swizzle.pieces) > 1
+
+    @property
+    def period(self) -> int:
+        """Elements from which on the same order comes again: 1 unless rows are swizzled."""
+        if self.swizzle is None or not self.swizzled:
+            return 1
+        return int(self.swizzle.row) * int(self.swizzle.pieces)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,6 +29,7 @@ _AHEAD_REGISTERS = 20
 MOST_STAGED_BYTES = 128
 """What a thread may keep in registers of the tile that is read next."""
 _REGISTER_BYTES = 4
+_SWIZZLE_REGISTERS = 6
 # Bytes: of the widest access of a thread.
 _TILE_ALIGNMENT = 16
 _COPIES = (LoopKind.UNROLLED, LoopKind.VTHREAD)
@@ -72,7 +73,9 @@ def registers_of(root: Node, target: Target) -> Num:
     for store, loops in stores((root,)):
         operands = np.maximum(operands, _operands(store, loops))
     staged = 0 if copies_ahead(target) else _staged_registers(root)
-    return accumulators + operands + _OVERHEAD_REGISTERS + _ahead_registers(root) + staged
+    addresses: Num = _OVERHEAD_REGISTERS + _ahead_registers(root) + _swizzle_registers(root)
+    total: Num = accumulators + operands + staged
+    return total + addresses
 
 
 def _staged_registers(root: Node) -> Num:
@@ -92,6 +95,15 @@ def _ahead_registers(root: Node) -> Num:
         if isinstance(node, Allocate) and node.buffer.scope is Scope.SHARED:
             tiles = np.maximum(tiles, node.buffer.tiles)
     return np.minimum(tiles - 1, 1) * _AHEAD_REGISTERS
+
+
+def _swizzle_registers(root: Node) -> Num:
+    """Registers of the addresses of pieces that change places, of each order that they may have."""
+    orders: Num = 0
+    for node in walk((root,)):
+        if isinstance(node, Allocate) and node.buffer.swizzle is not None:
+            orders = orders + node.buffer.swizzle.pieces - 1
+    return orders * _SWIZZLE_REGISTERS
 
 
 def _operands(store: Store, loops: tuple[Loop, ...]) -> Num:

@@ -181,7 +181,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "sketch/dag/printer.py": {"_SYMBOLS": "precedence of operators"},
     "sketch/errors.py": {"_QUOTED": "length of a message"},
     "sketch/lang/affine.py": {"UNBOUNDED": "stands for no bound"},
-    "sketch/lower/buffers.py": {"_PAD_BYTES": "PTX: the widest access of a thread"},
+    "sketch/lower/buffers.py": {
+        "_PIECE_BYTES": "PTX: the widest access of a thread",
+        "_SWIZZLED": "CUDA: pieces in all banks",
+    },
     "sketch/lang/dtypes.py": {"_BYTES": "element types"},
     "sketch/lang/storage_floats.py": {
         "_DOUBLE_DIGITS": "bits of a double",
@@ -207,6 +210,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "sketch/population/feasible_gpu.py": {
         "_OVERHEAD_REGISTERS": "what our GPU code needs",
         "_AHEAD_REGISTERS": "what our GPU code needs",
+        "_SWIZZLE_REGISTERS": "what our GPU code needs",
         "MOST_STAGED_BYTES": "what our GPU code keeps in registers",
         "_REGISTER_BYTES": "PTX",
         "_TILE_ALIGNMENT": "PTX: the widest access of a thread",

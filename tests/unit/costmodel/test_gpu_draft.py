@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -16,6 +17,7 @@ from costmodel.feature_table import FEATURE_INDEX, FEATURE_NAMES
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import placeholder
 from sketch.lower import lower
+from sketch.nest.loopnest import Swizzle
 from sketch.operators.elementwise import relu
 from sketch.population.blocks_gpu import blocks_of, threads_of
 from sketch.population.population import sample
@@ -49,6 +51,20 @@ def passes(*loops: tuple[float, float], element_bytes: int = 4) -> float:
 )
 def test_passes_of_shared_memory(loops: tuple[tuple[float, float], ...], expected: int) -> None:
     assert passes(*loops) == expected
+
+
+def test_pieces_that_change_places_have_fewer_conflicts() -> None:
+    """As counting the banks of each lane does, of columns and of tiles of a warp."""
+    swizzle = Swizzle(32, 4, 8)
+    cases = [[(32.0, 32.0)], [(8.0, 32.0), (4.0, 4.0)], [(16.0, 64.0), (2.0, 1.0)], [(32.0, 1.0)]]
+    for loops in cases:
+        words = [0]
+        for extent, step in loops:
+            words = [word + int(step) * n for word in words for n in range(int(extent))]
+        moved = {word ^ word // 32 % 8 * 4 for word in words}
+        expected = max(Counter(word % 32 for word in moved).values())
+        assert wavefronts(ONE, WARP, 4, loops, swizzle)[0] == expected
+    assert wavefronts(ONE, WARP, 4, cases[0], swizzle)[0] == 4 < passes(*cases[0])
 
 
 def test_halves_of_a_word_do_not_conflict() -> None:

@@ -21,10 +21,12 @@ from tests.support.cuda_programs import GPU, MATMUL, MATMUL_ROW, row_of
 from tests.support.workloads import matmul_dag, random_inputs
 
 
-def tile_of_lhs(layout: int, count: int = 1) -> Buffer:
-    """The 16 x 4 tile of A."""
-    (sketch,) = generate(matmul_dag(*MATMUL), GPU)
-    changes = row_of({"A.cache.d1@layout": layout, "C.local.k@tiles": count})
+def tile_of_lhs(layout: int, count: int = 1, deep: int = 1) -> Buffer:
+    """The tile of A: 16 x 4 or some times as deep."""
+    (sketch,) = generate(matmul_dag(*MATMUL[:2], 64), GPU)
+    changes = row_of({
+        "A.cache.d1@layout": layout, "C.local.k@tiles": count, "C.local.k@1": 2 * deep,
+    })  # fmt: skip
     nodes = walk(lower(sketch, {**MATMUL_ROW, **changes}).roots)
     found = [n.buffer for n in nodes if isinstance(n, Allocate)]
     return next(b for b in found if b.scope is Scope.SHARED and b.name.startswith("A"))
@@ -40,7 +42,22 @@ def test_layouts(layout: int, strides: tuple[int, int], size: int) -> None:
     assert tile.size == size
 
 
-@pytest.mark.parametrize("layout", [0, 1, 2, 3])
+@pytest.mark.parametrize(
+    ("layout", "deep", "swizzle"),
+    [(4, 1, (4, 4, 1)), (4, 8, (32, 4, 8)), (4, 3, (12, 4, 1)), (6, 1, (16, 4, 4)),
+     (0, 8, None), (3, 8, None)],
+)  # fmt: skip
+def test_pieces_of_rows_change_places(
+    layout: int, deep: int, swizzle: tuple[int, int, int] | None
+) -> None:
+    tile = tile_of_lhs(layout, deep=deep)
+    found = tile.swizzle
+    assert swizzle == (None if found is None else (found.row, found.piece, found.pieces))
+    assert tile.size == 64 * deep or layout == 3
+    assert tile.swizzled == (swizzle is not None and swizzle[2] > 1)
+
+
+@pytest.mark.parametrize("layout", [0, 1, 2, 3, 4, 6])
 def test_every_layout_computes_the_same(layout: int, rng: np.random.Generator) -> None:
     dag = matmul_dag(*MATMUL)
     (sketch,) = generate(dag, GPU)
@@ -79,7 +96,7 @@ COPY = StageId(SUM, Role.CACHE)
         (SharedTiles(COPY, dim=2), "has no dimension 2"),
         (SharedTiles(COPY, count=5), "cannot have tiles 5"),
         (SharedTiles(COPY, count=0), "cannot have tiles 0"),
-        (SharedTiles(COPY, layout=4), "cannot have layout 4"),
+        (SharedTiles(COPY, layout=5), "cannot have layout 5"),
     ],
 )
 def test_tiles_that_no_stage_can_have_are_refused(step: SharedTiles, message: str) -> None:
