@@ -47,9 +47,11 @@ from tests.support.workloads import (
 H200 = cuda_target("h200")
 # So few processors that small sums are split among blocks.
 FEW = replace(H200, threads=2)
+T4 = cuda_target("t4")  # without asynchronous copies
 _TOLERANCE = 1e-5
 _ROWS = 2
 _QUICK = ("argmax", "relu of an operand")
+_ARCHS = ("sm_75", "sm_80", "sm_90", "sm_100")
 _IMAGE = 32
 _MOST_OPERATIONS = 1e7  # of a task: above, the oracle takes seconds
 _MOST_INTERPRETED = 1e5  # the same for the PTX interpreter
@@ -134,7 +136,7 @@ def test_random_rows_equal_the_oracle(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(LIBRARY))
 def test_rows_of_the_library_equal_the_oracle(name: str, tmp_path: Path) -> None:
-    for target in (H200, FEW):
+    for target in (H200, FEW, T4):
         assert list(wrong(LIBRARY[name](), _ROWS, tmp_path, target)) == []
 
 
@@ -162,17 +164,17 @@ def test_every_rule_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("arch", _ARCHS)
 def test_architectures_have_code(arch: str) -> None:
     for dag in (WORKLOADS["dense_relu"](), row_sum()):
-        for source in sources_of(dag, 1):
+        for source in sources_of(dag, 1, cuda_target(arch)):
             assert compile_source(source, arch)[0]
 
 
 @needs_nvrtc
 @pytest.mark.slow
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("arch", _ARCHS)
 def test_architectures_have_code_for_every_sketch(arch: str) -> None:
     for dag in (*(make() for make in LIBRARY.values()), *zoo_tasks().values()):
-        for source in sources_of(dag, 1):
+        for source in sources_of(dag, 1, cuda_target(arch)):
             assert compile_source(source, arch)[0]
