@@ -11,16 +11,16 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from autosched.records.errors import RecordError
+from autosched.records.known import Known, read_on
 from autosched.records.line import LONGEST_BYTES, looks_recorded
 from autosched.records.reading import NO_LOG, NO_LOG_HINT, RecordSet, parse_lines
 from autosched.records.record import Record
-from autosched.records.shared import headers_in, lines_of
-from autosched.records.title import titled_in
+from autosched.records.shared import lines_of
 
 # Blank space written and taken back by `check_writable`: a few records' worth.
 _PROBE: Final = b" " * 8191 + b"\n"
@@ -35,9 +35,12 @@ class RecordLog:
     """
 
     path: Path
+    # One item, replaced by each append: a cache, no part of the value.
+    _known: list[Known] = field(compare=False, repr=False)
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         object.__setattr__(self, "path", Path(path))
+        object.__setattr__(self, "_known", [Known()])
 
     def check_writable(self) -> None:
         """Raise RecordError now rather than after the first batch.
@@ -56,7 +59,8 @@ class RecordLog:
     def append(self, records: Iterable[Record]) -> None:
         """Write a batch, and hand it to the operating system.
 
-        One line each, after a line for what they share and the log does not have yet.
+        One line each, after a line for what they share and the log does not have yet.  Of the
+        file only what was appended since the last call is read.
 
         Raises:
             RecordError: the file cannot be written (full disk, no permission).  Lines that were
@@ -66,10 +70,11 @@ class RecordLog:
         if not batch:
             return
         with self._locked(f"cannot take {len(batch)} records") as fd:
-            text = os.pread(fd, os.fstat(fd).st_size, 0)
-            lines = lines_of(batch, headers_in(text), titled_in(text))
+            self._known[0], torn = read_on(fd, self._known[0])
+            known = self._known[0].with_text(torn)
+            lines = lines_of(batch, known.headers, known.titled)
             data = b"".join(line + b"\n" for line in lines)
-            _write_all(fd, data if text.endswith(b"\n") or not text else b"\n" + data)
+            _write_all(fd, b"\n" + data if torn else data)
 
     def read(self) -> RecordSet:
         """All records; corrupt lines become warnings.  A log that does not exist yet is empty.

@@ -144,9 +144,12 @@ def lines_of(
         yield _encoded(trial)
 
 
-def headers_in(text: bytes) -> dict[str, Copies]:
-    """The headers in the bytes of a log by key, without those that are damaged."""
-    copies: dict[str, Copies] = {}
+def headers_in(text: bytes, before: Mapping[str, Copies] | None = None) -> dict[str, Copies]:
+    """The headers in the bytes of a log by key, without those that are damaged.
+
+    ``before``: of the part of the log that precedes them.
+    """
+    copies = dict(before or {})
     for line in text.split(b"\n"):
         if (key := _header_key(line) if _HEADER.match(line) else None) is not None:
             copies[key] = Copies(copies[key].written + 1 if key in copies else 1)
@@ -157,7 +160,7 @@ def headers_in(text: bytes) -> dict[str, Copies]:
     return copies
 
 
-# A log is looked through before each append; its headers stay the same.
+# Who appends reads its own headers back, and copies of them.
 @lru_cache(maxsize=4096)
 def _header_key(line: bytes) -> str | None:
     try:

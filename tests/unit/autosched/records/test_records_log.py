@@ -245,3 +245,48 @@ def test_two_processes_share_a_log(tmp_path):
     found = RecordLog(path).read()
     assert found.warnings == ()
     assert sorted(r.seed for r in found.records) == sorted([*range(30), *range(100, 130)] * 2)
+
+
+def test_an_append_reads_what_is_new_in_the_file(tmp_path, monkeypatch):
+    log, other = (RecordLog(tmp_path / "log.jsonl") for _ in range(2))
+    read: list[int] = []
+
+    def counted(fd, count, offset, pread=os.pread):
+        read.append(count)
+        return pread(fd, count, offset)
+
+    log.append(numbered(500))
+    log.append(numbered(1, start=500))
+    monkeypatch.setattr(os, "pread", counted)
+    log.append(numbered(1, start=501))
+    assert sum(read) < 10_000 < log.path.stat().st_size
+    other.append(numbered(20, start=502))
+    log.append(numbered(500, start=522))
+    monkeypatch.undo()
+    once = RecordLog(tmp_path / "once.jsonl")
+    for record in numbered(1022):
+        once.append([record])
+    assert log.path.read_bytes() == once.path.read_bytes()
+
+
+@pytest.mark.parametrize("keep", ["nothing", "few lines", "other lines", "another file"])
+def test_a_log_that_did_not_only_grow_is_read_again(tmp_path, keep):
+    log, fresh = RecordLog(tmp_path / "log.jsonl"), tmp_path / "fresh.jsonl"
+    log.append([replace(RECORD, decisions={"a": 1, "b": 1})])
+    log.append(numbered(30))
+    whole = log.path.read_bytes()
+    RecordLog(fresh).append([replace(RECORD, task="other", seed=n) for n in range(60)])
+    if keep == "another file":
+        fresh.replace(log.path)
+    else:
+        kept = {"nothing": b"", "few lines": whole[:900], "other lines": fresh.read_bytes()}
+        log.path.write_bytes(kept[keep])
+    log.append(numbered(3, start=70))
+    assert seeds_in(log)[-3:] == [70, 71, 72]
+
+
+def test_logs_of_one_path_are_equal_whatever_they_have_read(tmp_path):
+    log = RecordLog(tmp_path / "log.jsonl")
+    log.append(numbered(1))
+    assert log == RecordLog(log.path) and hash(log) == hash(RecordLog(log.path))
+    assert repr(log) == repr(RecordLog(log.path))
