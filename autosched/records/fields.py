@@ -16,7 +16,7 @@ from autosched.records.old_names import Names
 from autosched.system.json_values import json_list, json_number, json_object, json_text
 from sketch.errors import quoted
 from sketch.schedule.step_fields import is_count, is_text, is_writable
-from sketch.schedule.step_json import check_step
+from sketch.schedule.step_reading import check_step
 from sketch.target.target import Target
 
 # Seconds that some run of a kernel can take: from a picosecond to thirty years.

@@ -21,7 +21,8 @@ from sketch.schedule.loop import AxisIndex, LoopId
 from sketch.schedule.program import Program, initial_program
 from sketch.schedule.replay import apply_step
 from sketch.schedule.stage import InputId, StageId, TensorId
-from sketch.schedule.step_json import decision_to_text, step_from_json, steps_to_json
+from sketch.schedule.step_json import decision_to_text, steps_to_json
+from sketch.schedule.step_reading import step_from_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ from sketch.errors import ScheduleError, TargetError, quoted
 from sketch.population.recorded_range import check_steps, check_structure
 from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.sketch import Sketch, sketch_from_steps
-from sketch.schedule.step_json import steps_from_json, steps_to_json
+from sketch.schedule.step_json import steps_to_json
+from sketch.schedule.step_reading import steps_from_json
 from sketch.target.target import Target
 
 if TYPE_CHECKING:

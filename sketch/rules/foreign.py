@@ -10,7 +10,8 @@ from sketch.rules.rule import SketchRule, State, Verdict
 from sketch.schedule.program import StagePlan
 from sketch.schedule.sketch import Sketch
 from sketch.schedule.step_fields import is_text
-from sketch.schedule.step_json import steps_from_json, steps_to_json
+from sketch.schedule.step_json import steps_to_json
+from sketch.schedule.step_reading import steps_from_json
 
 # What faults in a rule's code raise.  Other exceptions (an interrupt, what a signal handler raises)
 # are not about the rule.

@@ -36,6 +36,7 @@ MAY_LOOK_UP = {
     "sketch/schedule/stage_steps.py": "a name for printing is not one that is there already",
     "sketch/schedule/step_fields.py": "fields of steps",
     "sketch/schedule/step_json.py": "fields of steps",
+    "sketch/schedule/step_reading.py": "fields of steps",
 }
 
 

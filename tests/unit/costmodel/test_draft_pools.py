@@ -20,7 +20,7 @@ from autosched.records.old_names import positions
 from costmodel.extract import draft_seconds
 from sketch.population.population import from_rows
 from sketch.schedule.sketch import sketch_from_steps
-from sketch.schedule.step_json import steps_from_json
+from sketch.schedule.step_reading import steps_from_json
 from sketch.target.target import Target
 from tests.support import workloads
 

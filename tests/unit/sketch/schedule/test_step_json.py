@@ -19,7 +19,8 @@ from sketch.schedule.loop import LoopId
 from sketch.schedule.replay import replay
 from sketch.schedule.sketch import Sketch, sketch_from_steps
 from sketch.schedule.stage import StageId
-from sketch.schedule.step_json import steps_from_json, steps_to_json
+from sketch.schedule.step_json import steps_to_json
+from sketch.schedule.step_reading import steps_from_json
 from tests.support.odd_names import names_of
 from tests.support.targets import SMALL
 from tests.support.workloads import WORKLOADS
@@ -105,8 +106,13 @@ def test_another_structure_is_refused() -> None:
         ({"kind": "split", "stage": "C", "axis": "0", "factors": []}, "no stage at 'C'"),
         ({"kind": "split", "stage": "0", "axis": "9", "factors": []}, "no axis at '9'"),
         ({"kind": "split", "stage": "0", "axis": "0", "factors": ["1"]}, "no decision at '1'"),
-        ({"kind": "reorder", "stage": "0", "order": ["0.4"]}, r"no loop at '0\.4'"),
-        ({"kind": "cache_read", "tensor": "in9", "consumer": "0"}, "no tensor at 'in9'"),
+        ({"kind": "reorder", "stage": "0", "order": ["0.4"]}, r"has no loop 0\.4"),
+        ({"kind": "split", "stage": "00", "axis": "0", "factors": []}, "no stage at '00'"),
+        ({"kind": "split", "stage": "\u0660", "axis": "0", "factors": []}, "no stage at"),
+        ({"kind": "reorder", "stage": "0", "order": ["k.0"]}, r"no loop at 'k\.0'"),
+        ({"kind": "cache_read", "tensor": "B", "consumer": "0"}, "no tensor at 'B'"),
+        ({"kind": "cache_read", "tensor": "0.0", "consumer": "0"}, "no result at '0'"),
+        ({"kind": "cache_read", "tensor": "in9", "consumer": "0"}, "no input at '9'"),
     ],
 )
 def test_positions_of_nothing_are_refused(step: dict[str, Any], what: str) -> None:

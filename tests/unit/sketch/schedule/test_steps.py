@@ -13,7 +13,8 @@ from sketch.schedule.program import initial_program
 from sketch.schedule.replay import replay
 from sketch.schedule.sketch import sketch_from_steps
 from sketch.schedule.stage import InputId, Role, StageId
-from sketch.schedule.step_json import check_step, steps_from_json, steps_to_json
+from sketch.schedule.step_json import steps_to_json
+from sketch.schedule.step_reading import check_step, steps_from_json
 from sketch.schedule.steps import (
     Annotate,
     CacheRead,
