@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.extract.quantity import Quantity, ceil, larger, smaller, to_quantity
-from sketch.nest.loopnest import Buffer, LoopNest, Store
-from sketch.nest.walk import store_loads, stores_within
+from sketch.nest.loopnest import Buffer, LoopKind, LoopNest, Node, Store
+from sketch.nest.walk import store_loads, stores, stores_within
 from sketch.population.blocks_gpu import blocks_of, threads_of
 from sketch.population.feasible_gpu import registers_of, shared_bytes_of
 from sketch.target.target import Target
@@ -25,6 +25,7 @@ class KernelShape:
         registers: of a thread, estimated.
         resident: blocks that a processor holds at a time.
         busiest: blocks that the busiest processor runs in all.
+        arithmetic: cycles of the multiply-adds of a block.
         first: the stage by whose statement the launch itself is paid.
         read_before: what stages of the launch have read when this one starts, by stage.
     """
@@ -35,6 +36,7 @@ class KernelShape:
     registers: Quantity
     resident: Quantity
     busiest: Quantity
+    arithmetic: Quantity
     first: str
     read_before: Mapping[str, frozenset[Buffer]]
 
@@ -60,10 +62,31 @@ def kernel_shapes(nest: LoopNest, target: Target) -> Mapping[str, KernelShape]:
         busiest = ceil(blocks / float(target.threads))
         before = _read_before(found)
         shape = KernelShape(
-            blocks, threads, shared, registers, resident, busiest, stages[0], before
+            blocks,
+            threads,
+            shared,
+            registers,
+            resident,
+            busiest,
+            _arithmetic(root, target),
+            stages[0],
+            before,
         )
         shapes |= dict.fromkeys(stages, shape)
     return shapes
+
+
+def _arithmetic(root: Node, target: Target) -> Quantity:
+    """Cycles in which a processor reduces all terms of a block."""
+    total: Quantity = 0.0
+    for store, loops in stores((root,)):
+        if store.reducer is not None:
+            terms: Quantity = 1.0
+            for loop in loops:
+                if loop.kind is not LoopKind.BLOCK:
+                    terms = terms * to_quantity(loop.extent)
+            total = total + terms
+    return total / target.card.fma_lanes
 
 
 def _read_before(found: Sequence[Store]) -> Mapping[str, frozenset[Buffer]]:

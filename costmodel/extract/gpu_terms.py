@@ -8,19 +8,31 @@ What too few warps leave open is waited for: cycles of latency over what is unde
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.extract.access import Access, footprint
 from costmodel.extract.analysis import Analysis, product
 from costmodel.extract.draft_terms import DraftTerms
 from costmodel.extract.gpu_kernel import KernelShape
 from costmodel.extract.gpu_lanes import SECTOR_BYTES, distinct, sectors, wavefronts
+from costmodel.extract.gpu_sites import (
+    cooperates,
+    copies_of,
+    fills_with_others,
+    is_ahead,
+    is_lane,
+    shared_points,
+    tile_loops,
+    turns_of,
+)
 from costmodel.extract.operations import operation_counts
 from costmodel.extract.quantity import Quantity, ceil, larger, smaller, to_quantity, where
-from costmodel.extract.statement import PARALLEL_KINDS, STRAIGHT_KINDS, LoopInfo, StoreSite
+from costmodel.extract.statement import PARALLEL_KINDS, LoopInfo, StoreSite
 from sketch.nest.loopnest import LoopKind, Scope
-from sketch.population.written_out_gpu import written_out
 from sketch.target.target import Target
 
 # Rounds of a copy into shared memory that are under way at a time: those that are written out.
@@ -42,6 +54,7 @@ class GpuUse:
         rounds: times that a thread waits for a barrier.
         exposed: times that it waits for a tile with nothing else to do.
         turns: times that it goes back to the start of a loop over what a tile holds.
+        ahead: whether it copies tiles that are not needed yet.
     """
 
     issue: Quantity
@@ -54,6 +67,7 @@ class GpuUse:
     rounds: Quantity
     exposed: Quantity
     turns: Quantity
+    ahead: bool | NDArray[np.bool_]
 
 
 def gpu_draft_terms(analysis: Analysis, kernel: KernelShape) -> DraftTerms:
@@ -75,11 +89,14 @@ def gpu_draft_terms(analysis: Analysis, kernel: KernelShape) -> DraftTerms:
     waits = rounds * card.barrier_cycles + use.exposed * card.memory_latency
     waits = waits + use.turns * card.shared_latency
     barriers = waits / smaller(kernel.resident, kernel.busiest)
-    slowest = larger(larger(issue, use.wavefronts), moved)
+    # tiles that are copied ahead arrive while others are multiplied
+    shown = larger(moved - where(use.ahead, kernel.arithmetic, 0.0), 0.0)
+    slowest = larger(larger(issue, use.wavefronts), shown)
     rest = issue + use.wavefronts + moved - slowest
     # what hides the time of the faster ones is other warps of the same scheduler, or other results
     several = larger(use.independent / card.results_ahead, 1.0)
     alone = larger(card.warps_ahead * schedulers / (warps * several), 1.0)
+    alone = where(use.ahead, 1.0, alone)
     each = slowest + smaller(card.overlap * alone, 1.0) * rest + barriers
     memory = _unique_bytes(analysis, kernel) / card.memory_bytes_per_s
     total = larger(kernel.busiest * each / card.hertz, memory)
@@ -96,7 +113,7 @@ def gpu_use(analysis: Analysis, kernel: KernelShape) -> GpuUse:
     """What a statement asks of a processor for one block."""
     target = analysis.target
     main = analysis.main
-    lanes_used = larger(ceil(_threads(main) / float(target.warp_size)), 1.0)
+    lanes_used = larger(ceil(shared_points(main) / float(target.warp_size)), 1.0)
     warps = smaller(kernel.warps(target), lanes_used)
     steps = _trips(main, kernel)
     issue = _issue(analysis, kernel, warps)
@@ -105,18 +122,20 @@ def gpu_use(analysis: Analysis, kernel: KernelShape) -> GpuUse:
     conflicts: list[Quantity] = []
     touched: list[Quantity] = []
     in_flight: Quantity = 0.0
-    unrolled = _copies(main)
+    unrolled = copies_of(main)
     for access in analysis.accesses:
         if access.site is not main or access.buffer.scope is Scope.LOCAL:
             continue
-        lanes = [(p.extent, access.address_step(p)) for p in main.loops if _is_lane(main, p)]
+        lanes = [(p.extent, access.address_step(p)) for p in main.loops if is_lane(main, p)]
         elements = footprint(access, unrolled, target.cache_line_bytes).elements[0]
         requests = steps / product(unrolled) * warps * elements
         if access.buffer.scope is Scope.SHARED:
             cost = _shared_cost(analysis, access, lanes, unrolled)
             passes = passes + requests * cost
-            loads = requests / _wide(target, access, unrolled)
-            issue = issue + loads * target.warp_size / target.card.fma_lanes
+            loads = requests / (_wide(target, access, unrolled) * _piece(analysis))
+            starts = steps / product(unrolled) * warps
+            slots = loads + starts * _orders(access) * target.card.copy_instructions
+            issue = issue + slots * target.warp_size / target.card.fma_lanes
             conflicts.append(cost)
         else:
             count = sectors(analysis.programs, target.warp_size, access.element_bytes, lanes)
@@ -135,7 +154,8 @@ def gpu_use(analysis: Analysis, kernel: KernelShape) -> GpuUse:
         independent=_independent(analysis),
         rounds=_rounds(analysis),
         exposed=_exposed(analysis),
-        turns=_turns(main),
+        turns=turns_of(main),
+        ahead=is_ahead(main),
     )
 
 
@@ -153,10 +173,10 @@ def _under_way(
     main, widest = analysis.main, float(analysis.target.vector_bytes)
     if access.buffer in main.store.targets:  # no thread waits for what it stores
         return elements * access.element_bytes
-    if not _cooperates(main):
+    if not cooperates(main):
         return smaller(elements * access.element_bytes, widest)
     # its part of a tile is copied in straight-line code, and of as many tiles as there are
-    part = larger(_threads(main) / kernel.threads, 1.0) * access.element_bytes
+    part = larger(shared_points(main) / kernel.threads, 1.0) * access.element_bytes
     return smaller(part, _ROUNDS * widest) * to_quantity(main.store.targets[0].tiles)
 
 
@@ -165,8 +185,8 @@ def _piece(analysis: Analysis) -> Quantity:
     main = analysis.main
     around = [a for a in analysis.accesses if a.site is main and a.buffer.scope is not Scope.LOCAL]
     width: Quantity = 1.0
-    for loop in main.loops if _cooperates(main) else ():
-        if not _is_lane(main, loop):
+    for loop in main.loops if cooperates(main) else ():
+        if not is_lane(main, loop):
             continue
         most: Quantity = loop.extent
         for access in around:
@@ -176,26 +196,6 @@ def _piece(analysis: Analysis) -> Quantity:
     return width
 
 
-def _is_lane(site: StoreSite, loop: LoopInfo) -> bool:
-    """Whether the threads of a block share a loop out."""
-    return loop.kind is LoopKind.THREAD and (not _cooperates(site) or _inside(site, loop))
-
-
-def _cooperates(site: StoreSite) -> bool:
-    """Whether all threads of a block fill a shared buffer together, whatever loops are around."""
-    return site.store.targets[0].scope is Scope.SHARED
-
-
-def _inside(site: StoreSite, loop: LoopInfo) -> bool:
-    depth = site.allocation_depth(site.store.targets[0])
-    return any(loop is inner for inner in site.loops[depth:])
-
-
-def _threads(site: StoreSite) -> Quantity:
-    """Points that the threads of a block share out."""
-    return product(tuple(p for p in site.loops if _is_lane(site, p)))
-
-
 def _trips(site: StoreSite, kernel: KernelShape) -> Quantity:
     """Executions of a store in one thread."""
     own = tuple(
@@ -203,43 +203,9 @@ def _trips(site: StoreSite, kernel: KernelShape) -> Quantity:
         for p in site.loops
         if p.kind not in PARALLEL_KINDS
         and p.kind is not LoopKind.THREAD
-        and not (_cooperates(site) and p.kind is LoopKind.VTHREAD)
+        and not (cooperates(site) and p.kind is LoopKind.VTHREAD)
     )
-    return product(own) * ceil(_threads(site) / kernel.threads)
-
-
-def _copies(site: StoreSite) -> tuple[LoopInfo, ...]:
-    """Loops whose trips are copies of the statement in straight-line code."""
-    unrolled = _unrolled(site)
-    serial = _term_loops(site)
-    trips = written_out(product(unrolled), [loop.extent for loop in reversed(serial)])
-    pairs = zip(serial, reversed(trips), strict=True)
-    written = (replace(loop, extent=count) for loop, count in pairs)
-    return (*written, *unrolled)
-
-
-def _unrolled(site: StoreSite) -> tuple[LoopInfo, ...]:
-    chosen = (p for p in site.loops if p.kind in STRAIGHT_KINDS)
-    return tuple(p for p in chosen if p.kind is not LoopKind.THREAD)
-
-
-def _turns(site: StoreSite) -> Quantity:
-    """Times that a thread starts over in a tile, and waits for its first operands again."""
-    serial = _term_loops(site)
-    if not serial:
-        return 0.0
-    written = product(_copies(site)) / product(_unrolled(site))
-    outside = site.loops[: site.loops.index(serial[0])]
-    tiles = product(tuple(loop for loop in outside if loop.kind is LoopKind.SERIAL))
-    return tiles * (product(serial) / written - 1.0)
-
-
-def _term_loops(site: StoreSite) -> tuple[LoopInfo, ...]:
-    """The serial loops over what a shared tile holds."""
-    tiles = [depth for buffer, depth in site.allocations if buffer.scope is Scope.SHARED]
-    if _cooperates(site) or not tiles:
-        return ()
-    return tuple(loop for loop in site.loops[max(tiles) :] if loop.kind is LoopKind.SERIAL)
+    return product(own) * ceil(shared_points(site) / kernel.threads)
 
 
 def _issue(analysis: Analysis, kernel: KernelShape, warps: Quantity) -> Quantity:
@@ -249,7 +215,7 @@ def _issue(analysis: Analysis, kernel: KernelShape, warps: Quantity) -> Quantity
     for site in analysis.statement.sites:
         operations = operation_counts(site.store)
         weight = sum(number * _cycles(kind, target) for kind, number in operations.items())
-        used = smaller(kernel.warps(target), ceil(_threads(site) / float(target.warp_size)))
+        used = smaller(kernel.warps(target), ceil(shared_points(site) / float(target.warp_size)))
         trips = _trips(site, kernel)
         total = total + larger(used, 1.0) * (trips * weight + _addresses(analysis, site, trips))
     return total * target.warp_size / card.fma_lanes
@@ -259,12 +225,14 @@ def _addresses(analysis: Analysis, site: StoreSite, trips: Quantity) -> Quantity
     """Instructions of a thread that find what it accesses, in all its ``trips``."""
     card = analysis.target.card
     # unrolled copies share their addresses, and the loop around them
-    pieces = trips / (product(_copies(site)) * _piece(analysis))
-    if not _cooperates(site):
+    pieces = trips / (product(copies_of(site)) * _piece(analysis))
+    if not cooperates(site):
         return pieces * card.address_instructions
     # pieces of a tile are at fixed distances
-    tiles = product(_tile_loops(site))
-    return tiles * card.address_instructions + pieces * card.copy_instructions
+    tiles = product(tile_loops(site))
+    # one that a thread waits for is loaded and stored
+    each = card.copy_instructions + where(is_ahead(site), 0.0, 1.0)
+    return tiles * card.address_instructions + pieces * each
 
 
 def _cycles(kind: str, target: Target) -> float:
@@ -288,6 +256,14 @@ def _shared_cost(
     width = _wide(target, access, unrolled)
     wide = ceil(words * width / float(target.warp_size)) * larger(passes / least / width, 1.0)
     return wide / width
+
+
+def _orders(access: Access) -> Quantity:
+    """Addresses that a thread finds for what it reads, beside the first, of swizzled rows."""
+    swizzle = access.buffer.swizzle
+    if swizzle is None or cooperates(access.site):
+        return 0.0
+    return to_quantity(swizzle.pieces) - 1.0
 
 
 def _wide(target: Target, access: Access, unrolled: tuple[LoopInfo, ...]) -> Quantity:
@@ -317,45 +293,29 @@ def _block_bytes(access: Access) -> Quantity:
 
 def _independent(analysis: Analysis) -> Quantity:
     """Results of a thread that do not wait for each other."""
-    spatial = tuple(p for p in _copies(analysis.main) if not p.reduce)
+    spatial = tuple(p for p in copies_of(analysis.main) if not p.reduce)
     return larger(product(spatial), 1.0)
 
 
 def _rounds(analysis: Analysis) -> Quantity:
     """Times that all threads of a block wait for each other: fills of shared memory, trees."""
     site = analysis.main
-    if _cooperates(site):
-        if _fills_with_others(site):
+    if cooperates(site):
+        if fills_with_others(site):
             return 0.0
         tiles = to_quantity(site.store.targets[0].tiles)
-        return where(tiles > 1.0, 1.0, 2.0) * product(_tile_loops(site))
+        return where(tiles > 1.0, 1.0, 2.0) * product(tile_loops(site))
     tree = any(p.reduce and p.kind is LoopKind.THREAD for p in site.loops)
     return 2.0 if tree else 0.0
-
-
-def _fills_with_others(site: StoreSite) -> bool:
-    """Whether another tile is filled before this one, and both are waited for together."""
-    own = site.store.targets[0]
-    depth = site.allocation_depth(own)
-    return any(
-        other.scope is Scope.SHARED and other is not own and place == depth
-        for other, place in site.allocations
-    )
 
 
 def _exposed(analysis: Analysis) -> Quantity:
     """Times that a block copies a tile and needs it at once, as no other is there."""
     site = analysis.main
-    if not _cooperates(site):
+    if not cooperates(site):
         return 0.0
     tiles = to_quantity(site.store.targets[0].tiles)
-    return where(tiles > 1.0, 0.0, product(_tile_loops(site)))
-
-
-def _tile_loops(site: StoreSite) -> tuple[LoopInfo, ...]:
-    """The loops over tiles of a shared buffer."""
-    depth = site.allocation_depth(site.store.targets[0])
-    return tuple(p for p in site.loops[:depth] if p.kind is LoopKind.SERIAL)
+    return where(tiles > 1.0, 0.0, product(tile_loops(site)))
 
 
 def _unique_bytes(analysis: Analysis, kernel: KernelShape) -> Quantity:

@@ -54,13 +54,13 @@ class GpuCard:
     memory_bytes_per_s: float = 0.0
     l2_bytes_per_cycle: float = 32.0
     memory_latency: float = 600.0
-    shared_latency: float = 40.0
+    shared_latency: float = 50.0
     arithmetic_latency: float = 4.0
     barrier_cycles: float = 60.0
     launch_seconds: float = 1.5e-6
     special_slots: float = 8.0
     address_instructions: float = 8.0
-    copy_instructions: float = 3.0
+    copy_instructions: float = 4.0
     overlap: float = 0.2
     warps_ahead: float = 4.0
     results_ahead: float = 16.0
