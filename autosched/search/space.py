@@ -20,7 +20,6 @@ from sketch.population.population import Population
 from sketch.population.uncollected import uncollected
 from sketch.schedule.sketch import Sketch
 from sketch.target.target import Target
-from sketch.variants.interpolation import prove_all
 
 if TYPE_CHECKING:
     from autosched.tasks.spec import TaskSpec, Variant
@@ -100,8 +99,7 @@ def build_space(
 ) -> Space:
     """Generate sketches of all variants, score random rows of each, and drop those far behind.
 
-    What variants are made with is proven first, once in a process.  Sketches of a user's rules
-    that cannot become loops are left out, with a notice.
+    Sketches of a user's rules that cannot become loops are left out, with a notice.
 
     Args:
         variants: forms of the task.
@@ -119,8 +117,6 @@ def build_space(
     """
     from sketch.rules.generate import explore
 
-    if len(variants) > 1:
-        prove_all()
     usable: list[Drafted] = []
     cut: tuple[tuple[Sketch, float], ...] = ()
     tried = 0

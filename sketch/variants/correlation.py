@@ -15,11 +15,12 @@ _LEAST_AXES: Final = 3  # a batch, one dimension, channels
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Correlation:
-    """``out[n, h, w, o] = sum over p, q, c of data[n, h + p - top, w + q - left, c] *
+    """``out[n, h, w, o] = sum over p, q, c of data[n, y*h + p - top, x*w + q - left, c] *
     weight[p, q, c, o]``, where elements outside of the data count as zero; the same for any number
     of spatial dimensions.
 
     ``before``: (top, left).  ``taps``: the axes (p, q); None for a dimension with one tap.
+    ``strides``: (y, x).
     """
 
     op: Compute
@@ -27,6 +28,7 @@ class Correlation:
     weight: Tensor
     before: tuple[int, ...]
     taps: tuple[Axis | None, ...]
+    strides: tuple[int, ...]
 
 
 def correlation(op: Compute) -> Correlation | None:
@@ -55,12 +57,15 @@ def _matched(op: Compute, data: Factor, weight: Factor) -> Correlation | None:
         return None
     if any(tap is None and _nonzero(form) for tap, form in zip(taps, weight.forms, strict=False)):
         return None
+    strides = [form[0].get(place, 0) for place, form in zip(places, data.forms[1:], strict=False)]
     spatial = [
-        {place: 1} if tap is None else {place: 1, tap: 1}
-        for place, tap in zip(places, taps, strict=True)
+        {place: stride} if tap is None else {place: stride, tap: 1}
+        for place, tap, stride in zip(places, taps, strides, strict=True)
     ]
     wanted = ({n: 1}, *spatial, {c: 1})
-    if any(_nonzero(form) != terms for form, terms in zip(data.forms, wanted, strict=True)):
+    if min(strides) < 1 or any(
+        _nonzero(form) != terms for form, terms in zip(data.forms, wanted, strict=True)
+    ):
         return None
     shifts = [shift for _, shift in data.forms]
     if (
@@ -72,7 +77,7 @@ def _matched(op: Compute, data: Factor, weight: Factor) -> Correlation | None:
     if not _guarded(data) or any(limit != (None, None) for limit in weight.limits):
         return None
     before = tuple(-shift for shift in shifts[1:-1])
-    return Correlation(op, data.tensor, weight.tensor, before, tuple(taps))
+    return Correlation(op, data.tensor, weight.tensor, before, tuple(taps), tuple(strides))
 
 
 def _only_axis(form: AffineForm) -> Axis | None:

@@ -9,7 +9,13 @@ from typing import Final, NamedTuple
 from sketch.dag.dag import ComputeDAG
 from sketch.variants.implicit_gemm import implicit_gemm
 from sketch.variants.winograd import winograd, winograd_in_parts
-from sketch.variants.winograd_blocks import winograd_eight, winograd_four, winograd_six
+from sketch.variants.winograd_blocks import (
+    winograd_eight,
+    winograd_four,
+    winograd_six,
+    winograd_strided_five,
+    winograd_strided_three,
+)
 
 
 class Algorithm(NamedTuple):
@@ -27,7 +33,7 @@ class Algorithm(NamedTuple):
     error_growth: float
 
 
-# Measured: of F(2x2, 3x3) 2 at most, of six points 3 to 9, of eight points 10 to 30.
+# Measured: of three and four points 2 at most, of five and six 3 to 9, of eight 10 to 30.
 _F2_GROWTH: Final = 4.0
 _SIX_POINTS_GROWTH: Final = 10.0
 _EIGHT_POINTS_GROWTH: Final = 40.0
@@ -36,6 +42,8 @@ ALGORITHMS: Final[tuple[Algorithm, ...]] = (
     Algorithm("winograd-4", winograd_four, _F2_GROWTH),
     Algorithm("winograd-6", winograd_six, _SIX_POINTS_GROWTH),
     Algorithm("winograd-8", winograd_eight, _EIGHT_POINTS_GROWTH),
+    Algorithm("winograd-3-strided", winograd_strided_three, _F2_GROWTH),
+    Algorithm("winograd-5-strided", winograd_strided_five, _SIX_POINTS_GROWTH),
 )
 # No longer searched, as another is faster; schedules in logs are replayed.
 RETIRED_ALGORITHMS: Final[tuple[Algorithm, ...]] = (Algorithm("winograd", winograd, _F2_GROWTH),)

@@ -69,7 +69,7 @@ def _with_filters(dag: ComputeDAG, parts: Callable[[Correlation], int]) -> Compu
 
 
 def _pays(match: Correlation) -> bool:
-    if len(match.taps) != 2:
+    if match.strides != (1, 1):
         return False
     channels, filters = match.weight.shape[2:]
     single = match.op.output_dtypes[0] == match.data.dtype == match.weight.dtype == "float32"

@@ -11,6 +11,7 @@ an image [N, H, W, C]:
     columns(n, r, s, a, j, o) = A^T over i
     result(n, h, w, o)      = A^T over j, with r = h // m, a = h % m, s = w // m
 
+Taps that meet the data at distances of a stride are sums of stride 1, each with its own points.
 Tiles keep their two coordinates, so that a nest over blocks of m x m results holds all stages:
 nothing of the size of an image lies between them.  Errors of six points are about three times
 those of the direct sum, of eight points ten times.
@@ -38,10 +39,12 @@ from sketch.variants.correlation import Correlation, correlation
 from sketch.variants.interpolation import (
     EIGHT_POINTS,
     F2_3,
+    FIVE_POINTS,
     SIX_POINTS,
+    THREE_POINTS,
     Point,
     Transforms,
-    transforms,
+    strided,
 )
 from sketch.variants.rebuild import rebuild
 
@@ -69,9 +72,19 @@ def winograd_eight(dag: ComputeDAG) -> ComputeDAG | None:
     return _filtered(dag, EIGHT_POINTS)
 
 
-def _filtered(dag: ComputeDAG, points: tuple[Point, ...]) -> ComputeDAG | None:
+def winograd_strided_three(dag: ComputeDAG) -> ComputeDAG | None:
+    """The same program with its correlations of stride 2 by three points: F(2, 3), F(2, 4)."""
+    return _filtered(dag, THREE_POINTS, 2)
+
+
+def winograd_strided_five(dag: ComputeDAG) -> ComputeDAG | None:
+    """The same program with its correlations of stride 2 by five points: F(4, 3), F(4, 4)."""
+    return _filtered(dag, FIVE_POINTS, 2)
+
+
+def _filtered(dag: ComputeDAG, points: tuple[Point, ...], stride: int = 1) -> ComputeDAG | None:
     matches = ((op, correlation(op)) for op in dag.stages)
-    tried = {id(op): Filtering(match, points) for op, match in matches if match is not None}
+    tried = {id(op): Filtering(match, points, stride) for op, match in matches if match is not None}
     found = {op: filtering for op, filtering in tried.items() if filtering.pays}
     if not found:
         return None
@@ -85,17 +98,32 @@ def _filtered(dag: ComputeDAG, points: tuple[Point, ...]) -> ComputeDAG | None:
 
 @dataclass(frozen=True, slots=True)
 class Filtering:
-    """A correlation by minimal filtering with the transforms of ``points``."""
+    """A correlation by minimal filtering with the transforms of ``points``.
+
+    ``stride``: that of the dimensions that are transformed.
+    """
 
     match: Correlation
     points: tuple[Point, ...]
+    stride: int = 1
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """The spatial dimensions that are transformed: the last ones with more than one tap."""
-        taps = self._taps
-        wide = [d for d, r in enumerate(taps) if 1 < r <= self._size + 1 - _LEAST_RESULTS]
+        """The spatial dimensions that are transformed: the last ones with taps enough."""
+        most = (len(self.points) + 1 - _LEAST_RESULTS) * self.stride
+        wide = [
+            d
+            for d, (taps, stride) in enumerate(zip(self._taps, self.match.strides, strict=True))
+            if self.stride < taps <= most and stride == self.stride and self._even(taps)
+        ]
         return tuple(wide[-_MOST_DIMENSIONS:])
+
+    def _even(self, taps: int) -> bool:
+        """Whether the sums of stride 1 have equally many taps, or one."""
+        return {len(range(q, taps, self.stride)) for q in range(self.stride)} <= {
+            1,
+            -(-taps // self.stride),
+        }
 
     @property
     def pays(self) -> bool:
@@ -127,7 +155,7 @@ class Filtering:
                 sums[n, *tiles, places[self.dims[0]] % self._results(self.dims[0]), j, o]
                 if len(self.dims) > 1
                 else sums[j, n, *tiles, o]
-                for j in range(self._size)
+                for j in range(self._size(last))
             ]
             return chosen(places[last] % self._results(last), self._summed(last, terms))
 
@@ -136,27 +164,30 @@ class Filtering:
         return found
 
     @property
-    def _size(self) -> int:
-        """Elements of a tile of the data in each dimension."""
-        return len(self.points)
-
-    @property
     def _taps(self) -> tuple[int, ...]:
         return self.match.weight.shape[:-2]
 
+    def _size(self, dim: int) -> int:
+        """Products of a tile in a dimension."""
+        return len(self._matrices(dim).data)
+
+    def _reads(self, dim: int) -> int:
+        """Elements of the data that a tile reads in a dimension."""
+        return len(self._matrices(dim).data[0])
+
     def _results(self, dim: int) -> int:
         """Results of a tile in a dimension."""
-        return self._size + 1 - self._taps[dim]
+        return len(self._matrices(dim).results)
 
     def _tiles(self, dim: int) -> int:
         return -(-self.match.op.shape[1 + dim] // self._results(dim))
 
     def _walked(self, dim: int, extent: int) -> int:
         """Products in a dimension of so many results."""
-        return self._tiles(dim) * self._size if dim in self.dims else extent
+        return self._tiles(dim) * self._size(dim) if dim in self.dims else extent
 
     def _matrices(self, dim: int) -> Transforms:
-        return transforms(self.points, self._taps[dim])
+        return strided(self.points, self._taps[dim], self.stride)
 
     def _combined(self, dim: int, terms: Sequence[Expr]) -> list[Expr]:
         """``B^T`` of the elements of a tile."""
@@ -169,7 +200,7 @@ class Filtering:
     def _transformed(self, data: Tensor) -> Tensor:
         """``B^T d B`` of every tile: [i, j, N, *spatial with R and S for H and W, C]."""
         name, (batch, *spatial, channels) = self.match.op.name, data.shape
-        first, last, size = self.dims[0], self.dims[-1], self._size
+        first, last = self.dims[0], self.dims[-1]
         shape = [self._tiles(d) if d in self.dims else extent for d, extent in enumerate(spatial)]
 
         def element(n: Expr, places: Sequence[Expr], c: Expr) -> Expr:
@@ -184,33 +215,35 @@ class Filtering:
         def moved(places: Sequence[Expr], dim: int, step: int) -> list[Expr]:
             """The coordinates of an element of a tile."""
             found = list(places)
-            found[dim] = places[dim] * self._results(dim) + step
+            found[dim] = places[dim] * (self._results(dim) * self.stride) + step
             return found
 
         if len(self.dims) == 1:
 
             def line(i: Axis, n: Axis, *rest: Axis) -> Expr:
                 *places, c = rest
-                terms = [element(n, moved(places, last, b), c) for b in range(size)]
+                terms = [element(n, moved(places, last, b), c) for b in range(self._reads(last))]
                 return chosen(i, self._combined(last, terms))
 
-            return compute((size, batch, *shape, channels), line, f"{name}.tiles")
+            return compute((self._size(last), batch, *shape, channels), line, f"{name}.tiles")
 
         def row(n: Axis, *rest: Axis) -> Expr:
             *places, i, c = rest
-            terms = [element(n, moved(places, first, a), c) for a in range(size)]
+            terms = [element(n, moved(places, first, a), c) for a in range(self._reads(first))]
             return chosen(i, self._combined(first, terms))
 
         walked = list(shape)
-        walked[last] = shape[last] * self._results(last) + self._taps[last] - 1
-        passed = compute((batch, *walked, size, channels), row, f"{name}.rows")
+        steps = self._results(last) * self.stride
+        walked[last] = (shape[last] - 1) * steps + self._reads(last)
+        passed = compute((batch, *walked, self._size(first), channels), row, f"{name}.rows")
 
         def tile(i: Axis, j: Axis, n: Axis, *rest: Axis) -> Expr:
             *places, c = rest
-            terms = [passed[n, *moved(places, last, b), i, c] for b in range(size)]
+            terms = [passed[n, *moved(places, last, b), i, c] for b in range(self._reads(last))]
             return chosen(j, self._combined(last, terms))
 
-        return compute((size, size, batch, *shape, channels), tile, f"{name}.tiles")
+        sizes = self._size(first), self._size(last)
+        return compute((*sizes, batch, *shape, channels), tile, f"{name}.tiles")
 
     def _products(self, tiles: Tensor) -> Tensor:
         """Of every tile with every filter, summed over the channels and the taps of dimensions that
@@ -231,9 +264,9 @@ class Filtering:
             transformed = iter(points)
             for dim in range(len(spatial)):
                 if dim in self.dims:
-                    row = row * self._size + next(transformed)
+                    row = row * self._size(dim) + next(transformed)
                     continue
-                here[dim] = places[dim] - match.before[dim]
+                here[dim] = places[dim] * match.strides[dim] - match.before[dim]
                 if dim in taps:
                     here[dim] = here[dim] + taps[dim]
                     row = row * self._taps[dim] + taps[dim]
@@ -245,7 +278,7 @@ class Filtering:
 
         shape = [self._tiles(d) if d in self.dims else extent for d, extent in enumerate(spatial)]
         ends = match.op.shape[0], match.op.shape[-1]
-        whole = (*(self._size for _ in self.dims), ends[0], *shape, ends[1])
+        whole = (*(self._size(d) for d in self.dims), ends[0], *shape, ends[1])
         return compute(whole, product, f"{match.op.name}.products")
 
     def _columns(self, products: Tensor) -> Tensor:
@@ -255,10 +288,10 @@ class Filtering:
 
         def element(n: Axis, *rest: Axis) -> Expr:
             *places, a, j, o = rest
-            terms = [products[(i, j, n, *places, o)] for i in range(self._size)]
+            terms = [products[(i, j, n, *places, o)] for i in range(self._size(first))]
             return chosen(a, self._summed(first, terms))
 
-        shape = (batch, *spatial, self._results(first), self._size, filters)
+        shape = (batch, *spatial, self._results(first), self._size(self.dims[-1]), filters)
         return compute(shape, element, f"{self.match.op.name}.columns")
 
     def _filters(self) -> Tensor:

@@ -99,7 +99,7 @@ def test_every_sketch_of_the_variant_compiles_to_the_same(
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
-# By points: data, weight, padding; the dimensions with one tap, and of three the first, stay.
+# By variant: data, weight, padding; the dimensions with one tap, and of three the first, stay.
 WINDOWS = [
     (6, (1, 8, 9, 16), (5, 5, 16, 24), 2),
     (6, (1, 4, 7, 9, 16), (3, 3, 3, 16, 32), 1),
@@ -107,6 +107,10 @@ WINDOWS = [
     (6, (2, 17, 16), (3, 16, 24), 1),
     (6, (1, 9, 9, 16), (2, 2, 16, 17), (1, 0)),
     (6, (1, 9, 6, 16), (5, 3, 16, 32), (1, 0)),
+    ("3-strided", (1, 11, 10, 16), (3, 3, 16, 24), 1),
+    ("3-strided", (2, 4, 9, 11, 16), (3, 4, 3, 16, 17), 1),
+    ("5-strided", (1, 17, 16, 16), (3, 3, 16, 24), (1, 0)),
+    ("5-strided", (1, 12, 15, 16), (4, 4, 16, 24), 1),
     (4, (2, 3, 4, 7, 16), (3, 3, 3, 16, 24), 1),
     (8, (1, 8, 9, 16), (1, 7, 16, 24), (0, 3)),
     (8, (1, 9, 6, 16), (7, 1, 16, 24), (2, 0)),
@@ -116,10 +120,14 @@ WINDOWS = [
 
 @pytest.mark.parametrize(("points", "data", "weight", "padding"), WINDOWS)
 def test_windows_of_any_size(
-    points: int, data: tuple[int, ...], weight: tuple[int, ...], padding: int | tuple[int, ...]
+    points: int | str,
+    data: tuple[int, ...],
+    weight: tuple[int, ...],
+    padding: int | tuple[int, ...],
 ) -> None:
     filters = placeholder(weight, name="w", constant=True)
-    dag = ComputeDAG([conv(placeholder(data, name="x"), filters, 1, padding, name="y")])
+    stride = 1 if isinstance(points, int) else 2
+    dag = ComputeDAG([conv(placeholder(data, name="x"), filters, stride, padding, name="y")])
     other = variants_of(dag, sketch_backend(SMALL).algorithms)[f"winograd-{points}"]
     inputs, host = inputs_of(dag, 0), host_target(2)
     wide = {name: array.astype(np.float64) for name, array in inputs.items()}
@@ -171,7 +179,7 @@ OTHERS: dict[str, Callable[[], Tensor]] = {
 def test_other_convolutions_have_no_variant(name: str) -> None:
     found = variants_of(ComputeDAG([OTHERS[name]()]), sketch_backend(SMALL).algorithms)
     assert winograd(ComputeDAG([OTHERS[name]()])) is None
-    assert bool(found) == (name in ("five", "three dimensions"))
+    assert bool(found) == (name in ("five", "strided", "three dimensions"))
 
 
 def test_blocks_hold_all_that_lies_between_the_stages() -> None:

@@ -15,9 +15,11 @@ from sketch.variants import winograd
 from sketch.variants.interpolation import (
     EIGHT_POINTS,
     F2_3,
+    FIVE_POINTS,
     SIX_POINTS,
+    THREE_POINTS,
     prove,
-    prove_all,
+    strided,
     transforms,
 )
 
@@ -61,7 +63,6 @@ def test_equal_points_are_refused():
 
 
 def test_what_variants_are_made_with():
-    prove_all()
     found = transforms(F2_3, 3)
     assert found.filters == ((1, 0, 0), (0.5, 0.5, 0.5), (-0.5, 0.5, -0.5), (0, 0, 1))
     assert found.data == ((1, 0, -1, 0), (0, 1, 1, 0), (0, 1, -1, 0), (0, 1, 0, -1))
@@ -78,3 +79,21 @@ def test_the_program_combines_data_as_the_matrix_does():
     dag = ComputeDAG([compute((4,), element, name="t")])
     columns = [interpret(dag, {"d": column})["t"] for column in np.eye(4, dtype=np.float32)]
     assert np.array_equal(np.stack(columns, 1), np.array(transforms(F2_3, 3).data, float))
+
+
+@pytest.mark.parametrize("points", [THREE_POINTS, FIVE_POINTS, SIX_POINTS])
+@pytest.mark.parametrize(("taps", "stride"), [(3, 2), (4, 2), (2, 1), (3, 3), (4, 3)])
+def test_strides_are_sums_of_correlations_of_stride_1(points, taps, stride):
+    found = strided(points, taps, stride)
+    rng = np.random.default_rng(0)
+    count = len(found.results)
+    data = rng.integers(-9, 9, (count - 1) * stride + taps)
+    filters = rng.integers(-9, 9, taps)
+    products = (np.array(found.filters) @ filters) * (np.array(found.data) @ data)
+    direct = [int(sum(data[i * stride : i * stride + taps] * filters)) for i in range(count)]
+    assert list(np.array(found.results) @ products) == direct
+
+
+def test_sums_of_other_numbers_of_taps_are_refused():
+    with pytest.raises(ValueError, match="sums of 2 and 3"):
+        strided(SIX_POINTS, 5, 2)
