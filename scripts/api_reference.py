@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from types import ModuleType
+from typing import Final, get_type_hints
 
 import pdoc.doc
 import pdoc.render
@@ -129,10 +130,21 @@ def build(folder: Path, modules: Sequence[str] = PUBLIC) -> Path:
     """
     pdoc.render.configure(docformat="google", footer_text="autosched", show_source=False)
     pages = {name: pdoc.doc.Module.from_name(name) for name in modules}
+    for page in pages.values():
+        _resolve_fields(page.obj)
     for name, page in pages.items():
         _write(folder / f"{name.replace('.', '/')}.html", pdoc.render.html_module(page, pages))
     _write(folder / "search.js", pdoc.render.search_index(pages))
     return _write(folder / "index.html", pdoc.render.html_index(pages))
+
+
+def _resolve_fields(module: ModuleType) -> None:
+    """Types instead of their names in the constructors of named tuples: pdoc cannot look them up,
+    as these functions belong to no module.
+    """
+    for item in vars(module).values():
+        if isinstance(item, type) and issubclass(item, tuple) and hasattr(item, "_fields"):
+            item.__new__.__annotations__.update(get_type_hints(item))
 
 
 def _write(path: Path, text: str) -> Path:

@@ -109,7 +109,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")  # names of layers may not fit a pipe's encoding
     with ending_on_signals() as ending:
         try:
-            return _run(argv)
+            code = _run(argv)
+            ending.noted.check()
+            return code
         except KeyboardInterrupt:
             say_ending(ending)
         except OSError:

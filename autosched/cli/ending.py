@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Final
 
+from autosched.system.noted_signals import NotedSignals, noted_signals
+
 # What batch systems and containers send, and what a terminal sends that is closed.
 _ASKING: Final = (signal.SIGTERM, signal.SIGHUP)
 # Shells give a command that a signal ended this much more than the number of the signal.
@@ -25,8 +27,10 @@ class Ending:
     Attributes:
         signal: the last one that asked for it; SIGINT until another one did.
         asked: whether one of the others did.
+        noted: raises again what a handler raised and Python dropped.
     """
 
+    noted: NotedSignals
     signal: signal.Signals = signal.SIGINT
     asked: bool = False
 
@@ -46,7 +50,7 @@ def ending_on_signals() -> Iterator[Ending]:
     Signals that are ignored (``nohup``) or handled by somebody else stay so; so do all of them
     outside the main thread, which is the only one that may set handlers.
     """
-    ending = Ending()
+    ending = Ending(NotedSignals({}))
 
     def end(number: int, frame: FrameType | None) -> None:
         ending.signal, ending.asked = signal.Signals(number), True
@@ -57,7 +61,8 @@ def ending_on_signals() -> Iterator[Ending]:
     for number in taken:
         signal.signal(number, end)
     try:
-        yield ending
+        with noted_signals() as ending.noted:
+            yield ending
     finally:
         for number in taken:
             signal.signal(number, signal.SIG_DFL)

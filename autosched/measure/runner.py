@@ -17,6 +17,7 @@ from autosched.measure.protocol import MeasuredTask, Ticket
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.measure.timer import TaskState, Timer
 from autosched.measure.zygote import Zygote
+from autosched.system.noted_signals import noted_signals
 from autosched.tasks.candidate import Candidate
 from codegen.backend import check_runs
 from codegen.cpu_share import usable_cpus
@@ -83,15 +84,19 @@ class LocalRunner(BatchRunner):
         state = self._state(ticket.task)
         state.best_s = min(state.best_s, best_s)
         results: list[MeasureResult] = []
-        for candidate, kernel in zip(ticket.candidates, built, strict=True):
-            if isinstance(kernel, Failure):
-                results.append(kernel)
-                continue
-            result = self._timer.measure(state, candidate, kernel, state.best_s)
-            if isinstance(result, Timing):
-                state.best_s = min(state.best_s, result.best)
-            results.append(result)
+        with noted_signals() as signals:
+            for candidate, kernel in zip(ticket.candidates, built, strict=True):
+                signals.check()
+                results.append(self._measured(state, candidate, kernel))
         return results
+
+    def _measured(self, state: TaskState, candidate: Candidate, kernel: Built) -> MeasureResult:
+        if isinstance(kernel, Failure):
+            return kernel
+        result = self._timer.measure(state, candidate, kernel, state.best_s)
+        if isinstance(result, Timing):
+            state.best_s = min(state.best_s, result.best)
+        return result
 
     def remeasure(
         self, task: MeasuredTask, candidates: Sequence[Candidate], rounds: int = 5

@@ -19,6 +19,7 @@ from autosched.search.learner import Learner
 from autosched.search.models import make_model
 from autosched.search.recall import best_of, recall
 from autosched.system.errors import TuningError
+from autosched.system.noted_signals import NotedSignals
 from autosched.system.stability import EMULATED, Stability, Watch, tree_cpu_s
 from autosched.system.stopwatch import Stopwatch
 from autosched.system.versions import software_versions
@@ -42,10 +43,11 @@ class _Batch:
 
 
 class TuningLoop:
-    """One run of a job that has a runner, see ``run.run_job``."""
+    """One run of a job that has a runner, see ``run.run_job``; ``signals`` may end it."""
 
-    def __init__(self, job: TuneJob) -> None:
+    def __init__(self, job: TuneJob, signals: NotedSignals) -> None:
         assert job.runner is not None, "run_job starts one"
+        self._signals = signals
         options, tasks = job.options, job.tasks
         self._clock, self._now, self._began = job.clock, job.now, job.clock()
         self._runner, self._log, self._options = job.runner, job.log, options
@@ -87,6 +89,7 @@ class TuningLoop:
             self._tell_finished(stopped)
             with self._watch:
                 self._retime()
+            self._signals.check()
         except KeyboardInterrupt:
             stopped = "interrupted"
         finally:
@@ -121,6 +124,7 @@ class TuningLoop:
     def _search(self) -> str:
         batch = self._propose()
         while batch is not None:
+            self._signals.check()
             ahead = self._measure(batch)
             if self._trials and not self._successes() and self._given_up():
                 self._check_success()
@@ -152,6 +156,7 @@ class TuningLoop:
         with self._thinking:
             self._learner.learn()
         ahead = self._propose(batch.turn)
+        self._signals.check()
         results = self._runner.collect(ticket, run.best_s)
         checked = verify_new_best(run, self._runner, candidates, results, self._options.tolerance)
         self._write(run.task, candidates, checked, "trial")
@@ -216,6 +221,7 @@ class TuningLoop:
             if not leaders or self._elapsed() >= budget_s:
                 return
             self._progress.update(self._view(self._runs.index(run)))
+            self._signals.check()
             found = self._runner.remeasure(run.task, leaders, self._options.leader_rounds)
             results = run.errors.added(leaders, found)
             self._write(run.task, leaders, results, "final")

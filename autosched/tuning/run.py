@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from autosched.system.errors import OptionError
+from autosched.system.noted_signals import noted_signals
 from autosched.tuning.objectives import weighted_sum
 from costmodel.checked import check_extra
 from costmodel.extra_feature import extra_names
@@ -50,7 +51,8 @@ def run_job(job: TuneJob) -> TuneResult:
 def _loop(job: TuneJob) -> TuneResult:
     from autosched.tuning.loop import TuningLoop
 
-    return TuningLoop(job).tune()
+    with noted_signals() as signals:
+        return TuningLoop(job, signals).tune()
 
 
 def _measured_here(job: TuneJob) -> TuneResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import math
 import os
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from autosched.cli import main
+from autosched.cli.app import make_parser
 from autosched.cli.command import check_output
 from autosched.cli.ending import ending_on_signals
 from autosched.cli.waiting import ProgressAfter, Waiting
@@ -213,6 +215,24 @@ def test_signals_that_ask_for_the_end(
     assert main(["tune", "mlp"]) == code
     assert capsys.readouterr().err == f"autosched: ended by {number.name}\n"
     assert signal.getsignal(number) is signal.SIG_DFL
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_that_python_drops_count(
+    number: signal.Signals, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class SendsSignal:
+        def __del__(self) -> None:
+            signal.raise_signal(number)
+
+    def parser() -> argparse.ArgumentParser:
+        SendsSignal()
+        return make_parser()
+
+    monkeypatch.setattr("autosched.cli.app.make_parser", parser)
+    assert main(["workloads", "-q"]) == code
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_closed_terminal_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -225,6 +225,28 @@ def test_ctrl_c_keeps_everything(tmp_path: Path) -> None:
     assert len(RecordLog(tmp_path / "log.jsonl").read().records) == result.trials
 
 
+class SendsCtrlC:
+    """Python drops what a handler raises while this is freed."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_ctrl_c_counts_where_python_drops_it(tmp_path: Path) -> None:
+    def interrupt(number: int) -> None:
+        if number == 4:
+            SendsCtrlC()
+
+    before = signal.getsignal(signal.SIGINT)
+    runner = FakeRunner(on_batch=interrupt)
+    result = tune(runner, tmp_path / "log.jsonl")
+    assert result.interrupted and 0 < result.trials == len(runner.measured) < 40
+    assert len(RecordLog(tmp_path / "log.jsonl").read().records) == result.trials
+    assert signal.getsignal(signal.SIGINT) is before
+    assert not tune(FakeRunner(), tmp_path / "log.jsonl").interrupted  # it goes on
+
+
 def test_records_that_do_not_replay_are_named(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     task = Task(matmul_dag(), SMALL)
