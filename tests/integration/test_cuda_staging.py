@@ -71,7 +71,7 @@ def wide_matmul(tiles: int) -> CudaSource:
 )])  # fmt: skip
 def test_staged_tiles_equal_the_oracle(compile_all: Callable[..., list], tmp_path: Path) -> None:
     dags = {name: make() for name, make in CASES.items()}
-    found = [(name, s) for name, dag in dags.items() for s in sources_of(dag, (0, 3))]
+    found = [(name, s) for name, dag in dags.items() for s in sources_of(dag, (0, 6))]
     assert {name for name, _ in found} == set(CASES)
     assert all(staged(source.text) for _, source in found)
     programs = compile_all([source for _, source in found], tmp_path)

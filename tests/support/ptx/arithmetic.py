@@ -219,6 +219,15 @@ def _extract_bits(modifiers: Modifiers, operands: tuple[Array, ...]) -> Array:
     return field.astype(type_of(modifiers[-1]))
 
 
+def _insert_bits(modifiers: Modifiers, operands: tuple[Array, ...]) -> Array:
+    """``bfi``: the second operand, with ``length`` bits of the first from ``position`` on."""
+    bits = int(modifiers[-1][1:])
+    field, value = (as_type(operand, f"u{bits}").astype(object) for operand in operands[:2])
+    position, length = (as_type(operand, "u32").astype(object) & 255 for operand in operands[2:])
+    taken = (((1 << length) - 1) << position) & ((1 << bits) - 1)
+    return ((value & ~taken) | ((field << position) & taken)).astype(f"uint{bits}")
+
+
 def _logic3(modifiers: Modifiers, operands: tuple[Array, ...]) -> Array:
     """``lop3``: every bit by a table of eight entries."""
     first, second, third = _typed("b32", operands[:3])
@@ -333,6 +342,7 @@ _OPCODES: Final[Mapping[str, Compute]] = {
     "shr": _shift(left=False),
     "shf": _funnel,
     "bfe": _extract_bits,
+    "bfi": _insert_bits,
     "lop3": _logic3,
     "prmt": _permute,
     "popc": _count_ones,
