@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sketch.nest.loopnest import LoopKind
 from sketch.schedule.decision import DecisionId
-from sketch.schedule.loop import LoopId
+from sketch.schedule.loop import LoopId, LoopRole
 from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.program import root_host
 from sketch.schedule.sketch import Sketch
@@ -87,10 +87,10 @@ def _kinds(sketch: Sketch) -> _Kinds:
                 if not isinstance(factor, DecisionId):
                     continue
                 n = positions[factor]
-                kinds[n] = plan.kinds.get(LoopId(position, level), LoopKind.SERIAL)
+                loop = LoopId(position, level)
+                kinds[n] = plan.kinds.get(loop, LoopKind.SERIAL)
                 points[n] = prod(axis.extent for axis in blocks)
-                outside = plan.kinds.get(LoopId(position, level - 1))
-                if kinds[n] is LoopKind.THREAD and outside is LoopKind.THREAD:
+                if plan.role(loop) is LoopRole.LANE:
                     lanes.add(n)
                 if axis.kind == "reduce":
                     reduces.add(n)

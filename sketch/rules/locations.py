@@ -7,7 +7,7 @@ from sketch.lang.expr import Axis
 from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import LoopKind
 from sketch.rules.patterns import vector_axis
-from sketch.schedule.loop import Level, LoopId
+from sketch.schedule.loop import LoopId, LoopRole
 from sketch.schedule.program import Program, StagePlan, root_host
 from sketch.schedule.stage import StageId
 
@@ -64,5 +64,5 @@ def candidate_locations(program: Program, plan: StagePlan) -> tuple[Location, ..
         return ()
     chosen = [loops[depth - 1]]
     around = reversed(loops[: depth - 1])
-    chosen += [loop for loop in around if loop.level == Level.L2][:1]
+    chosen += [loop for loop in around if host.role(loop) is LoopRole.L2_TILE][:1]
     return tuple((host.id, loop) for loop in chosen)

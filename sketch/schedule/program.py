@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Final
 
 from sketch.analysis.access import divisors, reads, stage_loads
 from sketch.dag.dag import ComputeDAG
@@ -21,9 +22,20 @@ from sketch.lang.tensor import Compute, Operation, Tensor
 from sketch.nest.loopnest import LoopKind
 from sketch.schedule.decision import LoopDecision
 from sketch.schedule.labels import loop_label
-from sketch.schedule.loop import AxisIndex, LoopId
+from sketch.schedule.loop import AxisIndex, LoopId, LoopRole
 from sketch.schedule.stage import InputId, OperationId, ResultId, Role, StageId, TensorId
 from sketch.schedule.steps import Factor, Pack, SharedTiles
+
+# Of loops by how they run, but for those that their place tells apart.
+_ROLES: Final = {
+    LoopKind.SERIAL: LoopRole.SERIAL,
+    LoopKind.PARALLEL: LoopRole.PARALLEL,
+    LoopKind.UNROLLED: LoopRole.REGISTER_TILE,
+    LoopKind.VECTORIZED: LoopRole.VECTOR,
+    LoopKind.BLOCK: LoopRole.BLOCK,
+    LoopKind.VTHREAD: LoopRole.VTHREAD,
+    LoopKind.THREAD: LoopRole.THREAD,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,6 +115,19 @@ class StagePlan:
         """Loops (None: all) for printing, by the names of their axes: ``i.0, i.1, k.0``."""
         found = self.loops() if loops is None else loops
         return ", ".join(loop_label(self.op, loop) for loop in found)
+
+    def role(self, loop: LoopId) -> LoopRole:
+        """What a loop of the stage is for."""
+        kind = self.kinds.get(loop, LoopKind.SERIAL)
+        spatial = loop.axis < len(self.op.axes)
+        if kind is LoopKind.SERIAL and spatial and loop.level == 1:
+            return LoopRole.L2_TILE
+        if kind is LoopKind.UNROLLED and not spatial:
+            return LoopRole.TERMS
+        outside = self.kinds.get(LoopId(loop.axis, loop.level - 1))
+        if kind is LoopKind.THREAD and outside is LoopKind.THREAD:
+            return LoopRole.LANE
+        return _ROLES[kind]
 
     def loop_axis(self, loop: LoopId) -> Axis:
         """The axis that a loop of the stage walks."""

@@ -8,10 +8,10 @@ from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
 from sketch.lang.tensor import compute, placeholder
 from sketch.rules.generate import generate
-from sketch.schedule.loop import LoopId
+from sketch.schedule.loop import LoopId, LoopRole
 from sketch.schedule.program import initial_program
 from sketch.schedule.replay import replay
-from sketch.schedule.sketch import sketch_from_steps
+from sketch.schedule.sketch import Sketch, sketch_from_steps
 from sketch.schedule.stage import InputId, Role, StageId
 from sketch.schedule.step_json import steps_to_json
 from sketch.schedule.step_reading import check_step, steps_from_json
@@ -26,6 +26,7 @@ from sketch.schedule.steps import (
     Split,
     SplitReduce,
 )
+from sketch.target.gpu_targets import cuda_target
 from tests.support.targets import AVX512
 from tests.support.workloads import conv2d_relu, matmul_dag, row_sum
 
@@ -160,6 +161,31 @@ def test_persons_find_stages_axes_and_decisions_by_name() -> None:
     for find in (sketch.program.named, sketch.decision, plan.axis):
         with pytest.raises(ScheduleError, match="nothing"):
             find("nothing")
+
+
+def roles(sketch: Sketch, stage: str) -> dict[str, LoopRole]:
+    plan = sketch.program.named(stage)
+    return {plan.labels([loop]): plan.role(loop) for loop in plan.loops()}
+
+
+def test_loops_have_roles() -> None:
+    tiled = generate(matmul_dag(), AVX512)[0]
+    assert roles(tiled, "C") == {
+        **{f"{axis}.0": LoopRole.PARALLEL for axis in "ij"},
+        **{f"{axis}.1": LoopRole.L2_TILE for axis in "ij"},
+        **{f"{axis}.2": LoopRole.SERIAL for axis in "ij"},
+        **{f"{axis}.3": LoopRole.REGISTER_TILE for axis in "ij"},
+        "j.4": LoopRole.VECTOR,
+    }
+    assert roles(tiled, "C.local")["k.1"] is LoopRole.TERMS
+    on_gpu = roles(generate(matmul_dag(64, 64, 64), cuda_target("sm_90"))[0], "C")
+    assert [on_gpu[f"j.{level}"] for level in range(5)] == [
+        LoopRole.BLOCK,
+        LoopRole.VTHREAD,
+        LoopRole.THREAD,
+        LoopRole.LANE,
+        LoopRole.REGISTER_TILE,
+    ]
 
 
 def test_an_output_keeps_its_layout() -> None:
