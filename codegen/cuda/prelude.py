@@ -70,8 +70,8 @@ _DYNAMIC: Final = """\
 # Where an element of a tile of rows of ``R`` lies whose ``P`` pieces of ``E`` change places.
 _SWIZZLE: Final = """\
 template <int R, int P, int E> __device__ inline unsigned swizzled(unsigned place) {
-  const unsigned within = place % E, piece = place - within;
-  return (piece ^ piece / R % P * E) + within;
+  const unsigned within = place % E, piece = place - within, column = piece % R;
+  return piece - column + (column ^ piece / R % P * E) + within;
 }
 """
 # NaN where an operand is.

@@ -177,7 +177,8 @@ def _tile_choices(plan: StagePlan, target: Target) -> Iterator[tuple[DecisionId,
         yield tiles.count, TILE_COUNTS[: None if copies_ahead(target) else 2]
     if isinstance(tiles.layout, DecisionId):
         last = tiles.dim == len(plan.op.axes) - 1
-        yield tiles.layout, tuple(n for n in TILE_LAYOUTS if not (last and n & 2))
+        # threads that walk a row find its pieces wherever it is
+        yield tiles.layout, TILE_LAYOUTS[:2] if last else TILE_LAYOUTS
 
 
 def _describe(plan: StagePlan, loop: LoopId) -> str:

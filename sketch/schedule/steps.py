@@ -20,7 +20,7 @@ from sketch.schedule.stage import OperationId, StageId, TensorId
 Factor = int | DecisionId
 TILE_COUNTS: Final = (1, 2, 3, 4)
 """How many tiles of a stage shared memory may hold."""
-TILE_LAYOUTS: Final = (0, 1, 2, 3, 4, 6)
+TILE_LAYOUTS: Final = (0, 1, 2, 3, 4)
 """How a tile may lie in shared memory, see ``SharedTiles``."""
 
 
@@ -181,9 +181,9 @@ class SharedTiles:
     """How the tiles of a stage lie in the shared memory of a GPU block.
 
     ``count`` (1 to 4, or a decision) of them are kept, so that ``count - 1`` are filled ahead of
-    the one that is read.  ``layout`` (a sum, or a decision): 0 row-major; 1 with rows that are 16
-    bytes longer; 2 with dimension ``dim`` innermost; 4 (without 1) with the pieces of 16 bytes of a
-    row in an order that depends on the row.
+    the one that is read.  ``layout`` (0 to 4, or a decision): 0 row-major; 1 with rows that are 16
+    bytes longer; 2 with dimension ``dim`` innermost; 3 both; 4 row-major, with the pieces of 16
+    bytes of a row in an order that depends on the row.
     """
 
     kind: ClassVar[str] = "shared_tiles"

@@ -44,8 +44,7 @@ def test_layouts(layout: int, strides: tuple[int, int], size: int) -> None:
 
 @pytest.mark.parametrize(
     ("layout", "deep", "swizzle"),
-    [(4, 1, (4, 4, 1)), (4, 8, (32, 4, 8)), (4, 3, (12, 4, 1)), (6, 1, (16, 4, 4)),
-     (0, 8, None), (3, 8, None)],
+    [(4, 1, (4, 4, 1)), (4, 8, (32, 4, 8)), (4, 3, (12, 4, 1)), (0, 8, None), (3, 8, None)],
 )  # fmt: skip
 def test_pieces_of_rows_change_places(
     layout: int, deep: int, swizzle: tuple[int, int, int] | None
@@ -57,7 +56,7 @@ def test_pieces_of_rows_change_places(
     assert tile.swizzled == (swizzle is not None and swizzle[2] > 1)
 
 
-@pytest.mark.parametrize("layout", [0, 1, 2, 3, 4, 6])
+@pytest.mark.parametrize("layout", [0, 1, 2, 3, 4])
 def test_every_layout_computes_the_same(layout: int, rng: np.random.Generator) -> None:
     dag = matmul_dag(*MATMUL)
     (sketch,) = generate(dag, GPU)
