@@ -72,19 +72,20 @@ def best_of_the_draft(sketch: Sketch) -> dict[DecisionId, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arch", "size"), [("sm_90", 1024), ("sm_90", 2048), ("sm_90", 4096), ("sm_80", 2048)]
-)
+@pytest.mark.parametrize(("arch", "size"), [("sm_90", 2048), ("sm_90", 4096), ("sm_80", 2048)])
 def test_so_is_that_of_the_best_row_of_the_draft(arch: str, size: int, tmp_path: Path) -> None:
     (sketch, *_) = generate(matmul_dag(size, size, size), cuda_target(arch))
     check(sketch, best_of_the_draft(sketch), tmp_path)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("shape", [(1024, 1024, 1024), (197, 3072, 768)])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_tails_cost_no_branch(arch: str, tmp_path: Path) -> None:
+def test_tails_and_few_results_cost_no_branch(
+    arch: str, shape: tuple[int, int, int], tmp_path: Path
+) -> None:
     """Fewer results fill the card with smaller tiles, of which more is copied."""
-    (sketch, *_) = generate(matmul_dag(197, 3072, 768), cuda_target(arch))
+    (sketch, *_) = generate(matmul_dag(*shape), cuda_target(arch))
     kernel = build(lower(sketch, best_of_the_draft(sketch)), sketch.target)
     found = loop_of(kernel.cubin, tmp_path)
     assert not kernel.spills and count(found, "BAR") == 1 and count(found, "BRA") == 1, found
