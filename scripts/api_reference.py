@@ -29,6 +29,7 @@ PUBLIC: Final = (
     "autosched.testing.policy",
     "autosched.testing.rule",
     "autosched.testing.runner",
+    "autosched.testing.variant",
     "autosched.torch_frontend",
     "autosched.tuning.result",
     "autosched.tuning.job",

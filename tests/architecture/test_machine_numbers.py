@@ -190,6 +190,11 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_DOUBLE_DIGITS": "bits of a double",
         "_LOW_BITS": "bits of a double",
     },
+    "sketch/verify/symbolic.py": {
+        "_MOST_SYMBOLS": "size of a program that we accept",
+        "_MOST_DENOMINATOR": "numbers that a literal may be the rounding of",
+        "_SHOWN": "length of a message",
+    },
     "sketch/population/feasible.py": {"_LOCAL_SHARE_OF_L2": "a share of a number of Target"},
     "sketch/population/blocks_gpu.py": {
         "_WARPS_OF_A_BLOCK": "search: what hides latencies",
