@@ -73,9 +73,7 @@ class LocalRunner(BatchRunner):
             self._ask_reference(state)
         self._tickets += 1
         ticket = Ticket(self._tickets, task, tuple(candidates))
-        self._building[ticket.number] = [
-            self._pool.build(c, self._sketches.payload(c.sketch)) for c in ticket.candidates
-        ]
+        self._building[ticket.number] = [self._built(state, c) for c in ticket.candidates]
         return ticket
 
     def collect(self, ticket: Ticket, best_s: float = math.inf) -> list[MeasureResult]:
@@ -96,6 +94,7 @@ class LocalRunner(BatchRunner):
         result = self._timer.measure(state, candidate, kernel, state.best_s)
         if isinstance(result, Timing):
             state.best_s = min(state.best_s, result.best)
+            state.fastest.note(candidate, kernel, result.median)
         return result
 
     def remeasure(
@@ -135,6 +134,15 @@ class LocalRunner(BatchRunner):
         if task.key not in self._tasks:
             self._tasks[task.key] = TaskState(task.key, pickle.dumps(task.dag))
         return self._tasks[task.key]
+
+    def _built(self, state: TaskState, candidate: Candidate) -> Future[Built]:
+        """The kernel on its way; those of the fastest candidates are there already."""
+        known = state.fastest.kernel(candidate)
+        if known is None:
+            return self._pool.build(candidate, self._sketches.payload(candidate.sketch))
+        future: Future[Built] = Future()
+        future.set_result(known)
+        return future
 
     def _ask_reference(self, state: TaskState) -> None:
         if state.reference is None or state.lost_reference:

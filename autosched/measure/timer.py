@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from autosched.measure.build_pool import Built, SketchCache
 from autosched.measure.child import Child, again_when_killed
 from autosched.measure.errors import ChildDiedError, ChildTimeoutError, killed_from_outside
+from autosched.measure.fastest import FastestKernels
 from autosched.measure.messages import TimingRequest, TimingSetup
 from autosched.measure.options import MeasureOptions
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
@@ -34,6 +35,7 @@ class TaskState:
         best_s: fastest timing so far.
         reference: the oracle's result, on its way; None until a check needs it.
         asked: how often it was asked for: more than once only where it was lost.
+        fastest: machine code of its fastest candidates.
     """
 
     key: str
@@ -41,6 +43,7 @@ class TaskState:
     best_s: float = math.inf
     reference: Future[Built] | None = None
     asked: int = 0
+    fastest: FastestKernels = field(default_factory=FastestKernels)
 
     @property
     def lost_reference(self) -> bool:

@@ -61,7 +61,7 @@ def test_errors_of_a_variant_are_measured_with_its_first_right_candidate():
     data = placeholder((1, 8, 8, 16), name="x")
     task = Task(ComputeDAG([conv2d(data, weight, 1, 1, name="y")]), host_target(1))
     batch = []
-    for variant in ("direct", "winograd", "winograd"):
+    for variant in ("direct", "winograd-4", "winograd-4"):
         sketch = next(s for s in task.sketches if s.variant == variant)
         rows = sample(sketch, 256, np.random.default_rng(len(batch)))
         row = np.flatnonzero(feasible(sketch, rows.columns()))[0]
@@ -105,3 +105,15 @@ def test_inputs_and_outputs_of_two_tasks_do_not_mix():
         tickets = [runner.submit(task, candidates(task)[:1]) for task in (first, second, first)]
         results = [runner.collect(ticket)[0] for ticket in tickets]
     assert all(isinstance(r, Timing) and r.error < 1e-5 for r in results), results
+
+
+def test_the_fastest_are_not_built_again(monkeypatch):
+    task = matmul_task()
+    batch = candidates(task)
+    with LocalRunner(task.target, OPTIONS) as runner:
+        measured = runner.measure(task, batch)
+        order = sorted(range(len(batch)), key=lambda n: measured[n].median)
+        monkeypatch.setattr(runner._pool, "build", None)
+        again = runner.remeasure(task, [batch[n] for n in order[:4]], rounds=1)
+        assert runner.verify(task, batch[order[0]]) == measured[order[0]].error
+    assert [result.error for result in again] == [measured[n].error for n in order[:4]]

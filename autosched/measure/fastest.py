@@ -1,0 +1,35 @@
+"""Machine code of a task's fastest candidates: they are checked and timed again, not rebuilt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from autosched.tasks.candidate import Candidate
+
+# As many leaders as the slowest preset times against each other.
+_KEPT: Final = 8
+
+
+class FastestKernels:
+    """Pickled kernels of one task by candidate, of the fastest eight."""
+
+    def __init__(self) -> None:
+        self._kernels: dict[Hashable, tuple[float, bytes]] = {}
+
+    def note(self, candidate: Candidate, kernel: bytes, seconds: float) -> None:
+        """Keep a kernel that took ``seconds`` as long as it is among the fastest."""
+        self._kernels[_key(candidate)] = seconds, kernel
+        if len(self._kernels) > _KEPT:
+            del self._kernels[max(self._kernels, key=lambda key: self._kernels[key][0])]
+
+    def kernel(self, candidate: Candidate) -> bytes | None:
+        """The kernel of a candidate; None where it was not kept."""
+        kept = self._kernels.get(_key(candidate))
+        return None if kept is None else kept[1]
+
+
+def _key(candidate: Candidate) -> Hashable:
+    return candidate.sketch.key, frozenset(candidate.values.items())

@@ -1,0 +1,23 @@
+from autosched.measure.fastest import FastestKernels
+from autosched.tasks.candidate import Candidate
+from codegen.host import cpu_target
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import compute, placeholder
+from sketch.population.population import from_rows
+from sketch.rules.generate import generate
+
+
+def test_kernels_of_the_fastest_candidates_are_kept() -> None:
+    a = placeholder((64, 64), name="A")
+    dag = ComputeDAG([compute((64, 64), lambda i, j: a[i, j] + 1.0, name="C")])
+    sketch = generate(dag, cpu_target("cpu-avx2", 1))[0]
+    names = [decision.id for decision in sketch.decisions]
+    rows = [dict.fromkeys(names, value) for value in range(1, 21)]
+    kernels = FastestKernels()
+    for number, row in enumerate(rows):
+        seconds = float((7 * number) % 20)  # each of 0 .. 19 once
+        kernels.note(Candidate(sketch, row), bytes([number]), seconds)
+    again = [Candidate(sketch, from_rows(sketch, [row]).row(0)) for row in rows]
+    kept = {n for n, candidate in enumerate(again) if kernels.kernel(candidate) == bytes([n])}
+    assert kept == {n for n in range(20) if (7 * n) % 20 < 8}
+    assert sum(kernels.kernel(candidate) is not None for candidate in again) == len(kept)
