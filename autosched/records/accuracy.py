@@ -136,4 +136,8 @@ def held_to(records: Sequence[Record], task: TaskSpec, accuracy: Accuracy) -> li
         return [record for record in mine if record.variant == reference]
     errors = VariantErrors(reference, accuracy)
     errors.note([r.variant for r in mine], [r.result for r in mine])
-    return [replace(r, result=errors.hold_unknown(r.variant, r.result)) for r in mine]
+    held = [errors.hold_unknown(r.variant, r.result) for r in mine]
+    return [
+        r if result is r.result else replace(r, result=result)
+        for r, result in zip(mine, held, strict=True)
+    ]

@@ -236,16 +236,26 @@ def build_best(
 
 
 def best_of(
-    task: TaskSpec, records: Iterable[Record], cache_state: CacheState | None = None
+    task: TaskSpec,
+    records: Iterable[Record],
+    cache_state: CacheState | None = None,
+    measured: Sequence[tuple[Record, Candidate]] = (),
 ) -> Recalled | None:
     """The fastest candidate that was measured on the task's target and still replays, or None.
 
     Warns of faster ones that do not.
+
+    Args:
+        task: whose candidate.
+        records: of any tasks.
+        cache_state: in which they were measured; None: any.
+        measured: those of ``records`` whose candidates are known, which are not replayed.
     """
     replayer, known = Replayer(task), by_position(task, records)
     best: Recalled | None = None
     for seconds, record in rank(select(known, task.key, task.target, cache_state)):
-        candidate = replayer.replay(record, verified=True)
+        ours = (candidate for own, candidate in measured if own is record)
+        candidate = next(ours, None) or replayer.replay(record, verified=True)
         if candidate is not None:
             best = Recalled(candidate, seconds, record)
             break

@@ -72,6 +72,7 @@ class TuningLoop:
             infos, options, job.objective, self._elapsed, reserve_s, job.usage
         )
         self._records: list[Record] = []
+        self._measured: list[tuple[Record, Candidate]] = []  # in this run
         self._warnings: list[str] = []
         self._versions = software_versions()
         self._trials = 0
@@ -243,6 +244,7 @@ class TuningLoop:
             for candidate, result in zip(candidates, results, strict=True)
         ]
         self._records += records
+        self._measured += zip(records, candidates, strict=True)
         if self._log is not None:
             self._log.append(records)
 
@@ -276,7 +278,7 @@ class TuningLoop:
     def _task_result(self, index: int) -> TaskResult:
         run, progress = self._runs[index], self._scheduler.tasks[index]
         records = held_to(self._records, run.task, self._options.accuracy)
-        found = best_of(run.task, records, self._cache_state)
+        found = best_of(run.task, records, self._cache_state, self._measured)
         return TaskResult(
             run.task,
             None if found is None else found.candidate,

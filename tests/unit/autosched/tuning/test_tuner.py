@@ -91,6 +91,12 @@ def test_every_trial_is_recorded_and_the_best_is_verified(tmp_path: Path) -> Non
     assert 3 <= runner.verified < 40
 
 
+def test_what_a_run_measured_is_not_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autosched.search.recall.Replayer.replay", None)
+    result = tune(FakeRunner(), options=replace(OPTIONS, trials=8))
+    assert any(item.best is not None for item in result.tasks)
+
+
 def test_leaders_are_measured_against_each_other_at_the_end() -> None:
     runner = FakeRunner()
     result = tune(runner, options=replace(OPTIONS, leaders=3))
