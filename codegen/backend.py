@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from codegen import build as cpu
-from codegen.cuda import build as cuda
-from codegen.cuda.passes.vectorize import WIDEST
-from codegen.cuda.resources import check_resources
-from codegen.gpu.missing import missing_device
-from codegen.gpu.protocol import DEVICE_ALIGNMENT
+from codegen.gpu.alignment import DEVICE_ALIGNMENT, WIDEST
 from codegen.kernel import BUFFER_ALIGNMENT, SYMBOL, CompiledKernel
 from codegen.passes.restride import loosen, restride
 from sketch.errors import TargetError
@@ -51,6 +47,25 @@ def _nothing(_: Any) -> None:
     """Nothing to check, nothing is missing."""
 
 
+# Only who makes code for a GPU loads what makes it: processes that measure on a CPU start sooner.
+def _build_cuda(nest: LoopNest, target: Target, symbol: str) -> CompiledKernel:
+    from codegen.cuda.build import build
+
+    return build(nest, target, symbol)
+
+
+def _check_cuda(kernel: Any) -> None:
+    from codegen.cuda.resources import check_resources
+
+    check_resources(kernel)
+
+
+def _missing_gpu(target: Target) -> str | None:
+    from codegen.gpu.missing import missing_device
+
+    return missing_device(target)
+
+
 CPU: Final = Backend(
     "cpu", CPU_SKETCHES, BUFFER_ALIGNMENT, 1, cpu.build, _nothing, "time-cpu", _nothing
 )
@@ -59,10 +74,10 @@ CUDA: Final = Backend(
     GPU_SKETCHES,
     DEVICE_ALIGNMENT,
     WIDEST,
-    cuda.build,
-    check_resources,
+    _build_cuda,
+    _check_cuda,
     "time-gpu",
-    missing_device,
+    _missing_gpu,
 )
 BACKENDS: Final = (CPU, CUDA)
 _HINT: Final = (

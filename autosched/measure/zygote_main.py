@@ -22,12 +22,19 @@ from typing import Any, Final
 from autosched.measure.builder import serve_builder
 from autosched.measure.channel import Channel
 from autosched.measure.cpu_worker import serve_timing
-from autosched.measure.gpu_worker import serve_gpu_timing
+
+
+def _serve_gpu_timing(channel: Channel, setup: Any) -> None:
+    """Loads what drives a GPU where it is needed: on a CPU nothing is."""
+    from autosched.measure.gpu_worker import serve_gpu_timing
+
+    serve_gpu_timing(channel, setup)
+
 
 ROLES: Final[Mapping[str, Callable[[Channel, Any], None]]] = {
     "build": serve_builder,
     "time-cpu": serve_timing,
-    "time-gpu": serve_gpu_timing,
+    "time-gpu": _serve_gpu_timing,
 }
 FORBIDDEN: Final = ("lightgbm", "sklearn", "torch")
 _PR_SET_PDEATHSIG: Final = 1

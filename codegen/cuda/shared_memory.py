@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from codegen.cuda.device import Declare, DeviceFunction, Pipeline, walk_device
-from codegen.cuda.passes.vectorize import WIDEST
 from codegen.cuda.scalars import C_TYPES
+from codegen.gpu.alignment import WIDEST
 from sketch.lang.dtypes import size_of
 from sketch.nest.loopnest import Buffer, Scope
 from sketch.population.feasible_gpu import shared_tile_bytes

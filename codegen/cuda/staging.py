@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from codegen.cuda.device import Fetch, Pipeline, points
 from codegen.cuda.names import Identifiers
-from codegen.cuda.passes.vectorize import WIDEST
 from codegen.cuda.scalars import C_TYPES
+from codegen.gpu.alignment import WIDEST
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from codegen.cuda.device import Move
 from codegen.cuda.expressions import Expressions
 from codegen.cuda.names import Identifiers
-from codegen.cuda.passes.vectorize import WIDEST
 from codegen.cuda.scalars import C_TYPES
+from codegen.gpu.alignment import WIDEST
 from sketch.lang.dtypes import size_of
 from sketch.lang.expr import Reducer, Var
 from sketch.nest.loopnest import Store

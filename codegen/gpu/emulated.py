@@ -17,6 +17,7 @@ import numpy as np
 
 from codegen.cuda.kernel import CudaKernel
 from codegen.errors import CodegenError
+from codegen.gpu.alignment import DEVICE_ALIGNMENT
 from codegen.gpu.cache import FileCache, user_cache
 from codegen.gpu.emulation.checked import checked_launches
 from codegen.gpu.emulation.library import (
@@ -28,7 +29,6 @@ from codegen.gpu.emulation.library import (
 )
 from codegen.gpu.errors import DeviceError, DeviceLaunchError, DeviceLostError, DeviceMemoryError
 from codegen.gpu.protocol import (
-    DEVICE_ALIGNMENT,
     Array,
     DeviceEvent,
     DeviceGraph,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 from numpy.typing import NDArray
 
@@ -22,9 +22,6 @@ from sketch.target.target import Target
 
 DeviceKind = Literal["gpu", "emulated"]
 """The GPU of this machine, or the emulated one: this CPU's results, an estimate's times."""
-
-DEVICE_ALIGNMENT: Final = 256
-"""Bytes.  What ``Device.allocate`` returns is a multiple of it."""
 
 Array = NDArray[Any]
 

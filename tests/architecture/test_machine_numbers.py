@@ -76,10 +76,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "codegen/cuda/passes/lanes.py": {"WARP": "CUDA C++: what the shuffle functions are defined on"},
     "codegen/cuda/passes/pipeline.py": {"_STAGED_TILES": "one is read, one is on its way"},
-    "codegen/cuda/passes/vectorize.py": {
-        "WIDEST": "PTX: the widest access of a thread",
-        "_LONGEST": "registers of a piece",
-    },
+    "codegen/cuda/passes/vectorize.py": {"_LONGEST": "registers of a piece"},
     "codegen/cuda/signature.py": {"_INT_LIMIT": "the int of CUDA C++"},
     "codegen/entry.py": {
         "OK": "C ABI",
@@ -94,6 +91,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "codegen/llvm/conversions.py": {"_LOW_BITS": "bits of a double"},
     "codegen/llvm/memory.py": {"_REGISTER_BITS": "LLVM: widths of vector types"},
     "codegen/cuda/resources.py": {"_FEW_SPILLED": "what is worth timing"},
+    "codegen/gpu/alignment.py": {
+        "DEVICE_ALIGNMENT": "what we promise of addresses",
+        "WIDEST": "PTX: the widest access of a thread",
+    },
     "codegen/gpu/cache.py": {"_MOST_BYTES": "disk"},
     "codegen/gpu/emulation/checked.py": {
         "_ALIGNMENT": "layout of a file of our own",
@@ -105,7 +106,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "codegen/gpu/host.py": {"_KHZ": "units", "_EDGES": "units", "_BYTE_BITS": "units"},
     "codegen/gpu/missing.py": {"_RELEASE": "how the driver writes its version"},
-    "codegen/gpu/protocol.py": {"DEVICE_ALIGNMENT": "what we promise of addresses"},
     "codegen/llvm/region.py": {
         "CHUNKS_A_THREAD": "how a parallel loop is shared out; part of the code of every kernel",
     },

@@ -10,7 +10,7 @@ from autosched.runtime.memory_plan import align
 from autosched.runtime.native_plan import kernel_loops
 from autosched.runtime.program import Argument, ExecutionPlan, Moving, Place, Step
 from codegen.cuda.kernel import CudaKernel
-from codegen.gpu.protocol import DEVICE_ALIGNMENT
+from codegen.gpu.alignment import DEVICE_ALIGNMENT
 
 _SEGMENTS: Final = {"arena": 0, "constants": 1}
 _FIRST_INPUT: Final = len(_SEGMENTS)

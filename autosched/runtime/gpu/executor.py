@@ -23,8 +23,8 @@ from autosched.runtime.gpu.placement import Bases, executions
 from autosched.runtime.gpu.resident import DeviceHold, Resident
 from autosched.runtime.memory import view
 from autosched.runtime.program import ExecutionPlan, HostStep, Place, Step, TensorSpec
+from codegen.gpu.alignment import DEVICE_ALIGNMENT
 from codegen.gpu.errors import DeviceError
-from codegen.gpu.protocol import DEVICE_ALIGNMENT
 
 if TYPE_CHECKING:
     from codegen.gpu.protocol import DeviceStream

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from autosched.runtime.gpu.placement import inputs_on_device
 from autosched.runtime.memory_plan import align
 from autosched.runtime.program import ExecutionPlan, HostStep, Place, TensorSpec
-from codegen.gpu.protocol import DEVICE_ALIGNMENT
+from codegen.gpu.alignment import DEVICE_ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)

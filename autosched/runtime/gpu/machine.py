@@ -9,7 +9,7 @@ from autosched.runtime.explanation import Machine
 from autosched.runtime.memory_plan import align
 from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
 from codegen.cuda.nvrtc import compile_source
-from codegen.gpu.protocol import DEVICE_ALIGNMENT
+from codegen.gpu.alignment import DEVICE_ALIGNMENT
 from codegen.kernel import Argument
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Final
 
 from codegen.cuda.device import Binding, Cooperative, DeviceFunction, DeviceNode, Fetch, For
-from codegen.cuda.passes.vectorize import WIDEST, Steps, steps_over, whole
+from codegen.cuda.passes.vectorize import Steps, steps_over, whole
+from codegen.gpu.alignment import WIDEST
 from codegen.passes.affine import flatten
 from sketch.lang.dtypes import BOOL, size_of
 from sketch.lang.expr import Binary, Const, Expr, Select

@@ -22,6 +22,7 @@ from codegen.cuda.device import (
     For,
     Move,
 )
+from codegen.gpu.alignment import WIDEST
 from codegen.passes.affine import constant, flatten
 from codegen.passes.rewrite import map_expr, substitute_index, substitute_predicates
 from sketch.lang.affine import UNBOUNDED
@@ -40,7 +41,6 @@ from sketch.nest.loopnest import (
 )
 from sketch.nest.walk import index_variables
 
-WIDEST = 16  # bytes of one access of a thread
 _LONGEST = 64  # bytes of a piece: several accesses, which the compiler overlaps
 _GLOBAL = (Scope.INPUT, Scope.CONSTANT, Scope.OUTPUT, Scope.WORKSPACE)
 Steps = Mapping[LoopVar, int]

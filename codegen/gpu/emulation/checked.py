@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codegen.cuda.kernel import CudaSource, Launch
-from codegen.cuda.passes.vectorize import WIDEST
 from codegen.errors import CodegenError
+from codegen.gpu.alignment import WIDEST
 from codegen.gpu.cache import FileCache
 from codegen.gpu.emulation.library import FOLDER, EmulationError, build_unit
 from codegen.kernel import Argument

@@ -26,6 +26,14 @@ def test_the_import_is_light() -> None:
     assert run_python(code).stdout.strip() == "[]"
 
 
+def test_measuring_on_a_cpu_loads_nothing_of_a_gpu() -> None:
+    code = (
+        "import autosched.measure.zygote_main\n"
+        "print([m for m in sys.modules if m.startswith(('cuda', 'codegen.cuda', 'codegen.gpu.'))])"
+    )
+    assert run_python(code).stdout.strip() == "['codegen.gpu.alignment']"
+
+
 def test_a_tensor_program_needs_nothing_heavy() -> None:
     code = (
         "import autosched as asd\n"
