@@ -203,10 +203,12 @@ def compile(
         target: a name that ``Target`` knows, or a target.
         log: records of tuning.  A task without a record for this target gets the schedule that
             the draft model predicts to be fastest: ``Module.untuned`` and a warning say which, and
-            others which records could not be used.  A log that does not exist is empty.
+            others which records could not be used.  On a CPU it may be of another algorithm than
+            the network is written in, where the model is sure and ``check`` finds its errors within
+            the budget; ``Module.summary`` says which.  A log that does not exist is empty.
         threads: worker threads, instead of the target's.
-        quick: choose the schedules of tasks without a record from few candidates: compiles in a
-            fraction of the time, to code that may be slower.
+        quick: choose the schedules of tasks without a record from few candidates, all as the
+            network is written: compiles in a fraction of the time, to code that may be slower.
         check: run each kernel that has no record, or one whose results nobody compared, once on
             random inputs and compare a sample of its results with the program's definition.  Not
             done for a target whose code cannot run on this machine.
@@ -215,7 +217,7 @@ def compile(
         denormals: ``"flush"``: on a CPU, numbers below 1.2e-38 in size (2.2e-308 in float64) count
             as 0 and become 0, in every thread and only during a run; ``"keep"``: they are computed
             with, at a hundred cycles or more for each.  GPUs keep them without that cost.
-        accuracy: which other algorithms than those the network is written in records may be of:
+        accuracy: which other algorithms than those the network is written in may be used:
             ``"as written"``: none; ``"default"``: those whose errors are at most 1e-5 of the
             largest output of their task, or four times the errors of the task as it is written;
             ``"fast"``: 1e-4.

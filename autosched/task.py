@@ -67,20 +67,21 @@ class Task(TaskSpec):
     def draft_candidate(self, quick: bool = False) -> Candidate:
         """What the draft model likes best of the reference, or ``quick`` of a few of its rows.
 
-        What was never measured is computed as it is written.
+        What nobody checks is computed as it is written; ``module`` checks, and may choose another
+        variant.
         """
         from autosched.search.space import draft_candidate
 
         return draft_candidate(self, quick)
 
     def candidate(self, log: PathText | None = None, accuracy: Accuracy = "default") -> Candidate:
-        """The best measured candidate in a log, or what the draft model likes best without one.
+        """The best measured candidate in a log, or ``draft_candidate`` without one.
 
         ``accuracy``: which variants may be used, see ``autosched.compile``.
         """
         from autosched.search.recall import build_best
 
-        return build_best(self, log, lambda candidate: candidate, accuracy)[0]
+        return build_best(self, log, lambda candidate: candidate, accuracy)
 
     def tune(
         self,
@@ -155,7 +156,7 @@ class Task(TaskSpec):
         def build(best: Candidate) -> CompiledKernel:
             return build_kernel(lower(best.sketch, dict(best.values)), self.target)
 
-        return build_best(self, log, build, accuracy)[0]
+        return build_best(self, log, build, accuracy)
 
     def module(
         self,
@@ -166,6 +167,9 @@ class Task(TaskSpec):
         accuracy: Accuracy = "default",
     ) -> Module:
         """``candidate(log, accuracy)`` as a module that runs on arrays; packs the given constants.
+
+        Without a record it may be of another variant, where the draft model is sure and ``check``
+        finds its errors within the budget, see ``autosched.compile``.
 
         Args:
             constants: an array for each placeholder that is marked constant.

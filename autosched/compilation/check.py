@@ -19,6 +19,7 @@ from autosched.measure.execution import LoadedKernel
 from autosched.measure.inputs import random_inputs
 from autosched.measure.options import MeasureOptions
 from autosched.measure.task_memory import TaskMemory
+from autosched.measure.variant_errors import memories_of_means
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.team_pool import shared_teams
 from autosched.tasks.candidate import Candidate
@@ -61,6 +62,11 @@ def runs_here(target: Target) -> bool:
     except TargetError:
         return False
     return True
+
+
+def checkable(task: TaskSpec) -> bool:
+    """Whether kernels of a task can run here, on arrays of 256 MB at most."""
+    return runs_here(task.target) and compulsory_bytes(task.dag) <= _MOST_BYTES
 
 
 @contextmanager
@@ -109,7 +115,7 @@ def check_kernel(
     Raises:
         WrongResultError: a result is off by more than measuring allows.
     """
-    if not runs_here(task.target) or compulsory_bytes(task.dag) > _MOST_BYTES:
+    if not checkable(task):
         return
     if device is None and not runtime_of(task.target).in_process:
         return
@@ -134,6 +140,28 @@ def check_kernel(
             f"task {task.name} ({task.key}), {schedule}",
             "please report it; tuning takes only right schedules, check=False does not look",
         )
+
+
+def kernel_errors(
+    task: TaskSpec,
+    candidate: Candidate,
+    kernel: Kernel,
+    strides: tuple[int, ...] | None = None,
+) -> tuple[float, ...]:
+    """The errors of a right kernel of this CPU, as ``measure.variant_errors`` has them.
+
+    Args:
+        task: whose reference program says what is right.
+        candidate: what the kernel was made from.
+        kernel: of ``task.target``.
+        strides: of the task's one output, in elements; None: dense.
+    """
+    found = []
+    for memory in memories_of_means(task.dag, _SEED):
+        loaded = bind(kernel, memory, candidate.sketch, candidate.values)
+        _run(loaded, task.target.threads)
+        found.append(min(1.0, result_error(memory, loaded, strides)))
+    return tuple(found)
 
 
 def expected(task: TaskSpec) -> TaskMemory:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.compilation.ahead import ExpectedAhead
-from autosched.compilation.check import WrongResultError, check_kernel, device_of
-from autosched.compilation.wires import Built, Scheduled, UnbuildableRecordError, wire
+from autosched.compilation.check import WrongResultError, device_of
+from autosched.compilation.scheduled import Built, Scheduled, UnbuildableRecordError
+from autosched.compilation.unmeasured import accepted, unmeasured
+from autosched.compilation.wires import wire
 from autosched.graph.extract import Extraction, extract
 from autosched.measure.result import CacheState
 from autosched.records.accuracy import ACCURACIES, Accuracy, held_to
@@ -26,7 +29,6 @@ from autosched.runtime.program import ExecutionPlan
 from autosched.runtime.untuned import untuned_warning
 from autosched.search.by_position import by_position
 from autosched.search.recall import usable
-from autosched.search.space import draft_candidate
 from autosched.system.limits import check_choice
 from autosched.system.memory_limit import enough_memory
 from autosched.system.user_warnings import notify
@@ -61,7 +63,10 @@ def cache_state_of(extraction: Extraction, target: Target) -> CacheState:
 
 
 def schedule(
-    tasks: Sequence[TaskSpec], records: Sequence[Record], state: CacheState, quick: bool = False
+    tasks: Sequence[TaskSpec],
+    records: Sequence[Record],
+    state: CacheState,
+    draft: Callable[[TaskSpec], Scheduled],
 ) -> tuple[Scheduled, ...]:
     """The best recorded candidate of each task, or the draft model's favourite without one.
 
@@ -70,7 +75,7 @@ def schedule(
         records: of a log.
         state: cache state whose times are preferred; all times of the target are preferred to those
             of other machines.
-        quick: the draft model sees few candidates.
+        draft: chooses for a task without a record.
     """
     found = []
     for task in tasks:
@@ -78,7 +83,7 @@ def schedule(
         if best is not None:
             found.append(Scheduled(task, best.candidate, "record", best))
         else:
-            found.append(Scheduled(task, draft_candidate(task, quick), "model"))
+            found.append(draft(task))
     return tuple(found)
 
 
@@ -129,7 +134,7 @@ def contents_from_log(
         accuracy: records of variants that it does not allow are not used.
     """
     if log is None:
-        return network_contents(network, target, quick=quick, check=check)
+        return network_contents(network, target, (), quick, check, accuracy)
     found = RecordLog(log).read()
     notify(found.warnings)
     contents = network_contents(network, target, found.records, quick, check, accuracy)
@@ -174,10 +179,11 @@ def network_contents(
             for task in tasks
             for record in held_to(by_position(task, records), task, accuracy)
         ]
+        drafted = cache(partial(unmeasured, quick=quick, check=check, accuracy=accuracy))
         while True:
             try:
-                scheduled = schedule(tasks, left, state, quick)
-                return build_contents(network.name, extraction, scheduled, target, check)
+                scheduled = schedule(tasks, left, state, drafted)
+                return build_contents(network.name, extraction, scheduled, target, check, accuracy)
             except UnbuildableRecordError as error:
                 notify([str(error)])
                 key = error.record.candidate_key
@@ -190,6 +196,7 @@ def build_contents(
     scheduled: Sequence[Scheduled],
     target: Target,
     check: bool = True,
+    accuracy: Accuracy = "default",
 ) -> Contents:
     """Machine code for every task, and how kernels are connected.
 
@@ -199,27 +206,32 @@ def build_contents(
         scheduled: a schedule for each task.
         target: for which machine.
         check: run kernels that no one compared with the oracle yet, on sampled regions.
+        accuracy: the error budget of variants without a record.
     """
-    unmeasured = [item.task for item in scheduled if check and not item.checked]
-    with ExpectedAhead(unmeasured) as ahead, device_of(target) as device:
-        wires = wire(name, extraction, scheduled, target)
-        for built in wires.built:
-            if check and not built.item.checked:
-                _check(built, ahead.take(built.item.task), device)
+    unchecked = [item.task for item in scheduled if check and not item.checked]
+    with ExpectedAhead(unchecked) as ahead, device_of(target) as device:
+
+        def accept(built: Built) -> Scheduled:
+            if not check or built.item.checked:
+                return built.item
+            return _accepted(built, accuracy, ahead.take(built.item.task), device)
+
+        wires = wire(name, extraction, scheduled, target, accept)
     program, packed = assemble(wires.wiring)
     payloads = {call.name: call.function.payload for call in extraction.host_calls}
     return program, packed, wires.objects | runtime_of(target).common(target), payloads
 
 
-def _check(built: Built, memory: TaskMemory | None, device: Device | None) -> None:
-    """Compare a kernel with the oracle; a record whose kernel is wrong cannot be used."""
-    item = built.item
+def _accepted(
+    built: Built, accuracy: Accuracy, memory: TaskMemory | None, device: Device | None
+) -> Scheduled:
+    """``accepted``; a record whose kernel is wrong cannot be used."""
     try:
-        check_kernel(item.task, item.candidate, built.kernel, built.strides, memory, device)
+        return accepted(built, accuracy, memory, device)
     except WrongResultError as error:
-        if item.recalled is None:
+        if built.item.recalled is None:
             raise
-        raise UnbuildableRecordError(item.recalled.record, error) from error
+        raise UnbuildableRecordError(built.item.recalled.record, error) from error
 
 
 def link(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -11,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.compilation.check import check_kernel, device_of
+from autosched.compilation.check import device_of
 from autosched.compilation.network import link
-from autosched.compilation.wires import Scheduled, Source, expected_seconds
+from autosched.compilation.scheduled import Built, Scheduled, expected_seconds
+from autosched.compilation.unmeasured import accepted, unmeasured
 from autosched.measure.inputs import random_inputs
 from autosched.records.accuracy import Accuracy
 from autosched.runtime.archive import Contents
@@ -23,7 +25,7 @@ from autosched.runtime.module import Module
 from autosched.runtime.program import StepInfo, TensorSpec
 from autosched.runtime.untuned import untuned_warning
 from autosched.runtime.wiring import Call, Wiring
-from autosched.search.recall import build_best
+from autosched.search.recall import build_recorded
 from autosched.system.errors import TaskError
 from autosched.system.memory_limit import enough_memory, room_for
 from autosched.system.user_warnings import notify
@@ -57,7 +59,7 @@ def task_module(
         check: run a kernel without a record once and compare a sample of its results with the
             oracle's; not for targets whose code cannot run here.
         denormals: what becomes of denormal numbers on a CPU.
-        accuracy: records of variants that it does not allow are not used.
+        accuracy: variants that it does not allow are not used.
 
     Raises:
         TaskError: a constant is missing, unknown, or of another shape or dtype.
@@ -93,15 +95,9 @@ def _build_contents(
     check: bool,
     accuracy: Accuracy,
 ) -> Contents:
-    def built(candidate: Candidate) -> tuple[Candidate, CompiledKernel]:
-        return candidate, build_kernel(lower(candidate.sketch, dict(candidate.values)), task.target)
-
-    (best, kernel), found = build_best(task, log, built, accuracy)
-    source: Source = "model" if found is None else "record"
-    scheduled = Scheduled(task, best, source, found)
-    if check and not scheduled.checked:
-        with device_of(task.target) as device:
-            check_kernel(task, best, kernel, device=device)
+    built = _built(task, log, check, accuracy)
+    scheduled, kernel = built.item, built.kernel
+    best = scheduled.candidate
     values = dict(best.values)
     dag = best.sketch.dag
     given = _check_constants(task, constants)
@@ -120,7 +116,7 @@ def _build_contents(
         flops=task.flops,
         bytes=compulsory_bytes(task.dag),
         task=task.key,
-        schedule=source,
+        schedule=scheduled.source,
         algorithm=scheduled.algorithm,
     )
     wiring = Wiring(
@@ -137,6 +133,31 @@ def _build_contents(
     runtime = runtime_of(task.target)
     objects = runtime.files(kernel, expected) | runtime.common(task.target)
     return program, packed, objects, {}
+
+
+def _built(
+    task: TaskSpec, log: str | PathLike[str] | None, check: bool, accuracy: Accuracy
+) -> Built:
+    """The best record's kernel, or that of the draft model's favourite which is good enough."""
+
+    def kernel_of(candidate: Candidate) -> CompiledKernel:
+        return build_kernel(lower(candidate.sketch, dict(candidate.values)), task.target)
+
+    found = build_recorded(task, log, kernel_of, accuracy)
+    if found is None:
+        item = unmeasured(task, False, check, accuracy)
+        built = Built(item, kernel_of(item.candidate))
+    else:
+        kernel, recalled = found
+        built = Built(Scheduled(task, recalled.candidate, "record", recalled), kernel)
+    if not check or built.item.checked:
+        return built
+    with device_of(task.target) as device:
+        while (item := accepted(built, accuracy, device=device)).candidate is not (
+            built.item.candidate
+        ):
+            built = Built(item, kernel_of(item.candidate))
+    return replace(built, item=item)
 
 
 def contents_from_log(

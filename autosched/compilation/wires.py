@@ -2,95 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosched.compilation.loop_parts import inner_name, loop_parts
+from autosched.compilation.scheduled import (
+    Built,
+    Scheduled,
+    UnbuildableRecordError,
+    expected_seconds,
+)
 from autosched.graph.extract import Extraction
 from autosched.graph.host_call import HostCall
 from autosched.graph.loop_call import LoopCall
 from autosched.graph.subgraph import Subgraph
-from autosched.measure.result import Timing
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.program import RepeatedSteps, StepInfo, TensorSpec
 from autosched.runtime.wiring import Call, HostBinding, Inside, Wiring
-from autosched.search.recall import Recalled, unbuildable
-from autosched.tasks.candidate import Candidate
 from autosched.tasks.compulsory_traffic import compulsory_bytes
-from autosched.tasks.spec import TaskSpec
 from codegen.backend import backend_of
-from sketch.errors import AutoschedError
 from sketch.lang.dtypes import size_of
 from sketch.lower.packing import preparations
-from sketch.population.population import from_rows
 from sketch.target.target import Target
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Value
-    from autosched.records.record import Record
     from codegen.kernel import CompiledKernel
 
-Source = Literal["record", "model"]
 # A scheduled task, the strides of its output, the arguments that start at any element.
 _KernelKey = tuple[int, tuple[int, ...] | None, frozenset[str]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scheduled:
-    """A task, the candidate chosen for it, and where that comes from.
-
-    Attributes:
-        source: "record": the best of a log; "model": what the draft model likes best.
-        recalled: what the log says of it, None for "model".
-    """
-
-    task: TaskSpec
-    candidate: Candidate
-    source: Source
-    recalled: Recalled | None = None
-
-    @property
-    def checked(self) -> bool:
-        """Whether it was compared with the oracle when it was timed."""
-        return self.recalled is not None and self.recalled.checked
-
-    @property
-    def algorithm(self) -> str:
-        """Its variant and the errors of that, for people; "" where the task is as it is written."""
-        variant = self.candidate.sketch.variant
-        if variant == self.task.variants[0].name:
-            return ""
-        result = None if self.recalled is None else self.recalled.record.result
-        if not isinstance(result, Timing):
-            return variant
-        errors = result.variant_errors or (() if result.error is None else (result.error,))
-        return f"{variant}, error {max(errors):.1e}" if errors else variant
-
-
-class UnbuildableRecordError(AutoschedError):
-    """No code can be made of a recorded candidate.
-
-    Attributes:
-        record: where it comes from.
-    """
-
-    def __init__(self, record: Record, error: Exception) -> None:
-        super().__init__(unbuildable(record, error))
-        self.record = record
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Built:
-    """The kernel of a scheduled task; ``strides``: of its output in elements, None if dense."""
-
-    item: Scheduled
-    kernel: CompiledKernel
-    strides: tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +56,11 @@ class Wires:
 
 
 def wire(
-    name: str, extraction: Extraction, scheduled: Sequence[Scheduled], target: Target
+    name: str,
+    extraction: Extraction,
+    scheduled: Sequence[Scheduled],
+    target: Target,
+    accept: Callable[[Built], Scheduled],
 ) -> Wires:
     """Machine code for every task, and the values that connect the kernels.
 
@@ -120,8 +69,9 @@ def wire(
         extraction: tasks and how their values are connected.
         scheduled: a schedule for each task.
         target: for which machine.
+        accept: (kernel) to the schedule of its task: its own, or another to build instead.
     """
-    wires = _Wires(extraction, scheduled, target)
+    wires = _Wires(extraction, scheduled, target, accept)
     wires.add(extraction, _Scope())
     wiring = Wiring(
         name=name,
@@ -164,8 +114,13 @@ class _Wires:
     """All that is known of the network so far."""
 
     def __init__(
-        self, extraction: Extraction, scheduled: Sequence[Scheduled], target: Target
+        self,
+        extraction: Extraction,
+        scheduled: Sequence[Scheduled],
+        target: Target,
+        accept: Callable[[Built], Scheduled],
     ) -> None:
+        self._accept = accept
         self._by_dag = {id(item.task.dag): item for item in scheduled}
         self._alignment = backend_of(target).argument_alignment
         self._labels = {id(array): label for label, array in extraction.constants.items()}
@@ -214,9 +169,9 @@ class _Wires:
 
     def _call(self, extraction: Extraction, subgraph: Subgraph, scope: _Scope) -> Call:
         """Bind the kernel's arguments; packs constants that no earlier call has prepared so."""
-        item = self._by_dag[id(subgraph.dag)]
-        sketch = item.candidate.sketch
-        prepared = preparations(sketch, dict(item.candidate.values))
+        built = self._built(extraction, subgraph, scope)
+        sketch, output = built.item.candidate.sketch, scope.name(subgraph.output)
+        prepared = preparations(sketch, dict(built.item.candidate.values))
         values = []
         for tensor in sketch.dag.inputs:
             if tensor.name in subgraph.inputs:
@@ -230,14 +185,15 @@ class _Wires:
                 packed = array if preparation is None else preparation.apply(array)
                 self.constants[name] = np.asarray(packed)
             values.append(name)
-        places = (*values, scope.name(subgraph.output))
+        return Call(built.kernel, (*values, output), _info(subgraph, built.item, scope.trips))
+
+    def _loose(self, subgraph: Subgraph, scope: _Scope) -> frozenset[str]:
+        """The arguments that start at any element."""
+        places = {name: scope.name(value) for name, value in subgraph.inputs.items()}
+        places |= {name: self._labels[id(array)] for name, array in subgraph.constants.items()}
         # Several stages may write one result: it has the name of the array, not of a stage.
-        names = (*(tensor.name for tensor in sketch.dag.inputs), subgraph.output_name)
-        pairs = zip(names, places, strict=True)
-        loose = frozenset(name for name, value in pairs if self._is_loose(value))
-        kernel = self._kernel(item, extraction, subgraph, loose)
-        info = _info(subgraph, item, scope.trips)
-        return Call(kernel, places, info)
+        places[subgraph.output_name] = scope.name(subgraph.output)
+        return frozenset(name for name, value in places.items() if self._is_loose(value))
 
     def _is_loose(self, name: str) -> bool:
         """Whether a value starts within a larger one, where wide accesses would be misaligned."""
@@ -248,21 +204,18 @@ class _Wires:
         first = part.first is not None and self._is_loose(part.first)
         return begins or first or self._is_loose(part.whole)
 
-    def _kernel(
-        self,
-        item: Scheduled,
-        extraction: Extraction,
-        subgraph: Subgraph,
-        loose: frozenset[str],
-    ) -> CompiledKernel:
+    def _built(self, extraction: Extraction, subgraph: Subgraph, scope: _Scope) -> Built:
         """The task's kernel, one for each way in which its values lie in memory."""
         part = extraction.parts.get(subgraph.output)
         strides = None if part is None else part.strides
-        key = (id(item), strides, loose)
-        if key not in self.built:
+        loose, dag = self._loose(subgraph, scope), id(subgraph.dag)
+        while (key := (id(self._by_dag[dag]), strides, loose)) not in self.built:
+            item = self._by_dag[dag]
             kernel = _build(len(self.built), item, subgraph.output_name, strides, loose)
-            self.built[key] = Built(item, kernel, strides)
-        return self.built[key].kernel
+            accepted = self._by_dag[dag] = self._accept(Built(item, kernel, strides))
+            if accepted.candidate is item.candidate:
+                self.built[id(accepted), strides, loose] = Built(accepted, kernel, strides)
+        return self.built[key]
 
 
 def _build(
@@ -283,16 +236,6 @@ def _build(
         if item.recalled is None:
             raise
         raise UnbuildableRecordError(item.recalled.record, error) from error
-
-
-def expected_seconds(item: Scheduled) -> float:
-    """What the log says that a candidate takes, or what the draft model thinks."""
-    from costmodel.extract import draft_seconds
-
-    if item.recalled is not None:
-        return item.recalled.seconds
-    population = from_rows(item.candidate.sketch, [item.candidate.values])
-    return float(draft_seconds(population, once=True)[0])
 
 
 def _host_binding(call: HostCall) -> HostBinding:

@@ -49,7 +49,7 @@ def variant_errors(
     """
     found = []
     try:
-        for memory in _memories(dag, seed):
+        for memory in memories_of_means(dag, seed):
             loaded = bench.load(kernel, memory, sketch, values)
             try:
                 bench.run(loaded, 1, "warm")
@@ -61,8 +61,10 @@ def variant_errors(
     return tuple(found)
 
 
-def _memories(dag: ComputeDAG, seed: int) -> Iterator[TaskMemory]:
-    """Arrays for each of ``MEANS``; the constants are the same, and packed once."""
+def memories_of_means(dag: ComputeDAG, seed: int) -> Iterator[TaskMemory]:
+    """The arrays of a task and a sample of the oracle's results, for each of ``MEANS``; the
+    constants are the same, and packed once.
+    """
     drawn = normal_inputs(dag, seed, _DISTINCT)
     inputs = {name: array for name, (array, _) in drawn.items()}
     packed: dict[tuple[str, str], tuple[Any, ...]] = {}

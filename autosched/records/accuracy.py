@@ -117,6 +117,11 @@ class VariantErrors:
         return self._checked.get(variant) if measured is None else _worst(measured)
 
 
+def allowed(errors: tuple[float, ...], accuracy: Accuracy) -> bool:
+    """Whether a variant may have these errors, where nothing is known of the task as written."""
+    return _worst(errors) <= _BUDGETS[accuracy].largest
+
+
 def _worst(errors: tuple[float, ...]) -> float:
     return max(errors, default=0.0)
 

@@ -17,7 +17,7 @@ from autosched.records.record import Record
 from autosched.runtime.backend import runtime_of
 from autosched.search.by_position import by_position
 from autosched.search.recall import Recalled, usable
-from autosched.search.space import draft_candidate
+from autosched.search.unmeasured import predicted
 from autosched.system.stability import EMULATED, UNKNOWN, Stability, relative_deviation, share
 from autosched.system.user_warnings import notify
 from autosched.tasks.compulsory_traffic import compulsory_bytes
@@ -50,13 +50,13 @@ def explain(
     notify(read.warnings)
     records = held_to(by_position(task, read.records), task, accuracy)
     found = next(usable(task, records), None)
-    candidate = draft_candidate(task) if found is None else found.candidate
+    candidate, why = (found.candidate, "") if found else _predicted(task, accuracy)
     if peak_flops is None and backend_of(task.target).missing(task.target) is None:
         peak_flops = runtime_of(task.target).peak(task.target)
     seconds = _measured_s(task, found)
     parts = [
         str(task),
-        _schedule(task, candidate),
+        _schedule(candidate, why),
         _times(task, candidate, seconds, peak_flops),
         "" if found is None or math.isinf(seconds) else _stability(found.record),
         _trials(task, records),
@@ -70,10 +70,24 @@ def _measured_s(task: TaskSpec, found: Recalled | None) -> float:
     return found.seconds if found is not None and own else math.inf
 
 
-def _schedule(task: TaskSpec, candidate: Candidate) -> str:
+def _predicted(task: TaskSpec, accuracy: Accuracy) -> tuple[Candidate, str]:
+    """What is compiled without a record, and why if it is of a variant."""
+    here = backend_of(task.target).missing(task.target) is None
+    checked = here and runtime_of(task.target).in_process
+    first = predicted(task, variants=checked and accuracy != "as written")[0]
+    if first.candidate.sketch.variant == task.variants[0].name:
+        return first.candidate, ""
+    why = (
+        f"chosen by the draft model, which predicts {first.share:.0%} of the time as written; held "
+        "to the error budget when it is compiled\n"
+    )
+    return first.candidate, why
+
+
+def _schedule(candidate: Candidate, why: str) -> str:
     values = ", ".join(f"{name}={value}" for name, value in candidate.values.items())
     nest = lower(candidate.sketch, dict(candidate.values))
-    return f"schedule: variant {candidate.sketch.variant}, {values}\n{print_nest(nest)}"
+    return f"schedule: variant {candidate.sketch.variant}, {values}\n{why}{print_nest(nest)}"
 
 
 def _times(task: TaskSpec, candidate: Candidate, seconds: float, peak_flops: float | None) -> str:

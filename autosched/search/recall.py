@@ -205,11 +205,29 @@ def build_best(
     log: str | PathLike[str] | None,
     build: Callable[[Candidate], _Built],
     accuracy: Accuracy = "default",
-) -> tuple[_Built, Recalled | None]:
+) -> _Built:
+    """``build_recorded``; without a record, what ``build`` makes of the draft model's favourite.
+
+    Args:
+        task: what is built.
+        log: path of the log; None: there is none.
+        build: may refuse a candidate of the log by any exception.
+        accuracy: records of variants that it does not allow are not used.
+    """
+    found = build_recorded(task, log, build, accuracy)
+    return build(draft_candidate(task)) if found is None else found[0]
+
+
+def build_recorded(
+    task: TaskSpec,
+    log: str | PathLike[str] | None,
+    build: Callable[[Candidate], _Built],
+    accuracy: Accuracy = "default",
+) -> tuple[_Built, Recalled] | None:
     """What ``build`` makes of the best candidate of a log that it accepts, and that candidate.
 
-    Without one, what it makes of the draft model's favourite, and None.  Warns of lines that cannot
-    be read, of records that are not accepted, and of a log without a record of the task's target.
+    None without one.  Warns of lines that cannot be read, of records that are not accepted, and of
+    a log without a record of the task's target.
 
     Args:
         task: what is built.
@@ -232,7 +250,7 @@ def build_best(
             return build(recalled.candidate), recalled
         except Exception as error:  # the boundary to what a log holds, as in Replayer
             notify([unbuildable(recalled.record, error)])
-    return build(draft_candidate(task)), None
+    return None
 
 
 def best_of(

@@ -74,16 +74,17 @@ def space_of(task: TaskSpec) -> Space:
 def draft_candidate(task: TaskSpec, quick: bool = False) -> Candidate:
     """What the draft model likes best of the reference, or ``quick`` of a few of its rows.
 
-    What was never measured is computed as it is written.
+    What nobody checks is computed as it is written.
     """
     if quick and task not in _reference_spaces:
         reference = task.variants[:1]
         with suppress(TaskError):  # few feasible rows: a quick look may find none
             return build_space(reference, task.target, task.rules, quick).draft_candidate()
-    return _reference_space(task).draft_candidate()
+    return reference_space(task).draft_candidate()
 
 
-def _reference_space(task: TaskSpec) -> Space:
+def reference_space(task: TaskSpec) -> Space:
+    """The space of a task's first variant, built once for each task object."""
     if task not in _reference_spaces:
         only = task if len(task.variants) == 1 else task.reference_only()
         _reference_spaces[task] = space_of(only)

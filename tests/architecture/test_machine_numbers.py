@@ -52,6 +52,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "MAX_OF_LONG": "size of a space",
         "LONG_PROGRAM": "size of a space",
     },
+    "autosched/search/unmeasured.py": {"SURE_BELOW": "how far the draft model is believed"},
     "autosched/tuning/options.py": {
         "DEFAULT_TRIALS": "the limit where nobody sets one",
         "_UNIT_SECONDS": "units of time",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import autosched as asd
-from autosched.compilation import check
+from autosched.compilation import check, unmeasured
 from autosched.compilation import network as network_compilation
 from autosched.compilation import task as task_compilation
 from autosched.compilation.ahead import ExpectedAhead
@@ -168,7 +168,7 @@ def test_a_gpu_of_another_architecture_checks_nothing(monkeypatch):
 def test_networks_for_a_gpu_are_checked(monkeypatch):
     checked = []
     monkeypatch.setattr(
-        "autosched.compilation.network.check_kernel", lambda *args: checked.append(args[-1])
+        "autosched.compilation.unmeasured.check_kernel", lambda *args: checked.append(args[-1])
     )
     network = build_network("mlp")
     asd.compile(network, asd.Target("cuda:h200", device="emulated"))
@@ -189,7 +189,7 @@ def test_a_task_module_without_a_record_is_checked(monkeypatch, target):
 def test_a_network_without_a_log_is_checked(monkeypatch):
     checked = []
     monkeypatch.setattr(
-        "autosched.compilation.network.check_kernel", lambda task, *_: checked.append(task.key)
+        "autosched.compilation.unmeasured.check_kernel", lambda task, *_: checked.append(task.key)
     )
     network = build_network("mlp")
     module = asd.compile(network, threads=1)
@@ -226,7 +226,7 @@ def test_records_that_nobody_checked_are_checked_and_left_out_where_they_are_wro
         if candidate.values == wrong.values:
             raise WrongResultError("wrong")
 
-    monkeypatch.setattr(network_compilation, "check_kernel", checking)
+    monkeypatch.setattr(unmeasured, "check_kernel", checking)
 
     def used(**seconds):
         """Where the schedule of the task comes from; ``seconds``: of the candidates."""

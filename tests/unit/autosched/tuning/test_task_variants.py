@@ -35,7 +35,7 @@ def program() -> ComputeDAG:
     return ComputeDAG([conv2d(placeholder((1, 8, 8, 16), name="x"), weight, 1, 1, name="y")])
 
 
-def test_a_program_gets_its_variants_and_is_computed_as_written_until_one_was_measured() -> None:
+def test_a_program_gets_its_variants_and_its_draft_candidate_is_as_written() -> None:
     task = Task(program(), SMALL)
     assert [variant.name for variant in task.variants] == [
         "direct",

@@ -1,0 +1,111 @@
+"""The schedule that is chosen for a task, where it comes from, and its kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from autosched.measure.result import Timing
+from autosched.search.recall import Recalled, unbuildable
+from autosched.search.unmeasured import Predicted
+from autosched.tasks.candidate import Candidate
+from autosched.tasks.spec import TaskSpec
+from sketch.errors import AutoschedError
+from sketch.population.population import from_rows
+
+if TYPE_CHECKING:
+    from autosched.records.record import Record
+    from codegen.kernel import CompiledKernel
+
+Source = Literal["record", "model"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scheduled:
+    """A task, the candidate chosen for it, and where that comes from.
+
+    Attributes:
+        source: "record": the best of a log; "model": what the draft model likes best.
+        recalled: what the log says of it, None for "model".
+        predicted: for "model": this candidate and those to compile, in turn, if it is refused.
+        errors: for "model": of its kernel, where it is of a variant and was checked.
+        refused: why the last one before it was refused, "" if none was.
+    """
+
+    task: TaskSpec
+    candidate: Candidate
+    source: Source
+    recalled: Recalled | None = None
+    predicted: tuple[Predicted, ...] = ()
+    errors: tuple[float, ...] = ()
+    refused: str = ""
+
+    @classmethod
+    def unmeasured(
+        cls, task: TaskSpec, predicted: tuple[Predicted, ...], refused: str = ""
+    ) -> Scheduled:
+        """The first of what the draft model likes best."""
+        first = predicted[0].candidate
+        return cls(task, first, "model", predicted=predicted, refused=refused)
+
+    @property
+    def checked(self) -> bool:
+        """Whether it was compared with the oracle when it was timed."""
+        return self.recalled is not None and self.recalled.checked
+
+    @property
+    def of_variant(self) -> bool:
+        """Whether it computes the task in another way than it is written."""
+        return self.candidate.sketch.variant != self.task.variants[0].name
+
+    @property
+    def algorithm(self) -> str:
+        """For people: its variant, and the errors of that or the prediction that it was chosen by;
+        where the task is computed as it is written, "" or which variant was refused.
+        """
+        if not self.of_variant:
+            return f"as written; {self.refused}" if self.refused else ""
+        notes = [self.candidate.sketch.variant]
+        if errors := self.errors or _recorded_errors(self.recalled):
+            notes.append(f"error {max(errors):.1e}")
+        if self.predicted:
+            notes.append(f"predicted {self.predicted[0].share:.0%} of the time as written")
+        return ", ".join(notes)
+
+
+def _recorded_errors(recalled: Recalled | None) -> tuple[float, ...]:
+    result = None if recalled is None else recalled.record.result
+    if not isinstance(result, Timing):
+        return ()
+    return result.variant_errors or (() if result.error is None else (result.error,))
+
+
+class UnbuildableRecordError(AutoschedError):
+    """No code can be made of a recorded candidate.
+
+    Attributes:
+        record: where it comes from.
+    """
+
+    def __init__(self, record: Record, error: Exception) -> None:
+        super().__init__(unbuildable(record, error))
+        self.record = record
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Built:
+    """The kernel of a scheduled task; ``strides``: of its output in elements, None if dense."""
+
+    item: Scheduled
+    kernel: CompiledKernel
+    strides: tuple[int, ...] | None = None
+
+
+def expected_seconds(item: Scheduled) -> float:
+    """What the log says that a candidate takes, or what the draft model thinks."""
+    from costmodel.extract import draft_seconds
+
+    if item.recalled is not None:
+        return item.recalled.seconds
+    population = from_rows(item.candidate.sketch, [item.candidate.values])
+    return float(draft_seconds(population, once=True)[0])

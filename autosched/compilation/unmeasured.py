@@ -1,0 +1,81 @@
+"""Schedules without a record: which variants may be tried, and whether a kernel is good enough."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from autosched.compilation.check import WrongResultError, check_kernel, checkable, kernel_errors
+from autosched.compilation.scheduled import Built, Scheduled
+from autosched.records.accuracy import Accuracy, allowed
+from autosched.runtime.backend import runtime_of
+from autosched.search.unmeasured import predicted
+from autosched.system.user_warnings import notify
+from codegen.kernel import Kernel
+
+if TYPE_CHECKING:
+    from autosched.measure.task_memory import TaskMemory
+    from autosched.tasks.spec import TaskSpec
+    from codegen.gpu.protocol import Device
+
+
+def unmeasured(task: TaskSpec, quick: bool, check: bool, accuracy: Accuracy) -> Scheduled:
+    """What the draft model likes best of a task.
+
+    It is computed as it is written where its kernel will not be checked: nothing is known of the
+    errors of a variant then.
+
+    Args:
+        task: without a record that is of use.
+        quick: the draft model sees few candidates, as the task is written.
+        check: kernels are compared with the oracle.
+        accuracy: "as written": no other variant.
+    """
+    checked = check and runtime_of(task.target).in_process and checkable(task)
+    variants = checked and accuracy != "as written" and not quick
+    return Scheduled.unmeasured(task, predicted(task, quick, variants))
+
+
+def accepted(
+    built: Built,
+    accuracy: Accuracy,
+    memory: TaskMemory | None = None,
+    device: Device | None = None,
+) -> Scheduled:
+    """The schedule of a kernel that is right and accurate enough, else the one to build instead.
+
+    Args:
+        built: a kernel that nobody compared with the oracle.
+        accuracy: the error budget of variants.
+        memory: what ``check.expected`` gave for the task; None: it is asked here.
+        device: that of ``check.device_of``, where the kernel is for a GPU.
+
+    Raises:
+        WrongResultError: there is nothing to build instead.
+    """
+    item = built.item
+    try:
+        check_kernel(item.task, item.candidate, built.kernel, built.strides, memory, device)
+    except WrongResultError as error:
+        if len(item.predicted) < 2:
+            raise
+        notify([f"variant {item.candidate.sketch.variant} is not used: {error}"])
+        return _next(item, "is wrong")
+    if item.predicted and item.of_variant and not item.errors:
+        return _held(built, accuracy)
+    return item
+
+
+def _held(built: Built, accuracy: Accuracy) -> Scheduled:
+    """The schedule with its errors, or the next one if they are beyond the budget."""
+    item = built.item
+    assert isinstance(built.kernel, Kernel)
+    errors = kernel_errors(item.task, item.candidate, built.kernel, built.strides)
+    if not allowed(errors, accuracy):
+        return _next(item, f"has an error of {max(errors):.1e}")
+    return replace(item, errors=errors)
+
+
+def _next(item: Scheduled, why: str) -> Scheduled:
+    refused = f"{item.candidate.sketch.variant} {why}"
+    return Scheduled.unmeasured(item.task, item.predicted[1:], refused)

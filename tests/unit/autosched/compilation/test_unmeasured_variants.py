@@ -1,0 +1,159 @@
+"""Without a record a task may be computed by a variant, if that is right and accurate enough."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autosched as asd
+from autosched.compilation import unmeasured
+from autosched.compilation.check import WrongResultError, check_kernel
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.evaluate import evaluate
+from autosched.graph.ir import Network, Value
+from autosched.graph.ops.conv import Conv
+from autosched.records.accuracy import Accuracy
+from autosched.search.unmeasured import SURE_BELOW, predicted
+from autosched.system.user_warnings import AutoschedWarning
+from autosched.task import Task
+from codegen.host import host_target
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import placeholder
+from sketch.lower.packing import Preparation
+from sketch.operators.conv import conv2d
+from sketch.oracle.interpret import interpret
+
+TARGET = host_target(1)
+DATA = np.random.default_rng(0).standard_normal((1, 16, 16, 16), np.float32)
+WEIGHT = np.random.default_rng(1).standard_normal((3, 3, 16, 16), np.float32)
+
+
+def task() -> Task:
+    weight = placeholder(WEIGHT.shape, name="w", constant=True)
+    data = placeholder(DATA.shape, name="x")
+    return Task(ComputeDAG([conv2d(data, weight, 1, 1, name="y")]), TARGET)
+
+
+def network() -> Network:
+    """Two convolutions of one task and one weight."""
+    builder = GraphBuilder("two")
+    value = builder.input(Value("image", (1, 16, 16, 16)))
+    weight = builder.constant("weight", np.ascontiguousarray(WEIGHT.transpose(3, 2, 0, 1) / 12))
+    for _ in range(2):
+        value = builder.add(Conv((1, 1), (1, 1, 1, 1)), [value, weight])
+    return Network("two", builder.finish({"result": value}))
+
+
+@pytest.fixture
+def sure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The draft model is sure of everything."""
+    monkeypatch.setattr("autosched.search.unmeasured.SURE_BELOW", 1e9)
+
+
+def algorithms(module: asd.Module) -> list[str]:
+    """Of the convolutions; other kernels of a network change the layout."""
+    steps = module.program.kernel_steps
+    return [step.info.algorithm for step in steps if step.info.flops > 0]
+
+
+def tried(monkeypatch: pytest.MonkeyPatch, errors: float = 1e-7) -> list[str]:
+    """The variants whose errors are asked for, in turn; they are those given."""
+    found: list[str] = []
+
+    def given(_: Task, candidate: Any, *others: Any) -> tuple[float, ...]:
+        found.append(candidate.sketch.variant)
+        return (1e-7, errors)
+
+    monkeypatch.setattr(unmeasured, "kernel_errors", given)
+    return found
+
+
+def test_variants_that_the_draft_is_sure_of_come_before_the_task_as_it_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    conv = task()
+    assert all(item.share < SURE_BELOW for item in predicted(conv)[:-1])
+    monkeypatch.setattr("autosched.search.unmeasured.SURE_BELOW", 1e9)
+    found = predicted(conv)
+    assert {item.candidate.sketch.variant for item in found} == {v.name for v in conv.variants}
+    assert found[-1].candidate == conv.draft_candidate() and found[-1].share == 1.0
+    shares = [item.share for item in found[:-1]]
+    assert shares == sorted(shares)
+    written = [item.candidate.sketch.variant for item in predicted(conv, variants=False)]
+    monkeypatch.setattr("autosched.search.unmeasured.SURE_BELOW", 0.0)
+    assert written == [i.candidate.sketch.variant for i in predicted(conv)] == ["direct"]
+
+
+def test_a_module_of_a_variant_is_right_and_says_why(sure: None) -> None:
+    conv = task()
+    module = conv.module({"w": WEIGHT})
+    expected = interpret(conv.dag, {"x": DATA, "w": WEIGHT})["y"]
+    found = module.run({"x": DATA})["y"]
+    assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
+    (said,) = algorithms(module)
+    assert said.startswith("winograd") and "% of the time as written" in said and ", error " in said
+    assert said in module.summary()
+    assert "chosen by the draft model, which predicts" in conv.explain()
+    assert "chosen by the draft" not in conv.explain(accuracy="as written")
+
+
+@pytest.mark.parametrize("options", [{"check": False}, {"accuracy": "as written"}])
+def test_what_is_not_checked_or_not_allowed_is_computed_as_written(
+    sure: None, options: dict[str, Any]
+) -> None:
+    assert algorithms(task().module({"w": WEIGHT}, **options)) == [""]
+    assert algorithms(asd.compile(network(), TARGET, **options)) == ["", ""]
+    assert task().candidate().sketch.variant == "direct"
+
+
+def test_a_quick_compilation_looks_at_no_variants(sure: None) -> None:
+    assert algorithms(asd.compile(network(), TARGET, quick=True)) == ["", ""]
+
+
+@pytest.mark.parametrize("accuracy", ["default", "fast"])
+def test_beyond_the_budget_the_next_is_compiled(
+    sure: None, monkeypatch: pytest.MonkeyPatch, accuracy: Accuracy
+) -> None:
+    seen = tried(monkeypatch, 5e-5)
+    (said,) = algorithms(task().module({"w": WEIGHT}, accuracy=accuracy))
+    if accuracy == "fast":
+        assert len(seen) == 1 and said.startswith(f"{seen[0]}, error 5.0e-05")
+    else:
+        assert sorted(seen) == sorted(variant.name for variant in task().variants[1:])
+        assert said == f"as written; {seen[-1]} has an error of 5.0e-05"
+
+
+def test_a_wrong_variant_is_told_and_not_used(sure: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def checking(spec: Task, candidate: Any, *others: Any, **named: Any) -> None:
+        if candidate.sketch.variant != "direct":
+            raise WrongResultError("wrong")
+        check_kernel(spec, candidate, *others, **named)
+
+    monkeypatch.setattr(unmeasured, "check_kernel", checking)
+    with pytest.warns(AutoschedWarning, match="variant winograd.* is not used: wrong"):
+        module = asd.compile(network(), TARGET)
+    assert all(said.startswith("as written; winograd") for said in algorithms(module))
+
+
+def test_a_network_packs_the_constants_of_what_it_uses_once(
+    sure: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed: list[np.ndarray[Any, Any]] = []
+    apply = Preparation.apply
+
+    def noted(self: Preparation, array: Any) -> Any:
+        packed.append(array)
+        return apply(self, array)
+
+    monkeypatch.setattr(Preparation, "apply", noted)
+    seen, net = tried(monkeypatch), network()
+    module = asd.compile(net, TARGET)
+    assert len(seen) == 1 and all(said.startswith(seen[0]) for said in algorithms(module))
+    weights = [array for array in packed if np.array_equal(array, WEIGHT / 12)]
+    assert len(weights) == 1
+    inputs = {"image": DATA}
+    expected = evaluate(net.graph, inputs)["result"]
+    found = module.run(inputs)["result"]
+    assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
