@@ -51,7 +51,7 @@ def measure(case: Case, threads: int, arguments: argparse.Namespace, folder: Pat
     row = comparison_row(case.name, threads, workload.flops, result)
     row["budget"] = arguments.budget
     row["sum_of_tasks_ms"] = sum_of_tasks_ms
-    row["max_error"] = _error(workload, result)
+    row["max_error"] = max_error(workload, result)
     row["flags"] = flags(row)
     row["bars"] = case.bars(row)
     return row
@@ -69,16 +69,21 @@ def _prepare(
     module = autosched.compile(network, target=target, log=log)
     compiled = folder / f"{name}.{target.threads}t.asd"
     module.save(compiled)
-    model = folder / f"{name}.onnx"
+    flops = sum(step.info.flops for step in module.program.steps)
+    return exported(network, flops, folder), compiled, _sum_of_tasks(module, log)
+
+
+def exported(network: ZooNetwork, flops: float, folder: Path) -> Network:
+    """The network as an ONNX model in ``folder``, for the rivals."""
+    model = folder / f"{network.name}.onnx"
     model.write_bytes(to_onnx(network.graph).SerializeToString())
-    workload = Network(
-        name,
+    return Network(
+        network.name,
         str(model),
         tuple((value.name, value.shape, value.dtype) for value in network.inputs),
         tuple(value.name for value in network.outputs),
-        sum(step.info.flops for step in module.program.steps),
+        flops,
     )
-    return workload, compiled, _sum_of_tasks(module, log)
 
 
 def _tune(network: ZooNetwork, target: Target, arguments: argparse.Namespace, log: Path) -> None:
@@ -101,7 +106,8 @@ def _sum_of_tasks(module: Module, log: Path) -> float:
     return sum(ranked[task][0][0] for task in tasks if ranked[task]) * 1e3
 
 
-def _error(workload: Network, result: Comparison) -> float:
+def max_error(workload: Network, result: Comparison) -> float:
+    """Of our results, relative to the largest output of onnxruntime; NaN where it did not run."""
     if REFERENCE not in result.outputs:
         return float("nan")
     ours, reference = result.outputs[OURS], result.outputs[REFERENCE]

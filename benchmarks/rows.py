@@ -15,9 +15,19 @@ from benchmarks.machine import machine, versions
 Row = dict[str, Any]
 
 
-def comparison_row(name: str, threads: int, flops: float, comparison: Comparison) -> Row:
-    """One row: milliseconds of all, the ratio to the fastest rival, the share of the FMA peak."""
-    rivals = comparison.rivals(excluded=(PEAK,))
+def comparison_row(
+    name: str, threads: int, flops: float, comparison: Comparison, apart: Sequence[str] = ()
+) -> Row:
+    """One row: milliseconds of all, the ratio to the fastest rival, the share of the FMA peak.
+
+    Args:
+        name: of the row.
+        threads: that all of them had.
+        flops: of one run.
+        comparison: their times.
+        apart: contenders that are no rivals.
+    """
+    rivals = comparison.rivals(excluded=(PEAK, *apart))
     row: Row = {
         "name": name,
         "threads": threads,

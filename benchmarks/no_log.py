@@ -1,0 +1,145 @@
+"""Networks without any tuning: compiled, checked against onnxruntime, and timed next to the rivals.
+
+``python -m benchmarks.no_log --all --json FILE``
+
+Rows have the seconds that compiling took, and where ``--logs`` has a log of the network, the ratio
+of the latency to that of the tuned network, timed in the same rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+import autosched
+from autosched import zoo
+from autosched.records.accuracy import ACCURACIES, Accuracy
+from benchmarks.contender import Contender
+from benchmarks.harness import Options, compare
+from benchmarks.network_cases import CASES
+from benchmarks.networks import exported, max_error
+from benchmarks.ours import OursNetwork
+from benchmarks.rivals import RIVALS
+from benchmarks.rows import Row, comparison_row, print_row, write_json
+from benchmarks.workloads import Network
+
+TUNED = "tuned"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A network that was compiled without a log.
+
+    Attributes:
+        workload: for the rivals.
+        module: the saved file.
+        compile_s: seconds of ``autosched.compile``.
+        cpu_s: CPU seconds of it, over all threads.
+        variants: kernels that compute their task in another way than it is written.
+        tuned: the file of the same network, compiled with a log; None: there is no log.
+    """
+
+    workload: Network
+    module: str
+    compile_s: float
+    cpu_s: float
+    variants: int
+    tuned: str | None
+
+
+def compiled(name: str, threads: int, accuracy: Accuracy, log: Path, folder: Path) -> Compiled:
+    """Compile with and without ``log``; runs in a process of its own."""
+    network, target = zoo.build(name), autosched.Target("cpu", threads=threads)
+    start, cpu_start = time.perf_counter(), time.process_time()
+    module = autosched.compile(network, target, accuracy=accuracy)
+    seconds, cpu_s = time.perf_counter() - start, time.process_time() - cpu_start
+    steps = module.program.kernel_steps
+    path = folder / f"{name}.{threads}t.asd"
+    module.save(path)
+    tuned = None
+    if log.exists():
+        tuned = folder / f"{name}.{threads}t.tuned.asd"
+        autosched.compile(network, target, log=log, accuracy=accuracy).save(tuned)
+    return Compiled(
+        exported(network, sum(step.info.flops for step in steps), folder),
+        str(path),
+        seconds,
+        cpu_s,
+        sum(step.info.algorithm.startswith("winograd") for step in steps),
+        None if tuned is None else str(tuned),
+    )
+
+
+def measure(name: str, threads: int, arguments: argparse.Namespace, folder: Path) -> Row:
+    """Compile, and compare in interleaved rounds."""
+    log = Path(arguments.logs) / f"{name}.{threads}t.jsonl"
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        done = pool.submit(compiled, name, threads, arguments.accuracy, log, folder).result()
+    rivals: list[Contender] = [
+        r for r in RIVALS if r.name in arguments.rivals and r.supports(done.workload)
+    ]
+    ours = [OursNetwork(done.module)]
+    if done.tuned is not None:
+        ours.append(OursNetwork(done.tuned, TUNED))
+    options = Options(arguments.rounds, arguments.seconds)
+    result = compare(done.workload, [*ours, *rivals], threads, options)
+    row = comparison_row(name, threads, done.workload.flops, result, (TUNED,))
+    row |= {"compile_s": done.compile_s, "compile_cpu_s": done.cpu_s, "variants": done.variants}
+    row["max_error"] = max_error(done.workload, result)
+    if done.tuned is not None:
+        row["tuned_ms"] = result.milliseconds(TUNED)
+        row["ratio_to_tuned"] = row["ours_ms"] / row["tuned_ms"]
+    return row
+
+
+def geometric_means(rows: list[Row]) -> Row:
+    """Of the ratios over all rows that have them."""
+    found: Row = {"networks": len({row["name"] for row in rows})}
+    for column in ("ratio", "ratio_to_tuned"):
+        values = [row[column] for row in rows if column in row]
+        if values:
+            found[column] = float(np.exp(np.mean(np.log(values))))
+    return found
+
+
+def main() -> None:
+    """Run the networks that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--networks", nargs="+", choices=CASES)
+    which.add_argument("--all", action="store_true", help=f"all of {', '.join(CASES)}")
+    parser.add_argument("--threads", nargs="+", type=int, default=[2])
+    parser.add_argument("--accuracy", default="default", choices=ACCURACIES)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=1.0, help="per contender and round")
+    parser.add_argument("--logs", default="benchmarks/logs", help="of the tuned networks")
+    parser.add_argument(
+        "--rivals",
+        nargs="*",
+        default=["openvino", "onnxruntime", "torch_inductor"],
+        choices=[rival.name for rival in RIVALS],
+    )
+    parser.add_argument("--json", metavar="FILE")
+    arguments = parser.parse_args()
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in CASES if arguments.all else arguments.networks:
+            for threads in arguments.threads:
+                rows.append(measure(name, threads, arguments, Path(folder)))
+                print_row(rows[-1])
+                told = f"    compiled in {rows[-1]['compile_s']:.1f} s"
+                if "ratio_to_tuned" in rows[-1]:
+                    told += f", {rows[-1]['ratio_to_tuned']:.3f} x the tuned latency"
+                print(told, flush=True)
+                write_json(arguments.json, rows, means=geometric_means(rows))
+
+
+if __name__ == "__main__":
+    main()
