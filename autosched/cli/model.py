@@ -91,7 +91,7 @@ def add_numerics(parser: Parser) -> None:
     """--accuracy and --denormals, for commands that compile."""
     parser.add_argument(
         "--accuracy", choices=ACCURACIES,
-        help="which other algorithms than those the operators are written in records may be of: "
+        help="which other algorithms than those the operators are written in may be used: "
         "none (as written), those with errors up to 1e-5 of the largest output, or four times "
         "what is written (default), or up to 1e-4 (fast)",
     )  # fmt: skip
