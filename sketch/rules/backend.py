@@ -8,6 +8,7 @@ from typing import Final
 from sketch.population.feasible import GPU, SIMD_CPU, Hardware, hardware_of
 from sketch.rules.blocks import ComputeInBlocks, ScheduleInBlocks
 from sketch.rules.cache_write import AddCacheWrite
+from sketch.rules.chains import ComputeInChain, TileInChain
 from sketch.rules.compute_location import ComputeLocation
 from sketch.rules.gpu_inline import InlineBesideSums, InlineInThreads
 from sketch.rules.gpu_split_reduce import SplitForBlocks
@@ -44,8 +45,10 @@ class SketchBackend:
 CPU_SKETCHES: Final = SketchBackend(
     SIMD_CPU,
     (
-        InlineStage(),
         AddRfactor(),
+        ComputeInChain(),
+        InlineStage(between_products=False),
+        TileInChain(),
         ScheduleInBlocks(),
         ComputeInBlocks(),
         ComputeLocation(),

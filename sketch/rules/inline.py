@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from sketch.analysis.access import has_elementary_call, is_ordered_access, stage_loads
+from sketch.analysis.access import has_elementary_call, is_ordered_access, needs_tiling, stage_loads
 from sketch.analysis.expr_size import inlined_size
 from sketch.lang.tensor import Compute
-from sketch.rules.patterns import MOST_READS, hosts_reduction, is_output
+from sketch.rules.patterns import MOST_READS, hosts_reduction, is_made_of_product, is_output
 from sketch.rules.rule import State, Verdict
 from sketch.schedule.program import StagePlan
 from sketch.schedule.steps import Inline
@@ -27,7 +27,13 @@ class InlineStage:
     A stage that is expensive to recompute (elementary functions) or that reads against the order of
     memory (a transposition) is inlined for good only where each element is read once; otherwise
     both forms are offered.  Statements do not grow without bound: a long chain becomes several.
+
+    Attributes:
+        between_products: whether what a product reads of another one is inlined too: it would be
+            computed again for every tile of the second.
     """
+
+    between_products: bool = True
 
     eager: ClassVar[bool] = True
 
@@ -37,6 +43,8 @@ class InlineStage:
         consumers = program.consumers(op)
         fixed = op.reduce is not None or is_output(program, stage) or not consumers
         if fixed or hosts_reduction(program, stage):
+            return Verdict.SKIP
+        if not self.between_products and _is_between(state, stage):
             return Verdict.SKIP
         if any(c.op.reduce is not None for c in consumers) and len(stage_loads(op)) > MOST_READS:
             return Verdict.SKIP
@@ -53,6 +61,13 @@ class InlineStage:
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         """One state, without the stage."""
         return (state.then(Inline(stage.id)),)
+
+
+def _is_between(state: State, stage: StagePlan) -> bool:
+    """Whether a product reads the stage, which is made of another one."""
+    consumers = (plan.op for plan in state.program.consumers(stage.op))
+    read = any(op.reduce is not None and needs_tiling(op) for op in consumers)
+    return read and is_made_of_product(state.program, stage.op, state.scheduled)
 
 
 def is_large_inlined(consumer: Compute, op: Compute) -> bool:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from math import prod
 from typing import Final
 
-from sketch.analysis.access import affine_index, reads_elementwise, stage_loads
+from sketch.analysis.access import affine_index, needs_tiling, reads_elementwise, stage_loads
 from sketch.lang.expr import Axis, Load
 from sketch.lang.rewrite import walk
-from sketch.lang.tensor import Compute
+from sketch.lang.tensor import Compute, Operation
 from sketch.nest.lanes import lane_bytes
 from sketch.schedule.program import Program, StagePlan, operations_read
+from sketch.schedule.stage import StageId
 from sketch.target.target import Target
 
 # Elements that a stage may read and still be computed again for each use by a reduction.
@@ -45,6 +46,21 @@ def hosts_reduction(program: Program, plan: StagePlan) -> bool:
         p.op.reduce is not None and p.op in read and fusable_consumer(program, p) is plan
         for p in program.stages
     )
+
+
+def is_made_of_product(program: Program, op: Operation, scheduled: Container[StageId] = ()) -> bool:
+    """Whether ``op`` is a reduction with data reuse that is not scheduled, or reads one through
+    other stages that are not.
+    """
+    pending = [op]
+    while pending:
+        plan = program.plan_of(pending.pop())
+        if plan is None or plan.id in scheduled:
+            continue
+        if plan.op.reduce is not None and needs_tiling(plan.op):
+            return True
+        pending += operations_read(plan.op)
+    return False
 
 
 def coefficient_of(load: Load, dim: int, axis: Axis, op: Compute) -> int | None:

@@ -106,6 +106,8 @@ class Tiling:
         vector_outside: whether tiles of the vector axis are walked outside those of the others.
         nested: whether the consumer is computed inside another nest, where nothing is parallel;
             the axes of a batch are walked outside of all tiles then.
+        blocks: axes of the consumer, blocks of which are walked outside of all else, in parallel,
+            so that an operand can be computed for one at a time; empty: no such blocks.
     """
 
     state: State
@@ -114,6 +116,7 @@ class Tiling:
     structure: str
     vector_outside: bool
     nested: bool = False
+    blocks: frozenset[Axis] = frozenset()
 
     def apply(self) -> State:
         host, inner = self.host.id, self.inner.id
@@ -125,7 +128,7 @@ class Tiling:
         vector = self._vector_pair()[0]
         lane = self.host.loop(vector, self._last + 1)
         order = (*outer, *rest, *tile, lane)
-        parallel = [] if self.nested else self._host_level(0)
+        parallel = [] if self.nested else self._parallel()
         state = state.then(
             Reorder(host, order),
             *(Annotate(host, loop, LoopKind.PARALLEL.value) for loop in parallel),
@@ -161,9 +164,15 @@ class Tiling:
     def _lanes(self) -> int:
         return lanes_for(self._vector_pair()[0], self.inner.op, self.state.target)
 
+    @property
+    def _batch_outside(self) -> bool:
+        """Whether the axes of a batch are walked outside of all tiles."""
+        return self.nested or bool(self.blocks)
+
     def _is_split(self, axis: Axis) -> bool:
         axes = self.host.op.axes if axis in self.host.op.axes else self.inner.op.axes
-        batch = batch_positions(self.inner.op, 0) if self.nested else batch_positions(self.inner.op)
+        inner = self.inner.op
+        batch = batch_positions(inner, 0) if self._batch_outside else batch_positions(inner)
         return axis.extent > 1 and axes.index(axis) not in batch
 
     def _names(self, axis: Axis) -> tuple[Factor, ...]:
@@ -182,18 +191,25 @@ class Tiling:
                 steps.append(split)
         return steps
 
+    def _parallel(self) -> list[LoopId]:
+        """The outermost loops, or those of them that walk blocks."""
+        axis = self.host.loop_axis
+        return [x for x in self._host_level(0) if not self.blocks or axis(x) in self.blocks]
+
     def _host_level(self, level: int) -> list[LoopId]:
         """The loops of one tile level, the vector axis outside or inside the others."""
         vector = self._vector_pair()[0]
         axes = [a for a in self.host.op.axes if a is not vector]
-        batch = [self.host.loop(a) for a in axes if self.nested and not self._is_split(a)]
+        around = [a for a in axes if self._batch_outside and not self._is_split(a)]
+        around += [a for a in axes if a in self.blocks and self._is_split(a)]
+        first = [self.host.loop(a) for a in around] if level == 0 else []
         others = [
             self.host.loop(a, level)
             for a in axes
-            if self._is_split(a) or (level == 0 and not self.nested)
+            if (self._is_split(a) or (level == 0 and not self._batch_outside))
+            and not (level == 0 and a in around)
         ]
         mine = [self.host.loop(vector, level)]
-        first = batch if level == 0 else []
         inside = mine + others if self.vector_outside and level < self._last else others + mine
         return first + inside
 

@@ -1,0 +1,175 @@
+"""Chains: a product that reads what is made of another product, one block of rows after the other.
+
+    parallel blocks of rows
+      scores                tiled as a matrix product
+      for each row: maximum, powers, sum, weights
+      product of the weights with the values, tiled
+
+so that what lies between two products is as large as a block and stays in a thread's own cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar, Final, TypeGuard
+
+from sketch.analysis.access import needs_tiling, stage_loads
+from sketch.lang.expr import Axis, Expr
+from sketch.lang.tensor import Compute
+from sketch.nest.loopnest import LoopKind
+from sketch.rules.packing import packing_choices
+from sketch.rules.patterns import is_made_of_product, is_output, vector_axis
+from sketch.rules.rule import State, Verdict
+from sketch.rules.simple import schedule_simply
+from sketch.rules.tiling import CACHE_TILE, REGISTER_TILE, Tiling, tiled_producer
+from sketch.schedule.loop import LoopId
+from sketch.schedule.program import Program, StagePlan, root_host
+from sketch.schedule.steps import ComputeAt
+
+# Rows for each thread: with fewer, blocks would be too small to use what they read again.
+_LEAST_ROWS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TileInChain:
+    """Tile the last product of a chain, blocks of the rows of its first operand outermost."""
+
+    eager: ClassVar[bool] = False
+
+    def applies(self, state: State, stage: StagePlan) -> Verdict:
+        """Root stages that read such a product element by element."""
+        product = tiled_producer(state, stage)
+        if stage.attach is not None or product is None or not needs_tiling(product.op):
+            return Verdict.SKIP
+        return Verdict.APPLY_AND_STOP if _block_axes(state, product) else Verdict.SKIP
+
+    def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
+        """One state per tile structure, order of the tiles, and way to pack the other operand."""
+        product = tiled_producer(state, stage)
+        assert product is not None
+        walked = zip(stage.op.axes, product.op.axes, strict=True)
+        selecting = _block_axes(state, product)
+        blocks = frozenset(own for own, axis in walked if axis in selecting)
+        states: list[State] = []
+        for structure in (REGISTER_TILE, CACHE_TILE):
+            tiling = Tiling(state, stage, product, structure, False, blocks=blocks)
+            states += packing_choices(tiling.apply(), product.id, tiling.panel())
+        return tuple(states)
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeInChain:
+    """What lies between two products of a chain: the first one and what reads it as a whole per
+    block, the stages of a row for one row after the other.
+    """
+
+    eager: ClassVar[bool] = False
+
+    def applies(self, state: State, stage: StagePlan) -> Verdict:
+        """Stages made of a pending product, all of whose consumers are in the nest of a chain."""
+        tiled = stage.op.reduce is not None and needs_tiling(stage.op)
+        if tiled or stage.op.store is not None or is_output(state.program, stage):
+            return Verdict.SKIP
+        host = _chain_host(state.program, stage)
+        if (
+            host is None
+            or host.id not in state.scheduled
+            or not is_made_of_product(state.program, stage.op, state.scheduled)
+        ):
+            return Verdict.SKIP
+        return Verdict.APPLY_AND_STOP
+
+    def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
+        """One state; for the copy of a product one per order of its tiles and way to pack."""
+        program, name = state.program, stage.id
+        host = _chain_host(program, stage)
+        assert host is not None
+        block = _block_loop(host)
+        product = tiled_producer(state, stage)
+        if product is not None and needs_tiling(product.op):
+            attached = state.then(ComputeAt(name, host.id, block))
+            states: list[State] = []
+            for vector_outside in (True, False):
+                plan = attached.program.stage(name)
+                tiling = Tiling(attached, plan, product, REGISTER_TILE, vector_outside, nested=True)
+                states += packing_choices(tiling.apply(), product.id, tiling.panel())
+            return tuple(states)
+        row = _row_host(program, stage, host)
+        place = (host.id, block) if row is None else (row.id, _row_loop(row))
+        return (schedule_simply(state.then(ComputeAt(name, *place)), name),)
+
+
+def _block_axes(state: State, product: StagePlan) -> frozenset[Axis]:
+    """The axes of a product that select rows of an operand made of another one; empty where there
+    is no such operand, rows need more of it than themselves, or are too few to share out.
+    """
+    program, vector = state.program, vector_axis(product.op)
+    for load in stage_loads(product.op):
+        plan = program.plan_of(load.tensor.op)
+        if plan is None or not is_made_of_product(program, plan.op, state.scheduled):
+            continue
+        rows = {
+            i: a for a, i in zip(plan.op.axes, load.indices, strict=True) if _is_row(i, product)
+        }
+        number = prod(axis.extent for axis in rows)
+        kept = _keeps_rows(program, plan.op, frozenset(rows.values()))
+        if kept and vector not in rows and number >= _LEAST_ROWS * state.target.threads:
+            return frozenset(rows)
+    return frozenset()
+
+
+def _is_row(index: Expr, product: StagePlan) -> TypeGuard[Axis]:
+    return isinstance(index, Axis) and index in product.op.axes
+
+
+def _keeps_rows(program: Program, op: Compute, rows: frozenset[Axis]) -> bool:
+    """Whether a row of ``op`` needs just that row of what lies before it, up to a product."""
+    if op.reduce is not None and needs_tiling(op):
+        return True
+    for load in stage_loads(op):
+        plan = program.plan_of(load.tensor.op)
+        if plan is None or not is_made_of_product(program, load.tensor.op):
+            continue
+        pairs = zip(plan.op.axes, load.indices, strict=True)
+        before = {i: a for a, i in pairs if isinstance(i, Axis) and i in rows}
+        if len(before) < len(rows) or not _keeps_rows(program, plan.op, frozenset(before.values())):
+            return False
+    return True
+
+
+def _chain_host(program: Program, stage: StagePlan) -> StagePlan | None:
+    """The root stage of a chain's nest that all consumers of a stage are computed in."""
+    hosts = {root_host(program, consumer).id for consumer in program.consumers(stage.op)}
+    if len(hosts) != 1:
+        return None
+    host = program.stage(hosts.pop())
+    vector = vector_axis(host.op)
+    inside = [p for p in program.stages if p.attach is not None and p.attach[0] == host.id]
+    tiled = any(p.op.reduce is not None and needs_tiling(p.op) for p in inside)
+    if vector is None or not tiled or LoopKind.PARALLEL not in host.kinds.values():
+        return None
+    return None if host.kinds.get(host.loop(vector)) is LoopKind.PARALLEL else host
+
+
+def _block_loop(host: StagePlan) -> LoopId:
+    return [loop for loop in host.loops() if host.kinds.get(loop) is LoopKind.PARALLEL][-1]
+
+
+def _row_host(program: Program, stage: StagePlan, host: StagePlan) -> StagePlan | None:
+    """The stage, computed per block, inside whose rows all consumers of a stage are computed."""
+    block = (host.id, _block_loop(host))
+    found = set()
+    for consumer in program.consumers(stage.op):
+        around = consumer
+        while around.attach is not None and around.attach != block:
+            around = program.stage(around.attach[0])
+        found.add(around.id)
+    row = program.stage(found.pop())
+    return row if not found and row.id != host.id and row.op.reduce is None else None
+
+
+def _row_loop(row: StagePlan) -> LoopId:
+    """The innermost loop around those of the vector axis."""
+    vector = vector_axis(row.op)
+    return [loop for loop in row.loops() if row.loop_axis(loop) is not vector][-1]

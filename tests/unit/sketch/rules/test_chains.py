@@ -1,0 +1,87 @@
+"""Products that read what is made of other products: one nest over blocks of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from codegen.host import host_target
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.expr import Axis, Expr
+from sketch.lang.functions import maximum
+from sketch.lang.tensor import compute, placeholder
+from sketch.lower.lower import lower
+from sketch.operators.einsum import einsum
+from sketch.operators.matmul import matmul
+from sketch.operators.softmax import softmax
+from sketch.oracle.reference import reference
+from sketch.population.population import sample
+from sketch.rules.generate import generate
+from sketch.schedule.sketch import Sketch
+from sketch.verify import verify
+from tests.support.compiled import run_compiled
+from tests.support.workloads import random_inputs
+
+ONE = host_target(threads=1)
+# One rounding to the stored dtype may fall the other way; sums of float32 lose a little more.
+_TOLERANCE = 1e-5
+
+
+def attention(queries: int, keys: int, heads: int, size: int, axis: int = -1) -> ComputeDAG:
+    q = placeholder((1, queries, heads, size), name="q")
+    k, v = (placeholder((1, keys, heads, size), name=name) for name in "kv")
+    scores = einsum((q, k), ("bihd", "bjhd"), "bhij", name="scores")
+
+    def scaled(*point: Axis) -> Expr:
+        return scores[point] * 0.25
+
+    weights = softmax(compute(scores.shape, scaled, "scaled"), axis)
+    return ComputeDAG([einsum((weights, v), ("bhij", "bjhd"), "bihd", name="mix")])
+
+
+def perceptron(rows: int, inputs: int, inner: int, outputs: int) -> ComputeDAG:
+    x = placeholder((rows, inputs), name="x")
+    first = placeholder((inputs, inner), name="first", constant=True)
+    second = placeholder((inner, outputs), name="second", constant=True)
+    hidden = matmul(x, first, "hidden")
+    active = compute(hidden.shape, lambda i, j: maximum(hidden[i, j], 0.0), "active")
+    return ComputeDAG([matmul(active, second, "result")])
+
+
+@pytest.mark.parametrize(
+    "dag",
+    [attention(37, 19, 2, 5), perceptron(67, 9, 33, 18)],
+    ids=["attention", "perceptron"],
+)
+def test_every_sketch_computes_what_the_oracle_does(dag: ComputeDAG) -> None:
+    rng = np.random.default_rng(7)
+    inputs = random_inputs(dag, rng)
+    expected = reference(dag, inputs, rng)
+    for sketch in generate(dag, ONE)[::5]:  # each way to tile and to pack once
+        row = sample(sketch, 1, rng).row(0)
+        verify(lower(sketch, row))
+        outputs = run_compiled(sketch, row, inputs, ONE)
+        name = dag.outputs[0].name
+        shaped = {name: outputs[name].reshape(dag.outputs[0].shape)}
+        assert expected.check(shaped) <= _TOLERANCE, sketch.key
+
+
+def workspaces(dag: ComputeDAG, sketch: Sketch) -> set[str]:
+    """What is as large as all rows, of what lies between the products."""
+    row = sample(sketch, 1, np.random.default_rng(0)).row(0)
+    return {b.name for b in lower(sketch, row).workspaces} - {"k.cache", "v.cache"}
+
+
+def test_nothing_between_the_products_is_as_large_as_all_rows() -> None:
+    dag = attention(64, 32, 2, 8)
+    assert not any(workspaces(dag, sketch) for sketch in generate(dag, ONE))
+
+
+def test_statistics_of_columns_keep_rows_from_being_cut_into_blocks() -> None:
+    dag = attention(64, 32, 2, 8, axis=2)
+    assert all(workspaces(dag, sketch) for sketch in generate(dag, ONE)[:8])
+
+
+def test_a_few_rows_are_not_cut_into_blocks() -> None:
+    dag = perceptron(8, 16, 32, 32)
+    assert all(workspaces(dag, sketch) for sketch in generate(dag, ONE))
