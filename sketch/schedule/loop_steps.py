@@ -7,6 +7,7 @@ from math import prod
 from typing import Final
 
 from sketch.errors import ScheduleError, quoted
+from sketch.nest.loopnest import LoopKind
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.program import Program, operations_read, root_host
 from sketch.schedule.stage import InputId
@@ -80,7 +81,15 @@ def annotate(program: Program, step: Annotate) -> Program:
     """Say how a loop is executed; raises ScheduleError for a loop or a kind that is none."""
     plan = program.stage(step.stage)
     plan.check_loop(step.loop)
-    return program.with_stage(replace(plan, kinds={**plan.kinds, step.loop: step.loop_kind}))
+    try:
+        kind = LoopKind(step.execution)
+    except ValueError as error:
+        raise ScheduleError(
+            f"a loop cannot be {step.execution!r}",
+            f"loop {plan.labels([step.loop])} of stage {plan.op.name}",
+            f"one of {', '.join(kind.value for kind in LoopKind)}",
+        ) from error
+    return program.with_stage(replace(plan, kinds={**plan.kinds, step.loop: kind}))
 
 
 def pack(program: Program, step: Pack) -> Program:

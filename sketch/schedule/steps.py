@@ -11,8 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from sketch.errors import ScheduleError
-from sketch.nest.loopnest import LoopKind
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.loop import AxisIndex, LoopId
 from sketch.schedule.stage import OperationId, StageId, TensorId
@@ -138,18 +136,6 @@ class Annotate:
     stage: StageId
     loop: LoopId
     execution: str
-
-    @property
-    def loop_kind(self) -> LoopKind:
-        """Raises ScheduleError when there is no such kind."""
-        try:
-            return LoopKind(self.execution)
-        except ValueError as error:
-            raise ScheduleError(
-                f"a loop cannot be {self.execution!r}",
-                f"loop {self.loop} of stage {self.stage}",
-                f"one of {', '.join(kind.value for kind in LoopKind)}",
-            ) from error
 
 
 @dataclass(frozen=True, slots=True)

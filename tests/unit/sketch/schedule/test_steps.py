@@ -105,6 +105,7 @@ def test_parts_for_blocks_are_the_outermost_axis() -> None:
         ((Split(C, 0, (4,)), Split(C, 0, (2,))), "split twice"),
         ((Reorder(C, (LoopId(0, 0),)),), r"must list its loops i\.0, j\.0, k\.0"),
         ((Annotate(C, LoopId(0, 7), "parallel"),), r"has no loop 0\.7"),
+        ((Annotate(C, LoopId(0, 0), "fast"),), r"cannot be 'fast'.*loop i\.0 of stage C"),
         ((CacheRead(InputId(7), C),), "does not read 'in7'"),
         ((Rfactor(C, 0, 2, interleave=False),), "is no reduce axis"),
         (
