@@ -22,12 +22,14 @@ class Facts:
         reaches: largest value of every loop variable; the smallest is 0.
         strides: every value is a multiple of them.
         where: for messages.
+        around: what was known before the last predicates; None: nothing.
     """
 
     reaches: Mapping[LoopVar, int]
     strides: Mapping[LoopVar, int]
     predicates: tuple[Predicate, ...]
     where: str = ""
+    around: Facts | None = None
 
     def inside(self, loop: Loop) -> Facts:
         """What is known in a loop's body."""
@@ -37,18 +39,20 @@ class Facts:
             {**self.strides, loop.var: int(loop.stride)},
             (*self.predicates, *loop.clip),
             self.where,
+            self,
         )
 
     def also(self, predicates: Iterable[Predicate], where: str = "") -> Facts:
         """What is known where these hold, too."""
         known = (*self.predicates, *predicates)
-        return Facts(self.reaches, self.strides, known, where or self.where)
+        return Facts(self.reaches, self.strides, known, where or self.where, self)
 
     @cached_property
     def narrowed(self) -> tuple[_Narrowed, ...]:
         """Every predicate's form with its least and largest value."""
-        found = []
-        for predicate in self.predicates:
+        before = self.around
+        found = [] if before is None else [*before.narrowed]
+        for predicate in self.predicates[0 if before is None else len(before.predicates) :]:
             low, high = self.plain(predicate.index)
             if low < predicate.low or high >= predicate.high:
                 ends = max(low, predicate.low), min(high, predicate.high - 1)
@@ -88,11 +92,22 @@ class Facts:
             raise LoweringError(f"variable {var.name} is used outside its loop", self.where)
         return 0, reach
 
+    @cached_property
+    def _intervals(self) -> dict[tuple[tuple[LoopVar, int], ...], Interval]:
+        """Bounds of forms without their constants: copies of a statement differ in these alone."""
+        return {}
+
     def interval(self, index: Affine) -> Interval:
         """Least and largest value of a form; predicates narrow the forms that it is made of."""
-        low, high = self.plain(index)
         if not self.narrowed:
-            return low, high
+            return self.plain(index)
+        known = self._intervals.get(index.terms)
+        if known is None:
+            known = self._intervals[index.terms] = self._narrow(Affine(index.terms))
+        return known[0] + index.const, known[1] + index.const
+
+    def _narrow(self, index: Affine) -> Interval:
+        low, high = self.plain(index)
         whole = [known for known in self.narrowed if len(known[0].terms) == len(index.terms)]
         orders = (*((known,) for known in whole), self.narrowed, self.narrowed[::-1])
         for order in (*orders, self._quotients) if self._quotients else orders:

@@ -30,7 +30,7 @@ from sketch.nest.loopnest import (
 )
 from sketch.verify.facts import Facts
 from sketch.verify.loops import check_disjoint, check_loop
-from sketch.verify.regions import WriteSite, check_computed
+from sketch.verify.regions import Computed, WriteSite, check_computed, computed_by
 from sketch.verify.statements import check_load, check_targets, visit_loads
 
 _GIVEN = (Scope.INPUT, Scope.CONSTANT)
@@ -108,8 +108,20 @@ class _Walk:
         check_targets(store, facts)
         if store.targets[0].scope in _SHARED:
             check_disjoint(store, loops, facts)
+        read: dict[Buffer, list[Computed]] = {}  # what the statement reads of each buffer
+
+        def check(load: BufferLoad, known: Facts) -> None:
+            self._check_visible(load.buffer, known.where)
+            check_load(load, known)
+            if load.buffer.scope in _GIVEN:
+                return
+            if load.buffer not in read:
+                read[load.buffer] = self._computed(load.buffer, loops, known.where)
+            for computed in read[load.buffer]:
+                check_computed(computed, load.indices, known)
+
         for value in store.values:
-            visit_loads(value, facts, lambda load, known: self._load(load, loops, known))
+            visit_loads(value, facts, check)
 
     def _claim(self, store: Store, loops: tuple[Loop, ...], where: str) -> None:
         """A buffer has one producer: a statement, and before a reduction, what it starts from."""
@@ -137,22 +149,16 @@ class _Walk:
         if buffer not in self._visible:
             raise LoweringError(f"buffer {buffer.name} is used outside its allocation", where)
 
-    def _load(self, load: BufferLoad, loops: tuple[Loop, ...], facts: Facts) -> None:
-        buffer = load.buffer
-        self._check_visible(buffer, facts.where)
-        check_load(load, facts)
-        if buffer.scope in _GIVEN:
-            return
+    def _computed(self, buffer: Buffer, loops: tuple[Loop, ...], where: str) -> list[Computed]:
+        """What is computed of a buffer that is read inside ``loops``."""
         writers = self._writers.get(buffer)
         if not writers:
             raise LoweringError(
                 f"reads {buffer.name} before it is computed",
-                facts.where,
+                where,
                 "compute a stage before its consumers",
             )
-        if len({writer.store.stage for writer in writers}) == 1:
-            for writer in writers:
-                check_computed(writer, buffer, load.indices, loops, facts)
+        return _of_one_stage(writers, buffer, loops)
 
     def finish(self) -> None:
         """Outputs are computed as a whole."""
@@ -162,12 +168,20 @@ class _Walk:
             writers = self._writers.get(buffer)
             if not writers:
                 raise LoweringError(f"output {buffer.name} is never written", self._nest.name)
-            if len({writer.store.stage for writer in writers}) == 1:
-                self._check_whole(buffer, writers)
+            self._check_whole(buffer, writers)
 
     def _check_whole(self, buffer: Buffer, writers: list[WriteSite]) -> None:
         reaches = {LoopVar(f"x{dim}"): int(extent) - 1 for dim, extent in enumerate(buffer.shape)}
         indices = tuple(Affine(((var, 1),)) for var in reaches)
         facts = Facts(reaches, dict.fromkeys(reaches, 1), (), f"caller of {self._nest.name}")
-        for writer in writers:
-            check_computed(writer, buffer, indices, (), facts)
+        for computed in _of_one_stage(writers, buffer, ()):
+            check_computed(computed, indices, facts)
+
+
+def _of_one_stage(
+    writers: list[WriteSite], buffer: Buffer, loops: tuple[Loop, ...]
+) -> list[Computed]:
+    """What each writer computes, as seen from ``loops``; none where several stages share it."""
+    if len({writer.store.stage for writer in writers}) > 1:
+        return []
+    return [computed_by(writer, buffer, loops) for writer in writers]

@@ -36,41 +36,66 @@ class _Place:
     high: int
 
 
-def check_computed(
-    writer: WriteSite,
-    buffer: Buffer,
-    indices: tuple[Index, ...],
-    loops: tuple[Loop, ...],
-    facts: Facts,
-) -> None:
-    """Check that what is read at ``indices`` is computed by ``writer``.
+@dataclass(frozen=True, slots=True, eq=False)
+class Computed:
+    """What a writer computes of a buffer, as seen from other loops.
 
-    Panels of packed buffers are padded: no one uses what a lane beyond the axis computes of them.
-
-    Args:
-        writer: the store that computes the buffer.
-        buffer: what is read.
-        indices: of the read.
-        loops: around the read.
-        facts: known bounds of variables, and where the read is.
-
-    Raises:
-        LoweringError: it reads elements that are not computed.
+    Attributes:
+        writer: its store.
+        buffer: that it writes.
+        own: the loops that it does not share with the reader, by variable.
+        forms: by dimension, what these loops walk of the index that is written; up to the first
+            that is not affine, from which on there is nothing to compare reads with.
+        reaches: of ``forms``, the last of the elements that they walk; None where they leave some
+            out.
+        conditions: when an element is written.
     """
+
+    writer: WriteSite
+    buffer: Buffer
+    own: Mapping[LoopVar, Loop]
+    forms: tuple[Affine, ...]
+    reaches: tuple[int | None, ...]
+    conditions: tuple[Predicate, ...]
+
+
+def computed_by(writer: WriteSite, buffer: Buffer, loops: tuple[Loop, ...]) -> Computed:
+    """What ``writer`` computes of ``buffer`` as seen from a place inside ``loops``."""
     shared = 0
     for mine, theirs in zip(writer.loops, loops, strict=False):
         if mine is not theirs:
             break
         shared += 1
     own = {loop.var: loop for loop in writer.loops[shared:]}
+    parts = (_own_part(index, own) for index in writer.store.indices)
+    forms: list[Affine] = []
+    for part in parts:
+        if part is None:
+            break
+        forms.append(part)
+    steps = map(int, buffer.steps)
+    reaches = tuple(_dense_reach(form, own, step) for form, step in zip(forms, steps, strict=False))
+    return Computed(writer, buffer, own, tuple(forms), reaches, _conditions(writer, shared))
+
+
+def check_computed(computed: Computed, indices: tuple[Index, ...], facts: Facts) -> None:
+    """Check that what is read at ``indices`` is computed.
+
+    Panels of packed buffers are padded: no one uses what a lane beyond the axis computes of them.
+
+    Args:
+        computed: of what is read.
+        indices: of the read.
+        facts: known bounds of variables, and where the read is.
+
+    Raises:
+        LoweringError: it reads elements that are not computed.
+    """
+    buffer, store = computed.buffer, computed.writer.store
     places: list[_Place] = []
-    walked = [_own_part(index, own) for index in writer.store.indices]
-    for dim, (index, written) in enumerate(zip(indices, walked, strict=True)):
-        if written is None:
-            return  # written at places that are not affine: nothing to compare with
-        grain = int(buffer.steps[dim])
-        place = _place(index, writer.store.indices[dim], written, facts)
-        reach = _dense_reach(written, own, grain)
+    for dim, (index, written) in enumerate(zip(indices, computed.forms, strict=False)):
+        grain, reach = int(buffer.steps[dim]), computed.reaches[dim]
+        place = _place(index, store.indices[dim], written, facts)
         if place.low < 0 or (reach is not None and place.high // grain * grain > reach):
             raise LoweringError(
                 f"reads {buffer.name} at {place.low}..{place.high} of dimension {dim}, where only "
@@ -79,11 +104,12 @@ def check_computed(
                 "compute the stage further out",
             )
         places.append(place)
-    forms = [form for form in walked if form is not None]
-    for predicate in _conditions(writer, shared):
-        if not _obeyed(predicate, forms, places, own, buffer, facts):
+    if len(places) < len(indices):
+        return
+    for predicate in computed.conditions:
+        if not _obeyed(predicate, computed, places, facts):
             raise LoweringError(
-                f"reads elements of {buffer.name} that stage {writer.store.stage} leaves out",
+                f"reads elements of {buffer.name} that stage {store.stage} leaves out",
                 facts.where,
                 "compute the stage further out",
             )
@@ -127,19 +153,13 @@ def _conditions(writer: WriteSite, shared: int) -> tuple[Predicate, ...]:
     return (*writer.store.predicates, *clips)
 
 
-def _obeyed(
-    predicate: Predicate,
-    forms: list[Affine],
-    places: list[_Place],
-    own: Mapping[LoopVar, Loop],
-    buffer: Buffer,
-    facts: Facts,
-) -> bool:
+def _obeyed(predicate: Predicate, computed: Computed, places: list[_Place], facts: Facts) -> bool:
     """Whether a writer's predicate holds for all that is read.
 
     True where it is not about one dimension as a whole: a clipped tile loop leaves out what the
     predicate on the axis leaves out.
     """
+    own, forms, buffer = computed.own, computed.forms, computed.buffer
     outer = Affine(
         tuple((v, c) for v, c in predicate.index.terms if v not in own), predicate.index.const
     )
