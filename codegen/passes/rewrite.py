@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from operator import is_
+from typing import Any, Final
 
 from codegen.passes.affine import substitute_affine
 from sketch.lang.expr import Binary, Cast, Expr, Select, Unary
@@ -56,28 +58,41 @@ def map_expr(
     def visit(node: Expr) -> Expr:
         known = memo.get(id(node))
         if known is None:
-            known = memo[id(node)] = finish(_map_operands(node, visit, leaf))
+            rebuild = _REBUILD.get(type(node))
+            known = finish(leaf(node) if rebuild is None else rebuild(node, visit))
+            memo[id(node)] = known
         return known
 
     return visit(expr)
 
 
-def _map_operands(node: Expr, visit: Callable[[Expr], Expr], leaf: Callable[[Expr], Expr]) -> Expr:
-    match node:
-        case Binary(op, lhs, rhs, dtype):
-            new_lhs, new_rhs = visit(lhs), visit(rhs)
-            same = new_lhs is lhs and new_rhs is rhs
-            return node if same else Binary(op, new_lhs, new_rhs, dtype)
-        case Unary(_, operand, _) | Cast(operand, _):
-            new = visit(operand)
-            return node if new is operand else replace(node, operand=new)
-        case Select(condition, then, otherwise):
-            parts = visit(condition), visit(then), visit(otherwise)
-            if parts[0] is condition and parts[1] is then and parts[2] is otherwise:
-                return node
-            return Select(*parts)
-        case _:
-            return leaf(node)
+def _rebuild_binary(node: Binary, visit: Callable[[Expr], Expr]) -> Expr:
+    lhs, rhs = node.lhs, node.rhs
+    new_lhs, new_rhs = visit(lhs), visit(rhs)
+    same = new_lhs is lhs and new_rhs is rhs
+    return node if same else Binary(node.op, new_lhs, new_rhs, node.dtype)
+
+
+def _rebuild_one(node: Unary | Cast, visit: Callable[[Expr], Expr]) -> Expr:
+    new = visit(node.operand)
+    return node if new is node.operand else replace(node, operand=new)
+
+
+def _rebuild_select(node: Select, visit: Callable[[Expr], Expr]) -> Expr:
+    condition, then, otherwise = node.condition, node.then, node.otherwise
+    parts = visit(condition), visit(then), visit(otherwise)
+    if parts[0] is condition and parts[1] is then and parts[2] is otherwise:
+        return node
+    return Select(*parts)
+
+
+# By type: expressions have thousands of operators, and a match asks for one class after the other.
+_REBUILD: Final[Mapping[type[Expr], Callable[[Any, Callable[[Expr], Expr]], Expr]]] = {
+    Binary: _rebuild_binary,
+    Unary: _rebuild_one,
+    Cast: _rebuild_one,
+    Select: _rebuild_select,
+}
 
 
 def substitute_index(index: Index, values: Values) -> Index:
@@ -182,17 +197,23 @@ def instructions(nodes: Nodes) -> int:
     total = 0
     for store, loops in stores(nodes):
         unrolled = [loop for loop in loops if loop.kind is LoopKind.UNROLLED]
-        total += _operations(store) * _copies(unrolled)
-        for load in store_loads(store):
-            if load.buffer.scope is Scope.LOCAL:
-                continue
-            if not unrolled:
-                total += 1
-                continue
-            # an element is loaded once for all copies that differ in other variables
-            used = {var for index in load.indices for var in index_variables(index)}
+        operations, loads = _work(store)
+        total += operations * _copies(unrolled)
+        # an element is loaded once for all copies that differ in other variables
+        for used in loads if unrolled else ():
             total += _copies([loop for loop in unrolled if loop.var in used])
+        total += 0 if unrolled else len(loads)
     return total
+
+
+@lru_cache(maxsize=256)  # copies of a nest share most of their statements
+def _work(store: Store) -> tuple[int, tuple[frozenset[LoopVar], ...]]:
+    """Operations of a statement, and the variables that each of its loads from memory uses."""
+    loads = [load for load in store_loads(store) if load.buffer.scope is not Scope.LOCAL]
+    used = (
+        frozenset(var for index in load.indices for var in index_variables(index)) for load in loads
+    )
+    return _operations(store), tuple(used)
 
 
 def _copies(loops: list[Loop]) -> int:
