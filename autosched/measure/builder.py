@@ -19,6 +19,7 @@ from codegen.kernel import CompiledKernel
 from sketch.errors import AutoschedError, LoweringError, ScheduleError
 from sketch.lower import lower
 from sketch.oracle.reference import reference
+from sketch.population.uncollected import uncollected
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 
@@ -54,7 +55,8 @@ class Builder:
     def build(self, key: str, values: Mapping[DecisionId, int]) -> bytes | Failure:
         """The kernel, pickled, or why there is none."""
         try:
-            kernel = self._build(self._sketches[key], values)
+            with uncollected():
+                kernel = self._build(self._sketches[key], values)
         except (LoweringError, ScheduleError) as error:
             return failure("lower", error)
         except Exception as error:  # the boundary: whatever goes wrong is a result

@@ -10,6 +10,7 @@ Requests: ("fork", role, setup) -> (pid, socket); ("reap", pid) -> (wait status,
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import resource
 import signal
@@ -133,6 +134,7 @@ def main() -> None:
     loaded = [name for name in FORBIDDEN if name in sys.modules]
     if loaded:
         sys.exit(f"the zygote has imported {', '.join(loaded)}, which may start OpenMP threads")
+    gc.freeze()  # children need not look at what all of them have imported
     control.send("ready")
     zygote = ZygoteServer(control)
     try:
