@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sketch.lang.affine import UNBOUNDED
-from sketch.lang.expr import Axis, Expr, Load
+from sketch.lang.expr import Axis, Expr, Load, Reducer
 from sketch.lang.rewrite import children
 from sketch.lang.tensor import Tensor
 from sketch.lower.body import lower_body, merge_predicates
@@ -46,16 +46,22 @@ def lower(sketch: Sketch, values: Mapping[DecisionId, Num]) -> LoopNest:
 
 
 def lower_by_root(
-    sketch: Sketch, values: Mapping[DecisionId, Num]
+    sketch: Sketch, values: Mapping[DecisionId, Num], outline: bool = False
 ) -> tuple[LoopNest, Mapping[StageId, LoopNest]]:
     """As ``lower``; and the part of the nest that each root stage is.
+
+    Args:
+        sketch: what is lowered.
+        values: of its decisions.
+        outline: loops, buffers and what is stored where; statements have the bodies of their
+            stages as they are written, and no indices and predicates.
 
     Raises:
         LoweringError: a decision has no value, or the steps cannot work together.
     """
     placement = place(sketch.program, values)
     buffers = make_buffers(placement)
-    emitter = _Emitter(placement, buffers)
+    emitter = _Emitter(placement, buffers, outline)
     roots = {
         stage.plan.id: emitter.stage(stage)
         for stage in placement.stages.values()
@@ -75,6 +81,7 @@ def lower_by_root(
 class _Emitter:
     placement: Placement
     buffers: Buffers
+    outline: bool
 
     def stage(self, stage: PlacedStage) -> tuple[Node, ...]:
         """All nodes of a stage, with what is attached to it."""
@@ -86,7 +93,7 @@ class _Emitter:
         loop = stage.loops[depth]
         body = self._attach(stage, loop, self._loops(stage, depth + 1))
         kind = loop.axis.kind
-        clip = self._clip(stage, depth)
+        clip = () if self.outline else self._clip(stage, depth)
         node = Loop(loop.var, loop.trips, loop.stride, loop.kind, kind, body, clip)
         if kind == "reduce" and all(p.axis.kind == "spatial" for p in stage.loops[:depth]):
             return (*self._initialise(stage, depth), node)
@@ -130,8 +137,14 @@ class _Emitter:
         return tuple(_rename(index, renamed) for index in located)
 
     def _statement(self, stage: PlacedStage) -> Store:
-        body = lower_body(stage, self.placement, self.buffers)
         reduce = stage.plan.op.reduce
+        if self.outline:
+            return self._outlined(
+                stage,
+                stage.plan.op.bodies if reduce is None else reduce.sources,
+                None if reduce is None else reduce.reducer,
+            )
+        body = lower_body(stage, self.placement, self.buffers)
         predicates = merge_predicates((*body.predicates, *self._bounds(stage)))
         return Store(
             targets=self._targets(stage),
@@ -142,29 +155,43 @@ class _Emitter:
             stage=stage.plan.op.name,
         )
 
+    def _outlined(
+        self, stage: PlacedStage, values: tuple[Expr, ...], reducer: Reducer | None = None
+    ) -> Store:
+        return Store(self._targets(stage), (), values, reducer, (), stage.plan.op.name)
+
     def _initialise(self, stage: PlacedStage, depth: int) -> tuple[Node, ...]:
         """Store identities in all that the reduce loops from ``depth`` on accumulate into."""
         reduce = stage.plan.op.reduce
         assert reduce is not None
         inside = [loop for loop in stage.loops[depth:] if loop.axis.kind == "spatial"]
         renamed = {loop.var: LoopVar(f"{loop.var.name}.init", axis=loop.axis) for loop in inside}
+        node: Node
+        if self.outline:
+            node = self._outlined(stage, reduce.reducer.identity)
+        else:
+            node = self._identities(stage, renamed)
+        for loop in reversed(inside):
+            var = renamed[loop.var]
+            node = Loop(var, loop.trips, loop.stride, loop.kind, "spatial", (node,))
+        return (node,)
+
+    def _identities(self, stage: PlacedStage, renamed: Mapping[LoopVar, LoopVar]) -> Store:
+        reduce = stage.plan.op.reduce
+        assert reduce is not None
         predicates: tuple[Predicate, ...] = ()
         if self._targets(stage)[0].scope is not Scope.LOCAL:
             predicates = tuple(
                 Predicate(_rename_affine(p.index, renamed), p.low, p.high)
                 for p in self._bounds(stage, spatial_only=True)
             )
-        node: Node = Store(
+        return Store(
             targets=self._targets(stage),
             indices=self._indices(stage, renamed),
             values=reduce.reducer.identity,
             predicates=predicates,
             stage=stage.plan.op.name,
         )
-        for loop in reversed(inside):
-            var = renamed[loop.var]
-            node = Loop(var, loop.trips, loop.stride, loop.kind, "spatial", (node,))
-        return (node,)
 
     def _bounds(self, stage: PlacedStage, spatial_only: bool = False) -> tuple[Predicate, ...]:
         """Predicates for every axis whose loops may walk beyond its extent."""

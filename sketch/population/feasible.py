@@ -155,14 +155,16 @@ class Hardware:
     Attributes:
         feasible: (nest, target) to the rows that fit, bool ``[P]`` or one.
         blocks: how rows are drawn; None: level by level.
+        outlined: whether ``feasible`` looks at no index and no predicate.
     """
 
     kind: TargetKind
     feasible: Callable[[LoopNest, Target], Flags]
     blocks: BlockDraw | None = None
+    outlined: bool = False
 
 
-SIMD_CPU: Final = Hardware("cpu", feasible_on_cpu)
+SIMD_CPU: Final = Hardware("cpu", feasible_on_cpu, outlined=True)
 GPU: Final = Hardware("cuda", feasible_on_gpu, BlockDraw(draw_blocks, fills_gpu))
 
 
@@ -197,7 +199,8 @@ def _judged(tape: Tape, sketch: Sketch, values: Mapping[DecisionId, Num]) -> NDA
 
 @kept_by_sketch
 def _tapes(sketch: Sketch) -> Mapping[StageId | None, Tape]:
-    return _record(sketch, hardware_of(sketch.target).feasible)
+    hardware = hardware_of(sketch.target)
+    return _record(sketch, hardware.feasible, hardware.outlined)
 
 
 @kept_by_sketch
@@ -207,14 +210,15 @@ def _filling_tapes(sketch: Sketch) -> Mapping[StageId | None, Tape]:
 
 
 def _record(
-    sketch: Sketch, judge: Callable[[LoopNest, Target], Flags]
+    sketch: Sketch, judge: Callable[[LoopNest, Target], Flags], outline: bool = False
 ) -> Mapping[StageId | None, Tape]:
     """What ``judge`` says by root stage, and under None of all of them together."""
     names = [decision.id for decision in sketch.decisions]
     roots = [plan.id for plan in sketch.program.stages if plan.attach is None]
 
     def flags(columns: Sequence[Any]) -> list[Flags]:
-        nest, parts = lower_by_root(sketch, dict(zip(names, columns, strict=True)))
+        values = dict(zip(names, columns, strict=True))
+        nest, parts = lower_by_root(sketch, values, outline)
         every = (nest, *(parts[root] for root in roots))
         return [judge(part, sketch.target) for part in every]
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from sketch.lower import lower
+from sketch.population.feasible import feasible, feasible_on_cpu
 from sketch.population.population import sample
 from sketch.rules.generate import generate
 from tests.support.targets import AVX512, SMALL
@@ -25,3 +27,11 @@ def test_golden_sketches_and_rows(golden: Golden) -> None:
                 digest = hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()
                 lines.append(f"{name} {target.arch} {sketch.key} {digest[:16]}")
     golden("rows", "\n".join(lines))
+
+
+def test_outlines_say_what_fits_as_whole_nests_do() -> None:
+    for make in WORKLOADS.values():
+        for sketch in generate(make(), SMALL)[:2]:
+            columns = sample(sketch, _ROWS, np.random.default_rng(3)).columns()
+            whole = feasible_on_cpu(lower(sketch, columns), sketch.target)
+            assert (feasible(sketch, columns) == whole).all()
