@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from sketch.analysis.access import AffineForm, interval_of
 from sketch.lang.expr import Axis
@@ -13,14 +14,39 @@ from sketch.oracle.contraction import Factor, sum_of_products
 _LEAST_AXES: Final = 3  # a batch, one dimension, channels
 
 
+@dataclass(frozen=True, slots=True)
+class KernelIndex:
+    """``start + step * tap + turn * phase``: which element of the weight is read in a dimension.
+
+    Attributes:
+        extent: of the weight.
+        phase: position of the axis of the phase among the axes between the batch and the filters;
+            None where there is one phase.
+        phases: how many there are.
+        slope: by how much a phase moves the data.
+    """
+
+    extent: int
+    start: int = 0
+    step: int = 1
+    turn: int = 0
+    phase: int | None = None
+    phases: int = 1
+    slope: int = 0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Correlation:
     """``out[n, h, w, o] = sum over p, q, c of data[n, y*h + p - top, x*w + q - left, c] *
     weight[p, q, c, o]``, where elements outside of the data count as zero; the same for any number
     of spatial dimensions.
 
+    The phases of a transposed convolution are such, too: an axis of the phase f moves both, so that
+    the data are read at ``h + slope*f + p - top`` and the weight at ``start + step*p + turn*f``.
+
     ``before``: (top, left).  ``taps``: the axes (p, q); None for a dimension with one tap.
-    ``strides``: (y, x).
+    ``strides``: (y, x).  ``kernel``: where the weight is read, by dimension.  ``places``: positions
+    of (h, w) among the axes between the batch and the filters; the others are phases.
     """
 
     op: Compute
@@ -29,6 +55,8 @@ class Correlation:
     before: tuple[int, ...]
     taps: tuple[Axis | None, ...]
     strides: tuple[int, ...]
+    kernel: tuple[KernelIndex, ...]
+    places: tuple[int, ...]
 
 
 def correlation(op: Compute) -> Correlation | None:
@@ -47,42 +75,77 @@ def _matched(op: Compute, data: Factor, weight: Factor) -> Correlation | None:
     kernel = weight.tensor.op
     if not isinstance(kernel, Placeholder) or not kernel.constant or kernel.prepared is not None:
         return None
-    if not len(weight.forms) == len(data.forms) == len(op.axes):
-        return None
-    found = [_only_axis(form) for form in weight.forms]
-    *taps, c, o = found
-    n, *places, last = op.axes
-    reduced = {id(axis) for axis in (*taps, c) if axis is not None}
-    if o is not last or c is None or reduced != {id(axis) for axis in op.reduce_axes}:
-        return None
-    if any(tap is None and _nonzero(form) for tap, form in zip(taps, weight.forms, strict=False)):
-        return None
-    strides = [form[0].get(place, 0) for place, form in zip(places, data.forms[1:], strict=False)]
-    spatial = [
-        {place: stride} if tap is None else {place: stride, tap: 1}
-        for place, tap, stride in zip(places, taps, strides, strict=True)
-    ]
-    wanted = ({n: 1}, *spatial, {c: 1})
-    if min(strides) < 1 or any(
-        _nonzero(form) != terms for form, terms in zip(data.forms, wanted, strict=True)
-    ):
-        return None
-    shifts = [shift for _, shift in data.forms]
-    if (
-        shifts[0]
-        or shifts[-1]
-        or weight.tensor.shape != tuple(1 if axis is None else axis.extent for axis in found)
-    ):
-        return None
     if not _guarded(data) or any(limit != (None, None) for limit in weight.limits):
         return None
-    before = tuple(-shift for shift in shifts[1:-1])
-    return Correlation(op, data.tensor, weight.tensor, before, tuple(taps), tuple(strides))
+    if len(weight.forms) != len(data.forms):
+        return None
+    (n, *between, last), c = op.axes, _only_axis(weight.forms[-2])
+    ends = _only_axis(data.forms[0]) is n and _only_axis(data.forms[-1]) is c
+    if not ends or c is None or _only_axis(weight.forms[-1]) is not last:
+        return None
+    dims = [
+        _dimension(between, *forms, extent)
+        for *forms, extent in zip(
+            data.forms[1:-1], weight.forms[:-2], weight.tensor.shape, strict=False
+        )
+    ]
+    found = [dim for dim in dims if dim is not None]
+    used = [axis for dim in found for axis in dim.axes]
+    if len(found) < len(dims) or {id(a) for a in used} != {id(a) for a in between}:
+        return None
+    reduced = {id(axis) for axis in (c, *(dim.tap for dim in found)) if axis is not None}
+    if len(used) != len(between) or reduced != {id(axis) for axis in op.reduce_axes}:
+        return None
+    if weight.tensor.shape[-2:] != (c.extent, last.extent):
+        return None
+    return Correlation(
+        op,
+        data.tensor,
+        weight.tensor,
+        tuple(dim.before for dim in found),
+        tuple(dim.tap for dim in found),
+        tuple(dim.stride for dim in found),
+        tuple(dim.index for dim in found),
+        tuple(between.index(dim.axes[0]) for dim in found),
+    )
+
+
+class _Dimension(NamedTuple):
+    """A dimension of a correlation; ``axes``: its place, and its phase where there are some."""
+
+    axes: tuple[Axis, ...]
+    tap: Axis | None
+    stride: int
+    before: int
+    index: KernelIndex
+
+
+def _dimension(
+    between: Sequence[Axis], data: AffineForm, weight: AffineForm, extent: int
+) -> _Dimension | None:
+    """A dimension from how data and weight are indexed in it, if it is one of a correlation."""
+    moves, turns = _nonzero(data), _nonzero(weight)
+    taps = [axis for axis in moves if axis.kind == "reduce"]
+    phases = [axis for axis in turns if axis.kind != "reduce"]
+    places = [axis for axis in moves if axis.kind != "reduce" and axis not in phases]
+    if len(places) != 1 or len(taps) > 1 or len(phases) > 1 or not set(turns) <= {*taps, *phases}:
+        return None
+    (place,), tap, phase = places, next(iter(taps), None), next(iter(phases), None)
+    if moves[place] < 1 or (tap is not None and (moves[tap] != 1 or tap not in turns)):
+        return None
+    index = KernelIndex(extent, weight[1], 1 if tap is None else turns[tap])
+    if phase is not None:
+        which = [axis is phase for axis in between].index(True)
+        slope = moves.get(phase, 0)
+        index = replace(index, turn=turns[phase], phase=which, phases=phase.extent, slope=slope)
+    elif (index.start, index.step, 1 if tap is None else tap.extent) != (0, 1, extent):
+        return None
+    return _Dimension((place, *phases), tap, moves[place], -data[1], index)
 
 
 def _only_axis(form: AffineForm) -> Axis | None:
-    terms, shift = form
-    if shift or list(terms.values()) != [1]:
+    terms = _nonzero(form)
+    if form[1] or list(terms.values()) != [1]:
         return None
     return next(iter(terms))
 

@@ -32,6 +32,7 @@ from sketch.variants.interpolation import F2_3, transforms
 from sketch.variants.rebuild import rebuild
 
 _TAPS: Final = 3
+_AXES: Final = 4  # no phases
 _TILE: Final = len(F2_3)
 _RESULTS: Final = _TILE + 1 - _TAPS  # of a tile, in each dimension
 # The transforms cost additions for each channel and filter: few of the others do not pay for them.
@@ -69,7 +70,7 @@ def _with_filters(dag: ComputeDAG, parts: Callable[[Correlation], int]) -> Compu
 
 
 def _pays(match: Correlation) -> bool:
-    if match.strides != (1, 1):
+    if match.strides != (1, 1) or match.places != (0, 1) or len(match.op.axes) != _AXES:
         return False
     channels, filters = match.weight.shape[2:]
     single = match.op.output_dtypes[0] == match.data.dtype == match.weight.dtype == "float32"

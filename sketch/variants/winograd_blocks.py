@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
 from sketch.lang.dtypes import size_of
-from sketch.lang.expr import Axis, Expr, select
+from sketch.lang.expr import Axis, Const, Expr, select
 from sketch.lang.prepared import LinearMap
 from sketch.lang.tensor import Compute, Placeholder, Tensor, compute, reduce_axis
 from sketch.operators.window import inside
@@ -116,7 +116,10 @@ class Filtering:
             for d, (taps, stride) in enumerate(zip(self._taps, self.match.strides, strict=True))
             if self.stride < taps <= most and stride == self.stride and self._even(taps)
         ]
-        return tuple(wide[-_MOST_DIMENSIONS:])
+        found = tuple(wide[-_MOST_DIMENSIONS:])
+        phases = {d for d, index in enumerate(self.match.kernel) if index.phase is not None}
+        slopes = [self.match.kernel[d].slope for d in phases]
+        return found if phases <= set(found) and min(slopes, default=0) >= 0 else ()
 
     def _even(self, taps: int) -> bool:
         """Whether the sums of stride 1 have equally many taps, or one."""
@@ -131,12 +134,13 @@ class Filtering:
         match, dims = self.match, self.dims
         if not dims or (len(self.points) > len(SIX_POINTS) and max(self._taps) < _LONG_WINDOW):
             return False
-        (batch, *spatial, filters), channels = match.op.shape, match.data.shape[-1]
+        channels, filters = match.data.shape[-1], match.op.shape[-1]
         single = {match.op.output_dtypes[0], match.data.dtype, match.weight.dtype} == {"float32"}
-        taps = prod(r for d, r in enumerate(self._taps) if d in dims)
-        products = batch * prod(self._walked(d, extent) for d, extent in enumerate(spatial))
+        taps = prod(self._taps[d] for d in dims)
+        walked = prod(self._shape) * prod(self._size(d) for d in dims)
+        products = match.op.shape[0] * walked
         size = products * (channels + filters) * size_of("float32")
-        fewer = products < taps * batch * prod(spatial)
+        fewer = walked < taps * prod(match.op.shape[1:-1])
         return single and fewer and min(channels, filters) >= _LEAST_CHANNELS and size < _MOST_BYTES
 
     def result(self, data: Tensor) -> Tensor:
@@ -149,15 +153,18 @@ class Filtering:
         def element(n: Axis, *rest: Axis) -> Expr:
             *places, o = rest
             tiles: list[Expr] = list(places)
+            within: dict[int, Expr] = {}
             for dim in self.dims:
-                tiles[dim] = places[dim] // self._results(dim)
+                place = self.match.places[dim]
+                tiles[place] = places[place] // self._results(dim)
+                within[dim] = places[place] % self._results(dim)
             terms = [
-                sums[n, *tiles, places[self.dims[0]] % self._results(self.dims[0]), j, o]
+                sums[n, *tiles, within[self.dims[0]], j, o]
                 if len(self.dims) > 1
                 else sums[j, n, *tiles, o]
                 for j in range(self._size(last))
             ]
-            return chosen(places[last] % self._results(last), self._summed(last, terms))
+            return chosen(within[last], self._summed(last, terms))
 
         names = [axis.name for axis in op.axes]
         found: Tensor = compute(op.shape, element, op.name, axis_names=names)
@@ -165,7 +172,15 @@ class Filtering:
 
     @property
     def _taps(self) -> tuple[int, ...]:
-        return self.match.weight.shape[:-2]
+        return tuple(1 if axis is None else axis.extent for axis in self.match.taps)
+
+    @property
+    def _shape(self) -> list[int]:
+        """Extents between the batch and the filters, tiles for places in transformed dimensions."""
+        shape = list(self.match.op.shape[1:-1])
+        for dim in self.dims:
+            shape[self.match.places[dim]] = -(-shape[self.match.places[dim]] // self._results(dim))
+        return shape
 
     def _size(self, dim: int) -> int:
         """Products of a tile in a dimension."""
@@ -179,13 +194,6 @@ class Filtering:
         """Results of a tile in a dimension."""
         return len(self._matrices(dim).results)
 
-    def _tiles(self, dim: int) -> int:
-        return -(-self.match.op.shape[1 + dim] // self._results(dim))
-
-    def _walked(self, dim: int, extent: int) -> int:
-        """Products in a dimension of so many results."""
-        return self._tiles(dim) * self._size(dim) if dim in self.dims else extent
-
     def _matrices(self, dim: int) -> Transforms:
         return strided(self.points, self._taps[dim], self.stride)
 
@@ -198,24 +206,32 @@ class Filtering:
         return combinations(self._matrices(dim).results, terms)
 
     def _transformed(self, data: Tensor) -> Tensor:
-        """``B^T d B`` of every tile: [i, j, N, *spatial with R and S for H and W, C]."""
-        name, (batch, *spatial, channels) = self.match.op.name, data.shape
+        """``B^T d B`` of every tile: [i, j, N, *spatial with R and S for H and W, C].  Dimensions
+        that are not transformed are those of the data.
+        """
+        match, name = self.match, self.match.op.name
         first, last = self.dims[0], self.dims[-1]
-        shape = [self._tiles(d) if d in self.dims else extent for d, extent in enumerate(spatial)]
+        batch, channels = data.shape[0], data.shape[-1]
+        shape = self._shape
+        for dim in self._plain:
+            shape[match.places[dim]] = data.shape[1 + dim]
 
         def element(n: Expr, places: Sequence[Expr], c: Expr) -> Expr:
             """Of the data at coordinates that count from the first padded one."""
-            here = list(places)
+            here = [places[place] for place in match.places]
             for dim in self.dims:
-                here[dim] = places[dim] - self.match.before[dim]
+                here[dim] = here[dim] - match.before[dim]
             value = data[n, *here, c]
-            known = inside(*((here[dim], spatial[dim]) for dim in self.dims))
+            known = inside(*((here[dim], data.shape[1 + dim]) for dim in self.dims))
             return value if known is None else select(known, value, 0.0)
 
         def moved(places: Sequence[Expr], dim: int, step: int) -> list[Expr]:
-            """The coordinates of an element of a tile."""
-            found = list(places)
-            found[dim] = places[dim] * (self._results(dim) * self.stride) + step
+            """The coordinates of an element of a tile, moved by the phase."""
+            found, index = list(places), match.kernel[dim]
+            start = places[match.places[dim]] * (self._results(dim) * self.stride) + step
+            if index.phase is not None:
+                start = start + places[index.phase] * index.slope
+            found[match.places[dim]] = start
             return found
 
         if len(self.dims) == 1:
@@ -232,28 +248,40 @@ class Filtering:
             terms = [element(n, moved(places, first, a), c) for a in range(self._reads(first))]
             return chosen(i, self._combined(first, terms))
 
-        walked = list(shape)
+        # All phases of the last dimension read the same rows.
+        walked, place, index = list(shape), match.places[last], match.kernel[last]
         steps = self._results(last) * self.stride
-        walked[last] = (shape[last] - 1) * steps + self._reads(last)
+        walked[place] = (shape[place] - 1) * steps + self._reads(last)
+        if index.phase is not None:
+            walked[place] += index.slope * (index.phases - 1)
+            walked[index.phase] = 1
         passed = compute((batch, *walked, self._size(first), channels), row, f"{name}.rows")
 
         def tile(i: Axis, j: Axis, n: Axis, *rest: Axis) -> Expr:
             *places, c = rest
-            terms = [passed[n, *moved(places, last, b), i, c] for b in range(self._reads(last))]
+            terms = []
+            for b in range(self._reads(last)):
+                here = moved(places, last, b)
+                if index.phase is not None:
+                    here[index.phase] = Const(0, "int64")
+                terms.append(passed[n, *here, i, c])
             return chosen(j, self._combined(last, terms))
 
         sizes = self._size(first), self._size(last)
         return compute((*sizes, batch, *shape, channels), tile, f"{name}.tiles")
 
+    @property
+    def _plain(self) -> list[int]:
+        """The dimensions that are not transformed."""
+        return [dim for dim in range(len(self.match.places)) if dim not in self.dims]
+
     def _products(self, tiles: Tensor) -> Tensor:
         """Of every tile with every filter, summed over the channels and the taps of dimensions that
         are not transformed: [i, j, N, *spatial with R and S for H and W, O].
         """
-        match, count = self.match, len(self.dims)
-        weight, spatial = self._filters(), match.op.shape[1:-1]
+        match, count, weight = self.match, len(self.dims), self._filters()
         k = reduce_axis(tiles.shape[-1], match.op.reduce_axes[-1].name)
-        plain = [d for d in range(len(spatial)) if d not in self.dims]
-        named = {d: axis for d, axis in enumerate(match.taps) if d in plain and axis is not None}
+        named = {d: axis for d in self._plain if (axis := match.taps[d]) is not None}
         taps = {d: reduce_axis(axis.extent, axis.name) for d, axis in named.items()}
 
         def product(*axes: Axis) -> Expr:
@@ -262,23 +290,24 @@ class Filtering:
             here: list[Expr] = list(places)
             row: Expr | int = 0
             transformed = iter(points)
-            for dim in range(len(spatial)):
+            for dim, index in enumerate(match.kernel):
                 if dim in self.dims:
+                    row = row if index.phase is None else row * index.phases + places[index.phase]
                     row = row * self._size(dim) + next(transformed)
                     continue
-                here[dim] = places[dim] * match.strides[dim] - match.before[dim]
+                place = match.places[dim]
+                here[place] = places[place] * match.strides[dim] - match.before[dim]
                 if dim in taps:
-                    here[dim] = here[dim] + taps[dim]
+                    here[place] = here[place] + taps[dim]
                     row = row * self._taps[dim] + taps[dim]
             single = (0,) * (weight.ndim - 3)  # trailing dimensions of one tap stay
             value = tiles[(*points, n, *here, k)] * weight[(row, *single, k, o)]
-            known = inside(*((here[d], match.data.shape[1 + d]) for d in plain))
+            known = inside(*((here[match.places[d]], match.data.shape[1 + d]) for d in self._plain))
             value = value if known is None else select(known, value, 0.0)
             return reducers.sum(value, axis=(*taps.values(), k))
 
-        shape = [self._tiles(d) if d in self.dims else extent for d, extent in enumerate(spatial)]
         ends = match.op.shape[0], match.op.shape[-1]
-        whole = (*(self._size(d) for d in self.dims), ends[0], *shape, ends[1])
+        whole = (*(self._size(d) for d in self.dims), ends[0], *self._shape, ends[1])
         return compute(whole, product, f"{match.op.name}.products")
 
     def _columns(self, products: Tensor) -> Tensor:
@@ -299,12 +328,22 @@ class Filtering:
         op = self.match.weight.op
         assert isinstance(op, Placeholder)
         matrix: NDArray[np.float64] = np.ones((1, 1))
-        for dim, taps in enumerate(self._taps):
-            single = self._matrices(dim).filters if dim in self.dims else np.eye(taps)
-            matrix = np.kron(matrix, np.array(single, np.float64)).astype(np.float64)
+        for dim, index in enumerate(self.match.kernel):
+            single = self._of_phases(dim) if dim in self.dims else np.eye(index.extent)
+            matrix = np.kron(matrix, single).astype(np.float64)
         prepared = LinearMap(op.shape, tuple(map(tuple, matrix.tolist())))
         shape = prepared.result_shape
         return Tensor(Placeholder(op.name, shape, op.dtype, constant=True, prepared=prepared))
+
+    def _of_phases(self, dim: int) -> NDArray[np.float64]:
+        """``G`` of the taps of every phase, over all elements of the weight in a dimension."""
+        single, index = np.array(self._matrices(dim).filters, np.float64), self.match.kernel[dim]
+        found = np.zeros((index.phases, len(single), index.extent))
+        for phase in range(index.phases):
+            for tap in range(self._taps[dim]):
+                column = index.start + index.step * tap + index.turn * phase
+                found[phase, :, column] = single[:, tap]
+        return found.reshape(-1, index.extent)
 
 
 def chosen(index: Expr, values: Sequence[Expr]) -> Expr:
