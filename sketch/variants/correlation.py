@@ -83,12 +83,8 @@ def _matched(op: Compute, data: Factor, weight: Factor) -> Correlation | None:
     ends = _only_axis(data.forms[0]) is n and _only_axis(data.forms[-1]) is c
     if not ends or c is None or _only_axis(weight.forms[-1]) is not last:
         return None
-    dims = [
-        _dimension(between, *forms, extent)
-        for *forms, extent in zip(
-            data.forms[1:-1], weight.forms[:-2], weight.tensor.shape, strict=False
-        )
-    ]
+    sides = zip(data.forms[1:-1], weight.forms[:-2], weight.tensor.shape, strict=False)
+    dims = [_dimension(between, moves, turns, extent) for moves, turns, extent in sides]
     found = [dim for dim in dims if dim is not None]
     used = [axis for dim in found for axis in dim.axes]
     if len(found) < len(dims) or {id(a) for a in used} != {id(a) for a in between}:
@@ -105,7 +101,7 @@ def _matched(op: Compute, data: Factor, weight: Factor) -> Correlation | None:
         tuple(dim.before for dim in found),
         tuple(dim.tap for dim in found),
         tuple(dim.stride for dim in found),
-        tuple(dim.index for dim in found),
+        tuple(dim.kernel for dim in found),
         tuple(between.index(dim.axes[0]) for dim in found),
     )
 
@@ -117,7 +113,7 @@ class _Dimension(NamedTuple):
     tap: Axis | None
     stride: int
     before: int
-    index: KernelIndex
+    kernel: KernelIndex
 
 
 def _dimension(

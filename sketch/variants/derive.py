@@ -15,6 +15,7 @@ from sketch.variants.winograd_blocks import (
     winograd_six,
     winograd_strided_five,
     winograd_strided_three,
+    winograd_three,
 )
 
 
@@ -39,6 +40,7 @@ _SIX_POINTS_GROWTH: Final = 10.0
 _EIGHT_POINTS_GROWTH: Final = 40.0
 
 ALGORITHMS: Final[tuple[Algorithm, ...]] = (
+    Algorithm("winograd-3", winograd_three, _F2_GROWTH),
     Algorithm("winograd-4", winograd_four, _F2_GROWTH),
     Algorithm("winograd-6", winograd_six, _SIX_POINTS_GROWTH),
     Algorithm("winograd-8", winograd_eight, _EIGHT_POINTS_GROWTH),

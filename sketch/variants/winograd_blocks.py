@@ -20,7 +20,7 @@ those of the direct sum, of eight points ten times.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -57,19 +57,24 @@ _MOST_DIMENSIONS: Final = 2
 _LONG_WINDOW: Final = 5
 
 
+def winograd_three(dag: ComputeDAG) -> ComputeDAG | None:
+    """The same program with its correlations of two taps by three points: F(2, 2)."""
+    return _filtered(dag, THREE_POINTS)
+
+
 def winograd_four(dag: ComputeDAG) -> ComputeDAG | None:
     """The same program with its correlations by four points: F(2, 3), F(3, 2)."""
-    return _filtered(dag, F2_3)
+    return _filtered(dag, F2_3, shorter=THREE_POINTS)
 
 
 def winograd_six(dag: ComputeDAG) -> ComputeDAG | None:
     """The same program with its correlations by six points: F(4, 3), F(2, 5), F(5, 2)."""
-    return _filtered(dag, SIX_POINTS)
+    return _filtered(dag, SIX_POINTS, shorter=F2_3)
 
 
 def winograd_eight(dag: ComputeDAG) -> ComputeDAG | None:
     """The same program with its correlations of five taps and more by eight points."""
-    return _filtered(dag, EIGHT_POINTS)
+    return _filtered(dag, EIGHT_POINTS, shorter=SIX_POINTS)
 
 
 def winograd_strided_three(dag: ComputeDAG) -> ComputeDAG | None:
@@ -79,13 +84,28 @@ def winograd_strided_three(dag: ComputeDAG) -> ComputeDAG | None:
 
 def winograd_strided_five(dag: ComputeDAG) -> ComputeDAG | None:
     """The same program with its correlations of stride 2 by five points: F(4, 3), F(4, 4)."""
-    return _filtered(dag, FIVE_POINTS, 2)
+    return _filtered(dag, FIVE_POINTS, 2, THREE_POINTS)
 
 
-def _filtered(dag: ComputeDAG, points: tuple[Point, ...], stride: int = 1) -> ComputeDAG | None:
-    matches = ((op, correlation(op)) for op in dag.stages)
-    tried = {id(op): Filtering(match, points, stride) for op, match in matches if match is not None}
-    found = {op: filtering for op, filtering in tried.items() if filtering.pays}
+def _filtered(
+    dag: ComputeDAG,
+    points: tuple[Point, ...],
+    stride: int = 1,
+    shorter: tuple[Point, ...] = (),
+) -> ComputeDAG | None:
+    """The program with the correlations of a stride by ``points``, where it has some for which that
+    takes fewer products than the ``shorter`` tiles do.
+    """
+    found: dict[int, Filtering] = {}
+    for op in dag.stages:
+        match = correlation(op)
+        if match is None:
+            continue
+        filtering, other = Filtering(match, points, stride), Filtering(match, shorter, stride)
+        if filtering.pays and not (
+            other.dims == filtering.dims and other.products <= filtering.products
+        ):
+            found[id(op)] = filtering
     if not found:
         return None
 
@@ -137,11 +157,14 @@ class Filtering:
         channels, filters = match.data.shape[-1], match.op.shape[-1]
         single = {match.op.output_dtypes[0], match.data.dtype, match.weight.dtype} == {"float32"}
         taps = prod(self._taps[d] for d in dims)
-        walked = prod(self._shape) * prod(self._size(d) for d in dims)
-        products = match.op.shape[0] * walked
-        size = products * (channels + filters) * size_of("float32")
-        fewer = walked < taps * prod(match.op.shape[1:-1])
+        size = self.products * (channels + filters) * size_of("float32")
+        fewer = self.products < taps * prod(match.op.shape[:-1])
         return single and fewer and min(channels, filters) >= _LEAST_CHANNELS and size < _MOST_BYTES
+
+    @property
+    def products(self) -> int:
+        """Products of a channel and a filter, but for taps of dimensions that stay."""
+        return self.match.op.shape[0] * prod(self._shape) * prod(map(self._size, self.dims))
 
     def result(self, data: Tensor) -> Tensor:
         """The results of the correlation of ``data`` [N, *spatial, C]."""
@@ -167,8 +190,9 @@ class Filtering:
             return chosen(within[last], self._summed(last, terms))
 
         names = [axis.name for axis in op.axes]
-        found: Tensor = compute(op.shape, element, op.name, axis_names=names)
-        return found
+        found = compute(op.shape, element, op.name, axis_names=names)
+        assert isinstance(found.op, Compute)
+        return Tensor(replace(found.op, store=op.store))
 
     @property
     def _taps(self) -> tuple[int, ...]:
@@ -209,66 +233,73 @@ class Filtering:
         """``B^T d B`` of every tile: [i, j, N, *spatial with R and S for H and W, C].  Dimensions
         that are not transformed are those of the data.
         """
-        match, name = self.match, self.match.op.name
-        first, last = self.dims[0], self.dims[-1]
-        batch, channels = data.shape[0], data.shape[-1]
+        name, last = self.match.op.name, self.dims[-1]
         shape = self._shape
         for dim in self._plain:
-            shape[match.places[dim]] = data.shape[1 + dim]
-
-        def element(n: Expr, places: Sequence[Expr], c: Expr) -> Expr:
-            """Of the data at coordinates that count from the first padded one."""
-            here = [places[place] for place in match.places]
-            for dim in self.dims:
-                here[dim] = here[dim] - match.before[dim]
-            value = data[n, *here, c]
-            known = inside(*((here[dim], data.shape[1 + dim]) for dim in self.dims))
-            return value if known is None else select(known, value, 0.0)
-
-        def moved(places: Sequence[Expr], dim: int, step: int) -> list[Expr]:
-            """The coordinates of an element of a tile, moved by the phase."""
-            found, index = list(places), match.kernel[dim]
-            start = places[match.places[dim]] * (self._results(dim) * self.stride) + step
-            if index.phase is not None:
-                start = start + places[index.phase] * index.slope
-            found[match.places[dim]] = start
-            return found
-
+            shape[self.match.places[dim]] = data.shape[1 + dim]
+        sizes = tuple(map(self._size, self.dims))
+        whole = (*sizes, data.shape[0], *shape, data.shape[-1])
         if len(self.dims) == 1:
 
             def line(i: Axis, n: Axis, *rest: Axis) -> Expr:
                 *places, c = rest
-                terms = [element(n, moved(places, last, b), c) for b in range(self._reads(last))]
+                elements = (self._moved(places, last, b) for b in range(self._reads(last)))
+                terms = [self._element(data, n, here, c) for here in elements]
                 return chosen(i, self._combined(last, terms))
 
-            return compute((self._size(last), batch, *shape, channels), line, f"{name}.tiles")
-
-        def row(n: Axis, *rest: Axis) -> Expr:
-            *places, i, c = rest
-            terms = [element(n, moved(places, first, a), c) for a in range(self._reads(first))]
-            return chosen(i, self._combined(first, terms))
-
-        # All phases of the last dimension read the same rows.
-        walked, place, index = list(shape), match.places[last], match.kernel[last]
-        steps = self._results(last) * self.stride
-        walked[place] = (shape[place] - 1) * steps + self._reads(last)
-        if index.phase is not None:
-            walked[place] += index.slope * (index.phases - 1)
-            walked[index.phase] = 1
-        passed = compute((batch, *walked, self._size(first), channels), row, f"{name}.rows")
+            return compute(whole, line, f"{name}.tiles")
+        rows, phase = self._rows(data, shape), self.match.kernel[last].phase
 
         def tile(i: Axis, j: Axis, n: Axis, *rest: Axis) -> Expr:
             *places, c = rest
             terms = []
             for b in range(self._reads(last)):
-                here = moved(places, last, b)
-                if index.phase is not None:
-                    here[index.phase] = Const(0, "int64")
-                terms.append(passed[n, *here, i, c])
+                here = self._moved(places, last, b)
+                if phase is not None:
+                    here[phase] = Const(0, "int64")
+                terms.append(rows[n, *here, i, c])
             return chosen(j, self._combined(last, terms))
 
-        sizes = self._size(first), self._size(last)
-        return compute((*sizes, batch, *shape, channels), tile, f"{name}.tiles")
+        return compute(whole, tile, f"{name}.tiles")
+
+    def _rows(self, data: Tensor, shape: Sequence[int]) -> Tensor:
+        """``B^T`` over the first of two dimensions; all phases of the other read the same rows:
+        [N, *spatial with R for H and W as far as it is read, i, C].
+        """
+        first, last = self.dims
+        place, index = self.match.places[last], self.match.kernel[last]
+        walked = list(shape)
+        walked[place] = (shape[place] - 1) * self._results(last) * self.stride + self._reads(last)
+        if index.phase is not None:
+            walked[place] += index.slope * (index.phases - 1)
+            walked[index.phase] = 1
+
+        def row(n: Axis, *rest: Axis) -> Expr:
+            *places, i, c = rest
+            elements = (self._moved(places, first, a) for a in range(self._reads(first)))
+            terms = [self._element(data, n, here, c) for here in elements]
+            return chosen(i, self._combined(first, terms))
+
+        whole = (data.shape[0], *walked, self._size(first), data.shape[-1])
+        return compute(whole, row, f"{self.match.op.name}.rows")
+
+    def _element(self, data: Tensor, n: Expr, places: Sequence[Expr], c: Expr) -> Expr:
+        """Of the data, at coordinates that count from the first padded one."""
+        here = [places[place] for place in self.match.places]
+        for dim in self.dims:
+            here[dim] = here[dim] - self.match.before[dim]
+        known = inside(*((here[dim], data.shape[1 + dim]) for dim in self.dims))
+        value = data[n, *here, c]
+        return value if known is None else select(known, value, 0.0)
+
+    def _moved(self, places: Sequence[Expr], dim: int, step: int) -> list[Expr]:
+        """The coordinates of an element of a tile, moved by the phase."""
+        found, index = list(places), self.match.kernel[dim]
+        start = places[self.match.places[dim]] * (self._results(dim) * self.stride) + step
+        if index.phase is not None:
+            start = start + places[index.phase] * index.slope
+        found[self.match.places[dim]] = start
+        return found
 
     @property
     def _plain(self) -> list[int]:

@@ -120,7 +120,7 @@ class Facts:
         rest = dict(index.terms)
         low = high = index.const
         for form, first, last in order:
-            factor = _share(rest, form)
+            factor = share(rest, form)
             if factor == 0:
                 continue
             ends = (first - form.const) * factor, (last - form.const) * factor
@@ -152,7 +152,7 @@ class Facts:
         return bounds is not None and bounds[0] >= 0 and bounds[1] < extent
 
 
-def _share(terms: Mapping[LoopVar, int], part: Affine) -> int:
+def share(terms: Mapping[LoopVar, int], part: Affine) -> int:
     """The factor with which all of ``part`` occurs in ``terms``; 0 when it does not."""
     factor = 0
     for var, coefficient in part.terms:

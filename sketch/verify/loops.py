@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sketch.errors import LoweringError
 from sketch.nest.loopnest import Affine, Index, Loop, LoopKind, LoopVar, Store
-from sketch.verify.facts import Facts
+from sketch.verify.facts import Facts, share
 
 DISTRIBUTED = (LoopKind.PARALLEL, LoopKind.BLOCK)
 
@@ -63,16 +63,32 @@ def _digit(var: LoopVar, index: Affine, facts: Facts) -> Affine | None:
     """
     if any(c < 0 for _, c in index.terms):
         return None
-    parts: dict[int, list[tuple[LoopVar, int]]] = {}
-    for other, coefficient in index.terms:
-        parts.setdefault(coefficient, []).append((other, 1))
+    parts = _parts(index, facts)
     reach = 0
-    for coefficient in sorted(parts):
-        low, high = facts.interval(Affine(tuple(parts[coefficient])))
+    for coefficient, terms in sorted(parts.items(), key=lambda part: part[0]):
+        low, high = facts.interval(Affine(tuple(terms)))
         if coefficient <= reach and low < high:
             return None
         reach += coefficient * (high - low)
-    return Affine(tuple(parts[index.coefficient(var)])) if index.coefficient(var) else None
+    return next((Affine(tuple(t)) for t in parts.values() if any(v is var for v, _ in t)), None)
+
+
+def _parts(index: Affine, facts: Facts) -> dict[int, list[tuple[LoopVar, int]]]:
+    """The terms of an index by what they are multiplied with: those that a predicate is about
+    together, as one number, the others by their coefficients.
+    """
+    rest = dict(index.terms)
+    parts: dict[int, list[tuple[LoopVar, int]]] = {}
+    for form, _, _ in facts.narrowed:
+        factor = share(rest, form)
+        if factor > 0 and factor not in parts:
+            parts[factor] = list(form.terms)
+            for var, coefficient in form.terms:
+                rest[var] -= coefficient * factor
+    for var, coefficient in rest.items():
+        if coefficient:
+            parts.setdefault(coefficient, []).append((var, 1))
+    return parts
 
 
 def _separates(loop: Loop, index: Affine, loops: tuple[Loop, ...]) -> bool:
