@@ -12,6 +12,7 @@ import pytest
 
 from autosched.workloads import get
 from codegen.cuda.build import emit
+from codegen.cuda.kernel import CudaSource
 from codegen.gpu.emulation.checked import CheckedProgram, compile_checked
 from codegen.gpu.emulation.library import EmulationError, compiler
 from sketch.dag.dag import ComputeDAG
@@ -58,14 +59,18 @@ KINDS = {
 }  # fmt: skip
 
 
+def sources_of(dag: ComputeDAG, rows: int) -> list[CudaSource]:
+    """Random rows of every sketch."""
+    return [emit(nest, GPU) for nest in feasible_nests(dag, rows, np.random.default_rng(0))]
+
+
 def faults(dag: ComputeDAG, rows: int, folder: Path) -> Iterator[tuple[str, str]]:
     """Of random rows and of all their mutants: the fault, empty for a row as it is, and what is
     noticed.
     """
-    rng = np.random.default_rng(0)
-    inputs = random_inputs(dag, rng)
+    inputs = random_inputs(dag, np.random.default_rng(0))
     expected = interpret(dag, inputs)
-    sources = [emit(nest, GPU) for nest in feasible_nests(dag, rows, rng)]
+    sources = sources_of(dag, rows)
     cases = [("", source) for source in sources]
     cases += [(mutant.fault, mutant.source) for each in sources for mutant in mutants_of(each)]
     programs = compile_checked([source for _, source in cases], folder)
@@ -101,7 +106,14 @@ def test_faults_of_some_programs_are_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_faults_of_random_rows_are_noticed(tmp_path: Path) -> None:
-    found = sum((check(name, _ROWS, tmp_path) for name in CASES), Counter[str]())
+@pytest.mark.parametrize("name", CASES)
+def test_faults_of_random_rows_are_noticed(name: str, tmp_path: Path) -> None:
+    check(name, _ROWS, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_programs_have_every_sort_of_fault() -> None:
+    sources = (source for name in CASES for source in sources_of(CASES[name](), _ROWS))
+    found = Counter(mutant.kind for source in sources for mutant in mutants_of(source))
     assert found.keys() == KINDS
     assert found.total() > _LEAST_MUTANTS

@@ -69,7 +69,7 @@ def test_what_is_accepted_is_right(name: str, seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=4000)
+@settings(max_examples=1000)
 @given(st.sampled_from(NAMES), st.integers(0, 2**32))
 def test_much_of_what_is_accepted_is_right(name: str, seed: int) -> None:
     outcome(name, seed)

@@ -26,7 +26,7 @@ from tests.support.log_mutations import (
     shared_lines,
 )
 
-QUICK_CASES, MANY_CASES = 20, 1500
+QUICK_CASES, MANY_CASES = 20, 400
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_random_alterations_of_split_sums_are_harmless(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sample", [PRODUCT, REDUCTION])
-def test_thousands_of_random_alterations_are_harmless(sample: Sample, tmp_path: Path) -> None:
+def test_hundreds_of_random_alterations_are_harmless(sample: Sample, tmp_path: Path) -> None:
     log = SampleLog.make(tmp_path, sample=sample)
     judge = Judge(log)
     for number in range(MANY_CASES):
