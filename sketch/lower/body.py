@@ -135,7 +135,7 @@ def affine_predicate(condition: Expr, stage: PlacedStage) -> Predicate | None:
 
 
 def merge_predicates(predicates: tuple[Predicate, ...]) -> tuple[Predicate, ...]:
-    """Intersect predicates over the same form (also over its negation)."""
+    """Intersect predicates over the same terms (also over their negation)."""
     merged: dict[frozenset[tuple[object, int]], Predicate] = {}
     for p in predicates:
         key = frozenset((id(v), c) for v, c in p.index.terms)
@@ -145,6 +145,16 @@ def merge_predicates(predicates: tuple[Predicate, ...]) -> tuple[Predicate, ...]
             key = negated
         known = merged.get(key)
         if known is not None:
-            p = Predicate(known.index, max(p.low, known.low), min(p.high, known.high))
+            low, high = _shifted(p, known.index.const - p.index.const)
+            p = Predicate(known.index, max(low, known.low), min(high, known.high))
         merged[key] = p
     return tuple(merged.values())
+
+
+def _shifted(predicate: Predicate, shift: int) -> tuple[int, int]:
+    """The bounds of a form that is larger by ``shift``."""
+    low, high = predicate.low, predicate.high
+    return (
+        low if low <= -UNBOUNDED else low + shift,
+        high if high >= UNBOUNDED else high + shift,
+    )

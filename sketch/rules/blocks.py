@@ -25,7 +25,7 @@ from sketch.lang.rewrite import walk
 from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import LoopKind
 from sketch.rules.packing import packing_choices
-from sketch.rules.patterns import lanes_for, vector_axis
+from sketch.rules.patterns import is_output, lanes_for, vector_axis
 from sketch.rules.rule import State, Verdict
 from sketch.rules.tiling import Tiling, tiled_producer
 from sketch.schedule.loop import LoopId
@@ -79,7 +79,8 @@ class ScheduleInBlocks:
                 tile.append(stage.loop(axis, 2))
             splits.append(Split(name, stage.axis(axis), factors))
         lanes = lanes_for(vector, op, state.target)
-        # Blocks are whole panels of the product, so that panels start where they are laid out.
+        # Blocks are whole panels of the products, so that panels start where they are laid out.
+        lanes = max(lanes, lanes_for(panel_axis, product.op, state.target))
         panels = (stage.decision(vector, 1), product.decision(panel_axis, 1), lanes)
         splits.append(Split(name, stage.axis(vector), panels))
         vectors, lane = (stage.loop(vector, 1), stage.loop(vector, 2)), stage.loop(vector, 3)
@@ -102,7 +103,7 @@ class ComputeInBlocks:
     def applies(self, state: State, stage: StagePlan) -> Verdict:
         """Spatial stages with one consumer, in the nest of a stage in blocks."""
         consumers = state.program.consumers(stage.op)
-        if stage.op.reduce is not None or len(consumers) != 1:
+        if stage.op.reduce is not None or len(consumers) != 1 or is_output(state.program, stage):
             return Verdict.SKIP
         host = root_host(state.program, consumers[0])
         if not _in_blocks(host) or host.id not in state.scheduled:
@@ -118,11 +119,15 @@ class ComputeInBlocks:
         product = tiled_producer(state, stage)
         if product is not None:
             attached = state.then(ComputeAt(name, host.id, block))
+            plan, panel = attached.program.stage(name), _panel_trips(program, stage)
             states: list[State] = []
             for vector_outside in (True, False):
-                plan = attached.program.stage(name)
-                tiling = Tiling(attached, plan, product, "SRS", vector_outside, nested=True)
-                states += packing_choices(tiling.apply(), product.id, tiling.panel())
+                tiling = Tiling(
+                    attached, plan, product, "SRS", vector_outside, nested=True, panel_trips=panel
+                )
+                tiled = tiling.apply()
+                packed = panel is not None
+                states += packing_choices(tiled, product.id, tiling.panel()) if packed else (tiled,)
             return tuple(states)
         if consumer.op.reduce is not None:
             attached = state.then(ComputeAt(name, host.id, block))
@@ -133,23 +138,56 @@ class ComputeInBlocks:
 
 
 def _product_behind(state: State, op: Compute) -> StagePlan | None:
-    """The pending reduction with data reuse that ``op`` reads through spatial stages."""
+    """The pending reduction with data reuse that ``op`` reads through spatial stages, vector by
+    vector; none of them is an output.
+    """
     program = state.program
-    pending = list(tensors_read(op))
+    pending = [(op, tensor) for tensor in tensors_read(op)]
     while pending:
-        plan = program.plan_of(pending.pop().op)
-        if plan is None or len(program.consumers(plan.op)) != 1:
+        reader, tensor = pending.pop()
+        plan = program.plan_of(tensor.op)
+        if plan is None or len(program.consumers(plan.op)) != 1 or is_output(program, plan):
+            continue
+        if not _same_vectors(reader, plan.op):
             continue
         if plan.op.reduce is None:
-            pending += tensors_read(plan.op)
+            pending += [(plan.op, other) for other in tensors_read(plan.op)]
         elif needs_tiling(plan.op) and plan.id not in state.scheduled:
             return plan
     return None
 
 
+def _same_vectors(reader: Compute, producer: Compute) -> bool:
+    """Whether a stage reads of another just the elements at its own place of the vector axis."""
+    mine, theirs = vector_axis(reader), vector_axis(producer)
+    if mine is None or theirs is None:
+        return False
+    place = [axis is theirs for axis in producer.axes].index(True)
+    loads = [load for load in stage_loads(reader) if load.tensor.op is producer]
+    return all(load.indices[place] is mine for load in loads)
+
+
+def _panel_trips(program: Program, stage: StagePlan) -> Factor | None:
+    """Vectors in the panels that the blocks around ``stage`` are made of; None where its vectors
+    are not those of the blocks.
+    """
+    plan = stage
+    while True:
+        (consumer,) = program.consumers(plan.op)
+        if not _same_vectors(consumer.op, plan.op):
+            return None
+        plan = consumer
+        if plan.attach is None:
+            break
+    vector = vector_axis(plan.op)
+    assert vector is not None
+    return plan.splits[plan.axis(vector)][1]
+
+
 def _in_blocks(host: StagePlan) -> bool:
     """Whether loops of a stage walk tiles by whose size its indices divide."""
-    return any(tile_of(host, axis)[0] > 0 for axis in range(len(host.op.axes)))
+    vector = vector_axis(host.op)  # an index may divide it by the lanes, which is no block
+    return any(tile_of(host, n)[0] > 0 for n, axis in enumerate(host.op.axes) if axis is not vector)
 
 
 def _last_loop(plan: StagePlan) -> LoopId:

@@ -108,6 +108,8 @@ class Tiling:
             the axes of a batch are walked outside of all tiles then.
         blocks: axes of the consumer, blocks of which are walked outside of all else, in parallel,
             so that an operand can be computed for one at a time; empty: no such blocks.
+        panel_trips: vectors in a panel, where the nest around is made of panels; None: a decision
+            of the consumer.
     """
 
     state: State
@@ -117,6 +119,7 @@ class Tiling:
     vector_outside: bool
     nested: bool = False
     blocks: frozenset[Axis] = frozenset()
+    panel_trips: Factor | None = None
 
     def apply(self) -> State:
         host, inner = self.host.id, self.inner.id
@@ -177,7 +180,10 @@ class Tiling:
 
     def _names(self, axis: Axis) -> tuple[Factor, ...]:
         levels = range(1, self._last + 1)
-        return tuple(self.host.decision(axis, level) for level in levels)
+        found = tuple(self.host.decision(axis, level) for level in levels)
+        if self.panel_trips is None or axis is not self._vector_pair()[0]:
+            return found
+        return (*found[:-1], self.panel_trips)
 
     def _split_host(self) -> list[Step]:
         vector = self._vector_pair()[0]

@@ -8,9 +8,23 @@ import numpy as np
 import pytest
 
 from sketch.errors import LoweringError
+from sketch.lang.affine import UNBOUNDED
 from sketch.lang.rewrite import children
 from sketch.lower import lower
-from sketch.nest.loopnest import Allocate, Buffer, BufferLoad, Loop, LoopNest, Num, Scope, Store
+from sketch.lower.body import merge_predicates
+from sketch.nest.loopnest import (
+    Affine,
+    Allocate,
+    Buffer,
+    BufferLoad,
+    Loop,
+    LoopNest,
+    LoopVar,
+    Num,
+    Predicate,
+    Scope,
+    Store,
+)
 from sketch.nest.walk import walk
 from sketch.population.population import sample
 from sketch.rules.generate import generate
@@ -113,3 +127,12 @@ def test_accumulators_live_inside_the_tile(golden: Callable[[str, str], None]) -
             elif isinstance(node, Allocate):
                 lines.append(f"allocate {node.buffer.name} {node.buffer.shape}")
     golden("conv2d_relu_loops", "\n".join(lines))
+
+
+def test_guards_over_forms_that_differ_by_a_constant_are_intersected() -> None:
+    place = LoopVar("i")
+    guard = Predicate(Affine(((place, 1),)), 2, UNBOUNDED)
+    bound = Predicate(Affine(((place, 1),), -1), 0, 10)
+    ((first,), (second,)) = merge_predicates((guard, bound)), merge_predicates((bound, guard))
+    assert (first.index.const, first.low, first.high) == (0, 2, 11)
+    assert (second.index.const, second.low, second.high) == (-1, 1, 10)
