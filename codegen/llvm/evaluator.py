@@ -10,6 +10,7 @@ from codegen.llvm import forms
 from codegen.llvm.arithmetic import Arithmetic
 from codegen.llvm.dependence import Dependence
 from codegen.llvm.index_bounds import IndexBounds
+from codegen.llvm.lane_patterns import lane_pattern
 from codegen.llvm.memory import ALWAYS, Guard, Memory, lane_constants
 from codegen.llvm.scope import LoopScope, Plan
 from codegen.llvm.values import (
@@ -187,6 +188,18 @@ class ExpressionEmitter:
                 extra = self._add_extra(extra, value, stride * scale)
         return form, extra
 
+    def _read_at(
+        self, buffer: Buffer, indices: tuple[Index, ...], scale: int
+    ) -> tuple[Form, SsaValue | None]:
+        """``locate`` for reads, whose lanes may lie in a known pattern."""
+        flat = self._flattened(buffer, indices)
+        quasi = [(part.expr, stride * scale) for part, stride in flat[1]]
+        if any(self.scope.lane in (self._dependence.variables(e) or ()) for e, _ in quasi):
+            form = lane_pattern(self.scope, self.scope.resolve(flat[0], scale), quasi)
+            if form is not None:
+                return form, None
+        return self.locate(buffer, indices, scale)
+
     def _add_extra(self, extra: SsaValue | None, value: SsaValue, factor: int) -> SsaValue:
         value = self.convert(value, "int64")
         width = value.width
@@ -253,7 +266,7 @@ class ExpressionEmitter:
         return value
 
     def _load_memory(self, buffer: Buffer, indices: tuple[Index, ...]) -> SsaValue:
-        form, extra = self.locate(buffer, indices, size_of(buffer.dtype))
+        form, extra = self._read_at(buffer, indices, size_of(buffer.dtype))
         guard = self.guard
         if guard is not ALWAYS and self._bounds.contain(buffer, indices):
             guard = ALWAYS
@@ -307,27 +320,12 @@ class ExpressionEmitter:
             verdict = forms.compare(self.scope, op, lhs.form, rhs.form)
             if verdict is not None:
                 return constant(verdict, "bool")
-            lanes = self._constant_lanes(op, lhs.form, rhs.form)
+            lanes = forms.constant_lanes(self.scope, op, lhs.form, rhs.form)
             if lanes is not None:
                 return SsaValue(mask_literal(lanes), "bool", len(lanes))
         width, left, right = self._both(lhs, rhs)
         ref = self.arithmetic.compare(op, lhs.dtype, width, left, right)
         return SsaValue(ref, "bool", width)
-
-    def _constant_lanes(self, op: str, lhs: Form, rhs: Form) -> tuple[bool, ...] | None:
-        """The comparison lane by lane, where each is decided."""
-        difference = forms.add(lhs, rhs, -1)
-        if not difference.lane:
-            return None
-        lanes: list[bool] = []
-        zero = Form((), 0, 0)
-        for lane in range(self.scope.width):
-            here = Form(difference.dynamic, 0, difference.const + lane * difference.lane)
-            verdict = forms.compare(self.scope, op, here, zero)
-            if verdict is None:
-                return None
-            lanes.append(verdict)
-        return tuple(lanes)
 
     def _unary(self, expr: Unary) -> SsaValue:
         value = self.evaluate(expr.operand)

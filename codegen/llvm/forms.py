@@ -89,3 +89,26 @@ def compare(scope: LoopScope, op: str, lhs: Form, rhs: Form) -> bool | None:
     }
     yes, no = verdicts[op]
     return True if yes else False if no else None
+
+
+def constant_lanes(scope: LoopScope, op: str, lhs: Form, rhs: Form) -> tuple[bool, ...] | None:
+    """A comparison lane by lane, where each is decided.
+
+    Args:
+        scope: variables of the loops around, one of them the lane.
+        op: operator, as in expressions.
+        lhs: left operand.
+        rhs: right operand.
+    """
+    difference = add(lhs, rhs, -1)
+    if not difference.lane:
+        return None
+    lanes: list[bool] = []
+    zero = Form((), 0, 0)
+    for lane in range(scope.width):
+        here = Form(difference.dynamic, 0, difference.const + lane * difference.lane)
+        verdict = compare(scope, op, here, zero)
+        if verdict is None:
+            return None
+        lanes.append(verdict)
+    return tuple(lanes)

@@ -273,7 +273,7 @@ class Loops:
         names = {cell: evaluator.cells[cell].ref for cell in carried}
         index = writer.fresh("i")
         self.scope.push()
-        self.scope.dynamic[var] = Dynamic(index, len(self.scope.levels) - 1, *known)
+        self.scope.dynamic[var] = Dynamic(index, len(self.scope.levels) - 1, *known, stride)
         self.scope.invalidate()
         emit_body()
         self.scope.pop()
@@ -313,7 +313,11 @@ class Loops:
                 self.flow.open_block(then)
             cells = dict(self.evaluator.cells)
             self.scope.dynamic[node.var] = Dynamic(
-                known.ref, known.level, max(known.low, case.low), min(known.high, case.high)
+                known.ref,
+                known.level,
+                max(known.low, case.low),
+                min(known.high, case.high),
+                known.step,
             )
             self.scope.invalidate()
             self.emit(case.body)

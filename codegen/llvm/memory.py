@@ -8,7 +8,15 @@ from typing import Final
 
 from codegen.llvm.features import ProcessorFeatures
 from codegen.llvm.scope import LoopScope
-from codegen.llvm.values import MEMORY_TYPES, SSA_TYPES, Form, SsaValue, suffix, vector_type
+from codegen.llvm.values import (
+    MEMORY_TYPES,
+    SSA_TYPES,
+    Form,
+    SsaValue,
+    mask_literal,
+    suffix,
+    vector_type,
+)
 from codegen.llvm.writer import Writer
 from sketch.lang.dtypes import size_of
 from sketch.nest.loopnest import Buffer
@@ -157,18 +165,48 @@ class Memory:
             extra: part of the offset that is known at run time only; None: none.
             guard: condition of the access.
         """
-        key = (form.dynamic, form.lane, form.const, extra, guard.condition, guard.mask)
-        per_lane = bool(form.lane) or (extra is not None and extra.width > 0)
+        key = (form, extra, guard.condition, guard.mask)
+        per_lane = bool(form.lane or form.pattern) or (extra is not None and extra.width > 0)
         width = self.scope.width if per_lane else 0
         known = self.loads.setdefault(buffer, {})
         value = known.get(key)
-        if value is None:
+        if value is None and form.pattern:
+            value = known[key] = self._shuffled(buffer, form, guard)
+        elif value is None:
             address = self.address(buffer, form, extra)
             ref = self._to_ssa(buffer.dtype, width, self._load(buffer.dtype, width, address, guard))
             if width and buffer.ahead:
                 self._prefetch(address, int(buffer.ahead) * size_of(buffer.dtype))
             value = known[key] = SsaValue(ref, buffer.dtype, width)
         return value
+
+    def _shuffled(self, buffer: Buffer, form: Form, guard: Guard) -> SsaValue:
+        """The elements of a pattern: a vector that holds all of them, in another order.
+
+        The vector begins at a multiple of its length where those of the pattern do not go beyond
+        the next one, as all of it is in the buffer then; otherwise at the first element.
+        """
+        size, width = size_of(buffer.dtype), self.scope.width
+        least, span = min(form.pattern), width * size
+        reach = max(form.pattern) - least + size
+        start = form.const + least
+        if guard.mask is not None or reach > span:
+            address = self.address(buffer, replace(form, pattern=()), None)
+            offsets = ", ".join(f"i64 {step}" for step in form.pattern)
+            address = replace(address, offsets=f"<{offsets}>")
+            ref = self._load(buffer.dtype, width, address, guard)
+            return SsaValue(self._to_ssa(buffer.dtype, width, ref), buffer.dtype, width)
+        before = start % span
+        whole = not any(c % span for _, c in form.dynamic) and int(buffer.size) * size % span == 0
+        if not whole or before + reach > span:
+            before = 0
+            lanes = tuple(lane * size < reach for lane in range(width))
+            guard = replace(guard, mask=mask_literal(lanes))
+        block = self.load(buffer, Form(form.dynamic, size, start - before), None, guard)
+        lanes_of = ", ".join(f"i32 {(step - least + before) // size}" for step in form.pattern)
+        kind = vector_type(SSA_TYPES[buffer.dtype], width)
+        text = f"shufflevector {kind} {block.ref}, {kind} poison, <{width} x i32> <{lanes_of}>"
+        return SsaValue(self.writer.emit_free(text), buffer.dtype, width)
 
     def _prefetch(self, address: Address, distance: int) -> None:
         """Fetch the line ``distance`` bytes behind an address into L2, for reading."""

@@ -26,12 +26,16 @@ class LoopHeader:
 
 @dataclass(frozen=True, slots=True)
 class Dynamic:
-    """A loop variable at run time: its SSA name, its level, its least and largest value."""
+    """A loop variable at run time: its SSA name, its level, its least and largest value.
+
+    ``step``: all its values are multiples of it.
+    """
 
     ref: str
     level: int
     low: int
     high: int
+    step: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,11 +28,15 @@ Terms = tuple[tuple[LoopVar, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """``const + lane_stride * lane + sum(coefficient * dynamic variable)``: an integer."""
+    """``const + lane_stride * lane + sum(coefficient * dynamic variable)``: an integer.
+
+    ``pattern``: what each lane has besides; of addresses only, and empty where it is nothing.
+    """
 
     dynamic: Terms
     lane: int
     const: int
+    pattern: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

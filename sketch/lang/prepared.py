@@ -43,3 +43,41 @@ class LinearMap:
         shape = self.result_shape
         assert prod(shape) == values.size
         return values.reshape(shape).astype(array.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedDimensions:
+    """A constant with two of its dimensions as one, the elements of the inner one side by side.
+
+    Attributes:
+        shape: of the caller's array.
+        outer: dimension that goes; (outer, inner) is element ``outer * extent + inner`` of the
+            joined one, which takes the place of ``inner``.
+        inner: the other dimension, after ``outer``.
+    """
+
+    shape: tuple[int, ...]
+    outer: int
+    inner: int
+
+    @property
+    def key(self) -> str:
+        """Stable text form."""
+        return f"joined({self.shape}, {self.outer}, {self.inner})"
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """``shape`` without ``outer``, and ``inner`` as long as both."""
+        extents = list(self.shape)
+        extents[self.inner] *= extents[self.outer]
+        del extents[self.outer]
+        return tuple(extents)
+
+    def apply(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
+        """The constant, a new C-contiguous array."""
+        moved = np.moveaxis(array, self.outer, self.inner - 1)
+        return np.ascontiguousarray(moved).reshape(self.result_shape)
+
+
+Prepared = LinearMap | JoinedDimensions
+"""How a constant is made from what the caller gives."""

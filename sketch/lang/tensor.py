@@ -19,7 +19,7 @@ from sketch.errors import ExpressionError
 from sketch.lang.dtypes import check_dtype, is_integer
 from sketch.lang.expr import Axis, Expr, Load, Reduce, as_expr
 from sketch.lang.fresh_names import distinct_names
-from sketch.lang.prepared import LinearMap
+from sketch.lang.prepared import Prepared
 from sketch.lang.rewrite import children, substitute_axes
 
 
@@ -49,7 +49,7 @@ class Placeholder:
     shape: tuple[int, ...]
     dtype: str
     constant: bool
-    prepared: LinearMap | None = None
+    prepared: Prepared | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sketch.lang.prepared import LinearMap
+from sketch.lang.prepared import Prepared
 from sketch.lang.tensor import Placeholder
 from sketch.lower.placement import place
 from sketch.schedule.decision import DecisionId
@@ -59,7 +59,7 @@ class Packing:
 class Preparation:
     """What happens to a constant before a kernel can read it: at least one of the two."""
 
-    prepared: LinearMap | None
+    prepared: Prepared | None
     packing: Packing | None
 
     @property

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from sketch.dag.dag import ComputeDAG
 from sketch.variants.implicit_gemm import implicit_gemm
+from sketch.variants.joined_groups import joined_groups
 from sketch.variants.winograd import winograd, winograd_in_parts
 from sketch.variants.winograd_blocks import (
     winograd_eight,
@@ -46,6 +47,7 @@ ALGORITHMS: Final[tuple[Algorithm, ...]] = (
     Algorithm("winograd-8", winograd_eight, _EIGHT_POINTS_GROWTH),
     Algorithm("winograd-3-strided", winograd_strided_three, _F2_GROWTH),
     Algorithm("winograd-5-strided", winograd_strided_five, _SIX_POINTS_GROWTH),
+    Algorithm("joined-groups", joined_groups, 1.0),
 )
 # No longer searched, as another is faster; schedules in logs are replayed.
 RETIRED_ALGORITHMS: Final[tuple[Algorithm, ...]] = (Algorithm("winograd", winograd, _F2_GROWTH),)

@@ -21,6 +21,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Reduce, Select, select
 from sketch.lang.rewrite import rewrite, walk
 from sketch.lang.tensor import Compute, StoreMap, Tensor, compute
+from sketch.variants.element_wise import is_element_wise, readers
 from sketch.variants.rebuild import rebuild
 
 # Dimensions of pixels from which on there is something to join.
@@ -38,8 +39,8 @@ def implicit_gemm(dag: ComputeDAG) -> ComputeDAG | None:
     if len(found) != 1 or any(op.store is not None for op in dag.stages):
         return None
     (match,) = found
-    joined = {id(match.op)} | {id(op) for op in _readers(dag, match.op)}
-    if not all(_is_element_wise(op, match.op, joined) for op in dag.stages if id(op) in joined):
+    joined = {id(match.op)} | {id(op) for op in readers(dag, match.op)}
+    if not all(is_element_wise(op, match.op, joined) for op in dag.stages if id(op) in joined):
         return None
     outputs = {id(tensor.op) for tensor in dag.outputs}
 
@@ -97,23 +98,6 @@ def _is_zero(node: Expr) -> bool:
 
 def _axes_of(node: Expr) -> set[Axis]:
     return {part for part in walk(node) if isinstance(part, Axis)}
-
-
-def _readers(dag: ComputeDAG, op: Compute) -> list[Compute]:
-    """The stages that read ``op``, or what is computed of it."""
-    found: list[Compute] = []
-    for consumer in dag.consumers(op):
-        found += [consumer, *_readers(dag, consumer)]
-    return found
-
-
-def _is_element_wise(op: Compute, origin: Compute, joined: set[int]) -> bool:
-    if op is origin:
-        return True
-    if op.reduce is not None or op.shape != origin.shape or len(op.bodies) != 1:
-        return False
-    loads = [node for node in walk(op.bodies[0]) if isinstance(node, Load)]
-    return all(load.indices == op.axes for load in loads if id(load.tensor.op) in joined)
 
 
 def _coordinates(op: Compute, pixels: Expr) -> dict[Axis, Expr]:

@@ -23,6 +23,7 @@ PLACES: Final[Mapping[str, str]] = {
     "sketch/variants/winograd_blocks.py": "the taps of one algorithm, and where it pays",
     "sketch/variants/correlation.py": "the fewest axes that a correlation has",
     "sketch/variants/implicit_gemm.py": "what one algorithm joins, and where it pays",
+    "sketch/variants/joined_groups.py": "where one algorithm pays",
     "sketch/variants/interpolation.py": "the interpolation points of that algorithm",
     "costmodel/sklearn_model.py": "settings of a learner, tuned on recorded times",
 }

@@ -12,9 +12,10 @@ from sketch.lang.expr import Expr, cast, select
 from sketch.lang.functions import exp, maximum
 from sketch.lang.reducers import max as largest
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
-from sketch.operators.conv import conv
+from sketch.operators.conv import conv, grouped_conv
 from sketch.variants import winograd, winograd_blocks
 from sketch.variants.implicit_gemm import implicit_gemm
+from sketch.variants.joined_groups import joined_groups
 from sketch.verify.symbolic import first_difference
 
 
@@ -25,6 +26,13 @@ def convolution(
     data = placeholder((1, *size, 2), name="x")
     weight = placeholder((*taps, 2, filters), name="w", constant=True)
     return ComputeDAG([conv(data, weight, padding=padding, name="y")])
+
+
+def groups(count: int, channels: int) -> ComputeDAG:
+    """A convolution of a row in so many groups, each of ``channels``."""
+    data = placeholder((1, 3, count * channels), name="x")
+    weight = placeholder((count, 2, channels, channels), name="w", constant=True)
+    return ComputeDAG([grouped_conv(data, weight, padding=1, groups=count, name="y")])
 
 
 @pytest.fixture
@@ -49,6 +57,7 @@ def few_channels(monkeypatch: pytest.MonkeyPatch) -> None:
         (winograd.winograd, convolution((3, 3), (3, 3), 1)),
         (winograd.winograd_in_parts, convolution((4, 4), (3, 3))),
         (implicit_gemm, convolution((3, 5), (3, 3), 1, 2)),
+        (joined_groups, groups(3, 2)),
     ],
 )
 def test_variants_are_the_direct_convolution(

@@ -1,0 +1,34 @@
+"""What follows a stage element by element, and is computed over the same axes as the stage."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.expr import Load
+from sketch.lang.rewrite import walk
+from sketch.lang.tensor import Compute
+
+
+def readers(dag: ComputeDAG, op: Compute) -> list[Compute]:
+    """The stages that read ``op``, or what is computed of it."""
+    found: list[Compute] = []
+    for consumer in dag.consumers(op):
+        found += [consumer, *readers(dag, consumer)]
+    return found
+
+
+def is_element_wise(op: Compute, origin: Compute, joined: Collection[int]) -> bool:
+    """Whether a stage is ``origin``, or an element-wise function of what is computed of it.
+
+    Args:
+        op: the stage.
+        origin: the stage where it begins.
+        joined: ids of ``origin`` and its readers.
+    """
+    if op is origin:
+        return True
+    if op.reduce is not None or op.shape != origin.shape or len(op.bodies) != 1:
+        return False
+    loads = [node for node in walk(op.bodies[0]) if isinstance(node, Load)]
+    return all(load.indices == op.axes for load in loads if id(load.tensor.op) in joined)

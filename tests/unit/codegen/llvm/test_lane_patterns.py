@@ -1,0 +1,80 @@
+"""Lanes that read a known pattern: vectors in another order, never an element beside the buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from codegen.build import emit
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.expr import Expr, select
+from sketch.lang.functions import all_of
+from sketch.lang.reducers import sum as total
+from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
+from sketch.lower import lower
+from sketch.population.population import sample
+from sketch.rules.generate import generate
+from sketch.target.target import Target
+from tests.support.compiled import check_run
+from tests.support.cpu_targets import by_kind, runnable
+from tests.support.workloads import random_inputs
+
+Index = Callable[[Expr], Expr]
+
+# By name: elements of the data and of the result, what result i reads.
+PATTERNS: dict[str, tuple[int, int, Index]] = {
+    "groups of four": (64, 64, lambda i: i // 4 * 4 + 2),
+    "groups of eight": (48, 48, lambda i: i // 8 * 8),
+    "the last of a group": (64, 64, lambda i: i // 4 * 4 + 3),
+    "two inputs, four outputs": (32, 64, lambda i: i // 4 * 2 + 1),
+    "no multiple of a vector": (37, 36, lambda i: i // 4 * 4 + 4),
+    "ragged": (23, 23, lambda i: i // 4 * 4),
+    "far apart": (200, 64, lambda i: i // 4 * 12 + 1),
+    "turned": (64, 64, lambda i: i // 4 * 4 + 3 - i % 4),
+    "groups of three": (48, 48, lambda i: i // 3 * 3 + 1),
+    "in one group": (4, 64, lambda i: i // 32 + 1),
+}  # fmt: skip
+
+
+def patterned(name: str) -> ComputeDAG:
+    size, count, index = PATTERNS[name]
+    x = placeholder((3, size), name="x")
+    return ComputeDAG([compute((3, count), lambda n, i: x[n, index(i)] + 1.0, name="y")])
+
+
+def guarded_sum() -> ComputeDAG:
+    """Rows outside of the data count as zero: the vector beside them is not read either."""
+    x, w = placeholder((5, 32), name="x"), placeholder((3, 4, 32), name="w", constant=True)
+    k, c = reduce_axis(3, "k"), reduce_axis(4, "c")
+
+    def element(n: Expr, i: Expr) -> Expr:
+        row = n + k - 1
+        product = x[row, i // 4 * 4 + c] * w[k, c, i]
+        return total(select(all_of(row >= 0, row < 5), product, 0.0), axis=(k, c))
+
+    result: Tensor = compute((5, 32), element, name="y")
+    return ComputeDAG([result])
+
+
+PROGRAMS = {name: lambda name=name: patterned(name) for name in PATTERNS}
+PROGRAMS["guarded sum"] = guarded_sum
+
+
+@pytest.mark.parametrize("target", by_kind(runnable()), ids=lambda target: str(target.arch))
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_patterns_read_what_they_name(name: str, target: Target, rng: np.random.Generator) -> None:
+    dag = PROGRAMS[name]()
+    for seed in range(2):
+        check_run(dag, random_inputs(dag, rng), target.with_threads(1), choice=seed, seed=seed)
+
+
+@pytest.mark.parametrize("name", ["groups of four", "two inputs, four outputs", "turned"])
+def test_vectors_are_loaded_and_turned(name: str, rng: np.random.Generator) -> None:
+    """No element is loaded by itself."""
+    target = runnable()[0]
+    sketch = generate(patterned(name), target)[0]
+    nest = lower(sketch, sample(sketch, 1, rng).row(0))
+    text = str(emit(nest, target, "kernel"))
+    assert "shufflevector" in text and "masked.gather" not in text
