@@ -72,9 +72,13 @@ def compiled(name: str, threads: int, accuracy: Accuracy, log: Path, folder: Pat
         str(path),
         seconds,
         cpu_s,
-        sum(step.info.algorithm.startswith("winograd") for step in steps),
+        sum(_of_variant(step.info.algorithm) for step in steps),
         None if tuned is None else str(tuned),
     )
+
+
+def _of_variant(algorithm: str) -> bool:
+    return bool(algorithm) and not algorithm.startswith("as written")
 
 
 def measure(name: str, threads: int, arguments: argparse.Namespace, folder: Path) -> Row:
