@@ -249,21 +249,24 @@ def _is_own_point(op: Compute, indices: tuple[Expr, ...]) -> bool:
     )
 
 
-def _misses_an_axis(op: Compute, tensor: Tensor) -> bool:
+def _is_reused(op: Compute, tensor: Tensor) -> bool:
+    """Whether points of a stage share elements of a tensor that do not stand still in a point."""
     used: set[Axis] = set()
     for indices in reads(op)[tensor]:
         for index in indices:
             used.update(node for node in walk(index) if isinstance(node, Axis))
-    return any(axis.extent > 1 and axis not in used for axis in op.axes)
+    moves = not op.reduce_axes or any(axis in used for axis in op.reduce_axes)
+    return moves and any(axis.extent > 1 and axis not in used for axis in op.axes)
 
 
 def needs_tiling(op: Operation) -> bool:
     """Whether tiling pays because data are reused.
 
     A producer is reused if a spatial axis of extent > 1 occurs in none of its indices.  One such
-    producer and a reduction, or two such producers, make a stage worth tiling.
+    producer and a reduction, or two such producers, make a stage worth tiling.  What a reduction
+    reads once for all its terms (the mean, in a variance) does not count.
     """
     if isinstance(op, Placeholder):
         return False
-    reused = sum(_misses_an_axis(op, tensor) for tensor in reads(op))
+    reused = sum(_is_reused(op, tensor) for tensor in reads(op))
     return reused >= 2 or (reused >= 1 and bool(op.reduce_axes))

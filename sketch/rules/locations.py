@@ -66,3 +66,37 @@ def candidate_locations(program: Program, plan: StagePlan) -> tuple[Location, ..
     around = reversed(loops[: depth - 1])
     chosen += [loop for loop in around if host.role(loop) is LoopRole.L2_TILE][:1]
     return tuple((host.id, loop) for loop in chosen)
+
+
+def standing_axes(program: Program, plan: StagePlan) -> frozenset[Axis]:
+    """The axes of which a stage computes one element at a time, as the loops around its attach
+    point walk all that its consumers read; none at the root.
+    """
+    around = _loops_around(program, plan)
+    found: set[Axis] | None = None
+    for consumer in program.consumers(plan.op) if around else ():
+        single = {a for a in consumer.op.all_axes if a.extent == 1}
+        single |= standing_axes(program, consumer)
+        moving = [x for x in consumer.loops() if (consumer.id, x) not in around]
+        single |= {*consumer.op.all_axes} - {consumer.loop_axis(x) for x in moving}
+        for load in stage_loads(consumer.op):
+            if load.tensor.op is not plan.op:
+                continue
+            here = set()
+            for axis, index in zip(plan.op.axes, load.indices, strict=True):
+                form = affine_index(index, consumer.op.all_axes)
+                if form is not None and single.issuperset(form[0]):
+                    here.add(axis)
+            found = here if found is None else found & here
+    return frozenset(found or ())
+
+
+def _loops_around(program: Program, plan: StagePlan) -> frozenset[Location]:
+    """The loops, of other stages, inside which a stage is computed."""
+    found: list[Location] = []
+    while plan.attach is not None:
+        host = program.stage(plan.attach[0])
+        loops = host.loops()
+        found += ((host.id, x) for x in loops[: loops.index(plan.attach[1]) + 1])
+        plan = host
+    return frozenset(found)

@@ -10,6 +10,7 @@ from sketch.analysis.access import stage_loads
 from sketch.lang.expr import Axis
 from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import LoopKind
+from sketch.rules.locations import standing_axes
 from sketch.rules.patterns import coefficient_of, lanes_for, vector_axis
 from sketch.rules.rule import State, Verdict
 from sketch.schedule.loop import LoopId
@@ -54,6 +55,8 @@ def schedule_simply(state: State, called: StageId, rows: bool = True) -> State:
     stage = state.program.stage(called)
     op = stage.op
     vector = _simd_axis(op)
+    if vector is not None and vector in standing_axes(state.program, stage):
+        vector = None
     lanes = 1 if vector is None else lanes_for(vector, op, state.target)
     outer = [a for a in op.axes if a is not vector]
     steps: list[Step] = []
