@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -95,12 +96,17 @@ class Messages(Quiet):
         self.said.append(text)
 
 
+@cache
+def tasks() -> tuple[Task, ...]:
+    """The same ones in all tests: what is known of their sketches is found out once."""
+    return Task(conv2d_relu(), SMALL, "conv"), Task(matmul_dag(), SMALL, "matmul")
+
+
 def tune(model: DraftModel, options: TuneOptions = OPTIONS) -> tuple[TuneResult, list[str]]:
-    tasks = [Task(conv2d_relu(), SMALL, "conv"), Task(matmul_dag(), SMALL, "matmul")]
     progress = Messages()
     result = run_job(
         TuneJob(
-            tasks, runner=FakeRunner(), options=options, progress=progress, cost_model=model,
+            tasks(), runner=FakeRunner(), options=options, progress=progress, cost_model=model,
             clock=ticking(0), now=lambda: 0.0,
         )
     )  # fmt: skip

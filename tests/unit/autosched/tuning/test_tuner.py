@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -36,17 +38,19 @@ SEARCH = SearchOptions(population=256, generations=2, sketch_rows=64)
 OPTIONS = TuneOptions(trials=40, search=SEARCH)
 
 
-def some_tasks() -> list[Task]:
-    return [
+@cache
+def some_tasks() -> tuple[Task, ...]:
+    """The same ones in all tests: what is known of their sketches is found out once."""
+    return (
         Task(conv2d_relu(), SMALL, "conv", weight=3),
         Task(dense_relu(), SMALL, "dense"),
         Task(max_pool(), SMALL, "pool"),
-    ]
+    )
 
 
 def tune(
     runner: FakeRunner, log: Path | None = None, options: TuneOptions = OPTIONS,
-    tasks: list[Task] | None = None,
+    tasks: Sequence[Task] | None = None,
 ) -> TuneResult:  # fmt: skip
     record_log = None if log is None else RecordLog(log)
     chosen = some_tasks() if tasks is None else tasks
