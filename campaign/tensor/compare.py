@@ -12,6 +12,13 @@ from campaign.tensor.numbers import Array, Number, is_float
 _SAFETY: Final = 2.0
 
 
+def widened(number: Number, growth: float) -> Number:
+    """What another algorithm may find: its errors are relative to the largest of an array."""
+    known = np.isfinite(number.error)
+    largest = float(np.max(number.error, initial=0.0, where=known))
+    return number._replace(error=np.where(known, growth * largest, number.error))
+
+
 def difference(found: Array, expected: Number) -> tuple[int, str | None]:
     """(elements compared, the first one that is wrong as text)."""
     if found.size != expected.value.size or str(found.dtype) != expected.dtype:

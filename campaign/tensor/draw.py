@@ -16,10 +16,12 @@ from campaign.tensor.bodies import Expression, constant, converted, draw_body, l
 from campaign.tensor.indices import draw_index, fit, guarded, limits, whole_number
 from campaign.tensor.numbers import FLOATS, arithmetic
 from campaign.tensor.targets import NAMES
+from campaign.tensor.windows import draw_window_program
 from campaign.verdict import Json
 
 _EXTENTS: Final = (1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 17, 19, 23, 31, 32, 33, 37, 48, 65)
 _LONG: Final = (127, 130, 257, 300, 512, 999)
+_WINDOWS: Final = 10
 _MAX_POINTS, _MAX_GRID = 4_000, 30_000
 _DTYPES: Final = (
     *["float32"] * 10, "float64", "float64", "float16", "float16", "bfloat16", "bfloat16",
@@ -33,7 +35,9 @@ _STRANGE_NAMES: Final = (
 
 
 def draw_program(seed: int) -> Json:
-    """The program of a seed."""
+    """The program of a seed; every tenth is a convolution."""
+    if seed % _WINDOWS == 0:
+        return draw_window_program(seed)
     return _Drawing(Random(seed)).program()
 
 

@@ -50,12 +50,19 @@ def candidates(dag: ComputeDAG, target: Target, case: Json, mark: Mark) -> Itera
             candidate = Task(dag, target).candidate()
             yield candidate.sketch, dict(candidate.values)
             continue
-        sketches = sketches or generate(dag, target)
+        sketches = sketches or _sketches(dag, target, case["rows"].get("variants", False))
         sketch = sketches[choice % len(sketches)]
         population = sample(sketch, 1, rng)
         if rng.random() < 0.5:
             population = mutate(population, rng)
         yield sketch, population.row(0)
+
+
+def _sketches(dag: ComputeDAG, target: Target, variants: bool) -> tuple[Sketch, ...]:
+    """Of the program, or where it has ``variants`` of those."""
+    others = Task(dag, target).variants[1:] if variants else ()
+    found = [s for other in others for s in generate(other.dag, target, variant=other.name)]
+    return tuple(found) or generate(dag, target)
 
 
 def execute(

@@ -1,0 +1,40 @@
+"""Convolutions of the campaign have other algorithms, whose kernels it runs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autosched.task import Task
+from campaign.tensor.compare import difference, widened
+from campaign.tensor.draw import draw_program
+from campaign.tensor.execute import candidates
+from campaign.tensor.express import dag_of
+from campaign.tensor.numbers import Number
+from campaign.tensor.targets import target_of
+
+
+def test_convolutions_are_drawn_that_have_other_algorithms() -> None:
+    cases = [draw_program(seed) for seed in range(10, 210, 10)]
+    tasks = [Task(dag_of(case), target_of(case)) for case in cases]
+    assert sum(len(task.variants) > 1 for task in tasks) > len(cases) // 2
+    names = {variant.name for task in tasks for variant in task.variants}
+    assert {"winograd-4", "winograd-6", "winograd-3-strided"} <= names
+
+
+def test_kernels_of_other_algorithms_are_chosen() -> None:
+    case = draw_program(next(s for s in range(10, 500, 10) if _several(s)))
+    found = candidates(dag_of(case), target_of(case), case, lambda mark: None)
+    assert all(sketch.variant != "direct" for sketch, _ in found)
+
+
+def _several(seed: int) -> bool:
+    case = draw_program(seed)
+    return len(Task(dag_of(case), target_of(case)).variants) > 1
+
+
+def test_other_algorithms_are_judged_by_the_largest_error_of_an_array() -> None:
+    number = Number(np.array([1.0, 100.0, 5.0]), np.array([1e-6, 1e-4, np.inf]), "float32")
+    found = np.array([1.0003, 100.0, 0.0], np.float32)
+    assert difference(found, number)[1] is not None
+    assert difference(found, widened(number, 4.0)) == (2, None)
+    assert difference(np.array([1.01, 100, 0], np.float32), widened(number, 4.0))[1] is not None
