@@ -82,6 +82,7 @@ bench: $(RIVALS_STAMP)
 	@$(BIN)/python -m benchmarks.onnx_nodes --json benchmarks/results/onnx_nodes.json
 	@$(BIN)/python -m benchmarks.networks --networks $(NETWORKS) --budget 10m --skip-tuned \
 		--logs benchmarks/logs --json benchmarks/results/networks.json
+	@$(BIN)/python -m benchmarks.no_log --networks $(NETWORKS) --json benchmarks/results/no_log.json
 	@$(BIN)/autosched records distill benchmarks/logs/*.jsonl -o benchmarks/logs
 	@$(BIN)/python -m benchmarks.readme_table
 
