@@ -20,22 +20,19 @@ those of the direct sum, of eight points ten times.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from math import prod
-from typing import Final
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
-from sketch.lang.dtypes import size_of
 from sketch.lang.expr import Axis, Const, Expr, select
 from sketch.lang.prepared import LinearMap
 from sketch.lang.tensor import Compute, Placeholder, Tensor, compute, reduce_axis
 from sketch.operators.window import inside
-from sketch.variants.combinations import combinations
-from sketch.variants.correlation import Correlation, correlation
+from sketch.variants.correlation import correlation
+from sketch.variants.filtering import Filtering
 from sketch.variants.interpolation import (
     EIGHT_POINTS,
     F2_3,
@@ -43,18 +40,8 @@ from sketch.variants.interpolation import (
     SIX_POINTS,
     THREE_POINTS,
     Point,
-    Transforms,
-    strided,
 )
 from sketch.variants.rebuild import rebuild
-
-# The transforms cost additions for each channel and filter: few of the others do not pay for them.
-_LEAST_CHANNELS: Final = 16
-_MOST_BYTES: Final = 1 << 29
-_LEAST_RESULTS: Final = 2
-_MOST_DIMENSIONS: Final = 2
-# Six points do well for windows of three taps, with a third of the error.
-_LONG_WINDOW: Final = 5
 
 
 def winograd_three(dag: ComputeDAG) -> ComputeDAG | None:
@@ -111,270 +98,175 @@ def _filtered(
 
     def replacement(op: Compute, current: Callable[[Tensor], Tensor]) -> Tensor | None:
         filtering = found.get(id(op))
-        return None if filtering is None else filtering.result(current(filtering.match.data))
+        return None if filtering is None else filtered(filtering, current(filtering.match.data))
 
     return rebuild(dag, replacement)
 
 
-@dataclass(frozen=True, slots=True)
-class Filtering:
-    """A correlation by minimal filtering with the transforms of ``points``.
+def filtered(by: Filtering, data: Tensor) -> Tensor:
+    """The results of the correlation of ``data`` [N, *spatial, C]."""
+    op = by.match.op
+    products = _products(by, _transformed(by, data))
+    sums = _columns(by, products) if len(by.dims) > 1 else products
+    last = by.dims[-1]
 
-    ``stride``: that of the dimensions that are transformed.
-    """
-
-    match: Correlation
-    points: tuple[Point, ...]
-    stride: int = 1
-
-    @property
-    def dims(self) -> tuple[int, ...]:
-        """The spatial dimensions that are transformed: the last ones with taps enough."""
-        most = (len(self.points) + 1 - _LEAST_RESULTS) * self.stride
-        wide = [
-            d
-            for d, (taps, stride) in enumerate(zip(self._taps, self.match.strides, strict=True))
-            if self.stride < taps <= most and stride == self.stride and self._even(taps)
+    def element(n: Axis, *rest: Axis) -> Expr:
+        *places, o = rest
+        tiles: list[Expr] = list(places)
+        within: dict[int, Expr] = {}
+        for dim in by.dims:
+            place = by.match.places[dim]
+            tiles[place] = places[place] // by.results(dim)
+            within[dim] = places[place] % by.results(dim)
+        terms = [
+            sums[n, *tiles, within[by.dims[0]], j, o] if len(by.dims) > 1 else sums[j, n, *tiles, o]
+            for j in range(by.size(last))
         ]
-        found = tuple(wide[-_MOST_DIMENSIONS:])
-        phases = {d for d, index in enumerate(self.match.kernel) if index.phase is not None}
-        slopes = [self.match.kernel[d].slope for d in phases]
-        return found if phases <= set(found) and min(slopes, default=0) >= 0 else ()
+        return chosen(within[last], by.summed(last, terms))
 
-    def _even(self, taps: int) -> bool:
-        """Whether the sums of stride 1 have equally many taps, or one."""
-        return {len(range(q, taps, self.stride)) for q in range(self.stride)} <= {
-            1,
-            -(-taps // self.stride),
-        }
+    names = [axis.name for axis in op.axes]
+    found = compute(op.shape, element, op.name, axis_names=names)
+    assert isinstance(found.op, Compute)
+    return Tensor(replace(found.op, store=op.store))
 
-    @property
-    def pays(self) -> bool:
-        """Whether it may be faster than the direct sum, and fits the memory."""
-        match, dims = self.match, self.dims
-        if not dims or (len(self.points) > len(SIX_POINTS) and max(self._taps) < _LONG_WINDOW):
-            return False
-        channels, filters = match.data.shape[-1], match.op.shape[-1]
-        single = {match.op.output_dtypes[0], match.data.dtype, match.weight.dtype} == {"float32"}
-        taps = prod(self._taps[d] for d in dims)
-        size = self.products * (channels + filters) * size_of("float32")
-        fewer = self.products < taps * prod(match.op.shape[:-1])
-        return single and fewer and min(channels, filters) >= _LEAST_CHANNELS and size < _MOST_BYTES
 
-    @property
-    def products(self) -> int:
-        """Products of a channel and a filter, but for taps of dimensions that stay."""
-        return self.match.op.shape[0] * prod(self._shape) * prod(map(self._size, self.dims))
+def _transformed(by: Filtering, data: Tensor) -> Tensor:
+    """``B^T d B`` of every tile: [i, j, N, *spatial with R and S for H and W, C].  Dimensions
+    that are not transformed are those of the data.
+    """
+    name, last = by.match.op.name, by.dims[-1]
+    shape = by.shape
+    for dim in by.plain:
+        shape[by.match.places[dim]] = data.shape[1 + dim]
+    sizes = tuple(map(by.size, by.dims))
+    whole = (*sizes, data.shape[0], *shape, data.shape[-1])
+    if len(by.dims) == 1:
 
-    def result(self, data: Tensor) -> Tensor:
-        """The results of the correlation of ``data`` [N, *spatial, C]."""
-        op = self.match.op
-        products = self._products(self._transformed(data))
-        sums = self._columns(products) if len(self.dims) > 1 else products
-        last = self.dims[-1]
-
-        def element(n: Axis, *rest: Axis) -> Expr:
-            *places, o = rest
-            tiles: list[Expr] = list(places)
-            within: dict[int, Expr] = {}
-            for dim in self.dims:
-                place = self.match.places[dim]
-                tiles[place] = places[place] // self._results(dim)
-                within[dim] = places[place] % self._results(dim)
-            terms = [
-                sums[n, *tiles, within[self.dims[0]], j, o]
-                if len(self.dims) > 1
-                else sums[j, n, *tiles, o]
-                for j in range(self._size(last))
-            ]
-            return chosen(within[last], self._summed(last, terms))
-
-        names = [axis.name for axis in op.axes]
-        found = compute(op.shape, element, op.name, axis_names=names)
-        assert isinstance(found.op, Compute)
-        return Tensor(replace(found.op, store=op.store))
-
-    @property
-    def _taps(self) -> tuple[int, ...]:
-        return tuple(1 if axis is None else axis.extent for axis in self.match.taps)
-
-    @property
-    def _shape(self) -> list[int]:
-        """Extents between the batch and the filters, tiles for places in transformed dimensions."""
-        shape = list(self.match.op.shape[1:-1])
-        for dim in self.dims:
-            shape[self.match.places[dim]] = -(-shape[self.match.places[dim]] // self._results(dim))
-        return shape
-
-    def _size(self, dim: int) -> int:
-        """Products of a tile in a dimension."""
-        return len(self._matrices(dim).data)
-
-    def _reads(self, dim: int) -> int:
-        """Elements of the data that a tile reads in a dimension."""
-        return len(self._matrices(dim).data[0])
-
-    def _results(self, dim: int) -> int:
-        """Results of a tile in a dimension."""
-        return len(self._matrices(dim).results)
-
-    def _matrices(self, dim: int) -> Transforms:
-        return strided(self.points, self._taps[dim], self.stride)
-
-    def _combined(self, dim: int, terms: Sequence[Expr]) -> list[Expr]:
-        """``B^T`` of the elements of a tile."""
-        return combinations(self._matrices(dim).data, terms)
-
-    def _summed(self, dim: int, terms: Sequence[Expr]) -> list[Expr]:
-        """``A^T`` of the products of a tile."""
-        return combinations(self._matrices(dim).results, terms)
-
-    def _transformed(self, data: Tensor) -> Tensor:
-        """``B^T d B`` of every tile: [i, j, N, *spatial with R and S for H and W, C].  Dimensions
-        that are not transformed are those of the data.
-        """
-        name, last = self.match.op.name, self.dims[-1]
-        shape = self._shape
-        for dim in self._plain:
-            shape[self.match.places[dim]] = data.shape[1 + dim]
-        sizes = tuple(map(self._size, self.dims))
-        whole = (*sizes, data.shape[0], *shape, data.shape[-1])
-        if len(self.dims) == 1:
-
-            def line(i: Axis, n: Axis, *rest: Axis) -> Expr:
-                *places, c = rest
-                elements = (self._moved(places, last, b) for b in range(self._reads(last)))
-                terms = [self._element(data, n, here, c) for here in elements]
-                return chosen(i, self._combined(last, terms))
-
-            return compute(whole, line, f"{name}.tiles")
-        rows, phase = self._rows(data, shape), self.match.kernel[last].phase
-
-        def tile(i: Axis, j: Axis, n: Axis, *rest: Axis) -> Expr:
+        def line(i: Axis, n: Axis, *rest: Axis) -> Expr:
             *places, c = rest
-            terms = []
-            for b in range(self._reads(last)):
-                here = self._moved(places, last, b)
-                if phase is not None:
-                    here[phase] = Const(0, "int64")
-                terms.append(rows[n, *here, i, c])
-            return chosen(j, self._combined(last, terms))
+            elements = (_moved(by, places, last, b) for b in range(by.reads(last)))
+            terms = [_element(by, data, n, here, c) for here in elements]
+            return chosen(i, by.combined(last, terms))
 
-        return compute(whole, tile, f"{name}.tiles")
+        return compute(whole, line, f"{name}.tiles")
+    rows, phase = _rows(by, data, shape), by.match.kernel[last].phase
 
-    def _rows(self, data: Tensor, shape: Sequence[int]) -> Tensor:
-        """``B^T`` over the first of two dimensions; all phases of the other read the same rows:
-        [N, *spatial with R for H and W as far as it is read, i, C].
-        """
-        first, last = self.dims
-        place, index = self.match.places[last], self.match.kernel[last]
-        walked = list(shape)
-        walked[place] = (shape[place] - 1) * self._results(last) * self.stride + self._reads(last)
-        if index.phase is not None:
-            walked[place] += index.slope * (index.phases - 1)
-            walked[index.phase] = 1
+    def tile(i: Axis, j: Axis, n: Axis, *rest: Axis) -> Expr:
+        *places, c = rest
+        terms = []
+        for b in range(by.reads(last)):
+            here = _moved(by, places, last, b)
+            if phase is not None:
+                here[phase] = Const(0, "int64")
+            terms.append(rows[n, *here, i, c])
+        return chosen(j, by.combined(last, terms))
 
-        def row(n: Axis, *rest: Axis) -> Expr:
-            *places, i, c = rest
-            elements = (self._moved(places, first, a) for a in range(self._reads(first)))
-            terms = [self._element(data, n, here, c) for here in elements]
-            return chosen(i, self._combined(first, terms))
+    return compute(whole, tile, f"{name}.tiles")
 
-        whole = (data.shape[0], *walked, self._size(first), data.shape[-1])
-        return compute(whole, row, f"{self.match.op.name}.rows")
 
-    def _element(self, data: Tensor, n: Expr, places: Sequence[Expr], c: Expr) -> Expr:
-        """Of the data, at coordinates that count from the first padded one."""
-        here = [places[place] for place in self.match.places]
-        for dim in self.dims:
-            here[dim] = here[dim] - self.match.before[dim]
-        known = inside(*((here[dim], data.shape[1 + dim]) for dim in self.dims))
-        value = data[n, *here, c]
-        return value if known is None else select(known, value, 0.0)
+def _rows(by: Filtering, data: Tensor, shape: Sequence[int]) -> Tensor:
+    """``B^T`` over the first of two dimensions; all phases of the other read the same rows:
+    [N, *spatial with R for H and W as far as it is read, i, C].
+    """
+    first, last = by.dims
+    place, index = by.match.places[last], by.match.kernel[last]
+    walked = list(shape)
+    walked[place] = (shape[place] - 1) * by.results(last) * by.stride + by.reads(last)
+    if index.phase is not None:
+        walked[place] += index.slope * (index.phases - 1)
+        walked[index.phase] = 1
 
-    def _moved(self, places: Sequence[Expr], dim: int, step: int) -> list[Expr]:
-        """The coordinates of an element of a tile, moved by the phase."""
-        found, index = list(places), self.match.kernel[dim]
-        start = places[self.match.places[dim]] * (self._results(dim) * self.stride) + step
-        if index.phase is not None:
-            start = start + places[index.phase] * index.slope
-        found[self.match.places[dim]] = start
-        return found
+    def row(n: Axis, *rest: Axis) -> Expr:
+        *places, i, c = rest
+        elements = (_moved(by, places, first, a) for a in range(by.reads(first)))
+        terms = [_element(by, data, n, here, c) for here in elements]
+        return chosen(i, by.combined(first, terms))
 
-    @property
-    def _plain(self) -> list[int]:
-        """The dimensions that are not transformed."""
-        return [dim for dim in range(len(self.match.places)) if dim not in self.dims]
+    whole = (data.shape[0], *walked, by.size(first), data.shape[-1])
+    return compute(whole, row, f"{by.match.op.name}.rows")
 
-    def _products(self, tiles: Tensor) -> Tensor:
-        """Of every tile with every filter, summed over the channels and the taps of dimensions that
-        are not transformed: [i, j, N, *spatial with R and S for H and W, O].
-        """
-        match, count, weight = self.match, len(self.dims), self._filters()
-        k = reduce_axis(tiles.shape[-1], match.op.reduce_axes[-1].name)
-        named = {d: axis for d in self._plain if (axis := match.taps[d]) is not None}
-        taps = {d: reduce_axis(axis.extent, axis.name) for d, axis in named.items()}
 
-        def product(*axes: Axis) -> Expr:
-            points, (n, *rest) = axes[:count], axes[count:]
-            *places, o = rest
-            here: list[Expr] = list(places)
-            row: Expr | int = 0
-            transformed = iter(points)
-            for dim, index in enumerate(match.kernel):
-                if dim in self.dims:
-                    row = row if index.phase is None else row * index.phases + places[index.phase]
-                    row = row * self._size(dim) + next(transformed)
-                    continue
-                place = match.places[dim]
-                here[place] = places[place] * match.strides[dim] - match.before[dim]
-                if dim in taps:
-                    here[place] = here[place] + taps[dim]
-                    row = row * self._taps[dim] + taps[dim]
-            single = (0,) * (weight.ndim - 3)  # trailing dimensions of one tap stay
-            value = tiles[(*points, n, *here, k)] * weight[(row, *single, k, o)]
-            known = inside(*((here[match.places[d]], match.data.shape[1 + d]) for d in self._plain))
-            value = value if known is None else select(known, value, 0.0)
-            return reducers.sum(value, axis=(*taps.values(), k))
+def _element(by: Filtering, data: Tensor, n: Expr, places: Sequence[Expr], c: Expr) -> Expr:
+    """Of the data, at coordinates that count from the first padded one."""
+    here = [places[place] for place in by.match.places]
+    for dim in by.dims:
+        here[dim] = here[dim] - by.match.before[dim]
+    known = inside(*((here[dim], data.shape[1 + dim]) for dim in by.dims))
+    value = data[n, *here, c]
+    return value if known is None else select(known, value, 0.0)
 
-        ends = match.op.shape[0], match.op.shape[-1]
-        whole = (*(self._size(d) for d in self.dims), ends[0], *self._shape, ends[1])
-        return compute(whole, product, f"{match.op.name}.products")
 
-    def _columns(self, products: Tensor) -> Tensor:
-        """``A^T`` over the first dimension of every tile: [N, *spatial, a, j, O]."""
-        _, _, batch, *spatial, filters = products.shape
-        first = self.dims[0]
+def _moved(by: Filtering, places: Sequence[Expr], dim: int, step: int) -> list[Expr]:
+    """The coordinates of an element of a tile, moved by the phase."""
+    found, index = list(places), by.match.kernel[dim]
+    start = places[by.match.places[dim]] * (by.results(dim) * by.stride) + step
+    if index.phase is not None:
+        start = start + places[index.phase] * index.slope
+    found[by.match.places[dim]] = start
+    return found
 
-        def element(n: Axis, *rest: Axis) -> Expr:
-            *places, a, j, o = rest
-            terms = [products[(i, j, n, *places, o)] for i in range(self._size(first))]
-            return chosen(a, self._summed(first, terms))
 
-        shape = (batch, *spatial, self._results(first), self._size(self.dims[-1]), filters)
-        return compute(shape, element, f"{self.match.op.name}.columns")
+def _products(by: Filtering, tiles: Tensor) -> Tensor:
+    """Of every tile with every filter, summed over the channels and the taps of dimensions that
+    are not transformed: [i, j, N, *spatial with R and S for H and W, O].
+    """
+    match, count, weight = by.match, len(by.dims), _filters(by)
+    k = reduce_axis(tiles.shape[-1], match.op.reduce_axes[-1].name)
+    named = {d: axis for d in by.plain if (axis := match.taps[d]) is not None}
+    taps = {d: reduce_axis(axis.extent, axis.name) for d, axis in named.items()}
 
-    def _filters(self) -> Tensor:
-        """The transformed filters of every channel, computed ahead: [taps or points, C, O]."""
-        op = self.match.weight.op
-        assert isinstance(op, Placeholder)
-        matrix: NDArray[np.float64] = np.ones((1, 1))
-        for dim, index in enumerate(self.match.kernel):
-            single = self._of_phases(dim) if dim in self.dims else np.eye(index.extent)
-            matrix = np.kron(matrix, single).astype(np.float64)
-        prepared = LinearMap(op.shape, tuple(map(tuple, matrix.tolist())))
-        shape = prepared.result_shape
-        return Tensor(Placeholder(op.name, shape, op.dtype, constant=True, prepared=prepared))
+    def product(*axes: Axis) -> Expr:
+        points, (n, *rest) = axes[:count], axes[count:]
+        *places, o = rest
+        here: list[Expr] = list(places)
+        row: Expr | int = 0
+        transformed = iter(points)
+        for dim, index in enumerate(match.kernel):
+            if dim in by.dims:
+                row = row if index.phase is None else row * index.phases + places[index.phase]
+                row = row * by.size(dim) + next(transformed)
+                continue
+            place = match.places[dim]
+            here[place] = places[place] * match.strides[dim] - match.before[dim]
+            if dim in taps:
+                here[place] = here[place] + taps[dim]
+                row = row * by.taps[dim] + taps[dim]
+        single = (0,) * (weight.ndim - 3)  # trailing dimensions of one tap stay
+        value = tiles[(*points, n, *here, k)] * weight[(row, *single, k, o)]
+        known = inside(*((here[match.places[d]], match.data.shape[1 + d]) for d in by.plain))
+        value = value if known is None else select(known, value, 0.0)
+        return reducers.sum(value, axis=(*taps.values(), k))
 
-    def _of_phases(self, dim: int) -> NDArray[np.float64]:
-        """``G`` of the taps of every phase, over all elements of the weight in a dimension."""
-        single, index = np.array(self._matrices(dim).filters, np.float64), self.match.kernel[dim]
-        found = np.zeros((index.phases, len(single), index.extent))
-        for phase in range(index.phases):
-            for tap in range(self._taps[dim]):
-                column = index.start + index.step * tap + index.turn * phase
-                found[phase, :, column] = single[:, tap]
-        return found.reshape(-1, index.extent)
+    ends = match.op.shape[0], match.op.shape[-1]
+    whole = (*(by.size(d) for d in by.dims), ends[0], *by.shape, ends[1])
+    return compute(whole, product, f"{match.op.name}.products")
+
+
+def _columns(by: Filtering, products: Tensor) -> Tensor:
+    """``A^T`` over the first dimension of every tile: [N, *spatial, a, j, O]."""
+    _, _, batch, *spatial, filters = products.shape
+    first = by.dims[0]
+
+    def element(n: Axis, *rest: Axis) -> Expr:
+        *places, a, j, o = rest
+        terms = [products[(i, j, n, *places, o)] for i in range(by.size(first))]
+        return chosen(a, by.summed(first, terms))
+
+    shape = (batch, *spatial, by.results(first), by.size(by.dims[-1]), filters)
+    return compute(shape, element, f"{by.match.op.name}.columns")
+
+
+def _filters(by: Filtering) -> Tensor:
+    """The transformed filters of every channel, computed ahead: [taps or points, C, O]."""
+    op = by.match.weight.op
+    assert isinstance(op, Placeholder)
+    matrix: NDArray[np.float64] = np.ones((1, 1))
+    for dim, index in enumerate(by.match.kernel):
+        single = by.filters_of(dim) if dim in by.dims else np.eye(index.extent)
+        matrix = np.kron(matrix, single).astype(np.float64)
+    prepared = LinearMap(op.shape, tuple(map(tuple, matrix.tolist())))
+    shape = prepared.result_shape
+    return Tensor(Placeholder(op.name, shape, op.dtype, constant=True, prepared=prepared))
 
 
 def chosen(index: Expr, values: Sequence[Expr]) -> Expr:

@@ -20,7 +20,7 @@ PLACES: Final[Mapping[str, str]] = {
     "sketch/oracle/": "sample sizes and error bounds of the oracle, of arithmetic, not of machines",
     "sketch/target/": "makes targets: these are the numbers that go into them",
     "sketch/variants/winograd.py": "the transforms of one algorithm, and where it pays",
-    "sketch/variants/winograd_blocks.py": "the taps of one algorithm, and where it pays",
+    "sketch/variants/filtering.py": "where one algorithm pays",
     "sketch/variants/correlation.py": "the fewest axes that a correlation has",
     "sketch/variants/implicit_gemm.py": "what one algorithm joins, and where it pays",
     "sketch/variants/joined_groups.py": "where one algorithm pays",

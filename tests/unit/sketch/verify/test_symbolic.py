@@ -13,7 +13,7 @@ from sketch.lang.functions import exp, maximum
 from sketch.lang.reducers import max as largest
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators.conv import conv, grouped_conv
-from sketch.variants import winograd, winograd_blocks
+from sketch.variants import filtering, winograd, winograd_blocks
 from sketch.variants.implicit_gemm import implicit_gemm
 from sketch.variants.joined_groups import joined_groups
 from sketch.verify.symbolic import first_difference
@@ -38,7 +38,7 @@ def groups(count: int, channels: int) -> ComputeDAG:
 @pytest.fixture
 def few_channels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Variants are made where they would not pay."""
-    for module in (winograd, winograd_blocks):
+    for module in (winograd, filtering):
         monkeypatch.setattr(module, "_LEAST_CHANNELS", 1)
     monkeypatch.setattr(winograd, "_LEAST_TERMS", 1)
 
