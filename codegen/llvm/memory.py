@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -183,8 +184,8 @@ class Memory:
     def _shuffled(self, buffer: Buffer, form: Form, guard: Guard) -> SsaValue:
         """The elements of a pattern: a vector that holds all of them, in another order.
 
-        The vector begins at a multiple of its length where those of the pattern do not go beyond
-        the next one, as all of it is in the buffer then; otherwise at the first element.
+        It begins and ends at multiples of what all loops around step by, where the buffer does, so
+        that all of it is in the buffer, and elements that unrolled copies read are in one vector.
         """
         size, width = size_of(buffer.dtype), self.scope.width
         least, span = min(form.pattern), width * size
@@ -196,16 +197,20 @@ class Memory:
             address = replace(address, offsets=f"<{offsets}>")
             ref = self._load(buffer.dtype, width, address, guard)
             return SsaValue(self._to_ssa(buffer.dtype, width, ref), buffer.dtype, width)
-        before = start % span
-        whole = not any(c % span for _, c in form.dynamic) and int(buffer.size) * size % span == 0
-        if not whole or before + reach > span:
-            before = 0
-            lanes = tuple(lane * size < reach for lane in range(width))
+        grain = math.gcd(span, *(c * self.scope.dynamic[var].step for var, c in form.dynamic))
+        if int(buffer.size) * size % grain:
+            grain = size
+        before = start % grain
+        end = -(-(before + reach) // grain) * grain
+        if end > span:
+            before, end = 0, reach
+        if end < span:
+            lanes = tuple(lane * size < end for lane in range(width))
             guard = replace(guard, mask=mask_literal(lanes))
         block = self.load(buffer, Form(form.dynamic, size, start - before), None, guard)
-        lanes_of = ", ".join(f"i32 {(step - least + before) // size}" for step in form.pattern)
+        order = ", ".join(f"i32 {(step - least + before) // size}" for step in form.pattern)
         kind = vector_type(SSA_TYPES[buffer.dtype], width)
-        text = f"shufflevector {kind} {block.ref}, {kind} poison, <{width} x i32> <{lanes_of}>"
+        text = f"shufflevector {kind} {block.ref}, {kind} poison, <{width} x i32> <{order}>"
         return SsaValue(self.writer.emit_free(text), buffer.dtype, width)
 
     def _prefetch(self, address: Address, distance: int) -> None:
