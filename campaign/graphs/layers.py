@@ -10,6 +10,8 @@ import numpy as np
 
 from campaign.graphs.graph import Graph, Rejected, Tensor
 
+# Convolutions with channels enough for other algorithms.
+_WIDE: Final = 0.25
 _SIZES: Final = (1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17)
 
 
@@ -90,6 +92,8 @@ def _conv(graph: Graph) -> Tensor:
     attributes, kernel, spatial = _window(graph, rng.choice((1, 2, 2, 2, 3)))
     group = rng.choice((1, 1, 1, 2, 3))
     inner, outer = rng.choice((1, 2, 3, 5, 8)), rng.choice((1, 2, 3, 5, 8, 16))
+    if rng.random() < _WIDE:
+        group, inner, outer = 1, rng.choice((16, 17, 24)), rng.choice((16, 24, 33))
     data = _data(graph, group * inner, spatial)
     weight = graph.weights([group * outer, inner, *kernel])
     if "pads" in attributes and rng.random() < 0.3:

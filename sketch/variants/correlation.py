@@ -126,6 +126,8 @@ def _dimension(
     places = [axis for axis in moves if axis.kind != "reduce" and axis not in phases]
     if len(places) != 1 or len(taps) > 1 or len(phases) > 1 or not set(turns) <= {*taps, *phases}:
         return None
+    if not {id(axis) for axis in (*places, *phases)} <= {id(axis) for axis in between}:
+        return None  # such as a weight for each element of a batch
     (place,), tap, phase = places, next(iter(taps), None), next(iter(phases), None)
     if moves[place] < 1 or (tap is not None and (moves[tap] != 1 or tap not in turns)):
         return None

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
 from sketch.lang.functions import maximum
 from sketch.lang.prepared import LinearMap
-from sketch.lang.tensor import Tensor, compute, placeholder
+from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators.conv import conv, conv2d
 from sketch.operators.transposed import conv_transpose
 from sketch.oracle.interpret import interpret
@@ -181,7 +182,19 @@ def three_dimensional() -> Tensor:
     return conv(placeholder((1, 6, 6, 6, 16), name="x"), weight, 1, 1)
 
 
+def weight_for_each_image() -> Tensor:
+    data, weight = (
+        placeholder((5, 7, 16), name="x"),
+        placeholder((5, 16, 16), name="w", constant=True),
+    )
+    k = reduce_axis(16, "k")
+    return compute(
+        (5, 7, 16), lambda n, i, o: reducers.sum(data[n, i, k] * weight[n, k, o], axis=k)
+    )
+
+
 OTHERS: dict[str, Callable[[], Tensor]] = {
+    "weight for each image": weight_for_each_image,
     "strided": lambda: conv2d(images(), filters(), 2, 1),
     "dilated": lambda: conv2d(images(), filters(), 1, 2, dilation=2),
     "five": lambda: conv2d(images(), filters(size=5), 1, 2),
