@@ -10,7 +10,7 @@ from campaign.tensor.numbers import Array, Number, is_float
 
 # The error bound is first order; this covers the rest.
 _SAFETY: Final = 2.0
-_ROUNDING: Final = 2.0**-24
+_ROUNDING: Final = 2.0**-21
 
 
 def widened(number: Number, growth: float) -> Number:

@@ -149,7 +149,14 @@ class Facts:
             if low >= 0 and high < extent:
                 return True
         bounds = self.bounds(index)
-        return bounds is not None and bounds[0] >= 0 and bounds[1] < extent
+        if bounds is None or (bounds[0] >= 0 and bounds[1] < extent):
+            return bounds is not None
+        return isinstance(index, Affine) and self._closely_within(index, bounds, extent)
+
+    def _closely_within(self, index: Affine, known: Interval, extent: int) -> bool:
+        """``within``, also by each predicate alone: others may take out parts of its form first."""
+        found = [known, *(self._by((narrowed,), index) for narrowed in self.narrowed)]
+        return max(low for low, _ in found) >= 0 and min(high for _, high in found) < extent
 
 
 def share(terms: Mapping[LoopVar, int], part: Affine) -> int:

@@ -24,6 +24,7 @@ from sketch.population.population import sample
 from sketch.rules.generate import generate
 from sketch.target.target import Target
 from sketch.verify import verify
+from sketch.verify.facts import Facts
 from tests.support.targets import ODD, SMALL
 from tests.support.workloads import WORKLOADS
 
@@ -113,3 +114,16 @@ def test_digits_of_a_flat_index_keep_iterations_apart(padded: bool) -> None:
     else:
         with pytest.raises(LoweringError, match="write the same elements"):
             verify(made)
+
+
+def test_every_predicate_is_tried_alone() -> None:
+    """A clipped tile, a bound over all loops, and a guard that has one loop more."""
+    tile, inside, tap = LoopVar("tile"), LoopVar("inside"), LoopVar("tap")
+    both = Affine(((tile, 1), (inside, 1)))
+    place = Affine(((tile, 2), (inside, 2), (tap, 1)), -5)
+    predicates = (Predicate(Affine(((tile, 1),)), 0, 13), Predicate(both, 0, 13),
+                  Predicate(place, 0, 99))  # fmt: skip
+    reaches = {tile: 15, inside: 2, tap: 0}
+    facts = Facts(reaches, dict.fromkeys(reaches, 1), predicates)
+    assert facts.within(place, 20)
+    assert not facts.within(place, 19)
