@@ -111,7 +111,7 @@ class ComputeInBlocks:
         return Verdict.APPLY_AND_STOP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
-        """One state; for the copy of a product one per order of its tiles and way to pack."""
+        """One state; for the copy of a product one per way to pack."""
         program, name = state.program, stage.id
         (consumer,) = program.consumers(stage.op)
         host = root_host(program, consumer)
@@ -120,15 +120,10 @@ class ComputeInBlocks:
         if product is not None:
             attached = state.then(ComputeAt(name, host.id, block))
             plan, panel = attached.program.stage(name), _panel_trips(program, stage)
-            states: list[State] = []
-            for vector_outside in (True, False):
-                tiling = Tiling(
-                    attached, plan, product, "SRS", vector_outside, nested=True, panel_trips=panel
-                )
-                tiled = tiling.apply()
-                packed = panel is not None
-                states += packing_choices(tiled, product.id, tiling.panel()) if packed else (tiled,)
-            return tuple(states)
+            # Panels outside: each is read once for a block, and stays in L1 for all of its tiles.
+            tiling = Tiling(attached, plan, product, "SRS", True, nested=True, panel_trips=panel)
+            tiled = tiling.apply()
+            return (tiled,) if panel is None else packing_choices(tiled, product.id, tiling.panel())
         if consumer.op.reduce is not None:
             attached = state.then(ComputeAt(name, host.id, block))
             return (_straight(attached, name, _chosen_axes(program, stage.op)),)
