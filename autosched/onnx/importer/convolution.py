@@ -9,7 +9,7 @@ from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.conv_transpose import ConvTranspose
 from autosched.onnx.importer.site import Site, UnsupportedError
 
-_SAME: Final = ("SAME_UPPER", "SAME_LOWER")
+SAME: Final = ("SAME_UPPER", "SAME_LOWER")
 _Shape = tuple[int, ...]
 
 
@@ -25,7 +25,7 @@ def import_conv_transpose(site: Site) -> None:
     extra = tuple(site.attributes.get("output_padding") or (0,) * len(spatial))
     mode = site.attributes.get("auto_pad", "NOTSET")
     wanted = site.attributes.get("output_shape")
-    if wanted is None and mode in _SAME:
+    if wanted is None and mode in SAME:
         wanted = tuple(extent * stride for extent, stride in zip(spatial, strides, strict=True))
     if wanted is None:
         padding = explicit_padding(site)
@@ -54,12 +54,25 @@ def conv_of(site: Site, weight: int = 1) -> Conv:
 def window_padding(site: Site, spatial: _Shape, kernel: _Shape) -> _Shape:
     """All low sides, then all high sides: as given, or for ceil(extent / stride) windows."""
     mode = site.attributes.get("auto_pad", "NOTSET")
-    if mode not in _SAME:
+    if mode not in SAME:
         return explicit_padding(site)
     strides, dilation = per_dimension(site, "strides"), per_dimension(site, "dilations")
+    totals = same_totals(spatial, kernel, strides, dilation)
+    return halves(tuple(max(t, 0) for t in totals), larger_last=mode == "SAME_UPPER")
+
+
+def same_totals(spatial: _Shape, kernel: _Shape, strides: _Shape, dilation: _Shape) -> _Shape:
+    """Padding of both sides that makes ceil(extent / stride) windows; negative where windows that
+    are shorter than the stride leave elements at the end.
+
+    Args:
+        spatial: extents of the data.
+        kernel: of the windows.
+        strides: of the windows.
+        dilation: distance of the elements of a window.
+    """
     parts = zip(spatial, kernel, strides, dilation, strict=True)
-    totals = tuple(_same_total(*values) for values in parts)
-    return halves(totals, larger_last=mode == "SAME_UPPER")
+    return tuple((-(-e // s) - 1) * s + (k - 1) * d + 1 - e for e, k, s, d in parts)
 
 
 def per_dimension(site: Site, attribute: str) -> _Shape:
@@ -92,12 +105,6 @@ def _extents(site: Site, weight: int = 1) -> tuple[_Shape, _Shape]:
 
 def _groups(site: Site) -> int:
     return int(site.attributes.get("group", 1))
-
-
-def _same_total(extent: int, kernel: int, stride: int, dilation: int) -> int:
-    """Padding of both sides that makes ceil(extent / stride) windows."""
-    windows = -(-extent // stride)
-    return max((windows - 1) * stride + (kernel - 1) * dilation + 1 - extent, 0)
 
 
 IMPORT_CONVOLUTION: Final[Mapping[str, Callable[[Site], None]]] = {

@@ -8,7 +8,7 @@ from typing import Final
 
 from autosched.graph.ops.pooling import GlobalPool, Pool, PoolMode
 from autosched.graph.ops.reduce import ReduceOp
-from autosched.onnx.importer.convolution import per_dimension, window_padding
+from autosched.onnx.importer.convolution import SAME, per_dimension, same_totals, window_padding
 from autosched.onnx.importer.max_positions import emit_positions
 from autosched.onnx.importer.power import absolute_power, root
 from autosched.onnx.importer.site import Site, UnsupportedError
@@ -62,7 +62,12 @@ def _pool(site: Site, mode: PoolMode) -> Pool:
         raise UnsupportedError(f"pooling of {site.type(0).dtype}")
     kernel = tuple(int(extent) for extent in site.attributes["kernel_shape"])
     strides, dilations = per_dimension(site, "strides"), per_dimension(site, "dilations")
-    padding = window_padding(site, site.type(0).shape[2:], kernel)
+    spatial = site.type(0).shape[2:]
+    padding = window_padding(site, spatial, kernel)
+    least = min(same_totals(spatial, kernel, strides, dilations), default=0)
+    if site.attributes.get("auto_pad", "NOTSET") in SAME and least < -1:
+        # Evaluators crop both sides, crop none or refuse.
+        raise UnsupportedError(f"auto_pad for windows {kernel} shorter than strides {strides}")
     if min(padding) < 0:
         raise UnsupportedError(f"negative padding {padding}")
     reach = [dilation * (extent - 1) for extent, dilation in zip(kernel, dilations, strict=True)]

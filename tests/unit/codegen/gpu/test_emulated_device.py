@@ -12,6 +12,7 @@ import pytest
 
 from codegen.cuda.build import emit
 from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
+from codegen.gpu.alignment import DEVICE_ALIGNMENT
 from codegen.gpu.cache import FileCache
 from codegen.gpu.emulated import EmulatedDevice
 from codegen.gpu.emulation.library import compiler
@@ -21,7 +22,7 @@ from codegen.gpu.errors import (
     DeviceLostError,
     DeviceMemoryError,
 )
-from codegen.gpu.protocol import DEVICE_ALIGNMENT, Array, DeviceStream, LoadedCode, submit
+from codegen.gpu.protocol import Array, DeviceStream, LoadedCode, submit
 from sketch.oracle.interpret import interpret
 from sketch.target.gpu_targets import cuda_target, emulated
 from tests.support.cuda_programs import MATMUL, matmul_nest

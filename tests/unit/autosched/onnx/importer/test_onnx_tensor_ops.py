@@ -61,6 +61,16 @@ def test_pooling(operator: str, shape: tuple[int, ...], attributes: dict[str, An
     check(node_model(operator, data, **attributes), data)
 
 
+def test_windows_that_leave_elements_between_them_with_auto_pad_have_no_kernel() -> None:
+    """Evaluators differ: they crop both sides, crop none or refuse."""
+    window = {"kernel_shape": [1, 1], "auto_pad": "SAME_UPPER", "strides": [3, 3]}
+    data = [values(1, 2, 6, 9)]
+    model = node_model("MaxPool", data, **window)
+    assert any(node.op.on_host for node in asd.from_onnx(model).graph)
+    (expected,) = ReferenceEvaluator(model).run(None, {"x0": data[0]})
+    np.testing.assert_array_equal(run(model, data)[0], expected)
+
+
 def test_pools_behind_one_that_is_rounded_up_have_kernels() -> None:
     window = {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1] * 4, "ceil_mode": 1}
     model = node_model("MaxPool", [values(*MAP)], **window)
