@@ -15,13 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar, Final
 
 from sketch.analysis.access import divisors, needs_tiling, stage_loads
-from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Select
-from sketch.lang.operator_names import COMPARISON
-from sketch.lang.rewrite import walk
+from sketch.analysis.selecting import selecting_axes
+from sketch.lang.expr import Axis
 from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import LoopKind
 from sketch.rules.packing import packing_choices
@@ -214,7 +212,7 @@ def _straight(state: State, name: StageId, unrolled: Collection[Axis]) -> State:
 
 def _chosen_axes(program: Program, op: Compute) -> frozenset[Axis]:
     """The axes whose values select what a stage computes, or what a stage that it reads does."""
-    found = set(_selecting_axes(op).intersection(op.axes))
+    found = set(selecting_axes(op).intersection(op.axes))
     for load in stage_loads(op):
         producer = program.plan_of(load.tensor.op)
         if producer is None or producer.op.reduce is not None:
@@ -224,26 +222,3 @@ def _chosen_axes(program: Program, op: Compute) -> frozenset[Axis]:
             if axis in theirs and isinstance(index, Axis):
                 found.add(index)
     return frozenset(found)
-
-
-@lru_cache(maxsize=4096)  # asked again in every sketch of a program
-def _selecting_axes(op: Compute) -> frozenset[Axis]:
-    """The axes whose values alone decide between two terms that read."""
-    found: set[Axis] = set()
-    for node in (node for body in op.bodies for node in walk(body)):
-        if isinstance(node, Select) and _reads(node.then) and _reads(node.otherwise):
-            axis = _compared_axis(node.condition)
-            found |= set() if axis is None else {axis}
-    return frozenset(found)
-
-
-def _reads(term: Expr) -> bool:
-    return any(isinstance(node, Load) for node in walk(term))
-
-
-def _compared_axis(condition: Expr) -> Axis | None:
-    """The axis that a condition compares with a number."""
-    match condition:
-        case Binary(op, Axis() as axis, Const()) if op in COMPARISON:
-            return axis
-    return None

@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 
 from sketch.analysis.access import has_elementary_call, is_ordered_access, needs_tiling, stage_loads
 from sketch.analysis.expr_size import inlined_size
+from sketch.analysis.selecting import selecting_axes
 from sketch.lang.tensor import Compute
 from sketch.rules.patterns import MOST_READS, hosts_reduction, is_made_of_product, is_output
 from sketch.rules.rule import State, Verdict
@@ -49,6 +50,11 @@ class InlineStage:
         if any(c.op.reduce is not None for c in consumers) and len(stage_loads(op)) > MOST_READS:
             return Verdict.SKIP
         if any(is_large_inlined(c.op, op) for c in consumers):
+            return Verdict.SKIP
+        if selecting_axes(op) and any(
+            c.op.reduce is not None or selecting_axes(c.op) for c in consumers
+        ):
+            # A pass of a transform in another, or in a product: what they share is computed again.
             return Verdict.SKIP
         ordered = all(is_ordered_access(op, load.indices) for load in stage_loads(op))
         if ordered and not has_elementary_call(op):
