@@ -7,6 +7,7 @@ of its median within a round.
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -22,6 +23,7 @@ from benchmarks.workloads import Workload
 
 OURS = "ours"
 ROUNDS = 9
+LEAST_ROUNDS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,19 @@ class Options:
     pause_s: float = 0.05
 
     def __post_init__(self) -> None:
-        if self.rounds < 7:
-            raise ValueError(f"a ratio needs at least 7 rounds, got {self.rounds}")
+        if self.rounds < LEAST_ROUNDS:
+            raise ValueError(f"a ratio needs at least {LEAST_ROUNDS} rounds, got {self.rounds}")
+
+
+def round_count(text: str) -> int:
+    """An option of the command line, refused before anything is tuned.
+
+    Raises ArgumentTypeError where it is too small for a ratio.
+    """
+    count = int(text)
+    if count < LEAST_ROUNDS:
+        raise argparse.ArgumentTypeError(f"a ratio needs at least {LEAST_ROUNDS} rounds")
+    return count
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from autosched.search.recall import best_of
 from autosched.tuning.options import parse_budget
 from benchmarks.contender import Contender
 from benchmarks.fma_peak import FmaPeak
-from benchmarks.harness import OURS, Comparison, Options, compare, relative_error
+from benchmarks.harness import OURS, Comparison, Options, compare, relative_error, round_count
 from benchmarks.network_cases import CASES, Case, flags
 from benchmarks.ours import OursNetwork
 from benchmarks.rivals import RIVALS
@@ -125,7 +125,7 @@ def main() -> None:
         "--skip-tuned", action="store_true", help="only tune tasks without a record in the log"
     )
     parser.add_argument("--threads", nargs="+", type=int, default=[2, 1])
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=round_count, default=9)
     parser.add_argument("--seconds", type=float, default=1.0, help="per contender and round")
     parser.add_argument("--logs", default="out/networks", help="directory of the tuning logs")
     parser.add_argument(

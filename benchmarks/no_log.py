@@ -22,7 +22,7 @@ import autosched
 from autosched import zoo
 from autosched.records.accuracy import ACCURACIES, Accuracy
 from benchmarks.contender import Contender
-from benchmarks.harness import Options, compare
+from benchmarks.harness import Options, compare, round_count
 from benchmarks.network_cases import CASES
 from benchmarks.networks import exported, max_error
 from benchmarks.ours import OursNetwork
@@ -121,7 +121,7 @@ def main() -> None:
     which.add_argument("--all", action="store_true", help=f"all of {', '.join(CASES)}")
     parser.add_argument("--threads", nargs="+", type=int, default=[2])
     parser.add_argument("--accuracy", default="default", choices=ACCURACIES)
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=round_count, default=9)
     parser.add_argument("--seconds", type=float, default=1.0, help="per contender and round")
     parser.add_argument("--logs", default="benchmarks/logs", help="of the tuned networks")
     parser.add_argument(

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.contender import Contender
 from benchmarks.fma_peak import FmaPeak
-from benchmarks.harness import OURS, Comparison, Options, compare, relative_error
+from benchmarks.harness import OURS, Comparison, Options, compare, relative_error, round_count
 from benchmarks.ours import OursOperator
 from benchmarks.programs import operator_task
 from benchmarks.rivals import RIVALS
@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="ROW")
     parser.add_argument("--threads", nargs="+", type=int, default=[2])
     parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=round_count, default=9)
     parser.add_argument("--seconds", type=float, default=0.3, help="per contender and round")
     parser.add_argument("--logs", default="out/ops", help="directory of the tuning logs")
     parser.add_argument(

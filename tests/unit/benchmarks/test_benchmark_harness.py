@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from benchmarks.contender import Prepared
-from benchmarks.harness import OURS, Comparison, Options, compare, ratio_interval, relative_error
+from benchmarks.harness import (
+    OURS,
+    Comparison,
+    Options,
+    compare,
+    ratio_interval,
+    relative_error,
+    round_count,
+)
 from benchmarks.rows import comparison_row
 from benchmarks.worker import ContenderError, Worker
 from benchmarks.workloads import CONVOLUTIONS, Matmul
@@ -98,3 +107,9 @@ def test_row_names_rivals_and_ratios():
 def test_convolutions_are_those_of_resnet(case):
     assert case.out == case.size // case.stride
     assert case.arrays()["X"].shape == (1, case.size, case.size, case.channels)
+
+
+def test_rounds_too_few_for_a_ratio_are_refused_before_anything_is_measured():
+    assert round_count("7") == 7
+    with pytest.raises(argparse.ArgumentTypeError, match="at least 7 rounds"):
+        round_count("3")
