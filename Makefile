@@ -65,7 +65,7 @@ test: lint
 	@$(BIN)/python -m pytest -q $(PARALLEL) $(ARGS)
 
 test-slow: $(DEV_STAMP)
-	@$(BIN)/python -m pytest -q $(PARALLEL) -m slow $(ARGS)
+	@$(BIN)/python -m pytest -q $(PARALLEL) -m slow --timeout 1200 $(ARGS)
 
 docs: $(DEV_STAMP)
 	@$(BIN)/python scripts/api_reference.py out/docs
