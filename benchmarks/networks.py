@@ -22,9 +22,10 @@ from autosched.records.log import RecordLog
 from autosched.runtime.module import Module
 from autosched.search.recall import best_of
 from autosched.tuning.options import parse_budget
+from benchmarks.command_line import add_comparison, add_networks
 from benchmarks.contender import Contender
 from benchmarks.fma_peak import FmaPeak
-from benchmarks.harness import OURS, Comparison, Options, compare, relative_error, round_count
+from benchmarks.harness import OURS, Comparison, Options, compare, relative_error
 from benchmarks.network_cases import CASES, Case, flags
 from benchmarks.ours import OursNetwork
 from benchmarks.rivals import RIVALS
@@ -117,24 +118,15 @@ def max_error(workload: Network, result: Comparison) -> float:
 def main() -> None:
     """Run the networks that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--networks", nargs="+", choices=CASES)
-    which.add_argument("--all", action="store_true", help=f"all of {', '.join(CASES)}")
+    add_networks(parser)
     parser.add_argument("--budget", default="10m", help="tuning time of each row; 0: only the log")
     parser.add_argument(
         "--skip-tuned", action="store_true", help="only tune tasks without a record in the log"
     )
-    parser.add_argument("--threads", nargs="+", type=int, default=[2, 1])
-    parser.add_argument("--rounds", type=round_count, default=9)
-    parser.add_argument("--seconds", type=float, default=1.0, help="per contender and round")
     parser.add_argument("--logs", default="out/networks", help="directory of the tuning logs")
-    parser.add_argument(
-        "--rivals",
-        nargs="*",
-        default=["openvino", "onnxruntime", "torch_eager", "torch_inductor"],
-        choices=[rival.name for rival in RIVALS],
+    add_comparison(
+        parser, (2, 1), 1.0, ("openvino", "onnxruntime", "torch_eager", "torch_inductor")
     )
-    parser.add_argument("--json", metavar="FILE")
     arguments = parser.parse_args()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:

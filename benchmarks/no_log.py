@@ -21,8 +21,9 @@ import numpy as np
 import autosched
 from autosched import zoo
 from autosched.records.accuracy import ACCURACIES, Accuracy
+from benchmarks.command_line import add_comparison, add_networks
 from benchmarks.contender import Contender
-from benchmarks.harness import Options, compare, round_count
+from benchmarks.harness import Options, compare
 from benchmarks.network_cases import CASES
 from benchmarks.networks import exported, max_error
 from benchmarks.ours import OursNetwork
@@ -116,21 +117,10 @@ def geometric_means(rows: list[Row]) -> Row:
 def main() -> None:
     """Run the networks that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--networks", nargs="+", choices=CASES)
-    which.add_argument("--all", action="store_true", help=f"all of {', '.join(CASES)}")
-    parser.add_argument("--threads", nargs="+", type=int, default=[2])
+    add_networks(parser)
     parser.add_argument("--accuracy", default="default", choices=ACCURACIES)
-    parser.add_argument("--rounds", type=round_count, default=9)
-    parser.add_argument("--seconds", type=float, default=1.0, help="per contender and round")
     parser.add_argument("--logs", default="benchmarks/logs", help="of the tuned networks")
-    parser.add_argument(
-        "--rivals",
-        nargs="*",
-        default=["openvino", "onnxruntime", "torch_inductor"],
-        choices=[rival.name for rival in RIVALS],
-    )
-    parser.add_argument("--json", metavar="FILE")
+    add_comparison(parser, (2,), 1.0, ("openvino", "onnxruntime", "torch_inductor"))
     arguments = parser.parse_args()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:

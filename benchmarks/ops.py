@@ -15,9 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.command_line import add_comparison
 from benchmarks.contender import Contender
 from benchmarks.fma_peak import FmaPeak
-from benchmarks.harness import OURS, Comparison, Options, compare, relative_error, round_count
+from benchmarks.harness import OURS, Comparison, Options, compare, relative_error
 from benchmarks.ours import OursOperator
 from benchmarks.programs import operator_task
 from benchmarks.rivals import RIVALS
@@ -123,18 +124,9 @@ def main() -> None:
     names = [case.name for case in CASES]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="ROW")
-    parser.add_argument("--threads", nargs="+", type=int, default=[2])
     parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--rounds", type=round_count, default=9)
-    parser.add_argument("--seconds", type=float, default=0.3, help="per contender and round")
     parser.add_argument("--logs", default="out/ops", help="directory of the tuning logs")
-    parser.add_argument(
-        "--rivals",
-        nargs="*",
-        default=["openvino", "onnxruntime", "onednn"],
-        choices=[rival.name for rival in RIVALS],
-    )
-    parser.add_argument("--json", metavar="FILE")
+    add_comparison(parser, (2,), 0.3, ("openvino", "onnxruntime", "onednn"))
     arguments = parser.parse_args()
     rows = []
     for threads in arguments.threads:

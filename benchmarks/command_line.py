@@ -1,0 +1,36 @@
+"""Options that benchmarks have in common."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Sequence
+
+from benchmarks.harness import round_count
+from benchmarks.network_cases import CASES
+from benchmarks.rivals import RIVALS
+
+
+def add_networks(parser: ArgumentParser) -> None:
+    """Which networks to run: ``networks``, or ``all``."""
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--networks", nargs="+", choices=CASES)
+    which.add_argument("--all", action="store_true", help=f"all of {', '.join(CASES)}")
+
+
+def add_comparison(
+    parser: ArgumentParser, threads: Sequence[int], seconds: float, rivals: Sequence[str]
+) -> None:
+    """How to compare: ``threads``, ``rounds``, ``seconds``, ``rivals``, ``json``.
+
+    Args:
+        parser: takes the options.
+        threads: numbers of threads, by default.
+        seconds: per contender and round, by default.
+        rivals: names of those to compare with, by default.
+    """
+    parser.add_argument("--threads", nargs="+", type=int, default=list(threads))
+    parser.add_argument("--rounds", type=round_count, default=9)
+    parser.add_argument("--seconds", type=float, default=seconds, help="per contender and round")
+    names = [rival.name for rival in RIVALS]
+    parser.add_argument("--rivals", nargs="*", default=list(rivals), choices=names)
+    parser.add_argument("--json", metavar="FILE")
