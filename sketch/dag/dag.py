@@ -47,7 +47,7 @@ class ComputeDAG:
     inputs: tuple[Tensor, ...] = field(init=False)
 
     def __init__(self, outputs: Sequence[Tensor]) -> None:
-        stages, inputs = _collect(tuple(outputs))
+        stages, inputs = collect(tuple(outputs))
         object.__setattr__(self, "outputs", tuple(outputs))
         object.__setattr__(self, "stages", stages)
         object.__setattr__(self, "inputs", inputs)
@@ -212,7 +212,7 @@ def output_shape(tensor: Tensor) -> tuple[int, ...]:
     return tensor.shape if store is None else store.shape
 
 
-def _collect(outputs: tuple[Tensor, ...]) -> tuple[tuple[Compute, ...], tuple[Tensor, ...]]:
+def collect(outputs: tuple[Tensor, ...]) -> tuple[tuple[Compute, ...], tuple[Tensor, ...]]:
     """Depth-first from the outputs, without recursion: networks make deep programs."""
     stages: list[Compute] = []
     inputs: list[Tensor] = []
@@ -258,16 +258,21 @@ def _check_outputs(outputs: tuple[Tensor, ...]) -> None:
         raise ExpressionError(f"an output is listed twice: {names}")
 
 
+def repeated_names(stages: Sequence[Compute], inputs: Sequence[Tensor]) -> tuple[str, ...]:
+    """What two different stages or placeholders are called, in alphabetical order."""
+    counts = Counter([*(t.op.name for t in inputs), *(op.name for op in stages)])
+    return tuple(sorted(name for name, count in counts.items() if count > 1))
+
+
 def _check_names(dag: ComputeDAG) -> None:
-    names = [t.op.name for t in dag.inputs] + [op.name for op in dag.stages]
-    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+    repeated = repeated_names(dag.stages, dag.inputs)
     if repeated:
         raise ExpressionError(
             f"{repeated[0]!r} names two different stages or placeholders",
             hint="give each its own name",
         )
     known = {op.name: op for op in dag.stages}
-    taken = set(names)
+    taken = {*known, *(t.op.name for t in dag.inputs)}
     for op in dag.stages:
         for tensor in tensors_of(op):
             if tensor.name != op.name and tensor.name in taken:
