@@ -11,8 +11,8 @@ A guard goes if
 - or the accumulator is private, and every reader of a cell has a guard that implies it.
 
 The first needs *all* reads to be zero: zero times infinity is not zero.  Only terms that read
-nothing but private and shared memory run unguarded: their indices stay inside their buffers also
-beyond the tensor.
+nothing but private and shared memory run unguarded, and only where their indices stay inside their
+buffers also beyond the tensor: a tile that is read at other places too may end with the tensor.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import numpy as np
 
 from codegen.passes.affine import substitute_affine, variables
 from codegen.passes.rewrite import Nodes, map_body, map_expr
-from sketch.lang.affine import UNBOUNDED
+from sketch.lang.affine import UNBOUNDED, Interval
 from sketch.lang.expr import Const, Expr, Reducer, Select
-from sketch.nest.intervals import predicates_of
+from sketch.nest.intervals import predicates_of, value_interval
 from sketch.nest.loopnest import (
     Affine,
     Allocate,
@@ -44,13 +44,16 @@ from sketch.nest.loopnest import (
 )
 from sketch.nest.walk import buffer_loads, free_values, store_loads, stores
 from sketch.oracle.evaluate import Evaluator, constant
+from sketch.verify.facts import Facts
+from sketch.verify.statements import visit_loads
 
 _PRIVATE = (Scope.LOCAL, Scope.SHARED)
 
 
 def relax_guards(nest: LoopNest) -> LoopNest:
     """The nest with fewer predicates on its reductions."""
-    return replace(nest, roots=tuple(_relax(root, frozenset(), {}) for root in nest.roots))
+    outermost = Facts({}, {}, ())
+    return replace(nest, roots=tuple(_relax(root, outermost, {}) for root in nest.roots))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,20 +75,20 @@ class _Accumulator:
 _Known = Mapping[Buffer, _Tile | _Accumulator]
 
 
-def _relax(node: Node, outer: frozenset[LoopVar], known: _Known) -> Node:
+def _relax(node: Node, facts: Facts, known: _Known) -> Node:
     match node:
         case Store():
-            return _relax_store(node, known)
-        case Loop(var):
-            outer |= {var}
+            return _relax_store(node, facts, known)
+        case Loop():
+            facts = facts.inside(node)
         case Allocate(buffer, body):
-            found = _describe(buffer, body, outer)
+            found = _describe(buffer, body, frozenset(facts.reaches))
             known = known if found is None else {**known, buffer: found}
-    return map_body(node, lambda body: _relax_all(body, outer, known))
+    return map_body(node, lambda body: _relax_all(body, facts, known))
 
 
-def _relax_all(nodes: Nodes, outer: frozenset[LoopVar], known: _Known) -> Nodes:
-    new = tuple(_relax(node, outer, known) for node in nodes)
+def _relax_all(nodes: Nodes, facts: Facts, known: _Known) -> Nodes:
+    new = tuple(_relax(node, facts, known) for node in nodes)
     return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
 
 
@@ -124,7 +127,7 @@ def _plain(index: Index) -> LoopVar | None:
     return None
 
 
-def _relax_store(store: Store, known: _Known) -> Store:
+def _relax_store(store: Store, facts: Facts, known: _Known) -> Store:
     if store.reducer is None or len(store.targets) != 1 or not store.predicates:
         return store
     if any(load.buffer.scope not in _PRIVATE for load in store_loads(store)):
@@ -132,13 +135,36 @@ def _relax_store(store: Store, known: _Known) -> Store:
     tiles = {b: tile for b, tile in known.items() if isinstance(tile, _Tile)}
     target = known.get(store.targets[0])
     neutral = _neutral_at_zero(store.values[0], store.reducer)
-    kept = tuple(
-        p
-        for p in store.predicates
-        if not (neutral and _reads_zeros(store.values[0], p, tiles))
-        and not (isinstance(target, _Accumulator) and _unread(store, p, target))
+    for p in store.predicates:
+        if (neutral and _reads_zeros(store.values[0], p, tiles)) or (
+            isinstance(target, _Accumulator) and _unread(store, p, target)
+        ):
+            without = replace(store, predicates=tuple(q for q in store.predicates if q is not p))
+            store = without if _reads_inside(without, facts) else store
+    return store
+
+
+def _reads_inside(store: Store, facts: Facts) -> bool:
+    """Whether all loads of a statement stay inside their buffers."""
+    found: list[bool] = []
+    facts = facts.also(store.predicates)
+    for value in store.values:
+        visit_loads(value, facts, lambda load, there: found.append(_inside(load, there)))
+    return all(found)
+
+
+def _inside(load: BufferLoad, facts: Facts) -> bool:
+    return all(
+        facts.within(index, int(extent))
+        if isinstance(index, Affine)
+        else _within(value_interval(index.expr, facts.interval), int(extent))
+        for index, extent in zip(load.indices, load.buffer.shape, strict=True)
     )
-    return store if len(kept) == len(store.predicates) else replace(store, predicates=kept)
+
+
+def _within(bounds: Interval | None, extent: int) -> bool:
+    """``Quasi.low`` and ``Quasi.high`` do not count: they hold where the guards do."""
+    return bounds is not None and bounds[0] >= 0 and bounds[1] < extent
 
 
 def _neutral_at_zero(value: Expr, reducer: Reducer) -> bool:

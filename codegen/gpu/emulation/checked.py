@@ -7,6 +7,7 @@ since which barrier; see ``checked.h``.  A fault ends the process with a message
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 import subprocess
@@ -168,7 +169,9 @@ def _runner(source: CudaSource, number: int, kept: bool) -> str:
     buffers = _buffers(source)
     given = {argument.name for argument in source.arguments if argument.scope != "output"}
     table = ", ".join(
-        f'{{"{name}", {size}, {int(kept or name in given)}, {int(name in given)}}}'
+        # names are the user's: with quotes and line ends escaped as C has them
+        f"{{{json.dumps(name, ensure_ascii=False)}, {size}, {int(kept or name in given)}, "
+        f"{int(name in given)}}}"
         for name, size in buffers.items()
     )
     places = {name: place for place, name in enumerate(buffers)}

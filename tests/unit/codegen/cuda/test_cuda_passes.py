@@ -18,7 +18,11 @@ from codegen.cuda.passes.relax_guards import relax_guards
 from codegen.cuda.passes.zero_fill import zero_fill
 from codegen.errors import CodegenError
 from codegen.passes.simplify import simplify
+from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
 from sketch.lang.expr import Const
+from sketch.lang.functions import maximum, minimum
+from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.lower import lower
 from sketch.nest.interpreter import run_nest
 from sketch.nest.loopnest import (
@@ -146,12 +150,14 @@ def test_a_padded_tap_stays_guarded_because_its_weight_may_be_infinite(
         assert 0 < guards(relaxed) <= len(padding)
 
 
-def accumulate(guard: tuple[Predicate, ...], reads: tuple[Predicate, ...]) -> LoopNest:
-    """``acc[r] += x[r]`` from shared memory, then ``out[t + r] = acc[r]``."""
+def accumulate(
+    guard: tuple[Predicate, ...], reads: tuple[Predicate, ...], size: int = 4
+) -> LoopNest:
+    """``acc[r] += x[r]`` from ``size`` elements of shared memory, then ``out[t + r] = acc[r]``."""
     t, r, e, s = (LoopVar(name) for name in "tres")
-    tile, acc = dense("tile", (4,), Scope.SHARED), dense("acc", (4,), Scope.LOCAL)
+    tile, acc = dense("tile", (size,), Scope.SHARED), dense("acc", (4,), Scope.LOCAL)
     out = dense("out", (10,), Scope.OUTPUT)
-    fill = loop(e, 4, THREAD, Store((tile,), (plus(e),), (Const(1.0, "float32"),)))
+    fill = loop(e, size, THREAD, Store((tile,), (plus(e),), (Const(1.0, "float32"),)))
     guard = tuple(Predicate(plus(t, r), p.low, p.high) for p in guard)
     reads = tuple(Predicate(plus(t, s), p.low, p.high) for p in reads)
     update = Store((acc,), (plus(r),), (BufferLoad(tile, (plus(r),)),), reducer(), guard)
@@ -176,6 +182,29 @@ def test_unread_cells_need_no_guard(
     guard: tuple[Predicate, ...], reads: tuple[Predicate, ...], left: int
 ) -> None:
     assert guards(relax_guards(accumulate(guard, reads))) == left
+
+
+def test_a_guard_stays_where_terms_without_it_would_read_beyond_a_tile() -> None:
+    assert guards(relax_guards(accumulate(at_most(10), at_most(10), size=3))) == 1
+
+
+def test_tiles_that_end_with_their_tensor_are_read_inside(rng: np.random.Generator) -> None:
+    """``x`` is read by data too: its tile is the tensor, whatever a block computes."""
+    x, y = placeholder((13,), name="x"), placeholder((5, 6), name="y")
+    places, k = placeholder((6,), "int32", name="places"), reduce_axis(6)
+    out = compute(
+        (5, 13),
+        lambda i, j: reducers.sum(y[i, k] * x[j] * x[minimum(maximum(places[k], 0), 12)], k),
+        name="out",
+    )
+    dag = ComputeDAG([out])
+    arrays = {**random_inputs(dag, rng), "places": rng.integers(0, 13, 6, np.int32)}
+    expected = interpret(dag, arrays)["out"]
+    nests = [prepare(nest) for nest in feasible_nests(dag, 2, rng)]
+    assert any(guards(nest) for nest in nests)
+    for nest in nests:
+        found = run_nest(nest, arrays)["out"].reshape(expected.shape)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
 # threads and barriers

@@ -200,12 +200,13 @@ def test_what_a_launch_writes_the_next_one_reads(tmp_path: Path) -> None:
         "kernel_1(const float* __restrict__ y, float* __restrict__ w) {\n"
         "  w[threadIdx.x] = y[127 - threadIdx.x];\n}\n"
     )
-    again = Launch("kernel_1", 1, 32, ("w", "z"), ("const float*", "float*"))
-    result = Argument("z", "float32", (32,), "output")
+    odd = 'z "é"\\\n'  # as users may call a tensor
+    again = Launch("kernel_1", 1, 32, ("w", odd), ("const float*", "float*"))
+    result = Argument(odd, "float32", (32,), "output")
     copy = replace(LAUNCH, buffers=("x", "w", "y"))
     two = CudaSource("two", text, (copy, again), (*ARGUMENTS, result), (("w", 512),))
     (made,) = compile_checked([two], tmp_path)
-    np.testing.assert_array_equal(made.run({"x": X})["z"], X[:95:-1])
+    np.testing.assert_array_equal(made.run({"x": X})[odd], X[:95:-1])
 
 
 def test_the_emulated_device_checks_where_it_is_asked_to(tmp_path: Path) -> None:
