@@ -113,7 +113,7 @@ def validity(site: StoreSite) -> Validity:
     for guard in tails:
         tiles = _tiles(guard, site.loops)
         whole = ceil(tiles)
-        tile_valid = tile_valid * (tiles / whole)
+        tile_valid = tile_valid * (tiles / larger(whole, 1.0))  # 0 where the guard never holds
         if not guard.variables & site.reduces:
             edge_inside = smaller(edge_inside, tiles - whole + 1.0)
             continue
