@@ -44,7 +44,8 @@ for _name in COMPANIONS:
 
 if TYPE_CHECKING:
     from autosched import onnx_backend, study, workloads, zoo
-    from autosched.api import Target, compile, extract_tasks, from_onnx, load, tune
+    from autosched.api import Target, extract_tasks, from_onnx, load, tune
+    from autosched.api import compile as compile
     from autosched.measure.options import MeasureOptions
     from autosched.records.log import RecordLog
     from autosched.runtime.module import Module
@@ -57,8 +58,8 @@ if TYPE_CHECKING:
     from sketch.dag.dag import ComputeDAG
     from sketch.errors import AutoschedError
     from sketch.lang.expr import cast, select
+    from sketch.lang.functions import abs as abs
     from sketch.lang.functions import (
-        abs,
         acos,
         acosh,
         all_of,
@@ -87,9 +88,7 @@ if TYPE_CHECKING:
         log1p,
         maximum,
         minimum,
-        pow,
         right_shift,
-        round,
         rsqrt,
         sigmoid,
         sign,
@@ -101,7 +100,12 @@ if TYPE_CHECKING:
         trunc,
         trunc_div,
     )
-    from sketch.lang.reducers import argmax, max, min, prod, sum
+    from sketch.lang.functions import pow as pow
+    from sketch.lang.functions import round as round
+    from sketch.lang.reducers import argmax, prod
+    from sketch.lang.reducers import max as max
+    from sketch.lang.reducers import min as min
+    from sketch.lang.reducers import sum as sum
     from sketch.lang.tensor import compute, placeholder, reduce_axis
 
 _HOMES = {
@@ -133,15 +137,16 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AutoschedError", "ComputeDAG", "ExtraFeature", "MeasureOptions", "Module", "RecordLog",
-    "SearchOptions", "Target", "Task", "TuneOptions", "abs", "acos", "acosh", "all_of", "any_of",
+    "SearchOptions", "Target", "Task", "TuneOptions", "acos", "acosh", "all_of", "any_of",
     "argmax", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or",
-    "bitwise_xor", "cast", "ceil", "compile", "compute", "cos", "cosh", "equal", "erf", "exp",
-    "expm1", "extract_tasks", "floor", "fmod", "from_onnx", "from_torch", "isinf", "isnan",
-    "left_shift", "load", "log", "log1p", "max", "maximum", "min", "minimum", "onnx_backend",
-    "placeholder", "pow", "prod", "reduce_axis", "right_shift", "round", "rsqrt", "select",
-    "sigmoid", "sign", "sin", "sinh", "sqrt", "study", "sum", "tan", "tanh", "trunc", "trunc_div",
-    "tune", "workload", "workloads", "zoo",
+    "bitwise_xor", "cast", "ceil", "compute", "cos", "cosh", "equal", "erf", "exp", "expm1",
+    "extract_tasks", "floor", "fmod", "from_onnx", "from_torch", "isinf", "isnan", "left_shift",
+    "load", "log", "log1p", "maximum", "minimum", "onnx_backend", "placeholder", "prod",
+    "reduce_axis", "right_shift", "rsqrt", "select", "sigmoid", "sign", "sin", "sinh", "sqrt",
+    "study", "tan", "tanh", "trunc", "trunc_div", "tune", "workload", "workloads", "zoo",
 ]  # fmt: skip
+# `from autosched import *` leaves these functions of Python alone: write `asd.max`.
+_LIKE_BUILTINS = ("abs", "compile", "max", "min", "pow", "round", "sum")
 
 
 def __getattr__(name: str) -> Any:
@@ -155,4 +160,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, *_LIKE_BUILTINS]

@@ -200,7 +200,8 @@ def compile(
 
     Args:
         net: from ``from_onnx`` or ``zoo.build``.
-        target: a name that ``Target`` knows, or a target.
+        target: a name that ``Target`` knows, or a target.  A module for another machine than this
+            one can be saved and exported, and does not run.
         log: records of tuning.  A task without a record for this target gets the schedule that
             the draft model predicts to be fastest: ``Module.untuned`` and a warning say which, and
             others which records could not be used.  On a CPU it may be of another algorithm than
@@ -265,9 +266,11 @@ def load(
     from autosched.compilation.network import link
     from autosched.runtime.archive import read_archive
     from autosched.runtime.backend import runtime_of
+    from codegen.backend import check_runs
 
     program, constants, objects, payloads = read_archive(Path(path), trusted)
     program = replace(program, target=resolve_target(program.target, device=device))
+    check_runs(program.target, "load a module")
     runtime_of(program.target).check_here(objects, program.target)
     return link(program, constants, objects, payloads, denormals)
 

@@ -31,6 +31,7 @@ class Backend:
         worker: the role of the process that times kernels, see ``autosched.measure.zygote_main``.
         missing: what is missing before kernels of a target are timed and networks run here, as a
             sentence; None: nothing is.
+        remedy: what to do then.
     """
 
     name: str
@@ -41,10 +42,11 @@ class Backend:
     check: Callable[[Any], None]
     worker: str
     missing: Callable[[Target], str | None]
+    remedy: str
 
 
 def _nothing(_: Any) -> None:
-    """Nothing to check, nothing is missing."""
+    """Nothing to check."""
 
 
 # Only who makes code for a GPU loads what makes it: processes that measure on a CPU start sooner.
@@ -60,6 +62,12 @@ def _check_cuda(kernel: Any) -> None:
     check_resources(kernel)
 
 
+def _missing_cpu(target: Target) -> str | None:
+    from codegen.llvm.jit import missing_instructions
+
+    return missing_instructions(target)
+
+
 def _missing_gpu(target: Target) -> str | None:
     from codegen.gpu.missing import missing_device
 
@@ -67,7 +75,15 @@ def _missing_gpu(target: Target) -> str | None:
 
 
 CPU: Final = Backend(
-    "cpu", CPU_SKETCHES, BUFFER_ALIGNMENT, 1, cpu.build, _nothing, "time-cpu", _nothing
+    "cpu",
+    CPU_SKETCHES,
+    BUFFER_ALIGNMENT,
+    1,
+    cpu.build,
+    _nothing,
+    "time-cpu",
+    _missing_cpu,
+    "take a target of this machine; `autosched compile` writes code for others",
 )
 CUDA: Final = Backend(
     "cuda",
@@ -78,12 +94,10 @@ CUDA: Final = Backend(
     _check_cuda,
     "time-gpu",
     _missing_gpu,
+    "use a machine with an NVIDIA GPU, or the emulated device: --device emulated, "
+    'Target(..., device="emulated")',
 )
 BACKENDS: Final = (CPU, CUDA)
-_HINT: Final = (
-    "use a machine with an NVIDIA GPU, or the emulated device: --device emulated, "
-    'Target(..., device="emulated")'
-)
 
 
 def backend_of(target: Target) -> Backend:
@@ -120,9 +134,10 @@ def build_kernel(
 
 def check_runs(target: Target, what: str) -> None:
     """Raise TargetError, saying ``what`` cannot be done, unless kernels can be timed and run."""
-    missing = backend_of(target).missing(target)
+    backend = backend_of(target)
+    missing = backend.missing(target)
     if missing is not None:
         raise TargetError(
-            f"cannot {what} for the {backend_of(target).name} target {target.arch}: {missing}",
-            hint="" if target.card.emulated else _HINT,
+            f"cannot {what} for the {backend.name} target {target.arch}: {missing}",
+            hint="" if target.card.emulated else backend.remedy,
         )

@@ -19,15 +19,17 @@ from typing import Any, Final, NoReturn
 from autosched.cli import (
     bench,
     compile,
+    completion,
     costmodel,
     explain,
+    operators,
     profile,
     records,
     summary,
     tune,
     workloads,
 )
-from autosched.cli.command import Command, add_command, check_output
+from autosched.cli.command import Command, Parser, add_command, check_output
 from autosched.cli.ending import SIGNALLED, drop_output, ending_on_signals, say_ending
 from autosched.system.release import __version__
 from autosched.system.user_warnings import AutoschedWarning
@@ -43,6 +45,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     records.COMMAND,
     costmodel.COMMAND,
     workloads.COMMAND,
+    operators.COMMAND,
+    completion.COMMAND,
 )
 
 _EXAMPLES: Final = """\
@@ -68,15 +72,16 @@ OK: Final = 0
 FAILED: Final = 1
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """The parser of all commands."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="autosched",
         description="Finds fast programs for the tensor operators of a neural network, by search.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"autosched {__version__}")
+    parser.set_defaults(parser=parser)
     commands = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
     for command in COMMANDS:
         add_command(commands, command)

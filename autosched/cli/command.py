@@ -8,12 +8,21 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from sketch.errors import AutoschedError
 
-Parser = argparse.ArgumentParser
 MOST_THREADS: Final = 1024
+# Arguments that name a file, or may.
+_FILES: Final = ("FILE", "LOG", "MODEL", "PATH")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that tells wrong usage in one line, as all other errors are told."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with 2."""
+        self.exit(2, f"{self.prog}: {message} | see `{self.prog} --help`\n")
 
 
 class UsageError(AutoschedError):
@@ -59,6 +68,16 @@ def add_command(commands: Any, command: Command) -> None:
 def add_json(parser: Parser) -> None:
     """--json."""
     parser.add_argument("--json", metavar="FILE", help="also write the result as JSON (- : stdout)")
+
+
+def mark_files(parser: argparse.ArgumentParser, completer: object) -> None:
+    """Let a shell complete the arguments that name files, those of all commands below, too."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                mark_files(below, completer)
+        elif str(action.metavar).startswith(_FILES):
+            action.complete = completer  # type: ignore[attr-defined]  # where shtab looks
 
 
 def positive_int(text: str) -> int:

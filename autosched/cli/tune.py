@@ -12,12 +12,13 @@ from typing import Final
 from autosched.cli.command import Command, Parser, add_json, positive_int, say, write_json
 from autosched.cli.fields import with_fields
 from autosched.cli.model import add_model, check_threads, open_subject, target_of
+from autosched.cli.policy import named_policy, policy_name
 from autosched.cli.waiting import ProgressAfter, Waiting
 from autosched.measure.options import MeasureOptions
 from autosched.records.accuracy import ACCURACIES
 from autosched.search.models import MODELS, make_model
-from autosched.search.options import POLICIES
-from autosched.tuning.options import PRESETS, TuneOptions
+from autosched.system.errors import OptionError
+from autosched.tuning.options import PRESETS, TuneOptions, parse_budget
 
 # Runs of each network on an emulated device, in the comparison at the end.
 _EMULATED_RUNS: Final = 2
@@ -30,13 +31,14 @@ _EXAMPLES = """\
   autosched tune --workload C2D --trials 200               a convolution; the log is c2d.jsonl
   autosched tune --workload C2D --args n=16,h=28,w=28 --trials 200       of other sizes
   autosched tune --workload mine.py:scaled --args n=4096                 a workload of your own
+  autosched tune mlp --trials 64 --policy mine.py:Annealing              a search of your own
 """
 
 
 def _arguments(parser: Parser) -> None:
     add_model(parser, compiled=False)
     parser.add_argument(
-        "--budget", metavar="TIME",
+        "--budget", type=time_limit, metavar="TIME",
         help="wall-clock limit: 90s, 10m, 1h30m (default without --trials: 10m; for a workload "
         "256 trials)",
     )  # fmt: skip
@@ -58,8 +60,9 @@ def _arguments(parser: Parser) -> None:
         "--skip-tuned", action="store_true", help="only tune operators without a record in the log"
     )
     parser.add_argument(
-        "--policy", choices=POLICIES, metavar="NAME",
-        help="how candidates are chosen: evolutionary (default), genetic, random, grid",
+        "--policy", type=policy_name, metavar="NAME",
+        help="how candidates are chosen: evolutionary (default), genetic, random, grid, or your "
+        "own as FILE.py:NAME or package.module:NAME, a class with `ask` and `tell`",
     )  # fmt: skip
     parser.add_argument(
         "--cost-model", choices=MODELS, metavar="NAME", default="gbdt",
@@ -80,12 +83,21 @@ def _arguments(parser: Parser) -> None:
     add_json(parser)
 
 
+def time_limit(text: str) -> float:
+    """An argparse type: seconds."""
+    try:
+        return parse_budget(text)
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(f"{error.what}: {error.hint}") from None
+
+
 def tune_options(args: argparse.Namespace) -> tuple[TuneOptions, MeasureOptions]:
     """How to search and how to measure, as the arguments say."""
     chosen = PRESETS[args.preset]
     chosen = chosen.overridden(args.trials, args.budget, args.seed, accuracy=args.accuracy)
     if args.policy is not None:
-        chosen = replace(chosen, search=replace(chosen.search, policy=args.policy))
+        policy = named_policy(args.policy)
+        chosen = replace(chosen, search=replace(chosen.search, policy=policy))
     return with_fields(chosen, args.settings)
 
 

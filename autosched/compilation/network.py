@@ -24,6 +24,8 @@ from autosched.records.log import RecordLog
 from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan
 from autosched.runtime.backend import runtime_of
+from autosched.runtime.elsewhere import ProgramElsewhere
+from autosched.runtime.loaded import LoadedProgram
 from autosched.runtime.module import Module
 from autosched.runtime.program import ExecutionPlan
 from autosched.runtime.untuned import untuned_warning
@@ -243,6 +245,8 @@ def link(
 ) -> Module:
     """Load machine code and bind it to its memory.
 
+    A program for another machine becomes a module that can be saved and exported, and does not run.
+
     Args:
         program: buffers and steps.
         constants: packed, one block of bytes.
@@ -252,12 +256,17 @@ def link(
 
     Raises:
         OptionError: ``denormals`` is neither "flush" nor "keep".
-        TargetError: the code needs instructions or a device that this machine does not have.
         DeviceError: the device has no room, or cannot load the code.
         HostError: a host step needs the onnx package, or one that knows the operator.
     """
     if denormals is not None:
         check_choice("denormals", denormals, DENORMALS)
         program = replace(program, denormals=denormals)
-    loaded = runtime_of(program.target).load(program, constants, objects, payloads or {})
+    runtime = runtime_of(program.target)
+    missing = runtime.code.missing(program.target)
+    loaded: LoadedProgram = (
+        runtime.load(program, constants, objects, payloads or {})
+        if missing is None
+        else ProgramElsewhere(program, missing)
+    )
     return Module(program, constants, loaded, objects, payloads)

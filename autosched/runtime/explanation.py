@@ -185,7 +185,6 @@ def explain_program(program: ExecutionPlan, profile: Profile, machine: Machine) 
     """
     traffic = [step.info.bytes for step in program.steps]
     flops = [step.info.flops for step in program.steps]
-    algorithms = [*(step.info.algorithm for step in program.steps), ""]
     limits = [
         (f / machine.flops, b / machine.bandwidth) for f, b in zip(flops, traffic, strict=True)
     ]
@@ -195,10 +194,8 @@ def explain_program(program: ExecutionPlan, profile: Profile, machine: Machine) 
         max(0.0, row.microseconds - limit) for row, (limit, _) in zip(rows, bounds, strict=True)
     )
     found = [
-        _row(row, limit, bound, moved, everything, algorithm)
-        for row, (limit, bound), moved, algorithm in zip(
-            rows, bounds, [*traffic, 0.0], algorithms, strict=True
-        )
+        _row(row, limit, bound, moved, everything)
+        for row, (limit, bound), moved in zip(rows, bounds, [*traffic, 0.0], strict=True)
     ]
     ordered = tuple(sorted(found, key=lambda row: -row.lost_us))
     return Explanation(program.name, ordered, machine, profile.stability)
@@ -211,7 +208,7 @@ def _bound(compute_s: float, memory_s: float) -> Bound:
 
 
 def _row(
-    row: ProfileRow, limit_us: float, bound: Bound, moved: float, lost_us: float, algorithm: str
+    row: ProfileRow, limit_us: float, bound: Bound, moved: float, lost_us: float
 ) -> ExplainRow:
     lost = max(0.0, row.microseconds - limit_us)
     spent = max(row.microseconds, 1e-9)
@@ -231,7 +228,7 @@ def _row(
         task=row.task,
         schedule=row.schedule,
         std_percent=row.std_percent,
-        algorithm=algorithm,
+        algorithm=row.algorithm,
     )
 
 

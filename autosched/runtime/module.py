@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.benchmark import Benchmark
 from autosched.runtime.errors import InputError
+from autosched.runtime.inputs import check_inputs, named_inputs
 from autosched.runtime.loaded import LoadedProgram
 from autosched.runtime.profiler import Profile, make_profile
 from autosched.runtime.program import ExecutionPlan, TensorSpec
 from autosched.runtime.random_arrays import random_arrays
 from autosched.runtime.summary import program_table
 from autosched.runtime.untuned import Untuned, untuned_tasks
-from autosched.system.element_types import element_type
 from autosched.system.stability import EMULATED, Conditions, Watch
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from sketch.target.target import Target
 
 _PROFILE_RUNS = 20
-Read = Callable[[Any, str], Any]
 
 
 class Module:
@@ -97,6 +96,7 @@ class Module:
         Args:
             inputs: an array for each input name: NumPy, or anything with ``__dlpack__``.  Any
                 strides (dense arrays are read in place); shape and dtype must be the model's.
+                An input without axes may be a NumPy scalar of its dtype, or a number.
                 NaN and infinity are legal values.
 
         Returns:
@@ -110,6 +110,27 @@ class Module:
         arrays = check_inputs(self.inputs, inputs, self._loaded.read)
         with self._loaded.call() as call:
             return call.once(arrays)
+
+    def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
+        """``run``: ``module(x)`` for one input, ``module(a=x, b=y)``, or ``module({"a": x})``.
+
+            >>> module = asd.workloads.get("GMM").task(1, 16, 16, 16).module()
+            >>> ones = np.ones((1, 16, 16), np.float32)
+            >>> module(A=ones, B=ones)[0, 0, :2]
+            array([16., 16.], dtype=float32)
+
+        Args:
+            inputs: as for ``run``, or the array of the only input.
+            named: arrays by input name, instead.
+
+        Returns:
+            The array of a module with one output, else arrays by output name.
+
+        Raises:
+            InputError: as for ``run``, or an array without a name where there are several inputs.
+        """
+        outputs = self.run(named_inputs(self.inputs, inputs, named))
+        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
     def run_on_device(self, inputs: Mapping[str, Any], stream: int | None = None) -> dict[str, Any]:
         """Compute the outputs, and leave them in the memory of the GPU.
@@ -289,49 +310,3 @@ class Module:
 
     def _default(self, inputs: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return self.random_inputs() if inputs is None else inputs
-
-
-def check_inputs(
-    specs: Sequence[TensorSpec], inputs: Mapping[str, Any], read: Read
-) -> dict[str, Any]:
-    """``inputs`` as arrays, in the order of ``specs``; raises InputError on a mismatch.
-
-    ``read``: makes an array of what is no NumPy array, see ``LoadedProgram.read``.
-    """
-    if not isinstance(inputs, Mapping):
-        raise InputError(
-            f"inputs must be a dict from name to array, got {type(inputs).__name__}",
-            "",
-            _expected(specs),
-        )
-    names = [spec.name for spec in specs]
-    missing = [name for name in names if name not in inputs]
-    unknown = [str(name) for name in inputs if name not in names]
-    if missing or unknown:
-        parts = [f"no array for input {n!r}" for n in missing]
-        parts += [f"no input is named {n!r}" for n in unknown]
-        raise InputError("; ".join(parts), hint=_expected(specs))
-    return {spec.name: _check_input(spec, inputs[spec.name], read) for spec in specs}
-
-
-def _expected(specs: Sequence[TensorSpec]) -> str:
-    return f"the model takes {', '.join(map(str, specs))}"
-
-
-def _check_input(spec: TensorSpec, value: Any, read: Read) -> Any:
-    where = f"input {spec.name!r}"
-    if not isinstance(value, np.ndarray):
-        if not hasattr(value, "__dlpack__"):
-            raise InputError(
-                f"{type(value).__name__} is no array", where, "give a NumPy array or DLPack"
-            )
-        value = read(value, where)
-    if value.shape != spec.shape:
-        raise InputError(f"shape {value.shape}, expected {spec.shape}", where)
-    if spec.dtype == "object" and value.dtype.kind in "US":
-        return value.astype(object)
-    if value.dtype != element_type(spec.dtype):
-        raise InputError(
-            f"dtype {value.dtype}, expected {spec.dtype}", where, f"use .astype('{spec.dtype}')"
-        )
-    return value

@@ -18,7 +18,7 @@ from autosched.runtime.counters.counts import (
     instructions_per_cycle,
 )
 from autosched.runtime.counters.events import CYCLES, INSTRUCTIONS
-from autosched.runtime.program import SCHEDULE_LABELS, ExecutionPlan, StepInfo
+from autosched.runtime.program import ExecutionPlan, StepInfo, schedule_label
 from autosched.runtime.table import render_table, shorten
 from autosched.system.optional_packages import data_frame
 from autosched.system.stability import UNMEASURED, Conditions, Stability, relative_deviation
@@ -43,6 +43,7 @@ class ProfileRow:
         task: key of its tuning task; schedule: "record", "model" or "host".
         counts: hardware counters in one run by event, all threads together; see ``Profile``.
         std_percent: standard deviation over all runs, of their median; None for a single run.
+        algorithm: a variant and its error; "" where the task is computed as it is written.
     """
 
     layers: str
@@ -56,6 +57,7 @@ class ProfileRow:
     schedule: str
     counts: Counts = field(default_factory=dict)
     std_percent: float | None = None
+    algorithm: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The row by column; counts follow, an event a column, and instructions per cycle."""
@@ -158,7 +160,7 @@ def _time_cells(row: ProfileRow) -> tuple[str, ...]:
         f"{row.gflops:.1f}" if row.gflops else "",
         f"{row.peak_percent:.0f}" if row.gflops else "",
         row.task[:8],
-        SCHEDULE_LABELS.get(row.schedule, ""),
+        schedule_label(row.schedule, row.algorithm),
     )
 
 
@@ -241,4 +243,5 @@ def _row(
         task=info.task,
         schedule=info.schedule,
         counts=counts,
+        algorithm=info.algorithm,
     )

@@ -15,7 +15,7 @@ from sketch.target.target import Target
 
 Segment = Literal["arena", "constants", "input", "host"]
 SEGMENTS: Final = ("arena", "constants", "input", "host")
-SCHEDULE_LABELS: Final = {"record": "tuned", "model": "model only", "host": "on the host"}
+_SCHEDULE_LABELS: Final = {"record": "tuned", "model": "model only", "host": "on the host"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,9 @@ class StepInfo:
 
 def schedule_label(schedule: str, algorithm: str) -> str:
     """Where a schedule comes from, and what it computes by, for people."""
-    label = SCHEDULE_LABELS.get(schedule, "")
-    return f"{label}: {algorithm}" if algorithm else label
+    label = _SCHEDULE_LABELS.get(schedule, "")
+    computes = schedule in ("record", "model")
+    return f"{label}: {algorithm or 'as written'}" if computes else label
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from traceback import extract_tb
 from types import ModuleType
-from typing import Final
 
 from autosched.system.errors import WorkloadError
+from autosched.system.user_modules import SUFFIX, imported
 from autosched.workloads.builtin import WORKLOADS, get
 from autosched.workloads.definition import Workload
 from autosched.workloads.naming import choose
-
-_SUFFIX: Final = ".py"
 
 
 def find(reference: str) -> Workload[...]:
@@ -30,11 +23,11 @@ def find(reference: str) -> Workload[...]:
         WorkloadError: there is none, or the file or the module cannot be imported.
     """
     source, colon, name = reference.rpartition(":")
-    if not colon and not reference.endswith(_SUFFIX):
+    if not colon and not reference.endswith(SUFFIX):
         return get(reference)
     if not colon:
         source, name = reference, ""
-    module = _module(source)
+    module = imported(source, WorkloadError)
     workloads = _workloads(module)
     named = vars(module).get(name)
     if isinstance(named, Workload):
@@ -54,37 +47,11 @@ def listed(reference: str | None = None) -> tuple[Workload[...], ...]:
     """
     if reference is None:
         return WORKLOADS
-    if reference.endswith(_SUFFIX):
-        return _workloads(_module(reference))
+    if reference.endswith(SUFFIX):
+        return _workloads(imported(reference, WorkloadError))
     return (find(reference),)
 
 
 def _workloads(module: ModuleType) -> tuple[Workload[...], ...]:
     found = [value for value in vars(module).values() if isinstance(value, Workload)]
     return tuple(dict.fromkeys(found))
-
-
-def _module(source: str) -> ModuleType:
-    if source.endswith(_SUFFIX) and not Path(source).is_file():
-        raise WorkloadError("there is no such file", source)
-    try:
-        return _execute(Path(source)) if source.endswith(_SUFFIX) else import_module(source)
-    except Exception as error:
-        lines = [frame.lineno for frame in extract_tb(error.__traceback__)
-                 if frame.filename == str(Path(source).resolve())]  # fmt: skip
-        line = f":{lines[-1]}" if lines else ""
-        raise WorkloadError(
-            f"it cannot be imported: {type(error).__name__}: {error}", f"{source}{line}"
-        ) from error
-
-
-def _execute(path: Path) -> ModuleType:
-    """Run a file as a module; like a script, it may import what lies beside it."""
-    path = path.resolve()
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))
-    spec = spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None  # a name that ends in .py has a loader
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

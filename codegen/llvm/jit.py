@@ -39,20 +39,22 @@ def _host_features() -> frozenset[str]:
 
 
 @lru_cache(maxsize=64)
-def check_host(target: Target) -> None:
-    """Raise TargetError unless this machine can run code made for ``target``."""
+def missing_instructions(target: Target) -> str | None:
+    """Why this machine cannot run code made for ``target``, as a sentence; None where it can."""
     triple = triple_of(target)
     host = llvm.get_default_triple()
     if triple.split("-")[0] != host.split("-")[0]:
-        raise TargetError(f"code for {triple} cannot run here", host, "compile for this machine")
+        return f"this machine is {host}, the code is for {triple}"
     needed = {part[1:] for part in target.features.split(",") if part.startswith("+")}
     missing = sorted(needed - _host_features())
-    if missing:
-        raise TargetError(
-            f"this machine lacks {', '.join(missing)}",
-            f"code for {target.arch}",
-            "compile for the host's own target",
-        )
+    return f"this machine lacks {', '.join(missing)}" if missing else None
+
+
+def check_host(target: Target) -> None:
+    """Raise TargetError unless this machine can run code made for ``target``."""
+    missing = missing_instructions(target)
+    if missing is not None:
+        raise TargetError(missing, f"code for {target.arch}", "compile for this machine")
 
 
 class Library:

@@ -24,6 +24,7 @@ from autosched.onnx.importer.randomness import random_operator
 from autosched.onnx.importer.signatures import check_signature
 from autosched.onnx.importer.site import Site, UnsupportedError, checked_constant
 from autosched.onnx.importer.table import IMPORTERS
+from autosched.onnx.importer.unsupported import Unsupported, kinds_of
 
 _DEFAULT = ("", "ai.onnx")
 # What an importer raises on attributes and constants that the standard does not allow.
@@ -51,7 +52,7 @@ class Conversion:
         self._builder = GraphBuilder(name, frozenset(names))
         self._arrays: dict[str, NDArray[Any]] = initial_arrays(model)
         self._labels: set[str] = set()
-        self._unsupported: list[str] = []
+        self._unsupported: list[Unsupported] = []
         self._missing: set[str] = set()  # outputs of unsupported nodes, and what depends on them
         # values that are no tensors of static shape, and the nodes that compute each of them:
         # they exist only within one host operator
@@ -75,10 +76,10 @@ class Conversion:
             count = len(self._unsupported)
             raise UnsupportedModelError(
                 f"{count} node{'s are' if count > 1 else ' is'} not supported: "
-                f"{'; '.join(self._unsupported)}",
+                f"{kinds_of(self._unsupported)}",
                 f"model {self._builder.name}",
-                "export the model without them, or replace them; docs/import.md lists the "
-                "operators with kernels",
+                "export the model without them, or replace them by what `autosched operators` "
+                "lists",
             )
         outputs = {info.name: info.name for info in self._graph.output}
         return Network(self._builder.name, self._builder.finish(outputs))
@@ -241,8 +242,7 @@ class Conversion:
         return True
 
     def _reject(self, node: onnx.NodeProto, label: str, reason: str) -> None:
-        cause = f" ({reason})" if reason else ""
-        self._unsupported.append(f"{_qualified(node)} {label!r}{cause}")
+        self._unsupported.append(Unsupported(_qualified(node), label, reason))
         self._missing.update(node.output)
 
     def _label(self, node: onnx.NodeProto) -> str:

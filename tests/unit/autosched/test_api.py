@@ -33,6 +33,7 @@ from autosched.system.errors import MissingPackageError, OptionError
 from autosched.system.user_warnings import AutoschedWarning
 from autosched.tasks.candidate import Candidate
 from autosched.tuning.run import SKIPPED
+from codegen.backend import backend_of
 from sketch.errors import TargetError
 from sketch.oracle.reference import relative_error
 from sketch.rules.generate import generate
@@ -204,6 +205,29 @@ def test_code_for_another_machine_is_refused(module: Any, tmp_path: Path) -> Non
     write_archive(path, program, module.constants, module.objects)
     with pytest.raises(TargetError, match="warp-drive"):
         asd.load(path)
+
+
+@pytest.mark.parametrize("name", ["cpu-neon", "cuda:sm_90"])
+def test_a_module_for_another_machine_can_be_exported(name: str, tmp_path: Path) -> None:
+    builder = GraphBuilder("elsewhere")
+    builder.input(Value("x", (2, 8)))
+    y = builder.add(UnaryOp("relu"), ["x"], name="relu")
+    network = Network("elsewhere", builder.finish({"y": y}))
+    module = asd.compile(network, name)
+    if backend_of(module.target).missing(module.target) is None:
+        pytest.skip(f"this machine runs code for {name}")
+    x = {"x": np.zeros((2, 8), np.float32)}
+    for use in (module.run, module.benchmark, module.run_on_device, module.profile):
+        with pytest.raises(TargetError, match=r"cannot run here.*elsewhere.*export_library"):
+            use(x)
+    with pytest.raises(TargetError, match="cannot run here"):
+        module.explain()
+    assert "relu" in module.summary()
+    module.export_library(tmp_path / "relu")
+    assert (tmp_path / "relu.h").exists()
+    module.save(tmp_path / "relu.asd")
+    with pytest.raises(TargetError, match="cannot load a module for the"):
+        asd.load(tmp_path / "relu.asd")
 
 
 def test_nan_weights_are_refused() -> None:

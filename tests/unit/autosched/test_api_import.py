@@ -1,8 +1,10 @@
 """What ``import autosched`` does and does not do, in fresh processes."""
 
+import builtins
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,11 +47,19 @@ def test_a_tensor_program_needs_nothing_heavy() -> None:
 
 
 def test_all_public_names_exist() -> None:
-    for name in asd.__all__:
+    for name in dir(asd):
         assert getattr(asd, name) is not None
-    assert set(dir(asd)) == set(asd.__all__)
+    assert set(asd.__all__) < set(dir(asd))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         asd.nonsense  # noqa: B018
+
+
+def test_a_star_import_leaves_the_builtins_alone() -> None:
+    names: dict[str, Any] = {}
+    exec("from autosched import *", names)
+    assert "compute" in names and not names.keys() & vars(builtins).keys() - {"__builtins__"}
+    left = set(dir(asd)) - names.keys()
+    assert left == {"abs", "compile", "max", "min", "pow", "round", "sum"}
 
 
 @pytest.mark.parametrize("content", ["VALUE = 1", "raise RuntimeError('old')", "import nothing_so"])

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from autosched.cli import main
-from autosched.cli.app import COMMANDS
+from autosched.cli.app import COMMANDS, make_parser
 from autosched.cli.command import write_json
 from autosched.cli.model import open_network
+from autosched.cli.policy import named_policy
+from autosched.cli.tune import tune_options
 from autosched.measure.options import MeasureOptions
 from autosched.measure.result import Failure, Timing
 from autosched.records.log import RecordLog
@@ -21,6 +23,7 @@ from autosched.records.record import Record
 from autosched.report.comparison import Comparison
 from autosched.runtime.benchmark import Benchmark
 from autosched.search.options import BanditOptions
+from autosched.system.errors import OptionError
 from autosched.tuning.job import TuneJob
 from autosched.tuning.options import SchedulerOptions
 from costmodel.gbdt import GradientBoostedModel
@@ -62,6 +65,86 @@ def test_wrong_usage_exits_with_2(line: str) -> None:
     with pytest.raises(SystemExit) as stop:
         main(line.split())
     assert stop.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--budget abc", "'abc' is not a positive time"),
+        ("--budget -1s", "expected one argument"),
+        ("--budget 0", "'0' is not a positive time"),
+        ("--trials -1", "-1 is not at least 1"),
+        ("--trials abc", "'abc' is not a whole number"),
+        ("--policy foo", "'foo' is none of evolutionary, genetic, random, grid, nor FILE.py:NAME"),
+    ],
+)
+def test_wrong_values_are_one_line_and_2(
+    option: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["tune", "mlp", *option.split()])
+    error = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert error.startswith(f"autosched tune: argument {option.split()[0]}: ") and said in error
+    assert error.endswith("| see `autosched tune --help`\n") and error.count("\n") == 1
+
+
+def test_operators_with_kernels_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnx")
+    from autosched.onnx.importer.table import IMPORTERS
+
+    assert main(["operators"]) == 0
+    text = capsys.readouterr().out
+    assert " ".join(text.split()).startswith(", ".join(sorted(IMPORTERS)))
+    assert main(["operators", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out) == sorted(IMPORTERS)
+
+
+def test_completion_needs_its_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("autosched.system.optional_packages.find_spec", lambda name: None)
+    assert main(["completion", "bash"]) == 1
+    assert 'pip install "autosched[completion]"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_shells_complete_commands_options_and_files(
+    shell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("shtab", reason="shtab makes the scripts")
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert "skip-tuned" in script and "distill" in script
+    if shell == "bash":
+        assert "_shtab_autosched_bench___log_COMPGEN=_shtab_compgen_files" in script
+
+
+POLICY = """
+from autosched.search.random_search import RandomPolicy
+
+def shuffled(space, scorer, rng, measured):
+    return RandomPolicy(space, rng, measured)
+
+number = 3
+"""
+
+
+def test_a_policy_of_the_users_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(POLICY)
+    policy = named_policy(f"{path}:shuffled")
+    assert callable(policy) and policy.__name__ == "shuffled"
+    args = make_parser().parse_args(["tune", "mlp", "--policy", f"{path}:shuffled"])
+    assert getattr(tune_options(args)[0].search.policy, "__name__", "") == "shuffled"
+    for text, said in (
+        (f"{path}:number", "there is no policy 'number'"),
+        (f"{path}:absent", "there is no policy 'absent'"),
+        ("nowhere.py:shuffled", "there is no such file"),
+        ("nowhere_at_all:shuffled", "cannot be imported: ModuleNotFoundError"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            named_policy(text)
 
 
 def test_our_errors_are_one_line_and_1(capsys: pytest.CaptureFixture[str]) -> None:

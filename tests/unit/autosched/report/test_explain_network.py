@@ -53,8 +53,9 @@ def test_text_json_and_table() -> None:
     found = explanation()
     lines = str(found).splitlines()
     assert lines[0] == "net: 0.035 ms, at best 0.019 ms, lost 0.017 ms; most lost first"
-    assert lines[3].endswith("model only") and lines[4].endswith("on the host")
-    assert lines[7].endswith("tuned: winograd-4x4, error 1.7e-06") and lines[6].endswith("tuned")
+    assert lines[3].endswith("model only: as written") and lines[4].endswith("on the host")
+    assert lines[7].endswith("tuned: winograd-4x4, error 1.7e-06")
+    assert lines[6].endswith("tuned: as written")
     assert "at 1 GFLOPS" in lines[-1] and "0.1 GB/s" in lines[-1]
     data = json.loads(json.dumps(found.to_json()))
     assert data["machine"] == {"flops": 1e9, "bandwidth": 1e8, "working_bytes": 1 << 20,

@@ -12,10 +12,12 @@ import pytest
 from autosched.runtime.assemble import assemble, check_no_nan
 from autosched.runtime.cpu_program import CpuProgram
 from autosched.runtime.errors import AssemblyError, InputError
+from autosched.runtime.inputs import check_inputs
 from autosched.runtime.module import Module
 from autosched.runtime.program import StepInfo, TensorSpec
 from autosched.runtime.program_json import program_json, program_of
 from autosched.runtime.wiring import Call, Wiring
+from autosched.system.element_types import element_type
 from tests.support.fake_kernels import COUNT, TARGET, FakeArgument, FakeKernel, FakeLibrary, floats
 
 
@@ -111,6 +113,51 @@ def test_strided_inputs_dlpack_and_nan_are_legal() -> None:
 def test_wrong_inputs_give_one_clear_error(inputs: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make_module().run(inputs)
+
+
+def test_a_module_can_be_called() -> None:
+    module = make_module()
+    for found in (module(X), module({"x": X}), module(x=X)):
+        np.testing.assert_array_equal(found, expected(X))
+    with pytest.raises(InputError, match=r"an array without a name.*x: float32"):
+        module(X, y=X)
+    with pytest.raises(InputError, match="no array for input 'x'"):
+        module()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("float32", np.float32(2.5)),
+        ("float32", 2.5),
+        ("float16", 3),
+        ("bfloat16", 0.5),
+        ("int8", -128),
+        ("int64", np.int64(7)),
+        ("bool", True),
+    ],
+)
+def test_scalars_are_arrays_without_axes(dtype: str, value: Any) -> None:
+    spec = TensorSpec("s", (), dtype)
+    found = check_inputs([spec], {"s": value}, lambda value, where: None)["s"]
+    assert found.shape == () and found.dtype == element_type(dtype) and found == value
+
+
+@pytest.mark.parametrize(
+    ("spec", "value", "message"),
+    [
+        (TensorSpec("s", (), "float32"), np.float64(1), "dtype float64, expected float32"),
+        (TensorSpec("s", (), "int8"), 128, "128 is no int8"),
+        (TensorSpec("s", (), "int64"), 1.0, "1.0 is no int64"),
+        (TensorSpec("s", (), "float32"), True, "True is no float32"),
+        (TensorSpec("s", (), "bool"), 1, "1 is no bool"),
+        (TensorSpec("s", (1,), "float32"), 1.0, r"shape \(\), expected \(1,\)"),
+        (TensorSpec("s", (), "float32"), "1", "str is no array"),
+    ],
+)
+def test_scalars_that_change_their_meaning(spec: TensorSpec, value: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        check_inputs([spec], {"s": value}, lambda value, where: None)
 
 
 def test_values_share_the_arena() -> None:

@@ -12,6 +12,7 @@ from autosched import zoo
 from autosched.graph.errors import ModelImportError, UnsupportedModelError
 from autosched.onnx.export import to_onnx
 from autosched.onnx.importer import from_onnx
+from autosched.onnx.importer.unsupported import Unsupported, kinds_of
 from sketch.errors import AutoschedError
 
 
@@ -115,6 +116,15 @@ def test_all_unsupported_nodes_are_listed() -> None:
     ):
         assert part in text
     assert "fine" not in text
+
+
+def test_many_unsupported_nodes_make_a_short_message() -> None:
+    nodes = [Unsupported("Magic", f"spell {n}") for n in range(200)]
+    assert kinds_of(nodes) == "Magic 'spell 0', 'spell 1', 'spell 2' and 197 more"
+    kinds = [Unsupported(f"Magic{n}", "spell", "why " * 200) for n in range(40)]
+    text = kinds_of(kinds)
+    assert text.startswith("Magic0 'spell' (why why") and text.endswith("; and 34 kinds more")
+    assert len(text) < 1200
 
 
 def test_symbolic_shapes_must_be_given() -> None:
