@@ -25,6 +25,7 @@ from costmodel.errors import CostModelError
 from costmodel.extra_feature import ExtraFeature, check_version, extra_names, feature_version
 from costmodel.feature_table import FEATURE_INDEX
 from costmodel.features import Features
+from costmodel.forest import Forest
 from costmodel.gbdt_options import GbdtOptions
 from costmodel.lightgbm_alone import load_lightgbm
 
@@ -59,7 +60,7 @@ class _Objective:
         return _Objective(
             starts=table.offsets[:-1],
             program=table.program_of_row(),
-            base=_log_base(table.rows),
+            base=_log_base(table.rows[:, _DRAFT]),
             groups=table.groups,
             target=np.log(relative),
             weight=relative**-power,
@@ -83,8 +84,8 @@ class _Objective:
         return residual - mean[self.groups]
 
 
-def _log_base(rows: NDArray[np.float32]) -> NDArray[np.float64]:
-    return np.log(np.maximum(rows[:, _DRAFT].astype(np.float64), _SHORTEST_S))
+def _log_base(drafts: NDArray[np.float32]) -> NDArray[np.float64]:
+    return np.log(np.maximum(drafts.astype(np.float64), _SHORTEST_S))
 
 
 class GradientBoostedModel:
@@ -93,6 +94,7 @@ class GradientBoostedModel:
     def __init__(self, options: GbdtOptions | None = None) -> None:
         self.options = options or GbdtOptions()
         self._booster: lightgbm.Booster | None = None
+        self._forest: Forest | None = None
         self._extra: tuple[str, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -121,11 +123,19 @@ class GradientBoostedModel:
 
     def predict(self, features: Features) -> NDArray[np.float64]:
         """[P]: relative times, lower is better."""
-        rows = features.rows()
-        scores = _log_base(rows)
-        if self._booster is not None:
-            scores += self._booster.predict(rows, raw_score=True, num_threads=1)
-        return np.exp(scores).reshape(features.count, -1).sum(axis=1)
+        scores = np.ascontiguousarray(_log_base(features.values[:, _DRAFT]).T)
+        scores += self._corrections(features)
+        return np.exp(scores).sum(axis=1)
+
+    def _corrections(self, features: Features) -> NDArray[np.float64] | float:
+        """[P, S]: what the trees add."""
+        if self._booster is None:
+            return 0.0
+        sums = None if self._forest is None else self._forest.scores(features.values)
+        if sums is None:  # values or trees that LightGBM alone knows about
+            rows = self._booster.predict(features.rows(), raw_score=True, num_threads=1)
+            return np.asarray(rows, dtype=np.float64).reshape(features.count, -1)
+        return sums.T
 
     def update(self, dataset: Dataset) -> None:
         """Train on all programs: from scratch while there are few, else some more trees.
@@ -147,6 +157,7 @@ class GradientBoostedModel:
             num_boost_round=options.scratch_trees(programs) if scratch else options.more_trees,
             init_model=None if scratch else self._booster,
         )
+        self._forest = Forest.of(self._booster.model_to_string())
         self._extra = table.extra
 
     def _starts_over(self, programs: int) -> bool:
@@ -188,7 +199,8 @@ class GradientBoostedModel:
             lightgbm = load_lightgbm()
             try:
                 model._booster = lightgbm.Booster(model_str=text)
-            except lightgbm.basic.LightGBMError as error:
+                model._forest = Forest.of(text)
+            except (lightgbm.basic.LightGBMError, *_UNREADABLE) as error:
                 raise CostModelError(f"not a saved model: {error}", str(path)) from error
         return model
 
