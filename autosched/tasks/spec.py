@@ -115,7 +115,7 @@ class TaskSpec:
 
     @cached_property
     def _retired(self) -> tuple[Variant, ...]:
-        if len(self.variants) == 1:
+        if self.variants[0].name != DIRECT:  # programs of a user's, not derived ones
             return ()
         others = variants_of(self.dag, sketch_backend(self.target).retired)
         return tuple(Variant(name, dag) for name, dag in others.items())
