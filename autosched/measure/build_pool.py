@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
+from typing import TypeVar
 
 from autosched.measure.child import Child, again_when_killed
 from autosched.measure.errors import ChildDiedError, ChildTimeoutError
@@ -17,11 +19,20 @@ from autosched.tasks.candidate import Candidate
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 
+_Answer = TypeVar("_Answer")
 Built = bytes | Failure
 """A pickled ``codegen.kernel.CompiledKernel``, or why there is none.
 
 The tuner never unpickles it.
 """
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TimedBuild:
+    """A kernel, or why there is none, and the seconds that its compiler took; None: unknown."""
+
+    built: Built
+    seconds: float | None = None
 
 
 class SketchCache:
@@ -52,7 +63,7 @@ class BuildPool:
             self._idle.put(Child(zygote, "build", build_reference))
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="autosched-build")
 
-    def build(self, candidate: Candidate, payload: bytes) -> Future[Built]:
+    def build(self, candidate: Candidate, payload: bytes) -> Future[TimedBuild]:
         """Start building; ``payload`` is the pickled sketch."""
         values = {name: int(value) for name, value in candidate.values.items()}
         return self._threads.submit(self._build, candidate.sketch.key, payload, values)
@@ -61,20 +72,22 @@ class BuildPool:
         """Start computing the oracle's result (a pickled ``Reference``) of a pickled DAG."""
         return self._threads.submit(self._reference, dag, seed)
 
-    def _build(self, key: str, payload: bytes, values: Mapping[DecisionId, int]) -> Built:
+    def _build(self, key: str, payload: bytes, values: Mapping[DecisionId, int]) -> TimedBuild:
         limit = self._options.build_timeout_s
 
-        def build(child: Child) -> Built:
+        def build(child: Child) -> TimedBuild:
             child.define("sketch", key, key, payload, timeout_s=limit)
+            began = time.perf_counter()
             built: Built = child.call("build", key, values, timeout_s=limit)
-            return built
+            return TimedBuild(built, time.perf_counter() - began)
 
         try:
             return self._borrow(build)
         except ChildDiedError as error:
-            return Failure("compile", error.kind, f"the compiler died: {error.output}")
+            died = f"the compiler died: {error.output}"
+            return TimedBuild(Failure("compile", error.kind, died))
         except ChildTimeoutError:
-            return Failure("timeout", "build", f"not built in {limit:g} s")
+            return TimedBuild(Failure("timeout", "build", f"not built in {limit:g} s"))
 
     def _reference(self, dag: bytes, seed: int) -> Built:
         limit = self._options.reference_timeout_s
@@ -85,7 +98,7 @@ class BuildPool:
         except ChildTimeoutError:
             return Failure("timeout", "reference", f"no reference in {limit:g} s")
 
-    def _borrow(self, request: Callable[[Child], Built]) -> Built:
+    def _borrow(self, request: Callable[[Child], _Answer]) -> _Answer:
         """What a child that is idle answers; waits for one.  Asks again if it is killed."""
         child = self._idle.get()
         try:

@@ -30,12 +30,14 @@ class Timing:
         variant_errors: the same of the candidate's variant on normal data and on data with a large
             mean, measured once for all of its candidates; empty: not measured, or the variant is
             the task as it is written.
+        build_s: seconds that compiling it took; None: unknown, or it was compiled before.
     """
 
     seconds: tuple[float, ...]
     cache_state: CacheState = "warm"
     error: float | None = None
     variant_errors: tuple[float, ...] = ()
+    build_s: float | None = None
 
     def __post_init__(self) -> None:
         if not self.seconds or not all(math.isfinite(s) and s > 0 for s in self.seconds):

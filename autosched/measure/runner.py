@@ -6,10 +6,11 @@ import math
 import pickle
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from autosched.measure.batch_runner import BatchRunner, not_waiting
-from autosched.measure.build_pool import BuildPool, Built, SketchCache
+from autosched.measure.build_pool import BuildPool, Built, SketchCache, TimedBuild
 from autosched.measure.errors import MeasureError
 from autosched.measure.function_reference import reference_of
 from autosched.measure.options import MeasureOptions
@@ -61,7 +62,7 @@ class LocalRunner(BatchRunner):
         self._sketches = SketchCache()
         self._timer = Timer(self._zygote, target, self.options, self._sketches)
         self._tasks: dict[str, TaskState] = {}
-        self._building: dict[int, list[Future[Built]]] = {}
+        self._building: dict[int, list[Future[TimedBuild]]] = {}
         self._tickets = 0
         self._closed = False
 
@@ -83,9 +84,12 @@ class LocalRunner(BatchRunner):
         state.best_s = min(state.best_s, best_s)
         results: list[MeasureResult] = []
         with noted_signals() as signals:
-            for candidate, kernel in zip(ticket.candidates, built, strict=True):
+            for candidate, timed in zip(ticket.candidates, built, strict=True):
                 signals.check()
-                results.append(self._measured(state, candidate, kernel))
+                result = self._measured(state, candidate, timed.built)
+                if isinstance(result, Timing):
+                    result = replace(result, build_s=timed.seconds)
+                results.append(result)
         return results
 
     def _measured(self, state: TaskState, candidate: Candidate, kernel: Built) -> MeasureResult:
@@ -106,14 +110,15 @@ class LocalRunner(BatchRunner):
         """
         state = self._state(task)
         self._ask_reference(state)
-        built = self._take(self.submit(task, candidates))
+        built = [timed.built for timed in self._take(self.submit(task, candidates))]
         return self._timer.interleave(state, candidates, built, rounds)
 
     def verify(self, task: MeasuredTask, candidate: Candidate) -> float | Failure:
         """Relative error against the oracle: ``max|y - ref| / max|ref|``."""
         state = self._state(task)
         self._ask_reference(state)
-        (kernel,) = self._take(self.submit(task, [candidate]))
+        (timed,) = self._take(self.submit(task, [candidate]))
+        kernel = timed.built
         if isinstance(kernel, Failure):
             return kernel
         return self._timer.verify(state, candidate, kernel)
@@ -135,13 +140,13 @@ class LocalRunner(BatchRunner):
             self._tasks[task.key] = TaskState(task.key, pickle.dumps(task.dag))
         return self._tasks[task.key]
 
-    def _built(self, state: TaskState, candidate: Candidate) -> Future[Built]:
+    def _built(self, state: TaskState, candidate: Candidate) -> Future[TimedBuild]:
         """The kernel on its way; those of the fastest candidates are there already."""
         known = state.fastest.kernel(candidate)
         if known is None:
             return self._pool.build(candidate, self._sketches.payload(candidate.sketch))
-        future: Future[Built] = Future()
-        future.set_result(known)
+        future: Future[TimedBuild] = Future()
+        future.set_result(TimedBuild(known))
         return future
 
     def _ask_reference(self, state: TaskState) -> None:
@@ -149,11 +154,12 @@ class LocalRunner(BatchRunner):
             state.asked += 1
             state.reference = self._pool.reference(state.dag, self.options.seed)
 
-    def _take(self, ticket: Ticket) -> list[Built]:
+    def _take(self, ticket: Ticket) -> list[TimedBuild]:
         """The kernels of a batch, once nothing at all is being compiled."""
         self._check_open()
         if ticket.number not in self._building:
             raise not_waiting(ticket)
         references = [s.reference for s in self._tasks.values() if s.reference is not None]
-        wait([*references, *(f for batch in self._building.values() for f in batch)])
+        wait(references)
+        wait([future for batch in self._building.values() for future in batch])
         return [future.result() for future in self._building.pop(ticket.number)]

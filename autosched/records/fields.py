@@ -91,6 +91,21 @@ def counts(value: Any) -> tuple[int, ...]:
     return tuple(value)
 
 
+def trial(value: Any) -> int | None:
+    """The number of a trial, from 1; None: the line does not say."""
+    if value is not None and not is_count(value, 1):
+        raise ValueError(f"{quoted(value)} is no number of a trial")
+    return cast("int | None", value)
+
+
+def predicted(value: Any) -> float | None:
+    """What ranked a candidate, positive; None: nothing did."""
+    found = None if value is None else number(value)
+    if found is not None and found <= 0:
+        raise ValueError(f"{quoted(value)} is no predicted time")
+    return found
+
+
 def versions(value: Any) -> dict[str, str]:
     """Texts by name."""
     return {name(key): text(entry) for key, entry in json_object(value).items()}
@@ -121,12 +136,13 @@ def result(value: Any) -> MeasureResult:
         data = _only(value, ("stage", "kind", "message"))
         stage = one_of(data["stage"], STAGES, "stage")
         return Failure(cast(Any, stage), text(data["kind"]), text(data["message"]))
-    data = _only(value, ("seconds", "cache_state"), ("error", "variant_errors"))
+    data = _only(value, ("seconds", "cache_state"), ("error", "variant_errors", "build_s"))
     state = one_of(data["cache_state"], CACHE_STATES, "cache state")
     error = None if data.get("error") is None else _error(data["error"])
     others = tuple(map(_error, json_list(data.get("variant_errors", []))))
     seconds = tuple(map(_duration, json_list(data["seconds"])))
-    return Timing(seconds, cast(Any, state), error, others)
+    build_s = None if "build_s" not in data else _duration(data["build_s"])
+    return Timing(seconds, cast(Any, state), error, others, build_s)
 
 
 def _error(value: Any) -> float:

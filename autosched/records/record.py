@@ -1,13 +1,15 @@
 """One trial as one JSON object that stands alone.
 
-    {"v": 4, "task": "9f...", "target": {...}, "variant": "direct", "steps": [...],
+    {"v": 5, "task": "9f...", "target": {...}, "variant": "direct", "steps": [...],
      "decisions": {"0.1@1": 4}, "phase": "trial", "result": {"seconds": [...],
      "cache_state": "warm", "error": 1e-7}, "seed": 0, "versions": {"autosched": "0.1.0"},
-     "time": 1.7e9, "crc32": "0a1b2c3d"}
+     "time": 1.7e9, "trial": 12, "predicted": 1.2e-4, "crc32": "0a1b2c3d"}
 
-Timings of a variant that changes the arithmetic have ``"variant_errors": [3e-7, 2e-7]``, too.  A
-failed trial has ``"result": {"stage": "compile", "kind": "...", "message": "..."}``.  Steps call
-stages, axes and loops by position and decisions by number, see ``sketch.schedule.step_json``.
+The number of the trial and what the search predicted are there where they are known, and so is
+"build_s" in a timing; version 4 had none of them.  Timings of a variant that changes the arithmetic
+have ``"variant_errors": [3e-7, 2e-7]``, too.  A failed trial has
+``"result": {"stage": "compile", "kind": "...", "message": "..."}``.  Steps call stages, axes and
+loops by position and decisions by number, see ``sketch.schedule.step_json``.
 
 Versions 1 to 3 called everything by name, those of the program in the field "names".  Version 1 had
 no checksum, and LLVM's whole list of features in the target.  From version 3 on, logs hold only
@@ -16,6 +18,7 @@ once what many records share, see ``records.shared``.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -41,7 +44,7 @@ from sketch.target.target import Target
 if TYPE_CHECKING:
     from sketch.dag.dag import ComputeDAG
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 # The newest schema whose steps call stages, axes and decisions by name.
 BY_NAME: Final = 3
 # The newest of them whose lines stand alone.
@@ -68,6 +71,9 @@ class Record:
         seed: seed of the run that proposed the candidate.
         versions: software versions, by name.
         time: seconds since 1970.
+        trial: its number among the trials of its task, from 1, failures and earlier runs included;
+            None: unknown.
+        predicted: what the search ranked it by, see ``Candidate``.
         by_name: whether steps and decisions are by name, as in logs of older schemas.
         names: these names; None for those of the program.
         title: of the task, for people; None where the log does not say.
@@ -84,6 +90,8 @@ class Record:
     seed: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
     time: float = 0.0
+    trial: int | None = None
+    predicted: float | None = None
     by_name: bool = False
     names: Names | None = None
     title: Title | None = field(default=None, compare=False, repr=False)
@@ -98,6 +106,13 @@ class Record:
         words = [self.by_name, list(self.steps), dict(self.decisions)]
         program = [self.task, self.variant, *words]
         return json.dumps(program, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def sketch_key(self) -> str:
+        """Equal for records of one sketch of one task, on any target: 8 hex digits."""
+        words = [self.by_name, self.task, self.variant, list(self.steps)]
+        text = json.dumps(words, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     def candidate(self, dag: ComputeDAG, target: Target | None = None) -> Candidate:
         """The candidate again, by replaying the record's own steps on the variant's ``dag``.
@@ -127,6 +142,7 @@ def record_of(
     seed: int = 0,
     versions: Mapping[str, str] | None = None,
     time: float = 0.0,
+    trial: int | None = None,
     title: Title | None = None,
 ) -> Record:
     """The record of a measured candidate.
@@ -140,6 +156,7 @@ def record_of(
         seed: of the run that proposed the candidate.
         versions: of the software; None: those of this process.
         time: of the measurement, in seconds since 1970.
+        trial: its number among those of the task.
         title: of the task, for people.
     """
     sketch = candidate.sketch
@@ -156,6 +173,8 @@ def record_of(
         seed,
         versions or {},
         time,
+        trial,
+        None if candidate.predicted is None else _short(candidate.predicted),
         title=title,
     )
 
@@ -182,6 +201,9 @@ def to_json(record: Record) -> dict[str, Any]:
         "versions": dict(record.versions),
         "time": record.time,
     }
+    for name in _MEASURED_KNOWN:
+        if getattr(record, name) is not None:
+            data[name] = getattr(record, name)
     if record.names is not None:
         stages = [[stage, list(axes)] for stage, axes in record.names.stages]
         data["names"] = {"inputs": list(record.names.inputs), "stages": stages}
@@ -196,7 +218,14 @@ def _result_to_json(result: MeasureResult) -> dict[str, Any]:
         data["error"] = result.error
     if result.variant_errors:
         data["variant_errors"] = list(result.variant_errors)
+    if result.build_s is not None:
+        data["build_s"] = _short(result.build_s)
     return data
+
+
+def _short(value: float) -> float:
+    """Three digits: enough to compare, and few bytes."""
+    return float(f"{value:.3g}")
 
 
 def from_json(data: Any, where: str = "") -> Record:
@@ -274,11 +303,16 @@ _READERS: Final[Mapping[str, Reader]] = {
     "seed": fields.seed,
     "versions": fields.versions,
     "time": fields.moment,
+    "trial": fields.trial,
+    "predicted": fields.predicted,
 }
 _NAMES: Final[Mapping[str, Reader]] = {"names": fields.names}
 # What all records of one session say, all of one sketch, and each trial for itself.
 SESSION_READERS: Final = {name: _READERS[name] for name in ("target", "versions")}
 SKETCH_READERS: Final = {name: _READERS[name] for name in ("task", "variant", "steps")}
 NAMED_READERS: Final = {**SKETCH_READERS, **_NAMES}
-TRIAL_READERS: Final = {name: _READERS[name] for name in ("result", "phase", "seed", "time")}
-_OPTIONAL: Final = ("names",)
+TRIAL_READERS: Final = {
+    name: _READERS[name] for name in ("result", "phase", "seed", "time", "trial", "predicted")
+}
+_MEASURED_KNOWN: Final = ("trial", "predicted")
+_OPTIONAL: Final = ("names", *_MEASURED_KNOWN)

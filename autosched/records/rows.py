@@ -10,10 +10,12 @@ from typing import Any, Final, TextIO
 from autosched.measure.result import Timing
 from autosched.records.errors import RecordError
 from autosched.records.record import Record
+from autosched.records.structure import structure
 
 COLUMNS: Final = (
-    "task", "arch", "threads", "variant", "phase", "best_s", "median_s", "samples", "cache_state",
-    "error", "failure_stage", "failure_kind", "failure_message", "seed", "time",
+    "task", "name", "flops", "arch", "threads", "variant", "sketch", "schedule", "phase", "trial",
+    "predicted", "best_s", "median_s", "gflops", "samples", "build_s", "cache_state", "error",
+    "failure_stage", "failure_kind", "failure_message", "seed", "time",
 )  # fmt: skip
 
 
@@ -24,12 +26,18 @@ def row_of(record: Record) -> dict[str, Any]:
     values.update(
         task=record.task, arch=record.target.arch, threads=record.target.threads,
         variant=record.variant, phase=record.phase, seed=record.seed, time=record.time,
+        sketch=record.sketch_key, schedule=structure(record), trial=record.trial,
+        predicted=record.predicted,
     )  # fmt: skip
+    if record.title is not None:
+        values.update(name=record.title.text, flops=record.title.flops)
     if isinstance(result, Timing):
         values.update(
             best_s=result.best, median_s=result.median, samples=len(result.seconds),
-            cache_state=result.cache_state, error=result.error,
+            cache_state=result.cache_state, error=result.error, build_s=result.build_s,
         )  # fmt: skip
+        if record.title is not None:
+            values["gflops"] = record.title.flops / result.median / 1e9
     else:
         values.update(
             failure_stage=result.stage, failure_kind=result.kind, failure_message=result.message

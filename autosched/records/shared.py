@@ -1,10 +1,10 @@
-"""Lines of schemas 3 and 4: what many records share is a header, and trials refer to it.
+"""Lines of schemas 3 to 5: what many records share is a header, and trials refer to it.
 
-    {"v": 4, "header": "5d0c...", "target": {...}, "versions": {...}, "crc32": "..."}
-    {"v": 4, "header": "91ab...", "task": "9f...", "variant": "direct", "steps": [...],
+    {"v": 5, "header": "5d0c...", "target": {...}, "versions": {...}, "crc32": "..."}
+    {"v": 5, "header": "91ab...", "task": "9f...", "variant": "direct", "steps": [...],
      "decisions": ["0.0@1", "0.1@1"], "crc32": "..."}
-    {"v": 4, "session": "5d0c...", "sketch": "91ab...", "values": [4, 16], "result": {...},
-     "phase": "trial", "seed": 0, "time": 1.7e9, "crc32": "..."}
+    {"v": 5, "session": "5d0c...", "sketch": "91ab...", "values": [4, 16], "result": {...},
+     "phase": "trial", "seed": 0, "time": 1.7e9, "trial": 12, "predicted": 1.2e-4, "crc32": "..."}
 
 A header is named by a hash of what it says.  So two processes that share a log, and logs that are
 joined, agree on names; a header may be there twice; and one that was altered is nobody's.
@@ -245,7 +245,7 @@ def _key(content: Mapping[str, Any]) -> str:
 
 
 def _is_shared(value: Any) -> bool:
-    return isinstance(value, dict) and value.get("v") in (BY_NAME, SCHEMA_VERSION)
+    return isinstance(value, dict) and value.get("v") in range(BY_NAME, SCHEMA_VERSION + 1)
 
 
 def _encoded(line: Mapping[str, Any]) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -70,7 +70,13 @@ def _stats_of(task: str, target: Target, group: list[Record]) -> TaskStats:
     return TaskStats(task, target, trials, dict(causes), best_s, best.variant, text, gflops, number)
 
 
-def trial_number(record: Record, group: Iterable[Record]) -> int:
-    """Which of the trials in ``group`` measured the candidate of ``record`` first, from 1."""
+def trial_number(record: Record, group: Sequence[Record]) -> int:
+    """Which trial measured the candidate of ``record`` first, from 1.
+
+    Logs of older schemas do not say: their trials are counted in ``group``.
+    """
+    mine = [r.trial for r in group if r.candidate_key == record.candidate_key and r.trial]
+    if mine:
+        return mine[0]
     keys = dict.fromkeys(other.candidate_key for other in group)
     return list(keys).index(record.candidate_key) + 1

@@ -1,6 +1,6 @@
 """What a task is called: written once per task into a log, for people; nothing is found by it.
 
-    {"v": 4, "title": "conv2d.1 1x56x56x64, 3x3x64x64 -> 1x56x56x64", "task": "9f...",
+    {"v": 5, "title": "conv2d.1 1x56x56x64, 3x3x64x64 -> 1x56x56x64", "task": "9f...",
      "flops": 2.3e8, "crc32": "0a1b2c3d"}
 
 A log without such lines, or with damaged ones, has the same records: they lack their titles.

@@ -34,8 +34,8 @@ class FinishPolicy:
         """Unseen neighbours, best-scored first; see ``SearchPolicy``."""
         batch: list[Candidate] = []
         for _, centre in self._measured.leaders(self._options.centres):
-            found = self._around(centre).best(count - len(batch)).population
-            fresh = [Candidate(centre.sketch, found.row(n)) for n in range(found.count)]
+            found = self._around(centre).best(count - len(batch))
+            fresh = [found.candidate(n) for n in range(found.population.count)]
             self._measured.note_asked(fresh)
             batch += fresh
             if len(batch) >= count:

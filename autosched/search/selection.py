@@ -24,6 +24,11 @@ class Scored:
         order = ranking(self.population, self.scores)[:count]
         return Scored(self.population.take(order), self.scores[order])
 
+    def candidate(self, row: int) -> Candidate:
+        """One row, with its score."""
+        population = self.population
+        return Candidate(population.sketch, population.row(row), float(self.scores[row]))
+
 
 def pick(
     pools: list[Scored], count: int, quotas: NDArray[np.int64], distance: int
@@ -56,7 +61,7 @@ def pick(
         if fits:
             taken[n].append(row)
     chosen = (first + waiting)[:count]
-    return [Candidate(pools[n].population.sketch, pools[n].population.row(r)) for n, r in chosen]
+    return [pools[n].candidate(r) for n, r in chosen]
 
 
 def _is_far(population: Population, row: int, taken: list[int], distance: int) -> bool:

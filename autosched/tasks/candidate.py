@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,10 +13,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One point of a task's space: a sketch and an integer for each of its decisions."""
+    """One point of a task's space.
+
+    Attributes:
+        sketch: the schedule but for its decisions.
+        values: an integer for each of its decisions.
+        predicted: by what the search ranked it before it was measured: seconds up to a factor;
+            None where it was not ranked.
+    """
 
     sketch: Sketch
     values: Mapping[DecisionId, int]
+    predicted: float | None = field(default=None, compare=False)
 
     @property
     def key(self) -> tuple[str, tuple[tuple[str, int], ...]]:

@@ -160,7 +160,7 @@ class TuningLoop:
         self._signals.check()
         results = self._runner.collect(ticket, run.best_s)
         checked = verify_new_best(run, self._runner, candidates, results, self._options.tolerance)
-        self._write(run.task, candidates, checked, "trial")
+        self._write(run.task, candidates, checked, self._scheduler.tasks[batch.turn.task].trials)
         checked = run.held(candidates, checked)
         before = run.best_s
         with self._thinking:
@@ -225,7 +225,7 @@ class TuningLoop:
             self._signals.check()
             found = self._runner.remeasure(run.task, leaders, self._options.leader_rounds)
             results = run.errors.added(leaders, found)
-            self._write(run.task, leaders, results, "final")
+            self._write(run.task, leaders, results)
             run.retime(results)
 
     def _write(
@@ -233,15 +233,23 @@ class TuningLoop:
         task: TaskSpec,
         candidates: Sequence[Candidate],
         results: Sequence[MeasureResult],
-        phase: Phase,
+        before: int | None = None,
     ) -> None:
+        """``before``: trials that the task had before; None: leaders are re-timed."""
+        phase: Phase = "trial" if before is not None else "final"
         make = partial(
             record_of, phase=phase, seed=self._options.seed, versions=self._versions,
             time=self._now(), title=title_of(task),
         )  # fmt: skip
         records = [
-            make(task.key, candidate, task.target, result)
-            for candidate, result in zip(candidates, results, strict=True)
+            make(
+                task.key,
+                candidate,
+                task.target,
+                result,
+                trial=None if before is None else before + n,
+            )
+            for n, (candidate, result) in enumerate(zip(candidates, results, strict=True), 1)
         ]
         self._records += records
         self._measured += zip(records, candidates, strict=True)

@@ -51,6 +51,7 @@ def test_every_sketch_runs_and_agrees_with_the_oracle(threads):
         results = runner.measure(task, batch)
         assert [r for r in results if isinstance(r, Failure)] == []
         assert all(r.error < 1e-5 for r in results)
+        assert all(0 < r.build_s < 60 for r in results)
         assert runner.verify(task, batch[0]) < 1e-5
         again = runner.remeasure(task, batch[:2], rounds=2)
     assert [len(r.seconds) for r in again] == [2, 2]

@@ -98,8 +98,8 @@ def test_a_newer_schema_stops_reading_by_name(tmp_path):
     log = RecordLog(tmp_path / "log.jsonl")
     log.append(numbered(1))
     with log.path.open("a") as file:
-        file.write(json.dumps(with_checksum(to_json(RECORD) | {"v": 5})) + "\n")
-    with pytest.raises(NewerSchemaError, match=r"schema 5 is newer .*log\.jsonl:4"):
+        file.write(json.dumps(with_checksum(to_json(RECORD) | {"v": 6})) + "\n")
+    with pytest.raises(NewerSchemaError, match=r"schema 6 is newer .*log\.jsonl:4"):
         log.read()
 
 

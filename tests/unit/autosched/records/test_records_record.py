@@ -55,9 +55,9 @@ def test_a_record_survives_json(result):
     assert from_json(json.loads(json.dumps(to_json(record)))) == record
 
 
-def test_a_record_that_stands_alone_is_what_version_4_says():
+def test_a_record_that_stands_alone_is_what_version_5_says():
     assert to_json(a_record()) == {
-        "v": 4,
+        "v": 5,
         "task": "0123456789abcdef",
         "target": {name: value for name, value in TARGET.to_json().items() if value},
         "variant": "direct",
@@ -68,8 +68,27 @@ def test_a_record_that_stands_alone_is_what_version_4_says():
         "seed": 7,
         "versions": {"autosched": "0.1.0"},
         "time": 1.5,
-        "crc32": "07aff5ad",
+        "crc32": "060a5c1b",
     }
+
+
+def test_what_was_known_before_the_measurement_is_kept_in_few_bytes():
+    ranked = replace(candidate(), predicted=1.23456789e-4)
+    timing = Timing((1e-3,), build_s=0.0812345)
+    record = record_of("t", ranked, TARGET, timing, trial=12)
+    data = to_json(record)
+    assert (data["trial"], data["predicted"], data["result"]["build_s"]) == (12, 1.23e-4, 0.0812)
+    assert from_json(data) == replace(record, result=replace(timing, build_s=0.0812))
+    more = len(json.dumps(data)) - len(json.dumps(to_json(a_record(Timing((1e-3,))))))
+    assert more < 64
+    assert not {"trial", "predicted"} & to_json(a_record()).keys()
+
+
+def test_sketches_of_records_have_keys():
+    one, other = a_record(), a_record()
+    moved = replace(one, decisions={"0.0@1": 2}, target=replace(TARGET, threads=7))
+    assert one.sketch_key == other.sketch_key == moved.sketch_key
+    assert len({one.sketch_key, replace(one, steps=()).sketch_key}) == 2
 
 
 def test_the_checksum_depends_on_values_alone():
@@ -121,8 +140,8 @@ def test_replay_of_a_step_of_another_version_is_rejected_by_name():
 
 
 def test_a_newer_schema_is_named():
-    with pytest.raises(NewerSchemaError, match=r"schema 5 is newer than 4.*log:3.*update"):
-        from_json({"v": 5}, "log:3")
+    with pytest.raises(NewerSchemaError, match=r"schema 6 is newer than 5.*log:3.*update"):
+        from_json({"v": 6}, "log:3")
 
 
 @pytest.mark.parametrize("version", [None, 0, "1", True, 1.0, -1])
@@ -163,6 +182,12 @@ def test_a_missing_field_is_named(field):
         {"time": -1.0},
         {"time": 10**400},
         {"versions": {"autosched": 1}},
+        {"trial": 0},
+        {"trial": 1.0},
+        {"trial": True},
+        {"predicted": 0.0},
+        {"predicted": "1"},
+        {"result": {"seconds": [1.0], "cache_state": "warm", "build_s": -1.0}},
         {"result": {"seconds": [0], "cache_state": "warm"}},
         {"result": {"seconds": [True], "cache_state": "warm"}},
         {"result": {"seconds": [1e-300], "cache_state": "warm"}},

@@ -31,10 +31,10 @@ def lines(path: Path) -> list[str]:
     return path.read_text().splitlines()
 
 
-def test_the_schema_is_what_version_4_says() -> None:
+def test_the_schema_is_what_version_5_says() -> None:
     (session, sketch), trial = split(to_json(ONE))
     assert trial == {
-        "v": 4,
+        "v": 5,
         "session": session["header"],
         "sketch": sketch["header"],
         "values": [1, 2],

@@ -17,6 +17,7 @@ from autosched.records.log import RecordLog
 from autosched.records.merge import merge
 from autosched.records.reading import parse_lines
 from autosched.records.record import Record, to_json
+from autosched.records.rows import row_of
 from autosched.records.shared import lines_of
 from autosched.records.stats import stats as statistics
 from autosched.records.structure import structure
@@ -36,6 +37,25 @@ def test_a_title_has_the_name_and_the_shapes_of_the_largest_arrays() -> None:
     title = title_of(TaskSpec(matmul_dag(4, 8, 16), CPU, "dense"))
     assert title == Title("dense 4x16, 16x8 -> 4x8", 2.0 * 4 * 8 * 16)
     assert title_of(TaskSpec(matmul_dag(4, 8, 16), CPU, "a\x1b[2J" + "b" * 99)).text.isprintable()
+
+
+def test_tables_name_tasks_sketches_and_trials(tmp_path: Path) -> None:
+    task = asd.Task(matmul_dag(8, 8, 8), CPU, "dense")
+    for trials in (8, 12):  # the second run goes on
+        result = task.tune(trials, tmp_path / "log.jsonl", options=QUICK, runner=SimulatedRunner())
+    rows = [row_of(record) for record in result.records if record.phase == "trial"]
+    assert [row["trial"] for row in rows] == list(range(1, 13))
+    assert {row["name"] for row in rows} == {"dense 8x8, 8x8 -> 8x8"}
+    assert {row["flops"] for row in rows} == {2.0 * 8**3}
+    assert all(row["gflops"] == pytest.approx(1024e-9 / row["median_s"]) for row in rows)
+    predicted = [row["predicted"] for row in rows if row["predicted"] is not None]
+    assert predicted and all(value > 0 for value in predicted)
+    assert len({row["sketch"] for row in rows}) > 1
+    assert all(row["schedule"].startswith("direct: tiled") for row in rows)
+    finals = [record for record in result.records if record.phase == "final"]
+    assert finals and all(record.trial is None for record in finals)
+    (found,) = statistics(asd.RecordLog(tmp_path / "log.jsonl").read().records[5:])
+    assert found.best_trial in range(1, 13)
 
 
 def test_a_title_is_written_once_a_task(tmp_path: Path) -> None:
