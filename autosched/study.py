@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autosched.measure.replay import ReplayRunner
 from autosched.measure.result import CacheState
+from autosched.records.corpus import Corpus
 from autosched.records.record import Record
 from autosched.report.callbacks import Callback
 from autosched.search.learner import training_data
@@ -80,6 +83,15 @@ def replay_study(
             cache_state=cache_state,
         )
     )
+
+
+def load_corpus(path: str | PathLike[str]) -> Corpus:
+    """Programs that ``autosched costmodel collect`` measured; ``to_pandas()`` of it is a table.
+
+    Raises:
+        RecordError: no such file, or it is no corpus, damaged, or of a newer release.
+    """
+    return Corpus.load(Path(path))
 
 
 def recorded_dataset(

@@ -1,4 +1,4 @@
-"""``autosched costmodel``: how well cost models rank what was measured."""
+"""``autosched costmodel``: corpora to learn from, and how well cost models rank."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from autosched.cli.command import Command, Parser, UsageError, add_json, say, write_json
+from autosched.cli.collect import COLLECT, EXAMPLES
+from autosched.cli.command import (
+    Command,
+    Parser,
+    UsageError,
+    add_command,
+    add_json,
+    say,
+    write_json,
+)
 from autosched.cli.model import add_model, check_log, open_subject, target_of
 from autosched.cli.waiting import Waiting
 from autosched.search.models import MODELS, make_model
@@ -17,15 +26,10 @@ if TYPE_CHECKING:
     from autosched.cli.subject import Subject
     from costmodel.evaluation import Evaluation
 
-_EXAMPLES = """\
-  autosched costmodel resnet-18 --log resnet-18.jsonl
-  autosched costmodel resnet-18 --log resnet-18.jsonl --cost-model gbdt --cost-model forest
-  autosched costmodel --workload C2D --log c2d.jsonl
-"""
 _METRICS: Final = ("top_1", "top_5", "pairwise", "peak_1", "peak_5", "best_1")
 
 
-def _arguments(parser: Parser) -> None:
+def _eval_arguments(parser: Parser) -> None:
     add_model(parser, compiled=False)
     parser.add_argument("--log", metavar="FILE", required=True, help="records of tuning MODEL")
     parser.add_argument(
@@ -37,7 +41,7 @@ def _arguments(parser: Parser) -> None:
     add_json(parser)
 
 
-def _run(args: argparse.Namespace) -> None:
+def _eval(args: argparse.Namespace) -> None:
     check_log(args.log)
     subject = open_subject(args)
     with Waiting(f"judging cost models on {subject.label}", args.quiet):
@@ -88,15 +92,32 @@ def _table(found: list[tuple[str, Evaluation]]) -> str:
     return render_table(header, rows, left=(0, 1))
 
 
-COMMAND = Command(
-    "costmodel",
+_EVAL: Final = Command(
+    "eval",
     "show how well cost models rank what was measured",
     "Trains cost models on a part of a log and judges how they rank the rest: programs of tasks\n"
     "they know (within-task), and whole tasks they do not (by-task).  1 is perfect.  top-k: total\n"
     "time of the best programs over that of the best among the first k; pairwise: pairs in the\n"
     "right order; peak-k: speed of the best among the first j, mean over j <= k; best-1: speed of\n"
     "the best among the first tenth.",
-    _EXAMPLES,
+    EXAMPLES,
+    _eval_arguments,
+    _eval,
+)
+_ACTIONS: Final = (COLLECT, _EVAL)
+
+
+def _arguments(parser: Parser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", required=True, title="actions")
+    for action in _ACTIONS:
+        add_command(actions, action)
+
+
+COMMAND = Command(
+    "costmodel",
+    "measure what cost models learn from, and show how well they rank",
+    "Cost models rank candidates before they are measured.",
+    EXAMPLES,
     _arguments,
-    _run,
+    None,
 )

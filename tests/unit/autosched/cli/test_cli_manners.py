@@ -144,7 +144,7 @@ def test_a_file_that_is_no_log_is_left_alone(
     assert path.read_text() == "not a log\n"
 
 
-READERS = ("tune", "bench", "explain", "profile", "summary", "compile", "costmodel")
+READERS = ("tune", "bench", "explain", "profile", "summary", "compile", "costmodel eval")
 
 
 @pytest.mark.parametrize("command", READERS)
@@ -168,7 +168,7 @@ def test_what_is_no_log_is_told_before_the_work(
         ("pipe", "the log is a pipe"),
         (".", "the log is a directory"),
     ):
-        assert main([command, "mlp", "--log", str(tmp_path / name), *more]) == 1
+        assert main([*command.split(), "mlp", "--log", str(tmp_path / name), *more]) == 1
         error = capsys.readouterr().err
         assert what in error and error.count("\n") == 1
     assert (tmp_path / "table.csv").read_text() == "a,b\n1,2\n"

@@ -147,7 +147,7 @@ def test_a_workload_is_tuned_and_looked_into(
     assert "tuned" in out and "def scaled(x: float32[256] input" in out
     assert main(["profile", *workload, *log, "--repeats", "2", "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"][0]["layers"] == "scaled(256, 2)"
-    assert main(["costmodel", *workload, *log, "--cost-model", "draft"]) == 0
+    assert main(["costmodel", "eval", *workload, *log, "--cost-model", "draft"]) == 0
     assert "within-task" in capsys.readouterr().out
 
 
@@ -190,7 +190,7 @@ def test_a_workload_is_compiled_with_its_constants(
         ("tune mlp --args n=1", "are for --workload"),
         ("tune --workload C2D --shape data=1,2", "use --args"),
         ("bench mlp.asd --args n=1", "fixed in a compiled module"),
-        ("costmodel --workload GMM --log none.jsonl", "log does not exist"),
+        ("costmodel eval --workload GMM --log none.jsonl", "log does not exist"),
     ],
 )
 def test_errors_are_one_line(

@@ -1,0 +1,1 @@
+"""Measuring a corpus of programs: which tasks, which candidates, and the loop over them."""
