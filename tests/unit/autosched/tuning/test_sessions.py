@@ -236,7 +236,7 @@ def test_models_are_evaluated_on_a_log(
     options = TuneOptions(trials=60, search=SearchOptions(policy="random"))
     tune([network], log=log, options=options)
     monkeypatch.setattr("autosched.cli.model.open_network", lambda *_: network)
-    line = f"costmodel first --log {log} --threads 1 --json {output}"
+    line = f"costmodel eval first --log {log} --threads 1 --json {output}"
     assert main([*line.split(), "--cost-model", "ridge", "--cost-model", "random"]) == 0
     text = capsys.readouterr().out
     assert "within-task" in text and "by-task" in text and "top-1" in text
@@ -247,4 +247,4 @@ def test_models_are_evaluated_on_a_log(
     ]  # fmt: skip
     assert all(0.0 < row[metric] <= 1.0 for row in rows for metric in ("top_1", "pairwise"))
     assert rows[0]["pairwise"] > rows[1]["pairwise"] and rows[0]["programs"] == 60
-    assert main(f"costmodel first --log {tmp_path}/none.jsonl --threads 1".split()) == 1
+    assert main(f"costmodel eval first --log {tmp_path}/none.jsonl --threads 1".split()) == 1
