@@ -32,8 +32,8 @@ _SEARCHED_ROWS = 128
 def features_of(population: Population) -> Features:
     """Features of all rows at once.
 
-    Recording costs as much as two extractions, so that it is left until a sketch comes again; one
-    of which so many rows are asked is searched and does.
+    Recording costs as much as two extractions, so that it is left until a sketch comes again (its
+    drafts count); one of which so many rows are asked is searched and does.
     """
     sketch, count = population.sketch, population.count
     if next(_uses(sketch)) == 0 and count < _SEARCHED_ROWS:
@@ -50,6 +50,7 @@ def draft_seconds(population: Population, once: bool = False) -> Floats:
         [P] seconds of a nominal machine: they rank, they are no prediction.
     """
     if not once:
+        next(_uses(population.sketch))
         return _recorded(population.sketch).draft_seconds(population)
     sketch, total = population.sketch, np.zeros(population.count)
     with uncollected():

@@ -226,10 +226,12 @@ class _Walk:
         """Share of the values within the guard; exact where tiles nest."""
         step = self._step()
         count = self.reach / step + 1.0
-        above = ceil((guard.high - self.minimum) / step)
-        below = ceil((guard.low - self.minimum) / step)
-        inside = smaller(larger(above, 0.0), count) - smaller(larger(below, 0.0), count)
-        return larger(inside, 0.0) / count
+        inside = smaller(larger(ceil((guard.high - self.minimum) / step), 0.0), count)
+        first = guard.low - self.minimum
+        if isinstance(first, float) and first <= 0.0:  # no value is below the guard
+            return inside / count
+        below = ceil(first / step)
+        return larger(inside - smaller(larger(below, 0.0), count), 0.0) / count
 
     def _step(self) -> Quantity:
         """Distance of neighbouring values: the smallest step of a loop of more than one trip."""

@@ -7,7 +7,7 @@ out as soon as it is known: a few hundred arrays serve thousands of operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # The largest block for which the GNU C library lets ``free`` raise its limits: 32 MiB, less what it
 # adds.
 _LARGEST_BLOCK: Final = 2**25 - 2**13
+_EXTREMES: Final = frozenset((np.minimum, np.maximum))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,16 +30,20 @@ class ReplayPlan:
     """``slots[target] = function(*(slots[s] for s in sources))``, operation by operation.
 
     Attributes:
-        functions, sources, targets: of all operations.
+        functions, sources, targets: of all operations; ``sources`` are empty where there are two.
+        pairs: (slot, slot) of the operations that have two sources; (0, 0) of others.
         slots: what they hold before the first operation.
+        spread: slots of numbers that are wanted as an array for all programs.
         inputs: how many of the slots, the first, are the arrays to replay for.
         stops: (operations since the last stop, slot of a result, where the tape wants it).
     """
 
     functions: tuple[Callable[..., Any], ...]
     sources: tuple[tuple[int, ...], ...]
+    pairs: tuple[tuple[int, int], ...]
     targets: tuple[int, ...]
     slots: tuple[Any, ...]
+    spread: tuple[int, ...]
     inputs: int
     stops: tuple[tuple[int, int, tuple[int, ...]], ...]
 
@@ -51,14 +56,15 @@ class ReplayPlan:
         if len(arrays) != self.inputs:
             raise ValueError(f"{len(arrays)} arrays for a tape of {self.inputs}")
         slots = [*arrays, *self.slots[self.inputs :]]
-        operations = zip(self.functions, self.sources, self.targets, strict=True)
+        for slot in self.spread:
+            slots[slot] = np.full(len(arrays[0]), slots[slot])
+        operations = zip(self.functions, self.sources, self.pairs, self.targets, strict=True)
         for count, result, places in self.stops:
-            for function, sources, target in islice(operations, count):
-                if len(sources) == 2:
-                    a, b = sources
-                    slots[target] = function(slots[a], slots[b])
-                else:
+            for function, sources, (a, b), target in islice(operations, count):
+                if sources:
                     slots[target] = function(*[slots[s] for s in sources])
+                else:
+                    slots[target] = function(slots[a], slots[b])
             for place in places:
                 yield place, slots[result]
 
@@ -80,8 +86,13 @@ def plan_of(tape: Tape) -> ReplayPlan:
     free: list[int] = []
     count, done = len(held), 0
     for number, n in enumerate(kept, start=1):
-        sources.append(tuple([home[slot] for slot in tape.sources[n]]))
-        free += [home[slot] for slot in {*tape.sources[n]} if last[slot] == n and slot in made]
+        read = tape.sources[n]
+        sources.append(tuple([home[slot] for slot in read]))
+        for slot in read:
+            if last[slot] == n:
+                last[slot] = -1  # it may be read twice
+                if slot in made:
+                    free.append(home[slot])
         if not free:
             free.append(count)
             count += 1
@@ -94,12 +105,35 @@ def plan_of(tape: Tape) -> ReplayPlan:
                 free.append(place)
     return ReplayPlan(
         functions=tuple([tape.functions[n] for n in kept]),
-        sources=tuple(sources),
+        sources=tuple([() if len(read) == 2 else read for read in sources]),
+        pairs=tuple([read if len(read) == 2 else (0, 0) for read in sources]),
         targets=tuple([home[tape.targets[n]] for n in kept]),
-        slots=(*(tape.constants[slot] for slot in held), *[None] * (count - len(held))),
+        slots=(*(_prepared(tape.constants[slot]) for slot in held), *[None] * (count - len(held))),
+        spread=_spread(tape, kept, home),
         inputs=len(tape.inputs),
         stops=tuple(stops),
     )
+
+
+def _prepared(constant: Any) -> Any:
+    """A float as what NumPy would make of it in every operation again."""
+    return np.array(constant) if type(constant) is float else constant
+
+
+def _spread(tape: Tape, kept: Sequence[int], home: Mapping[int, int]) -> tuple[int, ...]:
+    """Where the floats are that some array is clipped to.
+
+    NumPy has vector code for the extremes of two arrays, but none for those of an array and a
+    number.
+    """
+    slots = {
+        slot
+        for n in kept
+        if tape.functions[n] in _EXTREMES
+        for slot in tape.sources[n]
+        if type(tape.constants[slot]) is float
+    }
+    return tuple([home[slot] for slot in slots])
 
 
 def _needed(tape: Tape, wanted: Container[int]) -> tuple[list[int], dict[int, int]]:

@@ -83,3 +83,10 @@ def test_executed_trips_are_those_that_clips_leave(populations: list[Population]
                     clips = [MergedGuard(c.index.terms, c.low, c.high) for c in site.clips]
                     shares = math.prod(share(c, site.loops) for c in innermost_clips(clips))
                     assert shares == pytest.approx(executed(site), rel=1e-6)
+
+
+@pytest.mark.parametrize("low", [-3, 0, 1, 4])
+def test_guards_from_below_and_above(low: int) -> None:
+    loops = (loop("o", 3, 4), loop("i", 4))
+    guard = MergedGuard(((loops[0].var, 1), (loops[1].var, 1)), low, 9)
+    assert share(guard, loops) == counted(guard, loops)

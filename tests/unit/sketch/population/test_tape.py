@@ -107,3 +107,29 @@ def test_operations_that_were_noted_before_differ_by_sides_types_and_signs() -> 
         np.testing.assert_array_equal(found, expected)
         assert np.asarray(found).dtype == np.asarray(expected).dtype
     assert len(tape.plan.functions) == 15
+
+
+def test_extremes_and_numbers_are_those_of_the_function() -> None:
+    def function(inputs: Sequence[Any]) -> list[Any]:
+        a, b = inputs
+        real = a / 2.0
+        both = maximum(real, 1.0) + minimum(0.5, b)
+        return [both * 1.0, maximum(2, a), np.maximum(0.0, real[None]), np.where(a > 2, 1.0, real)]
+
+    tape = record(function, 2)
+    for length in (0, 1, 7):
+        arrays = [np.arange(length), np.arange(length)[::-1] - 2]
+        for found, expected in zip(tape.replay(arrays), function(arrays), strict=True):
+            np.testing.assert_array_equal(found, expected)
+            assert found.dtype == expected.dtype
+            assert found.shape == expected.shape
+
+
+def test_an_operand_that_is_read_twice_is_given_up_once() -> None:
+    def function(inputs: Sequence[Any]) -> list[Any]:
+        square = (inputs[0] + 1) * (inputs[0] + 1)
+        return [square - 3, square * inputs[0] + 5]
+
+    values = [np.arange(4)]
+    for found, expected in zip(record(function, 1).replay(values), function(values), strict=True):
+        np.testing.assert_array_equal(found, expected)
