@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,18 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("XDG_CACHE_HOME", cache)
         patch.setenv("HOME", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="session")
+def torchlib() -> Iterator[None]:
+    """What PyTorch looks up at every export is looked up once: 0.7 s of each."""
+    registry = pytest.importorskip("torch.onnx._internal.exporter._registration").ONNXRegistry
+    program = pytest.importorskip("torch.export.exported_program")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "from_torchlib", staticmethod(cache(registry.from_torchlib)))
+        known = program._collect_all_valid_cia_ops
+        patch.setattr(program, "_collect_all_valid_cia_ops", cache(known))
+        yield
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The sources of the repository, parsed once."""
+"""The sources of the repository, read and parsed once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,14 @@ PACKAGES = ("autosched", "sketch", "costmodel", "codegen")
 
 @dataclass(frozen=True)
 class Source:
-    """A Python file: path relative to the repository's root, text, syntax tree."""
+    """A Python file: path relative to the repository's root, and text; parsed when it is asked."""
 
     path: str
     text: str
-    tree: ast.Module
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, self.path)
 
     @property
     def package(self) -> str:
@@ -58,7 +62,7 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def python_sources(tracked_files: list[Path]) -> list[Source]:
-    return list(_parse(path for path in tracked_files if path.suffix == ".py"))
+    return list(_read(path for path in tracked_files if path.suffix == ".py"))
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +71,7 @@ def package_sources(python_sources: list[Source]) -> list[Source]:
     return [source for source in python_sources if source.package in PACKAGES]
 
 
-def _parse(paths: Iterator[Path]) -> Iterator[Source]:
+def _read(paths: Iterator[Path]) -> Iterator[Source]:
     for path in paths:
         text = path.read_text(encoding="utf-8")
-        yield Source(str(path.relative_to(ROOT)), text, ast.parse(text, str(path)))
+        yield Source(str(path.relative_to(ROOT)), text)

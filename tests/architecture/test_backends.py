@@ -8,6 +8,7 @@ from typing import get_args
 
 from codegen.backend import BACKENDS, backend_of
 from sketch.target.target import Target, TargetKind
+from tests.support.syntax import nodes
 
 KINDS = get_args(TargetKind)
 # Where a kind is a value to choose by, or a name to make one from.
@@ -24,7 +25,7 @@ GPU_NUMBERS = (
 
 def kind_tests(tree: ast.AST) -> Iterator[ast.Compare | ast.Match]:
     """Comparisons and matches of ``<target>.kind``, and of any ``.kind`` with a kind's name."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.Compare(left=left, comparators=others):
                 sides = [left, *others]
@@ -39,7 +40,7 @@ def kind_tests(tree: ast.AST) -> Iterator[ast.Compare | ast.Match]:
 
 def number_tests(tree: ast.AST) -> Iterator[ast.expr]:
     """Numbers that only GPUs have, taken for true or false or compared with nought."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
                 tested = [test]

@@ -7,6 +7,8 @@ import re
 import sys
 import tomllib
 
+from tests.support.syntax import nodes
+
 # Distributions whose modules are called otherwise.
 MODULES = {
     "cuda-python": "cuda",
@@ -33,7 +35,7 @@ def _imported(package_sources) -> dict[str, str]:
     """Top-level modules that the packages import, each with a place."""
     found: dict[str, str] = {}
     for source in package_sources:
-        for node in ast.walk(source.tree):
+        for node in nodes(source.tree):
             names: list[str] = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]

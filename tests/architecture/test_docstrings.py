@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.syntax import nodes
+
 MANY = 4
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -69,7 +71,7 @@ def our_errors(package_sources) -> set[str]:
     return {
         node.name
         for source in modules
-        for node in ast.walk(source.tree)
+        for node in nodes(source.tree)
         if isinstance(node, ast.ClassDef)
     }
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 
+from tests.support.syntax import nodes
+
 
 def tuple_names(sources) -> set[str]:
     """Names that stand in a tuple, called or not: ``(Inline(), Tiling("SSRSRS"), fold)``."""
     names: set[str] = set()
     for source in sources:
-        for node in ast.walk(source.tree):
+        for node in nodes(source.tree):
             if isinstance(node, ast.Tuple):
                 for element in node.elts:
                     inner = element.func if isinstance(element, ast.Call) else element
@@ -31,7 +33,7 @@ def is_rule(node: ast.AST) -> bool:
 
 def test_every_sketch_rule_is_listed(package_sources):
     rules = [s for s in package_sources if s.path.startswith("sketch/rules/")]
-    classes = {n.name for s in rules for n in ast.walk(s.tree) if is_rule(n)}
+    classes = {n.name for s in rules for n in nodes(s.tree) if is_rule(n)}
     assert classes, "no sketch rule found: did the protocol of rules change?"
     assert classes - tuple_names(rules) == set()
 
@@ -59,7 +61,7 @@ def test_every_code_pass_is_in_the_chain(package_sources):
     """The chain is a tuple, or one function that applies pass after pass."""
     files = ("codegen/build.py", "codegen/backend.py")
     build = [source for source in package_sources if source.path in files]
-    chain = {n.id for s in build for n in ast.walk(s.tree) if isinstance(n, ast.Name)}
+    chain = {n.id for s in build for n in nodes(s.tree) if isinstance(n, ast.Name)}
     found = passes(package_sources, "codegen/passes/")
     assert found, "no pass found: did their signature change?"
     assert found - chain == set()

@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from tests.support.syntax import nodes
+
 OPERATOR = re.compile(
     r"(?:^|[_\W])(?:conv\w*|matmul|gemm|sgemm|dense|linear|winograd|depthwise|softmax|attention|"
     r"(?:\w+_)?pool(?:2d)?|batch_norm|layer_norm|stencil)(?:$|[_\W\d])",
@@ -30,7 +32,7 @@ def below_operators(sources):
 
 def compared_strings(tree: ast.AST) -> Iterator[ast.Constant]:
     """String literals that something is compared with, matched against or looked up by."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         parts: list[ast.AST | None] = []
         match node:
             case ast.Compare():
@@ -74,7 +76,7 @@ def test_stages_carry_no_tags(package_sources):
     found = [
         source.at(node)
         for source in below_operators(package_sources)
-        for node in ast.walk(source.tree)
+        for node in nodes(source.tree)
         if isinstance(node, ast.Attribute) and node.attr in ("tag", "tags", "op_type")
     ]
     assert found == []
@@ -101,7 +103,7 @@ def test_no_environment_variable_changes_behaviour(package_sources):
     found = [
         source.at(node)
         for source in package_sources
-        for node in ast.walk(source.tree)
+        for node in nodes(source.tree)
         if reads_environment(node)
     ]
     assert found == []
@@ -131,7 +133,7 @@ def is_mutable(value: ast.expr | None) -> bool:
 
 
 def mutations(tree: ast.Module, names: set[str]) -> Iterator[ast.AST]:
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.Global():
                 yield node
@@ -165,7 +167,7 @@ def test_nothing_registers_itself(package_sources):
     found = [
         f"{source.at(node)} {node.name}"
         for source in package_sources
-        for node in ast.walk(source.tree)
+        for node in nodes(source.tree)
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
         and (
             node.name in ("register", "_register")

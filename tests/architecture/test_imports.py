@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.support.syntax import nodes
+
 ALLOWED = {
     "autosched": {"autosched", "costmodel", "codegen", "sketch"},
     "costmodel": {"costmodel", "sketch"},
@@ -38,7 +40,7 @@ HEAVY = {
 
 
 def imported_modules(tree: ast.AST):
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((node, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from tests.support.syntax import nodes
+
 READING = (
     "endswith", "startswith", "rsplit", "split", "rpartition", "partition", "removesuffix",
     "removeprefix",
@@ -42,7 +44,7 @@ MAY_LOOK_UP = {
 
 def reads(tree: ast.AST) -> Iterator[ast.Attribute]:
     """Methods that look into a text."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Attribute) and node.attr in READING:
             yield node
 
@@ -93,7 +95,7 @@ def keys(node: ast.AST) -> Sequence[ast.AST]:
 
 def look_ups(tree: ast.AST) -> Iterator[ast.AST]:
     """Comparisons of names, and what is kept by name."""
-    return (node for node in ast.walk(tree) if any(map(is_name, keys(node))))
+    return (node for node in nodes(tree) if any(map(is_name, keys(node))))
 
 
 def test_nothing_is_looked_up_by_name(package_sources):

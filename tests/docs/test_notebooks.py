@@ -17,7 +17,7 @@ TINY = {
     "02_reading_a_tuning_log": (
         'log = "log.jsonl"\nmodel = "mlp"\nimage = 16\nthreads = 1\ntrials = 24'
     ),
-    "03_comparing_policies": ("simulated = True\ntable_size = 32\ntrials = 4\nrepetitions = 1"),
+    "03_comparing_policies": ("simulated = True\ntable_size = 20\ntrials = 4\nrepetitions = 1"),
     "04_from_expression_to_cuda": (
         'size = 64\ncard = "h200"\ndraws = 64\nrows = 1\ndevice = "emulated"'
     ),

@@ -18,7 +18,7 @@ from tests.support.pages import PAGES, ROOT, Block, Page, arguments, run
 from tests.support.small_graphs import Net
 
 # What makes snippets take minutes, and what stands for it here.
-SHORTER = {'budget="10m"': "trials=24", "trials=200": "trials=8", "trials=64": "trials=16"}
+SHORTER = {'budget="10m"': "trials=12", "trials=200": "trials=8", "trials=64": "trials=8"}
 
 # Pages whose snippets a test of its own runs.
 CHECKED_BELOW = ("add-an-operator", "deploy")
@@ -141,6 +141,7 @@ def nodes_of(names, source, result):
     return [node]
 
 
+@pytest.mark.usefixtures("torchlib")
 @pytest.mark.parametrize(
     "page",
     [page for page in map(Page, PAGES) if any(block.needs_torch for block in page.blocks)],

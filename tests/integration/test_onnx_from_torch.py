@@ -14,6 +14,7 @@ from autosched.onnx.importer import from_onnx
 torch = pytest.importorskip("torch", reason="needs torch, whose exporter writes the models")
 pytest.importorskip("onnxscript", reason="torch's exporter needs onnxscript")
 nn = torch.nn
+pytestmark = pytest.mark.usefixtures("torchlib")
 
 
 class _Residual(nn.Module):  # type: ignore[misc]

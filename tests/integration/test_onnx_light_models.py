@@ -11,10 +11,9 @@ import autosched as asd
 from tests.support.onnx_sessions import reference_session
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-QUICK = ("squeezenet",)
-SLOW = (
+NAMES = (
     "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet",
-    "vgg19", "zfnet512",
+    "squeezenet", "vgg19", "zfnet512",
 )  # fmt: skip
 
 
@@ -42,9 +41,8 @@ def _with_random_weights(path: Path) -> onnx.ModelProto:
     return model
 
 
-@pytest.mark.parametrize(
-    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
 def test_light_models_agree_with_onnxruntime(name: str, tmp_path: Path) -> None:
     model = _with_random_weights(LIGHT / f"light_{name}.onnx")
     path = tmp_path / f"{name}.onnx"

@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnxscript")
+pytestmark = pytest.mark.usefixtures("torchlib")
 
 import autosched as asd  # noqa: E402
 from autosched.graph.errors import ModelImportError  # noqa: E402

@@ -13,6 +13,7 @@ from autosched.graph.errors import ModelImportError
 torch = pytest.importorskip("torch", reason="needs torch")
 pytest.importorskip("onnxscript", reason="torch's exporter needs onnxscript")
 nn = torch.nn
+pytestmark = pytest.mark.usefixtures("torchlib")
 functional = torch.nn.functional
 
 from autosched.torch_frontend import backend as backend_module  # noqa: E402

@@ -368,13 +368,13 @@ def test_progress_is_told_after_every_batch() -> None:
 
 def test_evolution_beats_random_sampling() -> None:
     """On a landscape of which the draft model knows only a part."""
-    ratios = []
+    ratios, task = [], Task(conv2d_relu(), AVX512)
     for seed in range(3):
         best = {}
         for policy, trials in (("random", 96), ("evolutionary", 48)):
             search = SearchOptions(policy=policy, population=512, generations=3)  # type: ignore[arg-type]
             options = TuneOptions(trials=trials, seed=seed, leaders=0, search=search)
-            result = tune(FakeRunner(), options=options, tasks=[Task(conv2d_relu(), AVX512)])
+            result = tune(FakeRunner(), options=options, tasks=[task])
             best[policy] = result.tasks[0].seconds
         ratios.append(best["evolutionary"] / best["random"])
     assert np.median(ratios) < 1.0
