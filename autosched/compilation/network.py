@@ -210,7 +210,9 @@ def build_contents(
         check: run kernels that no one compared with the oracle yet, on sampled regions.
         accuracy: the error budget of variants without a record.
     """
-    unchecked = [item.task for item in scheduled if check and not item.checked]
+    unchecked = [
+        item.task for item in scheduled if check and not (item.checked or item.judged_by_errors)
+    ]
     with ExpectedAhead(unchecked) as ahead, device_of(target) as device:
 
         def accept(built: Built) -> Scheduled:

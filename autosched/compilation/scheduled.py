@@ -59,6 +59,11 @@ class Scheduled:
         return self.candidate.sketch.variant != self.task.variants[0].name
 
     @property
+    def judged_by_errors(self) -> bool:
+        """Whether it is checked on the data that its errors are measured on: they are not known."""
+        return bool(self.predicted) and self.of_variant and not self.errors
+
+    @property
     def algorithm(self) -> str:
         """For people: its variant, and the errors of that or the prediction that it was chosen by;
         where the task is computed as it is written, "" or which variant was refused.

@@ -55,19 +55,23 @@ def accepted(
     """
     item = built.item
     try:
+        if item.judged_by_errors:
+            return _held(built, accuracy)
         check_kernel(item.task, item.candidate, built.kernel, built.strides, memory, device)
     except WrongResultError as error:
         if len(item.predicted) < 2:
             raise
         notify([f"variant {item.candidate.sketch.variant} is not used: {error}"])
         return _next(item, "is wrong")
-    if item.predicted and item.of_variant and not item.errors:
-        return _held(built, accuracy)
     return item
 
 
 def _held(built: Built, accuracy: Accuracy) -> Scheduled:
-    """The schedule with its errors, or the next one if they are beyond the budget."""
+    """The schedule with its errors, or the next one if they are beyond the budget.
+
+    Raises:
+        WrongResultError: it is no question of accuracy.
+    """
     item = built.item
     assert isinstance(built.kernel, Kernel)
     errors = kernel_errors(item.task, item.candidate, built.kernel, built.strides)

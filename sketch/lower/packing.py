@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,15 +78,24 @@ class Preparation:
 def preparations(sketch: Sketch, values: Mapping[DecisionId, int]) -> dict[str, Preparation]:
     """What each constant of ``sketch`` needs that is not read as it is, for a row of decisions."""
     ops = {t.name: t.op for t in sketch.dag.inputs if isinstance(t.op, Placeholder)}
-    packings: dict[str, Packing] = {}
-    placement = place(sketch.program, values)
-    for pack in sketch.program.packs:
-        op = sketch.program.operation(pack.tensor)
-        if isinstance(op, Placeholder):
-            width = int(placement.panel_width(pack))
-            packings[op.name] = Packing(op.shape, pack.dim, width)
+    packings = _packings(sketch, frozenset(values.items()))
     return {
         name: Preparation(op.prepared, packings.get(name))
         for name, op in ops.items()
         if op.prepared is not None or name in packings
+    }
+
+
+@lru_cache(maxsize=64)  # a kernel is bound several times: to be checked, to be measured, to be used
+def _packings(sketch: Sketch, values: frozenset[tuple[DecisionId, int]]) -> Mapping[str, Packing]:
+    """The packed constants of a row, by name."""
+    program = sketch.program
+    ops = [(pack, program.operation(pack.tensor)) for pack in program.packs]
+    constants = [(pack, op) for pack, op in ops if isinstance(op, Placeholder)]
+    if not constants:
+        return {}
+    placement = place(program, dict(values), frozenset(pack.reader for pack, _ in constants))
+    return {
+        op.name: Packing(op.shape, pack.dim, int(placement.panel_width(pack)))
+        for pack, op in constants
     }

@@ -110,18 +110,26 @@ class Placement:
         return tuple(s for s in self.stages.values() if s.plan.attach == (stage, loop))
 
 
-def place(program: Program, values: Mapping[DecisionId, Num]) -> Placement:
+def place(
+    program: Program, values: Mapping[DecisionId, Num], wanted: frozenset[StageId] = frozenset()
+) -> Placement:
     """Place every stage of ``program`` for the decisions ``values`` (ints, or arrays ``[P]``).
+
+    ``wanted``: no other stages are needed than these; none: all.
 
     Raises LoweringError when a decision has no value or an attachment cannot work.
     """
     placed: dict[StageId, PlacedStage] = {}
     for plan in reversed(program.stages):
+        if wanted and wanted <= placed.keys():
+            break
         domain = _domain(program, plan, placed)
         loops, walked = _loops(program, plan, domain, values)
         fixed = frozenset(loop.axis for loop in loops if loop.fixed)
         placed[plan.id] = PlacedStage(plan, loops, domain.outer, domain.base, walked, fixed)
-    return Placement(program, {p.id: placed[p.id] for p in program.stages}, values)
+    return Placement(
+        program, {p.id: placed[p.id] for p in program.stages if p.id in placed}, values
+    )
 
 
 @dataclass(frozen=True, slots=True)

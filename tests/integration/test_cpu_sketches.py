@@ -19,7 +19,6 @@ from tests.support.cpu_targets import by_kind, instruction_sets, label
 from tests.support.teams import team_address
 from tests.support.workloads import WORKLOADS, random_inputs
 
-ROWS = 2
 TARGETS = instruction_sets()
 
 
@@ -51,13 +50,11 @@ def check(dag: ComputeDAG, target: Target, rng: np.random.Generator) -> None:
     inputs = random_inputs(dag, rng)
     expected = interpret(dag, inputs)
     for sketch in generate(dag, target):
-        population = sample(sketch, ROWS, rng)
-        for index in range(population.count):
-            row = population.row(index)
-            for name, result in run(sketch, row, inputs).items():
-                scale = max(float(np.max(np.abs(expected[name]))), 1e-30)
-                error = np.max(np.abs(result.reshape(expected[name].shape) - expected[name]))
-                assert error <= 1e-4 * scale, (name, row, str(sketch))
+        row = sample(sketch, 1, rng).row(0)
+        for name, result in run(sketch, row, inputs).items():
+            scale = max(float(np.max(np.abs(expected[name]))), 1e-30)
+            error = np.max(np.abs(result.reshape(expected[name].shape) - expected[name]))
+            assert error <= 1e-4 * scale, (name, row, str(sketch))
 
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))

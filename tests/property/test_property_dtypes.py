@@ -18,7 +18,7 @@ from tests.support.random_programs import programs
 
 TARGETS = runnable()
 COMMON = settings(
-    max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def check(dag: ComputeDAG, target: Target, choice: int, seed: int) -> None:
     assert found.check(shaped) < 1e-5, f"{sketch} with {row}"
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     dag=st.sampled_from(sorted(WORKLOADS)).flatmap(lambda name: renamed(WORKLOADS[name]())),
     target=st.sampled_from(sorted(TARGETS)),
@@ -59,7 +59,7 @@ def test_workloads(dag: ComputeDAG, target: str, choice: int, seed: int) -> None
     check(dag, TARGETS[target], choice, seed)
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(
     m=st.integers(1, 40),
     n=st.integers(1, 70),
@@ -79,7 +79,7 @@ def test_products_of_any_shape(
     check(ComputeDAG([result]), TARGETS[target], choice, seed)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     size=st.tuples(st.integers(1, 19), st.integers(1, 19)),
     channels=st.sampled_from([1, 3, 4, 7]),

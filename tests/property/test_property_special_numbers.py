@@ -34,7 +34,7 @@ EXACT = ("neg", "abs", "sign", "floor", "ceil", "round", "trunc")
 SMOOTH = ("exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "atan", "expm1", "log1p")
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 COMMON = settings(
-    max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from autosched.compilation import check, unmeasured
 from autosched.compilation import network as network_compilation
 from autosched.compilation import task as task_compilation
 from autosched.compilation.ahead import ExpectedAhead
-from autosched.compilation.check import WrongResultError, check_kernel, device_of
+from autosched.compilation.check import WrongResultError, check_kernel, device_of, kernel_errors
 from autosched.compilation.network import network_tasks
 from autosched.graph.extract import extract
 from autosched.measure.result import Timing
@@ -60,6 +60,16 @@ def test_a_wrong_kernel_is_named_with_its_task_and_schedule(target):
         check_kernel(task, best, wrong)
     assert "gemm" in str(error.value) and task.key in str(error.value)
     assert best.sketch.key in str(error.value) and str(dict(best.values)) in str(error.value)
+
+
+def test_errors_are_those_of_right_kernels(target):
+    task, best = Task(product(), target), Task(product(-1.0), target).draft_candidate()
+    nest = lower(best.sketch, dict(best.values))
+    with pytest.raises(WrongResultError, match="relative error 2"):
+        kernel_errors(task, best, build(nest, target))
+    right = task.draft_candidate()
+    errors = kernel_errors(task, right, build(lower(right.sketch, dict(right.values)), target))
+    assert len(errors) == 2 and 0 < max(errors) < 1e-6
 
 
 def test_results_that_are_never_written_are_seen(target):
