@@ -13,7 +13,9 @@ from autosched.graph.passes.dead_code import remove_dead_code
 from autosched.graph.passes.equal_nodes import merge_equal_nodes
 from autosched.graph.passes.layout import to_channels_last
 from autosched.graph.passes.matmul import matmul_to_dense
+from autosched.graph.passes.normalization import recognize_normalizations
 from autosched.graph.passes.padding import fold_padding
+from autosched.graph.passes.scales import move_scales
 from autosched.graph.passes.sink_views import sink_views
 from autosched.graph.passes.transposed_products import fold_transposes
 from autosched.graph.passes.wide_softmax import widen_softmax
@@ -26,6 +28,9 @@ PASSES: Final[tuple[Pass, ...]] = (
     widen_softmax,
     merge_equal_nodes,
     fold_padding,
+    recognize_normalizations,
+    move_scales,
+    remove_dead_code,  # means and scaled values that nothing reads any more
     matmul_to_dense,
     sink_views,
     remove_dead_code,  # views that nothing reads any more
