@@ -15,6 +15,7 @@ from autosched.graph.passes.layout import to_channels_last
 from autosched.graph.passes.matmul import matmul_to_dense
 from autosched.graph.passes.normalization import recognize_normalizations
 from autosched.graph.passes.padding import fold_padding
+from autosched.graph.passes.repeats import fold_repeats
 from autosched.graph.passes.scales import move_scales
 from autosched.graph.passes.sink_views import sink_views
 from autosched.graph.passes.transposed_products import fold_transposes
@@ -30,7 +31,8 @@ PASSES: Final[tuple[Pass, ...]] = (
     fold_padding,
     recognize_normalizations,
     move_scales,
-    remove_dead_code,  # means and scaled values that nothing reads any more
+    fold_repeats,
+    remove_dead_code,  # means, scaled and repeated values that nothing reads any more
     matmul_to_dense,
     sink_views,
     remove_dead_code,  # views that nothing reads any more

@@ -7,6 +7,7 @@ a whole cache, the queries one row: scaling the keys would read and write the ca
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -72,7 +73,8 @@ def _product(kept: _Multiple, moved: _Multiple) -> Array:
 
 def _is_normal(number: Array) -> bool:
     """Whether a number of a float dtype is neither 0 nor denormal, infinite or not a number."""
-    return bool(np.isfinite(number) and abs(number) >= np.finfo(number.dtype).tiny)
+    least = float(np.finfo(str(number.dtype)).tiny)
+    return least <= abs(float(number)) < inf
 
 
 def _scaled(graph: Graph, name: str) -> _Multiple:
