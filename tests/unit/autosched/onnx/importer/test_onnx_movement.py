@@ -99,6 +99,33 @@ def test_indices_out_of_range_never_read_outside() -> None:
     compare(model, {"x": X, "i": ints(10**12, -(10**12))}, True, [X[:, [3, 0]]])
 
 
+@pytest.mark.parametrize("shape", [(1,), (1, 1)])
+@pytest.mark.parametrize("index", [0, 2, -1])
+def test_one_row_is_replaced(index: int, shape: tuple[int, ...]) -> None:
+    rows = np.arange(20, dtype=np.float32).reshape(*shape[1:], 4, 5)
+    inputs = {"x": X, "i": np.full(shape, index), "u": rows}
+    network = compare(node_model("ScatterND", {}, inputs, {}), inputs, compiled=index < 0)
+    assert not any(node.op.on_host for node in network.graph.nodes)
+
+
+def test_rows_out_of_range_are_not_replaced() -> None:
+    rows = np.ones((4, 5), np.float32)
+    for index in (3, -4, 10**12):
+        inputs = {"x": X, "i": ints(index), "u": rows}
+        compare(node_model("ScatterND", {}, inputs, {}), inputs, index == 3, [X])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "indices"),
+    [({"reduction": "add"}, ints(1)), ({}, ints(0, 2).reshape(2, 1)), ({}, ints(0, 2))],
+)
+def test_other_scatters_run_on_the_host(attributes: dict[str, Any], indices: np.ndarray) -> None:
+    rows = np.ones(indices.shape[:-1] + X.shape[indices.shape[-1] :], np.float32)
+    inputs = {"x": X, "i": indices, "u": rows}
+    network = compare(node_model("ScatterND", attributes, inputs, {}, 18), inputs)
+    assert [node.op.on_host for node in network.graph.nodes] == [True]
+
+
 def test_constant_indices_in_steps_are_slices() -> None:
     kinds = {
         tuple(indices): [node.op.kind for node in from_onnx(_gather(indices)).graph.nodes]
