@@ -96,6 +96,8 @@ def check_computed(computed: Computed, indices: tuple[Index, ...], facts: Facts)
     for dim, (index, written) in enumerate(zip(indices, computed.forms, strict=False)):
         grain, reach = int(buffer.steps[dim]), computed.reaches[dim]
         place = _place(index, store.indices[dim], written, facts)
+        if place.low > place.high:  # guards exclude each other: nothing is read
+            return
         if place.low < 0 or (reach is not None and place.high // grain * grain > reach):
             raise LoweringError(
                 f"reads {buffer.name} at {place.low}..{place.high} of dimension {dim}, where only "

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import LoweringError
-from sketch.lang.expr import Const
+from sketch.lang.expr import Axis, Const, Expr, select
+from sketch.lang.functions import maximum, minimum
+from sketch.lang.tensor import compute, placeholder
 from sketch.lower import lower
 from sketch.lower.buffers import dense_buffer
 from sketch.nest.loopnest import (
@@ -22,6 +25,7 @@ from sketch.nest.loopnest import (
 )
 from sketch.population.population import sample
 from sketch.rules.generate import generate
+from sketch.target.gpu_targets import cuda_target
 from sketch.target.target import Target
 from sketch.verify import verify
 from sketch.verify.facts import Facts
@@ -127,3 +131,20 @@ def test_every_predicate_is_tried_alone() -> None:
     facts = Facts(reaches, dict.fromkeys(reaches, 1), predicates)
     assert facts.within(place, 20)
     assert not facts.within(place, 19)
+
+
+@pytest.mark.parametrize("target", [SMALL, cuda_target("sm_90")], ids=["cpu", "gpu"])
+def test_a_read_that_its_guard_always_excludes_needs_nothing(
+    target: Target, rng: np.random.Generator
+) -> None:
+    """The window lies in the padding alone: for its range of indices nothing can be computed."""
+    data = placeholder((5, 20), name="x")
+    before = compute((5, 20), lambda i, j: maximum(data[i, j], 0.0), name="before")
+
+    def element(i: Axis, j: Axis) -> Expr:
+        place = minimum(i, 2) - 6
+        return select(place >= 0, before[place, j], 1.0)
+
+    dag = ComputeDAG([before, compute((9, 20), element, name="y")])
+    for sketch in generate(dag, target):
+        verify(lower(sketch, sample(sketch, 1, rng).row(0)))
