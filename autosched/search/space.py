@@ -23,6 +23,7 @@ from sketch.target.target import Target
 
 if TYPE_CHECKING:
     from autosched.tasks.spec import TaskSpec, Variant
+    from sketch.rules.generate import Generation
     from sketch.rules.rule import SketchRule
 
 SAMPLE_ROWS: Final = 512
@@ -100,7 +101,8 @@ def build_space(
 ) -> Space:
     """Generate sketches of all variants, score random rows of each, and drop those far behind.
 
-    Sketches of a user's rules that cannot become loops are left out, with a notice.
+    Sketches of a user's rules that cannot become loops are left out, with a notice, and so are
+    variants but the first that such rules do not know.
 
     Args:
         variants: forms of the task.
@@ -114,17 +116,15 @@ def build_space(
     Raises:
         TaskError: no sketch has a single feasible row.
         LoweringError: no sketch can become loops; names the rule.
-        ScheduleError: as LoweringError.
+        ScheduleError: as LoweringError; or a user's rules have nothing for the first variant.
     """
-    from sketch.rules.generate import explore
-
     usable: list[Drafted] = []
     cut: tuple[tuple[Sketch, float], ...] = ()
     tried = 0
     most = _cap(variants) if most is None else most
     for choice in _rule_sets(rules, target):
         with uncollected():
-            found = [explore(v.dag, target, choice, v.name) for v in variants]
+            found = _explored(variants, target, choice, rules is not None)
         sketches = [sketch for generation in found for sketch in generation.sketches]
         tried += len(sketches)
         best, cut = _best(sketches, most)
@@ -145,6 +145,23 @@ def build_space(
         sum(generation.dropped for generation in found),
         cut,
     )
+
+
+def _explored(
+    variants: Sequence[Variant], target: Target, rules: tuple[SketchRule, ...], of_user: bool
+) -> list[Generation]:
+    """What the rules make of each variant; ``of_user``: rules may be made for the first one."""
+    from sketch.rules.generate import explore
+
+    found = [explore(variants[0].dag, target, rules, variants[0].name)]
+    for variant in variants[1:]:
+        try:
+            found.append(explore(variant.dag, target, rules, variant.name))
+        except ScheduleError as error:
+            if not of_user:
+                raise
+            notify([f"variant {variant.name} is not searched: {error}"])
+    return found
 
 
 def _cap(variants: Sequence[Variant]) -> int:

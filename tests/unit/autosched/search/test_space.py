@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from autosched.search.sampling import sample_feasible
 from autosched.search.space import build_space
+from autosched.system.user_warnings import AutoschedWarning
 from autosched.task import Task
 from autosched.tasks.spec import Variant
 from codegen.host import INSTRUCTION_SETS, cpu_target
 from costmodel.extract import draft_seconds
 from sketch.dag.dag import ComputeDAG
+from sketch.errors import ScheduleError
 from sketch.lang.reducers import sum as sum_
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
+from sketch.operators.conv import conv2d
+from sketch.operators.elementwise import relu
 from sketch.operators.normalization import normalize
 from sketch.operators.pooling import global_avg_pool
 from sketch.population.feasible import feasible
 from sketch.rules.generate import explore
+from sketch.rules.rule import State, Verdict
+from sketch.schedule.program import StagePlan
 from sketch.schedule.sketch import Sketch
+from tests.support.targets import SMALL
 from tests.support.workloads import matmul_dag
 
 
@@ -92,3 +100,32 @@ def test_the_cap_keeps_what_the_draft_likes_best() -> None:
 
 def rng_of(sketch: Sketch) -> np.random.Generator:
     return np.random.default_rng(int(sketch.key, 16))
+
+
+@dataclass(frozen=True)
+class SumsAlone:
+    """Schedules sums as they are written, and knows no other stages."""
+
+    eager: ClassVar[bool] = False
+
+    def applies(self, state: State, stage: StagePlan) -> Verdict:
+        return Verdict.SKIP if stage.op.reduce is None else Verdict.APPLY_AND_STOP
+
+    def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
+        return (state.done([stage.id]),)
+
+
+def test_rules_for_the_program_as_it_is_written_need_not_know_its_variants() -> None:
+    image = placeholder((1, 6, 6, 16), name="x")
+    weight = placeholder((3, 3, 16, 16), name="w", constant=True)
+    task = Task(ComputeDAG([conv2d(image, weight, padding=1)]), SMALL, rules=(SumsAlone(),))
+    assert len(task.variants) > 1
+    with pytest.warns(AutoschedWarning, match=r"variant winograd-4 is not searched: no rule app"):
+        assert {sketch.variant for sketch in task.sketches} == {"direct"}
+
+
+def test_rules_that_do_not_know_the_program_are_refused() -> None:
+    data = placeholder((8, 8), name="x")
+    task = Task(ComputeDAG([relu(data)]), SMALL, rules=(SumsAlone(),))
+    with pytest.raises(ScheduleError, match="no rule applies to stage relu"):
+        _ = task.sketches
