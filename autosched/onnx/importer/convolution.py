@@ -25,13 +25,14 @@ def import_conv_transpose(site: Site) -> None:
     extra = tuple(site.attributes.get("output_padding") or (0,) * len(spatial))
     mode = site.attributes.get("auto_pad", "NOTSET")
     wanted = site.attributes.get("output_shape")
-    if wanted is None and mode in SAME:
-        wanted = tuple(extent * stride for extent, stride in zip(spatial, strides, strict=True))
+    parts = zip(spatial, kernel, strides, dilation, extra, strict=True)
+    full = [(e - 1) * s + (k - 1) * d + 1 + more for e, k, s, d, more in parts]
+    if wanted is None and mode in SAME:  # windows that are shorter than the stride end before it
+        scaled = (extent * stride for extent, stride in zip(spatial, strides, strict=True))
+        wanted = tuple(map(min, scaled, full))
     if wanted is None:
         padding = explicit_padding(site)
     else:
-        parts = zip(spatial, kernel, strides, dilation, extra, strict=True)
-        full = [(e - 1) * s + (k - 1) * d + 1 + more for e, k, s, d, more in parts]
         target = tuple(wanted)[-len(spatial) :]  # some exporters list batch and channels, too
         totals = tuple(f - w for f, w in zip(full, target, strict=True))
         if any(total <= -stride for total, stride in zip(totals, strides, strict=True)):

@@ -48,6 +48,13 @@ CASES: list[Case] = [
     ("ConvTranspose", (1, 4, 5), (4, 4, 3), {"strides": [2], "output_shape": [12]}),
     ("ConvTranspose", (1, 4, 5, 4), (4, 6, 3, 3), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
     ("ConvTranspose", (1, 4, 5, 4), (4, 6, 3, 3), {"auto_pad": "SAME_LOWER", "strides": [2, 1]}),
+    # Windows shorter than the stride: as long as they reach.
+    (
+        "ConvTranspose",
+        (1, 4, 5, 4),
+        (4, 3, 1, 3),
+        {"group": 2, "auto_pad": "SAME_UPPER", "strides": [3, 2]},
+    ),
     ("ConvTranspose", (1, 4, 5, 4), (4, 6, 1, 1), {"strides": [2, 2]}),
 ]
 
