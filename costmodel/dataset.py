@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -174,6 +174,11 @@ class Dataset:
                 table.seconds[[index]],
             )
         return result
+
+    def without(self, tasks: Collection[str]) -> Dataset:
+        """A dataset of the programs of all other tasks."""
+        left_out = np.array([task in tasks for task in self._tasks], dtype=np.bool_)
+        return self.take(np.flatnonzero(~left_out[self.table().groups]))
 
     def save(self, path: Path) -> None:
         """Write everything to one ``.npz`` file."""

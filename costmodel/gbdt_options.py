@@ -75,3 +75,10 @@ class GbdtOptions:
             "seed": self.seed, "deterministic": True, "force_row_wise": True, "verbosity": -1,
             "feature_pre_filter": False,
         }  # fmt: skip
+
+
+PRETRAINED: Final = GbdtOptions(
+    trees=200, least_trees=60, tree_programs=40, leaves=31, learning_rate=0.12,
+    bins=127, least_rows=20, l2=2.0,
+)  # fmt: skip
+"""Of a model that learns from a corpus once, and not while somebody waits for it."""

@@ -149,6 +149,24 @@ def pairwise_accuracy(seconds: Times, predicted: Times) -> float:
     return right / pairs if pairs else 1.0
 
 
+def rank_correlation(seconds: Times, predicted: Times) -> float:
+    """Spearman's: correlation of the ranks, equal values sharing the mean of theirs; failures last.
+
+    0 where all times, or all predictions, are equal.
+    """
+    y = labels(seconds)
+    _check_predicted(y, predicted)
+    truth, told = _ranks(-y), _ranks(predicted)
+    truth, told = truth - truth.mean(), told - told.mean()
+    scale = math.sqrt(float(truth @ truth) * float(told @ told))
+    return float(truth @ told) / scale if scale else 0.0
+
+
+def _ranks(values: Times) -> Times:
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2.0)[place], dtype=np.float64)
+
+
 def best_k(seconds: Times, predicted: Times, drafted: int, k: int = 1) -> float:
     """Pruner's best-k: time of the overall best / time of the k-th best program drafted.
 

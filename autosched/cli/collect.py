@@ -15,13 +15,29 @@ from autosched.system.user_warnings import notify
 if TYPE_CHECKING:
     from autosched.collect.run import CollectProgress
 
+CORPUS_SUFFIX: Final = ".npz"
 _LINE_EVERY_S: Final = 10.0
 EXAMPLES: Final = """\
   autosched costmodel collect --hours 0.5 corpus.npz       half an hour; again: goes on from there
   autosched costmodel collect --hours 1 corpus.npz --network resnet-50 --programs 256
+  autosched costmodel train corpus.npz -o model.json
+  autosched costmodel eval corpus.npz                      held-out tasks and networks
   autosched costmodel eval resnet-18 --log resnet-18.jsonl
   autosched costmodel eval --workload C2D --log c2d.jsonl --cost-model gbdt --cost-model draft
 """
+
+
+def add_seed(parser: Parser, what: str) -> None:
+    """--seed; ``what`` is random."""
+    parser.add_argument("--seed", type=natural, default=0, metavar="N",
+                        help=f"{what} (default: %(default)s)")  # fmt: skip
+
+
+def natural(text: str) -> int:
+    """An argparse type: a whole number, not negative."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
+    return int(text)
 
 
 def hours(text: str) -> float:
@@ -50,8 +66,7 @@ def _arguments(parser: Parser) -> None:
         help="of the zoo, at its own size: only its tasks; may be repeated (default: tasks of all "
         "networks at several sizes, the workload library, and random programs)",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, metavar="N",
-                        help="of tasks and candidates (default: 0)")  # fmt: skip
+    add_seed(parser, "of tasks and candidates")
 
 
 def _run(args: argparse.Namespace) -> None:
@@ -59,10 +74,8 @@ def _run(args: argparse.Namespace) -> None:
     from autosched.collect.run import MEASURE
     from autosched.measure.runner import LocalRunner
 
-    if args.corpus.suffix != ".npz":
+    if args.corpus.suffix != CORPUS_SUFFIX:
         raise UsageError("a corpus is a file NAME.npz", str(args.corpus))
-    if args.seed < 0:
-        raise UsageError(f"seed {args.seed} is negative", "--seed")
     target = resolve_target(args.target, args.threads)
     check_threads(target)
     # The runner's clean process must start before anything loads an OpenMP runtime.

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from autosched.cli.collect import COLLECT, EXAMPLES
+from autosched.cli.collect import COLLECT, CORPUS_SUFFIX, EXAMPLES, add_seed
 from autosched.cli.command import (
     Command,
     Parser,
@@ -18,6 +18,7 @@ from autosched.cli.command import (
     write_json,
 )
 from autosched.cli.model import add_model, check_log, open_subject, target_of
+from autosched.cli.train import TRAIN, judge_corpus
 from autosched.cli.waiting import Waiting
 from autosched.search.models import MODELS, make_model
 from autosched.system.user_warnings import notify
@@ -26,29 +27,38 @@ if TYPE_CHECKING:
     from autosched.cli.subject import Subject
     from costmodel.evaluation import Evaluation
 
-_METRICS: Final = ("top_1", "top_5", "pairwise", "peak_1", "peak_5", "best_1")
-
 
 def _eval_arguments(parser: Parser) -> None:
-    add_model(parser, compiled=False)
-    parser.add_argument("--log", metavar="FILE", required=True, help="records of tuning MODEL")
+    add_model(parser, compiled=False, kinds="CORPUS.npz, ")
+    parser.add_argument("--log", metavar="FILE", help="records of tuning MODEL; not of a corpus")
     parser.add_argument(
         "--cost-model", choices=MODELS, metavar="NAME", action="append",
-        help="gbdt, forest, ridge, draft, random; may be repeated (default: all of them)",
+        help="gbdt, forest, ridge, draft, random; may be repeated (default: all of them; for a "
+        "corpus gbdt and draft)",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, metavar="N",
-                        help="of the models and of what is held out (default: 0)")  # fmt: skip
+    add_seed(parser, "of the models and of what is held out")
     add_json(parser)
 
 
 def _eval(args: argparse.Namespace) -> None:
+    if args.model is not None and args.model.endswith(CORPUS_SUFFIX):
+        found, label = judge_corpus(args), {"corpus": args.model}
+    else:
+        found, label = _on_log(args)
+    say(args, _table(found))
+    rows = [{"cost_model": name, **asdict(item)} for name, item in found]
+    write_json(args.json, {**label, "rows": rows})
+
+
+def _on_log(args: argparse.Namespace) -> tuple[list[tuple[str, Evaluation]], dict[str, str]]:
+    """Evaluations on the log of a model, and what they are of."""
+    if args.log is None:
+        raise UsageError("there is no log", args.model or args.workload, "give --log FILE")
     check_log(args.log)
     subject = open_subject(args)
     with Waiting(f"judging cost models on {subject.label}", args.quiet):
         found = _evaluations(args, subject)
-    say(args, _table(found))
-    rows = [{"cost_model": name, **asdict(item)} for name, item in found]
-    write_json(args.json, {subject.kind: subject.label, "log": args.log, "rows": rows})
+    return found, {subject.kind: subject.label, "log": args.log}
 
 
 def _evaluations(args: argparse.Namespace, subject: Subject) -> list[tuple[str, Evaluation]]:
@@ -76,16 +86,17 @@ def _evaluations(args: argparse.Namespace, subject: Subject) -> list[tuple[str, 
 
 def _table(found: list[tuple[str, Evaluation]]) -> str:
     from autosched.runtime.table import render_table
+    from costmodel.evaluation import METRICS
 
     rows = [
-        (item.split, name, *(f"{getattr(item, metric):.3f}" for metric in _METRICS),
+        (item.split, name, *(f"{getattr(item, metric):.3f}" for metric in METRICS),
          str(item.programs), str(item.tasks))
         for name, item in found
     ]  # fmt: skip
     header = (
         "held out",
         "cost model",
-        *(m.replace("_", "-") for m in _METRICS),
+        *(m.replace("_", "-") for m in METRICS),
         "programs",
         "tasks",
     )
@@ -104,7 +115,7 @@ _EVAL: Final = Command(
     _eval_arguments,
     _eval,
 )
-_ACTIONS: Final = (COLLECT, _EVAL)
+_ACTIONS: Final = (COLLECT, TRAIN, _EVAL)
 
 
 def _arguments(parser: Parser) -> None:

@@ -33,9 +33,12 @@ if TYPE_CHECKING:
 COMPILED_SUFFIX = ".asd"
 
 
-def add_model(parser: Parser, compiled: bool = True) -> None:
-    """MODEL or --workload with --args and --configuration; the machine; --shape."""
-    kinds = "a network of the zoo (resnet-18, ...) or the path of an .onnx file"
+def add_model(parser: Parser, compiled: bool = True, kinds: str = "") -> None:
+    """MODEL or --workload with --args and --configuration; the machine; --shape.
+
+    ``kinds``: what else MODEL may be.
+    """
+    kinds += "a network of the zoo (resnet-18, ...) or the path of an .onnx file"
     extra = ", or of an .asd file that `autosched compile` wrote" if compiled else ""
     either = parser.add_mutually_exclusive_group(required=True)
     either.add_argument("model", metavar="MODEL", nargs="?", help=kinds + extra)

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.metrics import best_k, labels, pairwise_accuracy, peak_score, top_k_score
+from costmodel.metrics import (
+    best_k,
+    labels,
+    pairwise_accuracy,
+    peak_score,
+    rank_correlation,
+    top_k_score,
+)
 
 SECONDS = np.array([4.0, 1.0, 2.0, np.inf])
 
@@ -124,6 +131,16 @@ def test_pairs_of_equal_programs_do_not_count() -> None:
     assert pairwise_accuracy(np.array([1.0, 1.0]), np.array([5.0, 3.0])) == 1.0
 
 
+def test_rank_correlation_is_spearmans() -> None:
+    assert rank_correlation(SECONDS, SECONDS**3) == pytest.approx(1.0)
+    assert rank_correlation(SECONDS, -np.array([4.0, 1.0, 2.0, 9.0])) == pytest.approx(-1.0)
+    assert rank_correlation(SECONDS, np.ones(4)) == 0.0
+    # 1 - 6 sum(d^2) / (n (n^2 - 1)), and Pearson's of the mean ranks where two are equal
+    assert rank_correlation(SECONDS, np.array([1.0, 2.0, 3.0, 4.0])) == pytest.approx(0.4)
+    tied = rank_correlation(SECONDS, np.array([2.0, 1.0, 2.0, 3.0]))
+    assert tied == pytest.approx(4.5 / np.sqrt(5.0 * 4.5))
+
+
 def test_predictions_that_are_none_are_errors() -> None:
     undefined = np.array([1.0, np.nan, 2.0, 3.0])
     for predicted, message in ((undefined, "1 of 4 predictions are NaN"), (np.ones(3), "shape")):
@@ -132,6 +149,7 @@ def test_predictions_that_are_none_are_errors() -> None:
             lambda p: peak_score(SECONDS, p, 1),
             lambda p: best_k(SECONDS, p, drafted=3),
             lambda p: pairwise_accuracy(SECONDS, p),
+            lambda p: rank_correlation(SECONDS, p),
         ):
             with pytest.raises(CostModelError, match=message):
                 score(predicted)

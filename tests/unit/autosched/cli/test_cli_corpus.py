@@ -1,0 +1,81 @@
+"""Collecting, training and judging from the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from autosched.cli.app import main
+from autosched.measure.simulated import SimulatedRunner
+from autosched.records.corpus import Corpus
+from costmodel.errors import CostModelError
+from costmodel.gbdt import GradientBoostedModel
+
+
+class Simulated(SimulatedRunner):
+    """Stands in for this machine."""
+
+    def __init__(self, *_: object) -> None:
+        super().__init__()
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    code = main(["costmodel", *map(str, words)])
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def test_a_corpus_is_collected_learned_and_judged(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("autosched.measure.runner.LocalRunner", Simulated)
+    path, output, rows = tmp_path / "c.npz", tmp_path / "model.json", tmp_path / "rows.json"
+    line: Sequence[object] = ("collect", path, "--hours", 1, "--network", "mlp", "--programs", 16)
+    code, out, _ = run(capsys, *line)
+    assert code == 0 and "48 programs, 3 tasks" in out and "programs/s" in out and "left" in out
+    code, out, _ = run(capsys, *line, "--quiet")
+    assert code == 0 and not out and len(Corpus.load(path)) == 48
+    code, out, _ = run(capsys, "train", path, "-o", output)
+    assert code == 0 and "trees from 48 programs" in out
+    assert GradientBoostedModel.load(output).trees > 0
+    code, out, err = run(capsys, "train", path, "-o", output, "--without", "mlp")
+    assert code == 1 and "too few" in err
+    code, out, _ = run(capsys, "eval", path, "--cost-model", "draft", "--json", rows)
+    assert code == 0 and "top-1" in out and "rank" in out
+    assert [row["split"] for row in json.loads(rows.read_text())["rows"]] == ["by-task"]
+
+
+def test_a_model_of_other_features_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    GradientBoostedModel().save(path)
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "features": "1-00000000"}))
+    with pytest.raises(CostModelError, match="1-00000000") as found:
+        GradientBoostedModel.load(path)
+    assert "\n" not in str(found.value) and "train it again" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("collect corpus.txt --hours 1", "NAME.npz"),
+        ("train none.npz -o model.json", "cannot be read"),
+        ("eval none.npz", "cannot be read"),
+        ("eval mlp", "there is no log"),
+        ("collect c.npz --hours 1 --network nonsense", "no network is called"),
+    ],
+)
+def test_errors_are_one_line(
+    line: str,
+    error: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("autosched.measure.runner.LocalRunner", Simulated)
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(capsys, *line.split())
+    assert code == 1 and error in err and err.count("\n") == 1
