@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
 from costmodel.extra_feature import check_version, feature_version, listed
-from costmodel.feature_table import FEATURE_COUNT, FEATURE_NAMES
+from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX, FEATURE_NAMES
 from costmodel.features import Features
 
 # A failed program ranks below every program of its task that ran.  How slow it "is" means nothing,
@@ -174,6 +174,22 @@ class Dataset:
                 table.seconds[[index]],
             )
         return result
+
+    def plain(self) -> Dataset:
+        """The same programs without extra features."""
+        if not self._extra:
+            return self
+        rows = [rows[:, :FEATURE_COUNT] for rows in self._rows]
+        columns = self._lengths[:], self._groups[:], self._seconds[:]
+        return Dataset(self._tasks[:], rows, *columns, ())
+
+    def drafts(self) -> NDArray[np.float64]:
+        """[N]: the draft model's seconds of every program."""
+        table = self.table()
+        if not len(table.seconds):
+            return np.zeros(0)
+        seconds = table.rows[:, FEATURE_INDEX["draft_seconds"]].astype(np.float64)
+        return np.add.reduceat(seconds, table.offsets[:-1])
 
     def without(self, tasks: Collection[str]) -> Dataset:
         """A dataset of the programs of all other tasks."""

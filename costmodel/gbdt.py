@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import lightgbm
 
 _DRAFT = FEATURE_INDEX["draft_seconds"]
-_UNREADABLE: Final = (OSError, ValueError, KeyError, TypeError, RecursionError)
+UNREADABLE: Final = (OSError, ValueError, KeyError, TypeError, RecursionError)
 _SHORTEST_S = 1e-12  # keeps the logarithm of an empty statement's draft finite
 
 
@@ -49,18 +49,21 @@ class _Objective:
 
     starts: NDArray[np.int64]
     program: NDArray[np.int64]  # [rows]
-    base: NDArray[np.float64]  # [rows], log of the draft
+    base: NDArray[np.float64]  # [rows], log of the draft, and what is known to be added to it
     groups: NDArray[np.int64]
     target: NDArray[np.float64]  # log of the relative time
     weight: NDArray[np.float64]
 
     @staticmethod
-    def of(table: Table, power: float) -> _Objective:
+    def of(table: Table, power: float, offsets: NDArray[np.float64] | None = None) -> _Objective:
         relative = table.relative_times()
+        base = _log_base(table.rows[:, _DRAFT])
+        if offsets is not None:
+            base = base + offsets[table.program_of_row()]
         return _Objective(
             starts=table.offsets[:-1],
             program=table.program_of_row(),
-            base=_log_base(table.rows[:, _DRAFT]),
+            base=base,
             groups=table.groups,
             target=np.log(relative),
             weight=relative**-power,
@@ -137,16 +140,18 @@ class GradientBoostedModel:
             return np.asarray(rows, dtype=np.float64).reshape(features.count, -1)
         return sums.T
 
-    def update(self, dataset: Dataset) -> None:
+    def update(self, dataset: Dataset, offsets: NDArray[np.float64] | None = None) -> None:
         """Train on all programs: from scratch while there are few, else some more trees.
 
         A dataset with fewer than ``least_programs`` successes changes nothing.
+
+        ``offsets``: [N] what whoever uses the predictions adds to their logarithms; None: nothing.
         """
         table, options = dataset.table(), self.options
         if np.isfinite(table.seconds).sum() < options.least_programs:
             return
         lightgbm = load_lightgbm()
-        objective = _Objective.of(table, options.weight_power)
+        objective = _Objective.of(table, options.weight_power, offsets)
         parameters = {**options.parameters(), "objective": objective}
         programs = len(table.seconds)
         scratch = self._starts_over(programs) or table.extra != self._extra
@@ -164,14 +169,50 @@ class GradientBoostedModel:
         full = self.trees + self.options.more_trees > self.options.tree_limit
         return self.trees == 0 or full or programs < self.options.scratch_programs
 
-    def save(self, path: Path) -> None:
-        """Write options and trees to one JSON file; the trees in LightGBM's own text format."""
+    def content(self) -> dict[str, Any]:
+        """Options and trees as JSON values; the trees in LightGBM's own text format."""
         text = None if self._booster is None else self._booster.model_to_string()
-        content = {
+        return {
             "model": "gbdt", "features": feature_version(self._extra),
             "options": asdict(self.options), "trees": text, "digest": _digest(text),
         }  # fmt: skip
-        path.write_text(json.dumps(content), encoding="utf-8")
+
+    @classmethod
+    def of_content(
+        cls, content: Any, where: str, extra_features: Sequence[ExtraFeature] = ()
+    ) -> Self:
+        """The inverse of ``content``.
+
+        Args:
+            content: JSON values.
+            where: they come from, for messages.
+            extra_features: those that it was trained with.
+
+        Raises:
+            CostModelError: it is no such model, is damaged, of another release, or trained with
+                other extra features.
+        """
+        try:
+            version, text = content["features"], content["trees"]
+            model = cls(GbdtOptions(**content["options"]))
+            if content["digest"] != _digest(text):
+                raise ValueError("its trees are not those that were saved")
+        except (*UNREADABLE, CostModelError) as error:
+            raise CostModelError(f"not a saved model: {error}", where) from error
+        model._extra = extra_names(extra_features)
+        check_version(version, model._extra, where, "train it again from the records")
+        if text is not None:
+            lightgbm = load_lightgbm()
+            try:
+                model._booster = lightgbm.Booster(model_str=text)
+                model._forest = Forest.of(text)
+            except (lightgbm.basic.LightGBMError, *UNREADABLE) as error:
+                raise CostModelError(f"not a saved model: {error}", where) from error
+        return model
+
+    def save(self, path: Path) -> None:
+        """Write options and trees to one JSON file."""
+        path.write_text(json.dumps(self.content()), encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path, extra_features: Sequence[ExtraFeature] = ()) -> Self:
@@ -187,22 +228,9 @@ class GradientBoostedModel:
         """
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            version, text = content["features"], content["trees"]
-            model = cls(GbdtOptions(**content["options"]))
-            if content["digest"] != _digest(text):
-                raise ValueError("its trees are not those that were saved")
-        except (*_UNREADABLE, CostModelError) as error:
+        except UNREADABLE as error:
             raise CostModelError(f"not a saved model: {error}", str(path)) from error
-        model._extra = extra_names(extra_features)
-        check_version(version, model._extra, str(path), "train it again from the records")
-        if text is not None:
-            lightgbm = load_lightgbm()
-            try:
-                model._booster = lightgbm.Booster(model_str=text)
-                model._forest = Forest.of(text)
-            except (lightgbm.basic.LightGBMError, *_UNREADABLE) as error:
-                raise CostModelError(f"not a saved model: {error}", str(path)) from error
-        return model
+        return cls.of_content(content, str(path), extra_features)
 
 
 def _digest(trees: str | None) -> str:

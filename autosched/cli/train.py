@@ -84,7 +84,7 @@ TRAIN: Final = Command(
     "train",
     "train a cost model on a corpus",
     "Extracts the features of all programs of CORPUS and trains gradient-boosted trees on them.\n"
-    "The file holds numbers and text, no code.",
+    "The file holds numbers and text, no code; `tune --cost-model FILE` begins with it.",
     EXAMPLES,
     _arguments,
     _run,

@@ -7,7 +7,7 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from autosched.cli.command import Command, Parser, add_json, positive_int, say, write_json
 from autosched.cli.fields import with_fields
@@ -16,9 +16,12 @@ from autosched.cli.policy import named_policy, policy_name
 from autosched.cli.waiting import ProgressAfter, Waiting
 from autosched.measure.options import MeasureOptions
 from autosched.records.accuracy import ACCURACIES
-from autosched.search.models import MODELS, make_model
+from autosched.search.models import MODELS, ModelName, make_model, trained_model
 from autosched.system.errors import OptionError
 from autosched.tuning.options import PRESETS, TuneOptions, parse_budget
+
+if TYPE_CHECKING:
+    from costmodel.model import CostModel
 
 # Runs of each network on an emulated device, in the comparison at the end.
 _EMULATED_RUNS: Final = 2
@@ -65,8 +68,9 @@ def _arguments(parser: Parser) -> None:
         "own as FILE.py:NAME or package.module:NAME, a class with `ask` and `tell`",
     )  # fmt: skip
     parser.add_argument(
-        "--cost-model", choices=MODELS, metavar="NAME", default="gbdt",
-        help="what ranks candidates: gbdt (default), forest, ridge, draft, random",
+        "--cost-model", metavar="NAME", type=_cost_model,
+        help="what ranks candidates: gbdt, forest, ridge, draft, random, or FILE.json of "
+        "`costmodel train` (default: the model of this release if it has one, else gbdt)",
     )  # fmt: skip
     parser.add_argument(
         "--accuracy", choices=ACCURACIES,
@@ -101,6 +105,25 @@ def tune_options(args: argparse.Namespace) -> tuple[TuneOptions, MeasureOptions]
     return with_fields(chosen, args.settings)
 
 
+def _cost_model(text: str) -> ModelName | Path:
+    """An argparse type: a model by name, or the file of one."""
+    if text.endswith(".json"):
+        return Path(text)
+    for name in MODELS:
+        if text == name:
+            return name
+    raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(MODELS)}, FILE.json")
+
+
+def _model(chosen: ModelName | Path | None, options: TuneOptions) -> CostModel | None:
+    """The model that --cost-model names; None: the usual one."""
+    if chosen is None:
+        return None
+    if isinstance(chosen, Path):
+        return trained_model(chosen, options.seed, options.search.gbdt)
+    return make_model(chosen, options.seed, options.search.gbdt)
+
+
 def _run(args: argparse.Namespace) -> None:
     from autosched.records.log import RecordLog, check_log
     from autosched.tuning.job import TuneJob
@@ -121,7 +144,7 @@ def _run(args: argparse.Namespace) -> None:
         measure=measure,
         log=RecordLog(log),
         skip_tuned=args.skip_tuned,
-        cost_model=make_model(args.cost_model, options.seed, options.search.gbdt),
+        cost_model=_model(args.cost_model, options),
     )
     with Waiting(f"preparing {subject.label}", quiet) as wait:
         shown = ProgressAfter(wait, progress_or_table(None, quiet, target))

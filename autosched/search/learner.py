@@ -160,7 +160,8 @@ class Learner:
             return 0.0
         own = self._successes.get(task_key, 0)
         foreign = sum(self._successes.values()) - own
-        known = own + self._options.foreign * foreign
+        # A model that was trained before the run says what that is worth.
+        known = own + self._options.foreign * foreign + getattr(self._model, "head_start", 0.0)
         return known / max(1e-9, known + self._model_trials)
 
 

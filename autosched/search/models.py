@@ -1,8 +1,9 @@
-"""Cost models by name, for the command line; any other is an argument of ``tune``."""
+"""Cost models by name or from a file, for the command line; others are an argument of ``tune``."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, assert_never, get_args
 
 from costmodel.gbdt_options import GbdtOptions
@@ -46,3 +47,34 @@ def make_model(name: ModelName, seed: int = 0, gbdt: GbdtOptions | None = None) 
             return RandomModel(np.random.default_rng(seed))
         case _ as unknown:
             assert_never(unknown)
+
+
+def usual_model(seed: int = 0, gbdt: GbdtOptions | None = None) -> CostModel:
+    """Where nothing is said: the model of the release, adapted in the run; without one, trees that
+    begin with nothing.
+
+    Raises:
+        CostModelError: the file of the release is damaged, or of another feature table.
+    """
+    from costmodel.shipped import SHIPPED
+
+    return (
+        trained_model(SHIPPED, seed, gbdt) if SHIPPED.exists() else make_model("gbdt", seed, gbdt)
+    )
+
+
+def trained_model(path: Path, seed: int = 0, gbdt: GbdtOptions | None = None) -> CostModel:
+    """A model of ``autosched costmodel train``, with trees that learn the rest during the run.
+
+    Args:
+        path: of its file.
+        seed: of these trees.
+        gbdt: other options of them.
+
+    Raises:
+        CostModelError: it is no such model, is damaged, of another release, or untrained.
+    """
+    from costmodel.adapted import AdaptedModel
+    from costmodel.gbdt import GradientBoostedModel
+
+    return AdaptedModel(GradientBoostedModel.load(path), replace(gbdt or GbdtOptions(), seed=seed))

@@ -16,7 +16,7 @@ from autosched.records.record import Phase, Record, record_of
 from autosched.records.title import title_of
 from autosched.report.events import ProgressSnapshot, TaskRow
 from autosched.search.learner import Learner
-from autosched.search.models import make_model
+from autosched.search.models import usual_model
 from autosched.search.recall import best_of, recall
 from autosched.system.errors import TuningError
 from autosched.system.noted_signals import NotedSignals
@@ -54,7 +54,7 @@ class TuningLoop:
         self._progress, self._cache_state = job.progress, job.cache_state
         self._callbacks = job.callbacks
         search = options.search
-        model = job.cost_model or make_model("gbdt", options.seed, search.gbdt)
+        model = job.cost_model or usual_model(options.seed, search.gbdt)
         self._learner = Learner(model, search.model_trials, search.learner, search.extra_features)
         rng = job.rng or np.random.default_rng(options.seed)
         pools = job.pools

@@ -34,6 +34,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_SIX_POINTS_GROWTH": "rounding errors of one algorithm",
         "_EIGHT_POINTS_GROWTH": "rounding errors of one algorithm",
     },
+    "autosched/search/corpus_splits.py": {"_LEAST_TASKS": "statistics"},
     "autosched/search/grid.py": {"_BLOCK": "rows that are listed at a time"},
     "autosched/search/options.py": {
         "_MOST_SPARE": "options that we accept",
@@ -150,6 +151,13 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "codegen/passes/specialize.py": {"_ENUMERATED": "compile time"},
     "codegen/team.py": {"_NAP_S": "how a stopping team is waited for"},
+    "costmodel/adapted.py": {
+        "_GOOD_RANK": "how far a trained model is believed",
+        "_FIRST": "statistics",
+        "_FEWEST": "statistics",
+        "_WORTH": "how far a trained model is believed",
+        "_STEPS": "how often trees are grown again",
+    },
     "costmodel/checked.py": {"_MOST_TEXT": "length of a message"},
     "costmodel/dataset.py": {
         "FAILURE_OVER_WORST": "the label of a failure",
@@ -178,6 +186,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_PART": "rows that are worked on at a time",
     },
     "costmodel/gbdt.py": {"_SHORTEST_S": "keeps a logarithm finite"},
+    "costmodel/shipped.py": {"MOST_BYTES": "size of a package"},
     "costmodel/gbdt_options.py": {"_LEAST": "range of an option"},
     "costmodel/metrics.py": {"_LEAST_LABEL": "statistics"},
     "sketch/analysis/expr_size.py": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from sklearn.preprocessing import StandardScaler
 
 from autosched.testing import CostModelConformance
 from autosched.testing.cost_model import synthetic
+from costmodel.adapted import AdaptedModel
+from costmodel.dataset import Dataset
 from costmodel.errors import CostModelError
 from costmodel.gbdt import GradientBoostedModel
 from costmodel.gbdt_options import GbdtOptions
@@ -41,6 +44,22 @@ class TestDraftModel(CostModelConformance):
 class TestGradientBoostedModel(CostModelConformance):
     def make(self) -> CostModel:
         return GradientBoostedModel(GbdtOptions(trees=20))
+
+
+class TestAdaptedModel(CostModelConformance):
+    def make(self) -> CostModel:
+        return AdaptedModel(_prior(), GbdtOptions(trees=20))
+
+
+@functools.cache
+def _prior() -> GradientBoostedModel:
+    """Trained on other programs than those of the suite."""
+    dataset = Dataset()
+    features, times = synthetic(80, 2, 21)
+    dataset.append("elsewhere", features, times)
+    model = GradientBoostedModel(GbdtOptions(trees=20))
+    model.update(dataset)
+    return model
 
 
 class PickledConformance(CostModelConformance):
