@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from autosched.compilation.unmeasured import accepted, unmeasured
 from autosched.compilation.wires import wire
 from autosched.graph.extract import Extraction, extract
 from autosched.measure.result import CacheState
-from autosched.records.accuracy import ACCURACIES, Accuracy, held_to
+from autosched.records.accuracy import ACCURACIES, Accuracy, held_to, with_constants
 from autosched.records.best import target_warning
 from autosched.records.log import RecordLog
 from autosched.runtime.archive import Contents
@@ -176,12 +176,17 @@ def network_contents(
         extraction = extract_checked(network)
         state = cache_state_of(extraction, target)
         tasks = network_tasks(extraction, target)
+        limits = _limits(extraction, tasks, accuracy)
         left = [
             record
-            for task in tasks
-            for record in held_to(by_position(task, records), task, accuracy)
+            for task, limit in limits.items()
+            for record in held_to(by_position(task, records), task, limit)
         ]
-        drafted = cache(partial(unmeasured, quick=quick, check=check, accuracy=accuracy))
+
+        @cache
+        def drafted(task: TaskSpec) -> Scheduled:
+            return unmeasured(task, quick, check, limits[task])
+
         while True:
             try:
                 scheduled = schedule(tasks, left, state, drafted)
@@ -190,6 +195,21 @@ def network_contents(
                 notify([str(error)])
                 key = error.record.candidate_key
                 left = [record for record in left if record.candidate_key != key]
+
+
+def _limits(
+    extraction: Extraction, tasks: Sequence[TaskSpec], accuracy: Accuracy
+) -> dict[TaskSpec, Accuracy]:
+    """``accuracy``, or what it is with the weights of a task."""
+    weights: dict[int, list[NDArray[Any]]] = {id(task.dag): [] for task in tasks}
+    for subgraph in extraction.subgraphs:
+        weights[id(subgraph.dag)] += subgraph.constants.values()
+    return {
+        task: accuracy
+        if len(task.variants) == 1
+        else with_constants(accuracy, weights[id(task.dag)])
+        for task in tasks
+    }
 
 
 def build_contents(

@@ -17,7 +17,7 @@ from autosched.compilation.network import link
 from autosched.compilation.scheduled import Built, Scheduled, expected_seconds
 from autosched.compilation.unmeasured import accepted, unmeasured
 from autosched.measure.inputs import random_inputs
-from autosched.records.accuracy import Accuracy
+from autosched.records.accuracy import Accuracy, with_constants
 from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan
 from autosched.runtime.backend import runtime_of
@@ -95,12 +95,12 @@ def _build_contents(
     check: bool,
     accuracy: Accuracy,
 ) -> Contents:
-    built = _built(task, log, check, accuracy)
+    given = _check_constants(task, constants)
+    built = _built(task, log, check, with_constants(accuracy, given.values()))
     scheduled, kernel = built.item, built.kernel
     best = scheduled.candidate
     values = dict(best.values)
     dag = best.sketch.dag
-    given = _check_constants(task, constants)
     prepared = preparations(best.sketch, values)
     bound = {
         name: prepared[name].apply(array) if name in prepared else array

@@ -11,9 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from autosched.measure.result import Failure, MeasureResult, Timing
+from sketch.lang.dtypes import is_float
 from sketch.variants import error_growth
 
 if TYPE_CHECKING:
@@ -48,6 +52,15 @@ _BUDGETS: Final[Mapping[Accuracy, ErrorBudget]] = {
     "default": ErrorBudget(1e-5, 4.0),
     "fast": ErrorBudget(1e-4, 4.0),
 }
+
+
+def with_constants(accuracy: Accuracy, constants: Iterable[NDArray[Any]]) -> Accuracy:
+    """What may be used with such weights: "as written" where one is infinite.
+
+    Variants transform weights ahead, and differences of infinities are NaN.
+    """
+    floats = (array for array in constants if is_float(str(array.dtype)))
+    return accuracy if all(np.isfinite(array).all() for array in floats) else "as written"
 
 
 class VariantErrors:

@@ -153,3 +153,24 @@ def test_a_network_packs_the_constants_of_what_it_uses_once(
     expected = evaluate(net.graph, inputs)["result"]
     found = module.run(inputs)["result"]
     assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("of_network", [False, True])
+@pytest.mark.usefixtures("sure")
+def test_with_an_infinite_weight_a_convolution_is_computed_as_it_is_written(
+    of_network: bool,
+) -> None:
+    """Transformed, it would make NaN of all results of its channel."""
+    weight = WEIGHT.copy()
+    weight[1, 1, 2, 3] = np.inf
+    if of_network:
+        builder = GraphBuilder("one")
+        image = builder.input(Value("image", (1, 16, 16, 16)))
+        given = builder.constant("weight", np.ascontiguousarray(weight.transpose(3, 2, 0, 1)))
+        result = builder.add(Conv((1, 1), (1, 1, 1, 1)), [image, given])
+        module = asd.compile(Network("one", builder.finish({"result": result})), TARGET)
+    else:
+        module = task().module({"w": weight})
+    assert algorithms(module) == [""]
+    (found,) = module.run({module.inputs[0].name: DATA}).values()
+    assert not np.isnan(found).any() and np.isinf(found).sum() == 16 * 16
