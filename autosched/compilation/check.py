@@ -19,7 +19,7 @@ from autosched.measure.execution import LoadedKernel
 from autosched.measure.inputs import random_inputs
 from autosched.measure.options import MeasureOptions
 from autosched.measure.task_memory import TaskMemory
-from autosched.measure.variant_errors import as_a_whole, memories_of_means
+from autosched.measure.variant_errors import as_a_whole, memories_of_means, of_variant
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.team_pool import shared_teams
 from autosched.tasks.candidate import Candidate
@@ -112,7 +112,7 @@ def check_kernel(
         return
     if device is None and not runtime_of(task.target).in_process:
         return
-    memory = expected(task) if memory is None else memory
+    memory = of_variant(expected(task) if memory is None else memory, candidate.sketch)
     if isinstance(kernel, Kernel):
         loaded = bind(kernel, memory, candidate.sketch, candidate.values)
         _run(loaded, task.target.threads)
@@ -155,7 +155,8 @@ def kernel_errors(
             loaded = bind(kernel, memory, candidate.sketch, candidate.values)
         _run(loaded, task.target.threads)
         if not found:
-            _refuse_above_tolerance(result_error(memory, loaded, strides), task, candidate)
+            error = result_error(of_variant(memory, candidate.sketch), loaded, strides)
+            _refuse_above_tolerance(error, task, candidate)
         found.append(min(1.0, result_error(as_a_whole(memory), loaded, strides)))
     return tuple(found)
 

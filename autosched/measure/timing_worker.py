@@ -18,7 +18,7 @@ from autosched.measure.options import MeasureOptions
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
 from autosched.measure.sampling import burst, inner_runs
 from autosched.measure.task_memory import TaskMemory
-from autosched.measure.variant_errors import variant_errors
+from autosched.measure.variant_errors import of_variant, variant_errors
 from sketch.errors import AutoschedError
 from sketch.schedule.sketch import Sketch
 
@@ -79,7 +79,7 @@ class TimingWorker:
             if isinstance(loaded, Failure):
                 return loaded
             try:
-                result = self._measure(self._tasks[request.task], loaded, best_s)
+                result = self._measure(self._memory(request), loaded, best_s)
             except AutoschedError as error:
                 return failure("run", error)
         return self._with_variant_errors(request, result)
@@ -87,12 +87,12 @@ class TimingWorker:
     def verify(self, request: TimingRequest) -> float | Failure:
         """Load one kernel, run it once, and compare: the relative error, whatever it is."""
         with self._loaded(request) as loaded:
-            return self._run_once(self._tasks[request.task], loaded, self._error)
+            return self._run_once(self._memory(request), loaded, self._error)
 
     def load(self, request: TimingRequest, slot: int) -> float | Failure:
         """Keep a kernel loaded under a number, for ``sample``; its relative error once checked."""
         loaded = self._load(request)
-        checked = self._run_once(self._tasks[request.task], loaded, self._check)
+        checked = self._run_once(self._memory(request), loaded, self._check)
         if not isinstance(checked, Failure):
             self._slots[slot] = loaded
         return checked
@@ -150,6 +150,10 @@ class TimingWorker:
             return self._bench.load(kernel, task, sketch, request.values)
         except Exception as error:  # the boundary: whatever goes wrong is a result
             return failure("load", error)
+
+    def _memory(self, request: TimingRequest) -> TaskMemory:
+        """What a candidate is compared with."""
+        return of_variant(self._tasks[request.task], self._sketches[request.sketch])
 
     def _run_once(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import ml_dtypes
@@ -102,6 +102,20 @@ class Reference:
             ExpressionError: an output is missing or has another shape.
         """
         return max(_error(name, samples, outputs) for name, samples in self.outputs.items())
+
+    def evenly_bounded(self) -> Reference:
+        """For an algorithm that adds elements of a whole tile: its roundings are everywhere as
+        large as where most is added, even where a window holds nothing but padding.
+        """
+        return Reference({n: _evenly_bounded(samples) for n, samples in self.outputs.items()})
+
+
+def _evenly_bounded(samples: Samples) -> Samples:
+    if samples.bounds is None:
+        return samples
+    known = np.isfinite(samples.bounds)
+    largest = np.max(samples.bounds, initial=0.0, where=known)
+    return replace(samples, bounds=np.where(known, largest, samples.bounds))
 
 
 def _error(name: str, samples: Samples, outputs: Mapping[str, Array]) -> float:

@@ -174,3 +174,18 @@ def test_with_an_infinite_weight_a_convolution_is_computed_as_it_is_written(
     assert algorithms(module) == [""]
     (found,) = module.run({module.inputs[0].name: DATA}).values()
     assert not np.isnan(found).any() and np.isinf(found).sum() == 16 * 16
+
+
+@pytest.mark.usefixtures("sure")
+@pytest.mark.filterwarnings("error::autosched.system.user_warnings.AutoschedWarning")
+def test_windows_that_hold_padding_alone_may_have_roundings() -> None:
+    """They are exactly zero as written; a variant sums up elements of the tile beside them."""
+    weight, data = (
+        placeholder(WEIGHT.shape, name="w", constant=True),
+        placeholder(DATA.shape, name="x"),
+    )
+    wide = Task(ComputeDAG([conv2d(data, weight, 1, 4, name="y")]), TARGET)
+    module = wide.module({"w": WEIGHT})
+    assert algorithms(module)[0].startswith("winograd")
+    found = module.run({"x": DATA})["y"]
+    assert abs(found[0, 0]).max() <= 1e-6 * abs(found).max()
