@@ -36,10 +36,13 @@ class LinearMap:
             width //= rest.pop(0)
         return (len(self.matrix), *rest)
 
+    def columns(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
+        """``[elements of the leading dimensions, others]`` of the caller's array."""
+        return array.reshape(len(self.matrix[0]), -1)
+
     def apply(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
         """The constant, computed in float64 and rounded to the dtype of ``array`` (``shape``)."""
-        matrix = np.array(self.matrix)
-        values = matrix @ array.reshape(matrix.shape[1], -1).astype(np.float64)
+        values = np.array(self.matrix) @ self.columns(array).astype(np.float64)
         shape = self.result_shape
         assert prod(shape) == values.size
         return values.reshape(shape).astype(array.dtype)
@@ -79,5 +82,45 @@ class JoinedDimensions:
         return np.ascontiguousarray(moved).reshape(self.result_shape)
 
 
-Prepared = LinearMap | JoinedDimensions
+@dataclass(frozen=True, slots=True)
+class CombinedParts:
+    """Sums and differences of equal parts of a constant, such as the quadrants of a matrix.
+
+    Attributes:
+        shape: of the caller's array.
+        parts: into how many each dimension is divided; they divide its extent.
+        matrix: rows of coefficients of the parts, the last dimension's fastest; a row for each
+            element of the result's first dimension.
+    """
+
+    shape: tuple[int, ...]
+    parts: tuple[int, ...]
+    matrix: tuple[tuple[int, ...], ...]
+
+    @property
+    def key(self) -> str:
+        """Stable text form."""
+        digest = hashlib.sha256(repr(self).encode()).hexdigest()[:8]
+        return f"parts({len(self.matrix)} of {self.parts}, {digest})"
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """``[rows, *shape of a part]``."""
+        sides = zip(self.shape, self.parts, strict=True)
+        return (len(self.matrix), *(extent // count for extent, count in sides))
+
+    def columns(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
+        """``[parts, elements of a part]`` of the caller's array."""
+        sides = zip(self.result_shape[1:], self.parts, strict=True)
+        split = array.reshape([size for extent, count in sides for size in (count, extent)])
+        outer = range(0, split.ndim, 2)
+        return split.transpose(*outer, *(d + 1 for d in outer)).reshape(prod(self.parts), -1)
+
+    def apply(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
+        """The constant, computed in float64 and rounded to the dtype of ``array`` (``shape``)."""
+        values = np.array(self.matrix, np.float64) @ self.columns(array).astype(np.float64)
+        return values.reshape(self.result_shape).astype(array.dtype)
+
+
+Prepared = LinearMap | JoinedDimensions | CombinedParts
 """How a constant is made from what the caller gives."""

@@ -9,6 +9,9 @@ computed in blocks of whole tiles, and every stage before them for one block at 
       for each tile: columns, results
 
 so that what lies between the stages is as large as a block and stays in a thread's own cache.
+
+Where an axis only selects which of the same products are added (the quadrants of Strassen's
+algorithm), its values are a tile, too.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import ClassVar, Final
 from sketch.analysis.access import divisors, needs_tiling, stage_loads
 from sketch.analysis.selecting import selecting_axes
 from sketch.lang.expr import Axis
+from sketch.lang.rewrite import walk
 from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import LoopKind
 from sketch.rules.packing import packing_choices
@@ -44,11 +48,15 @@ class ScheduleInBlocks:
     eager: ClassVar[bool] = False
 
     def applies(self, state: State, stage: StagePlan) -> Verdict:
-        """Stages at the root that read what is made of a pending product through such indices."""
+        """Stages at the root that read what is made of a pending product through such indices, or
+        in parts.
+        """
         op = stage.op
         vector = vector_axis(op)
+        if op.reduce is not None or vector is None or vector in divisors(op):
+            return Verdict.SKIP
         tiled = [axis for axis in divisors(op) if axis is not vector and axis in op.axes]
-        if op.reduce is not None or not tiled or vector is None or vector in divisors(op):
+        if not tiled and not _part_axes(state.program, op):
             return Verdict.SKIP
         return Verdict.SKIP if _product_behind(state, op) is None else Verdict.APPLY_AND_STOP
 
@@ -60,12 +68,16 @@ class ScheduleInBlocks:
         assert vector is not None and product is not None
         panel_axis = vector_axis(product.op)
         assert panel_axis is not None
+        parts = _part_axes(state.program, op)
         outer: list[LoopId] = [stage.loop(vector)]
         block: list[LoopId] = []
         tile: list[LoopId] = []
         splits: list[Split] = []
         for axis in op.axes:
             if axis is vector:
+                continue
+            if axis in parts:
+                tile.append(stage.loop(axis))
                 continue
             outer.append(stage.loop(axis))
             if axis.extent == 1:
@@ -104,7 +116,7 @@ class ComputeInBlocks:
         if stage.op.reduce is not None or len(consumers) != 1 or is_output(state.program, stage):
             return Verdict.SKIP
         host = root_host(state.program, consumers[0])
-        if not _in_blocks(host) or host.id not in state.scheduled:
+        if not _in_blocks(state.program, host) or host.id not in state.scheduled:
             return Verdict.SKIP
         return Verdict.APPLY_AND_STOP
 
@@ -150,6 +162,17 @@ def _product_behind(state: State, op: Compute) -> StagePlan | None:
     return None
 
 
+def _part_axes(program: Program, op: Compute) -> frozenset[Axis]:
+    """The axes whose values select what a last stage computes of stages that it reads at places
+    that do not depend on them: the parts of a result that are made of the same products.
+    """
+    if program.consumers(op):
+        return frozenset()
+    made = [load for load in stage_loads(op) if program.plan_of(load.tensor.op) is not None]
+    read = {node for load in made for index in load.indices for node in walk(index)}
+    return frozenset(axis for axis in selecting_axes(op) if axis in op.axes and axis not in read)
+
+
 def _same_vectors(reader: Compute, producer: Compute) -> bool:
     """Whether a stage reads of another just the elements at its own place of the vector axis."""
     mine, theirs = vector_axis(reader), vector_axis(producer)
@@ -177,9 +200,11 @@ def _panel_trips(program: Program, stage: StagePlan) -> Factor | None:
     return plan.splits[plan.axis(vector)][1]
 
 
-def _in_blocks(host: StagePlan) -> bool:
-    """Whether loops of a stage walk tiles by whose size its indices divide."""
+def _in_blocks(program: Program, host: StagePlan) -> bool:
+    """Whether loops of a stage walk tiles by whose size its indices divide, or its parts."""
     vector = vector_axis(host.op)  # an index may divide it by the lanes, which is no block
+    if _part_axes(program, host.op):
+        return True
     return any(tile_of(host, n)[0] > 0 for n, axis in enumerate(host.op.axes) if axis is not vector)
 
 

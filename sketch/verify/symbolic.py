@@ -21,7 +21,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.errors import ExpressionError
 from sketch.lang.dtypes import is_float
 from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Reduce, Select, Unary
-from sketch.lang.prepared import LinearMap
+from sketch.lang.prepared import CombinedParts, LinearMap
 from sketch.lang.scalar_functions import Array
 from sketch.lang.tensor import Compute, Placeholder, Tensor
 from sketch.oracle.evaluate import Evaluator, is_sum
@@ -118,10 +118,10 @@ def _outputs(dag: ComputeDAG, symbols: Mapping[str, Array]) -> dict[str, Array]:
 def _given(op: Any, array: Array) -> Array:
     """What a program reads for the caller's ``array``."""
     assert isinstance(op, Placeholder)
-    if not isinstance(op.prepared, LinearMap):
+    if not isinstance(op.prepared, LinearMap | CombinedParts):
         return array if op.prepared is None else op.prepared.apply(array)
     matrix = np.array([[_rational(c) for c in row] for row in op.prepared.matrix], object)
-    made: Array = matrix @ array.reshape(matrix.shape[1], -1)
+    made: Array = matrix @ op.prepared.columns(array)
     return made.reshape(op.shape)
 
 

@@ -13,7 +13,7 @@ from sketch.lang.functions import exp, maximum
 from sketch.lang.reducers import max as largest
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators.conv import conv, grouped_conv
-from sketch.variants import filtering, winograd, winograd_blocks
+from sketch.variants import filtering, strassen, winograd, winograd_blocks
 from sketch.variants.implicit_gemm import implicit_gemm
 from sketch.variants.joined_groups import joined_groups
 from sketch.verify.symbolic import first_difference
@@ -41,6 +41,8 @@ def few_channels(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (winograd, filtering):
         monkeypatch.setattr(module, "_LEAST_CHANNELS", 1)
     monkeypatch.setattr(winograd, "_LEAST_TERMS", 1)
+    for name in ("_LEAST_TERMS", "_LEAST_COLUMNS", "_LEAST_ROWS"):
+        monkeypatch.setattr(strassen, name, 1)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +60,7 @@ def few_channels(monkeypatch: pytest.MonkeyPatch) -> None:
         (winograd.winograd_in_parts, convolution((4, 4), (3, 3))),
         (implicit_gemm, convolution((3, 5), (3, 3), 1, 2)),
         (joined_groups, groups(3, 2)),
+        (strassen.strassen, convolution((4, 3), (1, 1), 0, 4)),
     ],
 )
 def test_variants_are_the_direct_convolution(
