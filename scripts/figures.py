@@ -54,7 +54,7 @@ def example() -> Task:
         "cpu", "x86-64-v4", "+avx512f", threads=2, vector_bytes=64, registers=32,
         l1_bytes=32 * 1024, l2_bytes=1024 * 1024, l3_bytes=32 * 1024 * 1024,
     )  # fmt: skip
-    return Task(asd.ComputeDAG([result]), target, name="dense")
+    return Task({"direct": asd.ComputeDAG([result])}, target, name="dense")
 
 
 def draw_dag(task: Task) -> Figure:
