@@ -24,6 +24,7 @@ PLACES: Final[Mapping[str, str]] = {
     "sketch/variants/correlation.py": "the fewest axes that a correlation has",
     "sketch/variants/implicit_gemm.py": "what one algorithm joins, and where it pays",
     "sketch/variants/joined_groups.py": "where one algorithm pays",
+    "sketch/variants/strassen.py": "the coefficients of one algorithm, and where it pays",
     "sketch/variants/interpolation.py": "the interpolation points of that algorithm",
     "costmodel/sklearn_model.py": "settings of a learner, tuned on recorded times",
 }
@@ -33,6 +34,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_F2_GROWTH": "rounding errors of one algorithm",
         "_SIX_POINTS_GROWTH": "rounding errors of one algorithm",
         "_EIGHT_POINTS_GROWTH": "rounding errors of one algorithm",
+        "_STRASSEN_GROWTH": "rounding errors of one algorithm",
     },
     "autosched/search/corpus_splits.py": {"_LEAST_TASKS": "statistics"},
     "autosched/search/grid.py": {"_BLOCK": "rows that are listed at a time"},
