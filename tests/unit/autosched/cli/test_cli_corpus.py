@@ -11,7 +11,6 @@ import pytest
 from autosched.cli.app import main
 from autosched.measure.simulated import SimulatedRunner
 from autosched.records.corpus import Corpus
-from costmodel.errors import CostModelError
 from costmodel.gbdt import GradientBoostedModel
 
 
@@ -41,6 +40,8 @@ def test_a_corpus_is_collected_learned_and_judged(
     code, out, _ = run(capsys, "train", path, "-o", output)
     assert code == 0 and "trees from 48 programs" in out
     assert GradientBoostedModel.load(output).trees > 0
+    tune = ["tune", "--workload", "GMM", "--args", "n=16,m=16,k=16", "--trials", "8", "--quiet"]
+    assert main([*tune, "--cost-model", str(output), "--log", str(tmp_path / "gmm.jsonl")]) == 0
     code, out, err = run(capsys, "train", path, "-o", output, "--without", "mlp")
     assert code == 1 and "too few" in err
     code, out, _ = run(capsys, "eval", path, "--cost-model", "draft", "--json", rows)
@@ -48,14 +49,25 @@ def test_a_corpus_is_collected_learned_and_judged(
     assert [row["split"] for row in json.loads(rows.read_text())["rows"]] == ["by-task"]
 
 
-def test_a_model_of_other_features_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_model_of_other_features_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "model.json"
     GradientBoostedModel().save(path)
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "features": "1-00000000"}))
-    with pytest.raises(CostModelError, match="1-00000000") as found:
-        GradientBoostedModel.load(path)
-    assert "\n" not in str(found.value) and "train it again" in str(found.value)
+    log = tmp_path / "gmm.jsonl"
+    tune = ["tune", "--workload", "GMM", "--cost-model", str(path), "--log", str(log)]
+    assert main(tune) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "version 1-00000000" in error and "train it again" in error
+    assert not log.exists()
+
+
+def test_a_model_that_is_none_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["tune", "mlp", "--cost-model", "nonsense"])
+    assert stop.value.code == 2 and "FILE.json" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
