@@ -8,6 +8,7 @@ variables.  Exact for tails of tiles; a continuity approximation for padding.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,10 +30,13 @@ class MergedGuard:
     terms: tuple[tuple[LoopVar, int], ...]
     low: int
     high: int
+    coefficients: Mapping[LoopVar, int] = field(init=False)
     variables: frozenset[LoopVar] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "variables", frozenset(var for var, _ in self.terms))
+        coefficients = dict(self.terms)
+        object.__setattr__(self, "coefficients", coefficients)
+        object.__setattr__(self, "variables", frozenset(coefficients))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,7 +174,7 @@ def _walked(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> tuple[Quantity, 
     walked: Quantity = 1.0
     tile: Quantity = 1.0
     for loop in loops:
-        coefficient = abs(dict(guard.terms).get(loop.var, 0))
+        coefficient = abs(guard.coefficients.get(loop.var, 0))
         if coefficient:
             walked = walked + coefficient * loop.reach
             if loop.kind in STRAIGHT_KINDS:
@@ -188,7 +192,7 @@ def _is_padding(predicate: Predicate, site: StoreSite) -> bool:
 
 def share(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
     """Share of all trips of ``loops`` for which the guard holds."""
-    terms = dict(guard.terms)
+    terms = guard.coefficients
     moving = [(loop, terms[loop.var]) for loop in loops if loop.var in terms]
     spatial = _Walk([(loop, c) for loop, c in moving if not loop.reduce])
     reduce = _Walk([(loop, c) for loop, c in moving if loop.reduce])
@@ -268,7 +272,7 @@ def _is_in_tile(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> bool | NDArr
     """Whether spatial loops of straight-line code move a guard."""
     reach: Quantity = 0.0
     for loop in loops:
-        if dict(guard.terms).get(loop.var) and not loop.reduce and loop.kind in STRAIGHT_KINDS:
+        if guard.coefficients.get(loop.var) and not loop.reduce and loop.kind in STRAIGHT_KINDS:
             reach = reach + loop.reach
     return reach > 0.0
 
@@ -280,7 +284,7 @@ def _bounded_trips(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
     for loop in reversed(loops):
         if not loop.reduce:
             continue
-        if dict(guard.terms).get(loop.var) and loop.kind not in STRAIGHT_KINDS:
+        if guard.coefficients.get(loop.var) and loop.kind not in STRAIGHT_KINDS:
             bounded = where(_is_in_tile(guard, loops), 0.0, below + above)
             return where(bounded > 0.0, inside, math.inf)
         inside = inside * loop.extent
@@ -291,7 +295,7 @@ def _violated(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> tuple[Quantity
     """1 for each side, low and high, that some trips lie beyond; else 0."""
     low: Quantity = 0.0
     high: Quantity = 0.0
-    terms = dict(guard.terms)
+    terms = guard.coefficients
     for loop in loops:
         coefficient = terms.get(loop.var, 0)
         if coefficient > 0:
@@ -306,7 +310,7 @@ def _reduce_tail(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
 
     All loops inside the outermost one of the axis (with more than one trip) are unrolled there.
     """
-    terms = dict(guard.terms)
+    terms = guard.coefficients
     reach: Quantity = 0.0
     inner: Quantity = 1.0
     outer: Quantity = 0.0
@@ -345,7 +349,7 @@ def _taps(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
     """Serial reduce trips that a guard depends on."""
     trips: Quantity = 1.0
     for loop in loops:
-        if loop.reduce and loop.kind not in UNROLLED_KINDS and dict(guard.terms).get(loop.var):
+        if loop.reduce and loop.kind not in UNROLLED_KINDS and guard.coefficients.get(loop.var):
             trips = trips * loop.extent
     return trips
 

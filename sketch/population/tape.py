@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, wraps
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -184,16 +184,20 @@ class Recorder:
             same = _unchanged(inputs, _NEUTRAL[function])
             if same is not None:
                 return same
-        real, floating = False, function in _FLOATING and any(map(_is_real_stand_in, inputs))
+        real = False
+        for value in inputs:
+            if type(value) is Traced and value.real:
+                real = True
+                break
+        floating = real and function in _FLOATING
         sources: list[int] = []
         for value in inputs:
             if type(value) is Traced:
                 sources.append(value.slot)
-                real = real or value.real
-            else:
-                value = float(value) if floating and type(value) is int else value
-                real = real or type(value) is float
-                sources.append(self._constant(value))
+                continue
+            value = float(value) if floating and type(value) is int else value
+            real = real or type(value) is float
+            sources.append(self._constant(value))
         if function in _SYMMETRIC and sources[0] > sources[1]:
             sources.reverse()
         key = (function, *sources, *kwargs.items()) if kwargs else (function, *sources)
@@ -212,10 +216,12 @@ class Recorder:
             sources: slots.
             real: whether the result is float64.
         """
-        known = self.known[key] = Traced(self, self._slot(), real)
+        slot = self.slots
+        self.slots = slot + 1
+        known = self.known[key] = Traced(self, slot, real)
         self.functions.append(function)
         self.sources.append(sources)
-        self.targets.append(known.slot)
+        self.targets.append(slot)
         return known
 
     def forget(self) -> None:
@@ -241,10 +247,6 @@ class Recorder:
         return slot
 
 
-def _is_real_stand_in(value: object) -> bool:
-    return type(value) is Traced and value.real
-
-
 def _is_real(function: Function, operands: bool, kwargs: Mapping[str, Any] | None) -> bool:
     if function is _cast and kwargs is not None:
         return bool(kwargs["dtype"] is np.float64)
@@ -259,8 +261,7 @@ def _unchanged(inputs: tuple[Any, ...], neutral: int) -> Traced | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TapeResult:
+class TapeResult(NamedTuple):
     """Where a replay leaves a result; ``slot`` None: the same ``fixed`` value for all arrays."""
 
     slot: int | None
