@@ -49,6 +49,8 @@ def where(condition: bool | NDArray[np.bool_], a: Quantity, b: Quantity) -> Quan
     """``a`` where the condition holds, else ``b``."""
     if isinstance(condition, (bool, np.bool_)):
         return a if condition else b
+    if isinstance(a, float) and isinstance(b, float) and (a, b) == (1.0, 0.0):
+        return condition.astype(np.float64)  # in a third of the time
     chosen: Quantity = tape.where(condition, a, b)
     return chosen
 
@@ -60,9 +62,7 @@ def ceil(value: Quantity) -> Quantity:
 
 def more_than_one(value: Quantity) -> Quantity:
     """1 where a loop has more than one trip, else 0."""
-    if isinstance(value, float):
-        return 1.0 if value > 1.0 else 0.0
-    return (value > 1.0).astype(np.float64)
+    return where(value > 1.0, 1.0, 0.0)
 
 
 @recordable
