@@ -69,9 +69,12 @@ class Measured:
 
     def note_asked(self, candidates: Sequence[Candidate]) -> None:
         """Remember candidates, so that they are never proposed again."""
+        groups: dict[str, list[Candidate]] = {}
         for candidate in candidates:
-            memory = self._memory(candidate.sketch)
-            memory.keys.add(_row_key(candidate))
+            groups.setdefault(candidate.sketch.key, []).append(candidate)
+        for members in groups.values():
+            memory = self._memory(members[0].sketch)
+            memory.keys.update(_row_keys(members))
             memory.known = None
 
     def tell(self, candidates: Sequence[Candidate], results: Sequence[MeasureResult]) -> None:
@@ -86,7 +89,7 @@ class Measured:
 
     def is_new(self, candidate: Candidate) -> bool:
         """Whether nobody asked for the candidate yet."""
-        return _row_key(candidate) not in self._memory(candidate.sketch).keys
+        return self._memory(candidate.sketch).keys.isdisjoint(_row_keys([candidate]))
 
     def unseen(self, population: Population) -> NDArray[np.bool_]:
         """[P]: rows that nobody asked for yet."""
@@ -123,5 +126,8 @@ def _fastest(seconds: Sequence[float]) -> NDArray[np.intp]:
     return np.argsort(np.array(seconds, dtype=np.float64), kind="stable")
 
 
-def _row_key(candidate: Candidate) -> int:
-    return int(from_rows(candidate.sketch, [candidate.values]).keys()[0])
+def _row_keys(candidates: Sequence[Candidate]) -> list[int]:
+    """Of candidates of one sketch."""
+    rows = from_rows(candidates[0].sketch, [candidate.values for candidate in candidates])
+    keys: list[int] = rows.keys().tolist()
+    return keys
