@@ -8,7 +8,14 @@ from autosched.search.options import SearchOptions
 from autosched.search.sampling import keep_feasible
 from autosched.search.scorer import Scorer
 from autosched.search.selection import Scored
-from sketch.population.population import Population, concat, crossover, deduplicate, mutate
+from sketch.population.population import (
+    Population,
+    among,
+    concat,
+    crossover,
+    deduplicate,
+    mutate,
+)
 
 
 def evolve(
@@ -36,7 +43,7 @@ def evolve(
             np.concatenate([current.scores, elite.scores]),
         )
         children = breed(parents, rng, int(options.evolution.spare * rows), options)
-        fresh = ~np.isin(children.keys(), archive.population.keys())
+        fresh = ~among(children.keys(), archive.population.keys())
         children = keep_feasible(children.take(np.flatnonzero(fresh)))
         children = children.take(np.arange(min(rows, children.count)))
         if not children.count:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from autosched.measure.result import Failure, MeasureResult
 from autosched.tasks.candidate import Candidate
-from sketch.population.population import Population, from_rows
+from sketch.population.population import Population, among, from_rows
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 
@@ -95,8 +95,8 @@ class Measured:
         """[P]: rows that nobody asked for yet."""
         memory = self._memory(population.sketch)
         if memory.known is None:
-            memory.known = np.array(sorted(memory.keys), dtype=np.uint64)
-        return ~np.isin(population.keys(), memory.known)
+            memory.known = np.array([*memory.keys], dtype=np.uint64)
+        return ~among(population.keys(), memory.known)
 
     def best_rows(self, sketch: Sketch, count: int) -> Population:
         """At most ``count`` measured rows of a sketch, fastest first."""

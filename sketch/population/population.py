@@ -88,6 +88,16 @@ def row_keys(values: Ints) -> NDArray[np.uint64]:
     return keys
 
 
+def among(keys: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which of the hashes ``keys`` are in ``known``, in whatever order that is."""
+    if not len(known):
+        return np.zeros(len(keys), dtype=np.bool_)
+    ordered = np.sort(known)
+    places = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
+    found: NDArray[np.bool_] = ordered[places] == keys
+    return found
+
+
 def from_rows(sketch: Sketch, rows: Sequence[Mapping[DecisionId, int]]) -> Population:
     """A population from rows of decisions; raises ScheduleError when one is missing."""
     names = [d.id for d in sketch.decisions]

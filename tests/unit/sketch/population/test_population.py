@@ -15,6 +15,7 @@ from sketch.operators.transposed import conv_transpose
 from sketch.population.feasible import feasible
 from sketch.population.population import (
     Population,
+    among,
     clamp,
     concat,
     crossover,
@@ -112,6 +113,13 @@ def test_keys_differ_when_columns_swap() -> None:
     values = np.array([[1, 2], [2, 1], [1, 2]], dtype=np.int64)
     keys = row_keys(values)
     assert keys[0] == keys[2] != keys[1]
+
+
+def test_hashes_among_others(rng: np.random.Generator) -> None:
+    keys = rng.integers(0, 40, 30, dtype=np.uint64) + np.uint64(2**64 - 41)
+    for count in (0, 1, 20):
+        known = rng.permutation(keys)[:count] ^ np.uint64(count % 2)
+        np.testing.assert_array_equal(among(keys, known), [key in known for key in keys])
 
 
 def test_a_sketch_without_decisions_has_one_row(rng: np.random.Generator) -> None:
