@@ -295,9 +295,8 @@ def _violated(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> tuple[Quantity
     """1 for each side, low and high, that some trips lie beyond; else 0."""
     low: Quantity = 0.0
     high: Quantity = 0.0
-    terms = guard.coefficients
     for loop in loops:
-        coefficient = terms.get(loop.var, 0)
+        coefficient = guard.coefficients.get(loop.var, 0)
         if coefficient > 0:
             high = high + coefficient * loop.reach
         elif coefficient < 0:
@@ -310,13 +309,12 @@ def _reduce_tail(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
 
     All loops inside the outermost one of the axis (with more than one trip) are unrolled there.
     """
-    terms = guard.coefficients
     reach: Quantity = 0.0
     inner: Quantity = 1.0
     outer: Quantity = 0.0
     unrolled: Quantity = 0.0
     for loop in loops:
-        if not loop.reduce or not terms.get(loop.var):
+        if not loop.reduce or not guard.coefficients.get(loop.var):
             continue
         reach = reach + loop.reach
         if loop.kind in STRAIGHT_KINDS:
