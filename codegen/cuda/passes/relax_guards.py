@@ -11,8 +11,9 @@ A guard goes if
 - or the accumulator is private, and every reader of a cell has a guard that implies it.
 
 The first needs *all* reads to be zero: zero times infinity is not zero.  Only terms that read
-nothing but private and shared memory run unguarded, and only where their indices stay inside their
-buffers also beyond the tensor: a tile that is read at other places too may end with the tensor.
+nothing but shared memory, and private memory that has values, run unguarded, and only where their
+indices stay inside their buffers also beyond the tensor: a tile that is read at other places too
+may end with the tensor.
 """
 
 from __future__ import annotations
@@ -47,8 +48,6 @@ from sketch.oracle.evaluate import Evaluator, constant
 from sketch.verify.facts import Facts
 from sketch.verify.statements import visit_loads
 
-_PRIVATE = (Scope.LOCAL, Scope.SHARED)
-
 
 def relax_guards(nest: LoopNest) -> LoopNest:
     """The nest with fewer predicates on its reductions."""
@@ -66,10 +65,17 @@ class _Tile:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Accumulator:
-    """A private buffer: variables that stand still while it lives, and who reads its cells."""
+    """A private buffer.
+
+    Attributes:
+        standing: variables that stand still while it lives.
+        readers: indices and guards of those who read its cells.
+        whole: whether a statement without guards fills it: there is no cell without a value.
+    """
 
     standing: frozenset[LoopVar]
     readers: tuple[tuple[tuple[Index, ...], tuple[Predicate, ...]], ...]
+    whole: bool
 
 
 _Known = Mapping[Buffer, _Tile | _Accumulator]
@@ -95,6 +101,7 @@ def _relax_all(nodes: Nodes, facts: Facts, known: _Known) -> Nodes:
 def _describe(
     buffer: Buffer, body: Nodes, outer: frozenset[LoopVar]
 ) -> _Tile | _Accumulator | None:
+    writers = [store for store, _ in stores(body) if buffer in store.targets]
     if buffer.scope is Scope.LOCAL:
         readers = tuple(
             (load.indices, store.predicates)
@@ -102,8 +109,7 @@ def _describe(
             for load in store_loads(store)
             if load.buffer is buffer
         )
-        return _Accumulator(outer, readers)
-    writers = [store for store, _ in stores(body) if buffer in store.targets]
+        return _Accumulator(outer, readers, any(not store.predicates for store in writers))
     return _tile(writers[0]) if len(writers) == 1 else None
 
 
@@ -130,7 +136,7 @@ def _plain(index: Index) -> LoopVar | None:
 def _relax_store(store: Store, facts: Facts, known: _Known) -> Store:
     if store.reducer is None or len(store.targets) != 1 or not store.predicates:
         return store
-    if any(load.buffer.scope not in _PRIVATE for load in store_loads(store)):
+    if not all(_readable(load.buffer, known) for load in store_loads(store)):
         return store
     tiles = {b: tile for b, tile in known.items() if isinstance(tile, _Tile)}
     target = known.get(store.targets[0])
@@ -142,6 +148,16 @@ def _relax_store(store: Store, facts: Facts, known: _Known) -> Store:
             without = replace(store, predicates=tuple(q for q in store.predicates if q is not p))
             store = without if _reads_inside(without, facts) else store
     return store
+
+
+def _readable(buffer: Buffer, known: _Known) -> bool:
+    """Whether a buffer has values where a guard fails, and reading them costs no access to
+    global memory.
+    """
+    if buffer.scope is Scope.LOCAL:
+        found = known.get(buffer)
+        return isinstance(found, _Accumulator) and found.whole
+    return buffer.scope is Scope.SHARED
 
 
 def _reads_inside(store: Store, facts: Facts) -> bool:

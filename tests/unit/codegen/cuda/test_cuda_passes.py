@@ -151,13 +151,19 @@ def test_a_padded_tap_stays_guarded_because_its_weight_may_be_infinite(
 
 
 def accumulate(
-    guard: tuple[Predicate, ...], reads: tuple[Predicate, ...], size: int = 4
+    guard: tuple[Predicate, ...],
+    reads: tuple[Predicate, ...],
+    size: int = 4,
+    scope: Scope = Scope.SHARED,
+    fills: tuple[Predicate, ...] = (),
 ) -> LoopNest:
-    """``acc[r] += x[r]`` from ``size`` elements of shared memory, then ``out[t + r] = acc[r]``."""
+    """``acc[r] += x[r]`` from ``size`` elements of ``scope``, then ``out[t + r] = acc[r]``."""
     t, r, e, s = (LoopVar(name) for name in "tres")
-    tile, acc = dense("tile", (size,), Scope.SHARED), dense("acc", (4,), Scope.LOCAL)
+    tile, acc = dense("tile", (size,), scope), dense("acc", (4,), Scope.LOCAL)
     out = dense("out", (10,), Scope.OUTPUT)
-    fill = loop(e, size, THREAD, Store((tile,), (plus(e),), (Const(1.0, "float32"),)))
+    fills = tuple(Predicate(plus(t, e), p.low, p.high) for p in fills)
+    one = Const(1.0, "float32")
+    fill = loop(e, size, THREAD, Store((tile,), (plus(e),), (one,), predicates=fills))
     guard = tuple(Predicate(plus(t, r), p.low, p.high) for p in guard)
     reads = tuple(Predicate(plus(t, s), p.low, p.high) for p in reads)
     update = Store((acc,), (plus(r),), (BufferLoad(tile, (plus(r),)),), reducer(), guard)
@@ -186,6 +192,14 @@ def test_unread_cells_need_no_guard(
 
 def test_a_guard_stays_where_terms_without_it_would_read_beyond_a_tile() -> None:
     assert guards(relax_guards(accumulate(at_most(10), at_most(10), size=3))) == 1
+
+
+@pytest.mark.parametrize(("fills", "left"), [((), 0), (at_most(10), 1)])
+def test_a_guard_stays_where_private_memory_has_no_values(
+    fills: tuple[Predicate, ...], left: int
+) -> None:
+    nest = accumulate(at_most(10), at_most(10), scope=Scope.LOCAL, fills=fills)
+    assert guards(relax_guards(nest)) == left
 
 
 def test_tiles_that_end_with_their_tensor_are_read_inside(rng: np.random.Generator) -> None:
