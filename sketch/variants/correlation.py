@@ -12,6 +12,7 @@ from sketch.lang.tensor import Compute, Placeholder, Tensor
 from sketch.oracle.contraction import Factor, sum_of_products
 
 _LEAST_AXES: Final = 3  # a batch, one dimension, channels
+_LEAST_RANK: Final = 2  # of a weight: channels and filters
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def _matched(op: Compute, data: Factor, weight: Factor) -> Correlation | None:
         return None
     if not _guarded(data) or any(limit != (None, None) for limit in weight.limits):
         return None
-    if len(weight.forms) != len(data.forms):
+    if len(weight.forms) != len(data.forms) or len(weight.forms) < _LEAST_RANK:
         return None
     (n, *between, last), c = op.axes, _only_axis(weight.forms[-2])
     ends = _only_axis(data.forms[0]) is n and _only_axis(data.forms[-1]) is c

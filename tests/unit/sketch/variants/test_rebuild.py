@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sketch.dag.dag import MOST_STAGES, ComputeDAG
-from sketch.lang.tensor import Tensor, compute, placeholder
+from sketch.lang import reducers
+from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators.conv import conv2d
 from sketch.operators.transposed import conv_transpose
 from sketch.rules.backend import sketch_backend
@@ -30,6 +31,12 @@ def test_phases_of_different_lengths_read_one_weight_in_its_own_form() -> None:
     kernel = placeholder((6, 6, 16, 16), name="w", constant=True)
     phases = conv_transpose(data, kernel, stride=4, name="up")
     assert variants(ComputeDAG(phases)) == []
+
+
+def test_a_weight_of_one_dimension_is_no_filter() -> None:
+    w, k = placeholder((3,), name="w", constant=True), reduce_axis(3)
+    result = compute((3, 1, 3), lambda i, j, c: reducers.sum(w[k] * w[i], k), name="y")
+    assert variants(ComputeDAG([result])) == []
 
 
 def test_two_convolutions_that_share_a_weight_stay_as_they_are() -> None:
