@@ -114,7 +114,8 @@ def _dim(forms: list[Index]) -> Dim:
         # All forms move alike: they differ by constants, which the bound covers.
         parts = parts_of(first.expr)
         terms = {var: 1 for part in parts for var, _ in part.terms}
-        return Dim(terms, 0, first.high - first.low + 1, parts)
+        # where no value is inside the buffer, as beside a short image, the read never happens
+        return Dim(terms, 0, max(1, first.high - first.low + 1), parts)
     consts = [form.const for form in forms if isinstance(form, Affine)]
     return Dim(dict(first.terms), max(consts) - min(consts), None)
 

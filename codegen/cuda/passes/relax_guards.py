@@ -31,6 +31,7 @@ from sketch.lang.expr import Const, Expr, Reducer, Select
 from sketch.nest.intervals import predicates_of, value_interval
 from sketch.nest.loopnest import (
     Affine,
+    AffineValue,
     Allocate,
     Buffer,
     BufferLoad,
@@ -189,7 +190,13 @@ def _neutral_at_zero(value: Expr, reducer: Reducer) -> bool:
         return False
 
     def leaf(node: Expr) -> Expr:
-        return Const(0, node.dtype) if isinstance(node, BufferLoad) else node
+        match node:
+            case BufferLoad():
+                return Const(0, node.dtype)
+            case AffineValue(index):  # of an axis of one element
+                return Const(index.const, node.dtype)
+            case _:
+                return node
 
     with np.errstate(all="ignore"):
         term = Evaluator({}, lambda tensor: np.zeros(tensor.shape))(map_expr(value, leaf))

@@ -23,10 +23,14 @@ from costmodel.feature_table import (
 )
 from costmodel.features import Features
 from sketch.dag.dag import ComputeDAG
+from sketch.lang.expr import Axis, Expr, select
+from sketch.lang.functions import maximum
+from sketch.lang.tensor import compute, placeholder
 from sketch.lower import lower
 from sketch.nest.loopnest import LoopNest
 from sketch.population.population import Population, sample
 from sketch.rules.generate import generate
+from sketch.target.gpu_targets import cuda_target
 from sketch.target.target import Target
 from tests.support.targets import SMALL
 from tests.support.workloads import matmul_dag
@@ -161,3 +165,17 @@ def test_a_machine_without_caches_has_finite_features() -> None:
     sketch = generate(matmul_dag(), target)[0]
     features = features_of(sample(sketch, 8, np.random.default_rng(0)))
     assert np.isfinite(features.values).all()
+
+
+@pytest.mark.parametrize("machine", [SMALL, cuda_target("sm_80")], ids=lambda t: t.kind)
+def test_a_read_that_never_happens_has_features(machine: Target) -> None:
+    x = placeholder((1, 3), name="x")
+
+    def body(i: Axis, j: Axis) -> Expr:
+        place = maximum(i % 4, 2) - 1
+        return select(place < 1, x[place, j], 0.0)
+
+    dag = ComputeDAG([compute((9, 3), body, name="y")])
+    for sketch in generate(dag, machine):
+        found = features_of(sample(sketch, 4, np.random.default_rng(0)))
+        assert np.isfinite(found.values).all()

@@ -20,7 +20,7 @@ from codegen.errors import CodegenError
 from codegen.passes.simplify import simplify
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
-from sketch.lang.expr import Const
+from sketch.lang.expr import Const, cast, select
 from sketch.lang.functions import maximum, minimum
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.lower import lower
@@ -200,6 +200,21 @@ def test_a_guard_stays_where_private_memory_has_no_values(
 ) -> None:
     nest = accumulate(at_most(10), at_most(10), scope=Scope.LOCAL, fills=fills)
     assert guards(relax_guards(nest)) == left
+
+
+def test_terms_may_have_axes_of_one_element(rng: np.random.Generator) -> None:
+    x, y, k = placeholder((9, 7), name="x"), placeholder((7, 11), name="y"), reduce_axis(7)
+    out = compute(
+        (9, 11, 1),
+        lambda i, j, h: reducers.sum(select(h < 1, x[i, k] * cast(h, "float32"), y[k, j]), k),
+        name="out",
+    )
+    dag = ComputeDAG([out])
+    arrays = random_inputs(dag, rng)
+    expected = interpret(dag, arrays)["out"]
+    for nest in feasible_nests(dag, 2, rng):
+        found = run_nest(prepare(nest), arrays)["out"].reshape(expected.shape)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
 def test_tiles_that_end_with_their_tensor_are_read_inside(rng: np.random.Generator) -> None:
