@@ -80,7 +80,7 @@ def test_features_of_a_version_stay_as_they_are(
 
 
 def test_nearly_every_feature_is_covered(found: list[dict[str, float]]) -> None:
-    """A feature that is 0 in all programs could change unseen; one slot of a buffer is as others."""
+    """What is 0 in all programs could change unseen; slots of buffers are computed alike."""
     seen = {_SLOT.sub("buffer", name) for each in found for name in each}
     missing = {_SLOT.sub("buffer", name) for name in FEATURE_NAMES} - seen
     assert len(missing) < _MOST_MISSING, missing
