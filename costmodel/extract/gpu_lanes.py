@@ -67,6 +67,21 @@ def distinct(programs: Rows, lanes: int, loops: Sequence[tuple[Quantity, Quantit
     return _distinct(_addresses(programs, lanes, loops))
 
 
+def reordered(programs: Rows, steps: Sequence[Quantity], swizzle: Swizzle) -> Floats:
+    """Whether the pieces of rows have another order from one value of a loop to the next.
+
+    Args:
+        programs: 0 .. P-1.
+        steps: elements that an address moves by in a trip of each loop.
+        swizzle: of the rows.
+
+    Returns:
+        [P]: 1 where they have, else 0.
+    """
+    rows = stack(programs, to_quantity(swizzle.row), to_quantity(swizzle.pieces))
+    return _moved(stack(programs, *steps, 0.0), rows)
+
+
 def _addresses(
     programs: Rows, lanes: int, loops: Sequence[tuple[Quantity, Quantity]]
 ) -> NDArray[np.int64]:
@@ -92,6 +107,15 @@ def _decoded(extents: Floats, steps: Floats, lanes: int) -> NDArray[np.int64]:
 def _swizzled(address: NDArray[np.int64], rows: Floats, piece: int) -> NDArray[np.int64]:
     row, pieces = rows.astype(np.int64)
     moved: NDArray[np.int64] = address ^ address // row % pieces * piece
+    return moved
+
+
+@recordable
+def _moved(steps: Floats, rows: Floats) -> Floats:
+    row, pieces = rows
+    moved: Floats = ((steps % (row * pieces) != 0.0).any(axis=0) & (pieces > 1.0)).astype(
+        np.float64
+    )
     return moved
 
 

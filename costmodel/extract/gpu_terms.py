@@ -18,7 +18,7 @@ from costmodel.extract.access import Access, footprint
 from costmodel.extract.analysis import Analysis, product
 from costmodel.extract.draft_terms import DraftTerms
 from costmodel.extract.gpu_kernel import KernelShape
-from costmodel.extract.gpu_lanes import SECTOR_BYTES, distinct, sectors, wavefronts
+from costmodel.extract.gpu_lanes import SECTOR_BYTES, distinct, reordered, sectors, wavefronts
 from costmodel.extract.gpu_sites import (
     cooperates,
     copies_of,
@@ -30,7 +30,15 @@ from costmodel.extract.gpu_sites import (
     turns_of,
 )
 from costmodel.extract.operations import operation_counts
-from costmodel.extract.quantity import Quantity, ceil, larger, smaller, to_quantity, where
+from costmodel.extract.quantity import (
+    Quantity,
+    ceil,
+    larger,
+    more_than_one,
+    smaller,
+    to_quantity,
+    where,
+)
 from costmodel.extract.statement import PARALLEL_KINDS, LoopInfo, StoreSite
 from sketch.nest.loopnest import LoopKind, Scope
 from sketch.target.target import Target
@@ -130,11 +138,12 @@ def gpu_use(analysis: Analysis, kernel: KernelShape) -> GpuUse:
         elements = footprint(access, unrolled, target.cache_line_bytes).elements[0]
         requests = steps / product(unrolled) * warps * elements
         if access.buffer.scope is Scope.SHARED:
-            cost = _shared_cost(analysis, access, lanes, unrolled)
+            alone = _alone(analysis, access, unrolled)
+            wide = where(alone > 0.0, 1.0, _wide(target, access, unrolled))
+            cost = _shared_cost(analysis, access, lanes, wide)
             passes = passes + requests * cost
-            loads = requests / (_wide(target, access, unrolled) * _piece(analysis))
-            starts = steps / product(unrolled) * warps
-            slots = loads + starts * _orders(access) * target.card.copy_instructions
+            loads = requests / (wide * _piece(analysis))
+            slots = loads * (1.0 + alone * target.card.copy_instructions)
             issue = issue + slots * target.warp_size / target.card.fma_lanes
             conflicts.append(cost)
         else:
@@ -244,26 +253,38 @@ def _shared_cost(
     analysis: Analysis,
     access: Access,
     lanes: list[tuple[Quantity, Quantity]],
-    unrolled: tuple[LoopInfo, ...],
+    width: Quantity,
 ) -> Quantity:
-    """Passes for one element a lane; a wide load takes fewer, where lanes share or follow."""
+    """Passes for one element a lane; a load of ``width`` elements takes fewer, where lanes share or
+    follow.
+    """
     target = analysis.target
     swizzle = access.buffer.swizzle
     passes = wavefronts(analysis.programs, target.warp_size, access.element_bytes, lanes, swizzle)
     words = distinct(analysis.programs, target.warp_size, lanes)
     words = words * access.element_bytes / 4.0
     least = ceil(words / float(target.warp_size))
-    width = _wide(target, access, unrolled)
     wide = ceil(words * width / float(target.warp_size)) * larger(passes / least / width, 1.0)
     return wide / width
 
 
-def _orders(access: Access) -> Quantity:
-    """Addresses that a thread finds for what it reads, beside the first, of swizzled rows."""
+def _alone(
+    analysis: Analysis, access: Access, unrolled: tuple[LoopInfo, ...]
+) -> float | NDArray[np.float64]:
+    """1 where a thread finds the address of each element that it reads, else 0: in swizzled rows
+    whose order differs between threads, or turns, so that it is no constant of a copy.
+    """
     swizzle = access.buffer.swizzle
     if swizzle is None or cooperates(access.site):
         return 0.0
-    return to_quantity(swizzle.pieces) - 1.0
+    copies = {loop.var: loop.extent for loop in unrolled}
+    steps = []
+    for loop in analysis.main.loops:
+        if loop.kind in PARALLEL_KINDS:
+            continue
+        count = copies.get(loop.var, 1.0)
+        steps.append(access.address_step(loop) * count * more_than_one(loop.extent / count))
+    return reordered(analysis.programs, steps, swizzle)
 
 
 def _wide(target: Target, access: Access, unrolled: tuple[LoopInfo, ...]) -> Quantity:
