@@ -171,15 +171,21 @@ def check_threads(target: Target) -> None:
         notify([f"{shared}: times will be longer than on as many CPUs"])
 
 
-def open_module(args: argparse.Namespace) -> Module:
-    """The compiled module that the arguments name; compiles it where that is still to do."""
+def open_module(args: argparse.Namespace, runs: bool = True) -> Module:
+    """The compiled module that the arguments name; compiles it where that is still to do.
+
+    ``runs``: it will be run, so that what it lacks here is said before anything is compiled.
+    """
     from autosched import api
     from autosched.compilation.network import link
+    from codegen.backend import check_runs
 
     if is_compiled(args):
         check_compiled(args)
         module = api.load(args.model, args.trusted, args.device, args.denormals)
     else:
+        if runs:
+            check_runs(target_of(args), "run kernels")
         module = link(*compiled_contents(args, None))
     check_threads(module.target)
     return module

@@ -20,7 +20,7 @@ def _arguments(parser: Parser) -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
-    say(args, open_module(args).summary())
+    say(args, open_module(args, runs=False).summary())
 
 
 COMMAND = Command(

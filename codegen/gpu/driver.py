@@ -13,6 +13,9 @@ from codegen.gpu.errors import (
     DeviceMemoryError,
 )
 
+NEWER_DRIVER: Final = "install NVIDIA's driver, 580 or newer"
+"""What to do where there is none, or an old one."""
+
 _NO_MEMORY: Final = ("CUDA_ERROR_OUT_OF_MEMORY",)
 _NOT_LOADED: Final = (
     "CUDA_ERROR_INVALID_IMAGE", "CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_INVALID_PTX",
@@ -46,7 +49,7 @@ class Driver:
 
     def __init__(self, bindings: Any, ordinal: int = 0) -> None:
         self.bindings = bindings
-        self.lost = ""
+        self.lost = self.name = ""
         self._threads = threading.local()
         self._context: Any = None
         self.call("cuInit", 0)
@@ -65,7 +68,12 @@ class Driver:
         if self._context is not None and not hasattr(self._threads, "entered"):
             self._checked("cuCtxSetCurrent", self.bindings.cuCtxSetCurrent(self._context))
             self._threads.entered = True
-        return self._checked(name, getattr(self.bindings, name)(*arguments))
+        try:
+            result = getattr(self.bindings, name)(*arguments)
+        except RuntimeError as error:  # a driver of a release before the function
+            what = f"the CUDA driver has no {name}: {error}"
+            raise DeviceError(what, self.name, NEWER_DRIVER) from error
+        return self._checked(name, result)
 
     def attribute(self, name: str) -> int:
         """``CU_DEVICE_ATTRIBUTE_<name>`` of the device."""
@@ -95,4 +103,4 @@ class Driver:
             kind = DeviceLaunchError
         elif status in _LOST:
             kind, self.lost = DeviceLostError, what
-        raise kind(what, getattr(self, "name", ""), _HINTS.get(kind, ""))
+        raise kind(what, self.name, _HINTS.get(kind, ""))

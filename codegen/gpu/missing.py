@@ -6,13 +6,15 @@ import ctypes
 from typing import Final
 
 from codegen.cuda.nvrtc import missing_compiler, release_of_compiler
+from codegen.gpu.driver import NEWER_DRIVER
 from codegen.gpu.emulation.library import missing_emulator
 from sketch.target.target import Target
 
 _DRIVER: Final = "libcuda.so.1"
 # The first driver of a major release of CUDA runs the code of all its minor ones.
 _RELEASE: Final = 1000
-_INSTALL: Final = "install NVIDIA's driver, 580 or newer"
+_NO_DEVICE: Final = 100  # CUDA_ERROR_NO_DEVICE: so cuInit where CUDA_VISIBLE_DEVICES hides all
+_SHOW: Final = "look at CUDA_VISIBLE_DEVICES, and start a container with its GPUs"
 
 
 def missing_device(target: Target) -> str | None:
@@ -31,14 +33,13 @@ def missing_gpu() -> str | None:
     try:
         driver = ctypes.CDLL(_DRIVER)
     except OSError as error:
-        return f"no CUDA driver ({error}): {_INSTALL}"
+        return f"no CUDA driver ({error}): {NEWER_DRIVER}"
     status = driver.cuInit(0)
-    if status != 0:
-        return f"the CUDA driver does not start (error {status}): {_INSTALL}"
+    if status not in (0, _NO_DEVICE):
+        return f"the CUDA driver does not start (error {status}): {NEWER_DRIVER}"
     count = ctypes.c_int(0)
-    status = driver.cuDeviceGetCount(ctypes.byref(count))
-    if status != 0 or count.value < 1:
-        return f"the CUDA driver finds no device (error {status})"
+    if status or driver.cuDeviceGetCount(ctypes.byref(count)) or count.value < 1:
+        return f"the CUDA driver finds no device: {_SHOW}"
     try:
         from cuda.bindings import driver as _  # noqa: F401
     except ImportError as error:
@@ -54,4 +55,4 @@ def _old_driver() -> str | None:
     if version.value // _RELEASE >= major:
         return None
     have = f"{version.value // _RELEASE}.{version.value % _RELEASE // 10}"
-    return f"the CUDA driver knows CUDA {have}, the code is of {major}.{minor}: {_INSTALL}"
+    return f"the CUDA driver knows CUDA {have}, the code is of {major}.{minor}: {NEWER_DRIVER}"

@@ -10,7 +10,9 @@ import pytest
 import autosched as asd
 from autosched.cli import main
 from autosched.records.identity import identity, recorded
+from codegen.cuda.nvrtc import missing_compiler
 from codegen.gpu import emulated as emulated_device
+from codegen.gpu.missing import missing_gpu
 
 MODEL = ["--workload", "GMM", "--args", "batch=1,n=8,m=8,k=8"]
 DEVICE = ["--target", "cuda:h200", "--device", "emulated"]
@@ -55,6 +57,22 @@ def test_a_saved_module_runs_on_the_device_that_is_named(
     assert checked and "emulated: times are estimates" in capsys.readouterr().out
     assert main(["compile", "net.asd", "-o", "net", "--device", "emulated"]) == 1
     assert "says where a module runs" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(missing_gpu() is None, reason="there is a GPU")
+@pytest.mark.parametrize("command", ["bench", "profile", "explain"])
+def test_what_is_missing_is_said_before_anything_is_compiled(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, *MODEL, "--target", "cuda:h200"]) == 1
+    said = capsys.readouterr().err
+    assert "cannot run kernels" in said and "compiling" not in said
+
+
+@pytest.mark.skipif(missing_compiler() is not None, reason="NVRTC is not installed")
+def test_a_summary_needs_no_device(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["summary", *MODEL, "--target", "cuda:h200"]) == 0
+    assert "1 kernels" in capsys.readouterr().out
 
 
 def test_a_module_for_a_cpu_has_no_device(

@@ -218,3 +218,13 @@ def test_a_card_that_is_read_is_the_card_of_that_name() -> None:
 )
 def test_names_of_makers_are_left_out(name: str, card: str) -> None:
     assert card_name(name) == card
+
+
+def test_a_driver_without_a_function_is_said_to_be_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(*_: Any) -> None:
+        raise RuntimeError('Function "cuMemAlloc" not found')
+
+    with opened(Bindings()) as device:
+        monkeypatch.setattr(Bindings, "cuMemAlloc", absent, raising=False)
+        with pytest.raises(DeviceError, match=r"has no cuMemAlloc.*580 or newer"):
+            device.allocate(64)
