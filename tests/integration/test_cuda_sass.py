@@ -72,7 +72,8 @@ def best_of_the_draft(sketch: Sketch) -> dict[DecisionId, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("arch", "size"), [("sm_90", 2048), ("sm_90", 4096), ("sm_80", 2048)])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("size", [2048, 4096])
 def test_so_is_that_of_the_best_row_of_the_draft(arch: str, size: int, tmp_path: Path) -> None:
     (sketch, *_) = generate(matmul_dag(size, size, size), cuda_target(arch))
     check(sketch, best_of_the_draft(sketch), tmp_path)
