@@ -1,0 +1,60 @@
+"""Random tensor programs on GPUs: random rows of each sketch on the checked device, in both orders.
+
+The programs are those of the campaign, judged by its evaluator with bounds of errors.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from campaign.tensor.compare import difference, widened
+from campaign.tensor.draw import draw_program
+from campaign.tensor.evaluate import evaluate
+from campaign.tensor.express import dag_of
+from campaign.tensor.values import inputs_of
+from codegen.cuda.build import emit
+from codegen.gpu.emulation.checked import compile_checked
+from codegen.gpu.emulation.library import compiler
+from costmodel.extract import features_of
+from sketch.lower import lower
+from sketch.lower.packing import preparations
+from sketch.rules.backend import GPU_SKETCHES
+from sketch.rules.generate import generate
+from sketch.target.gpu_targets import cuda_target
+from sketch.variants import error_growth, variants_of
+from tests.support.cuda_programs import feasible_rows
+
+_ROWS = 3
+# Gathers beside plain reads of a tensor, sums of sums, short images, axes of one element.
+SEEDS = (1016, 1066, 1133, 1168, 1220, 1236, 3001, 3005)
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(compiler() is None, reason="no C++ compiler to run CUDA text with"),
+]
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_rows_of_every_sketch_are_right(seed: int, arch: str, tmp_path: Path) -> None:
+    case, target, rng = draw_program(seed), cuda_target(arch), np.random.default_rng(seed)
+    dag, inputs = dag_of(case), inputs_of(case)
+    expected = evaluate(case, inputs)
+    chosen, sources = [], []
+    for name, program in {"direct": dag, **variants_of(dag, GPU_SKETCHES.algorithms)}.items():
+        for sketch in generate(program, target, variant=name):
+            rows = feasible_rows(sketch, _ROWS, rng)
+            assert np.isfinite(features_of(rows).values).all()
+            for row in map(rows.row, range(rows.count)):
+                chosen.append((name, preparations(sketch, row)))
+                sources.append(emit(lower(sketch, row), target))
+    for (name, layouts), made in zip(chosen, compile_checked(sources, tmp_path), strict=True):
+        given = {**inputs, **{key: layout.apply(inputs[key]) for key, layout in layouts.items()}}
+        for reverse in (False, True):
+            found = made.run(given, reverse)
+            for output, number in expected.items():
+                bounds = number if name == "direct" else widened(number, error_growth(name))
+                assert difference(found[output], bounds)[1] is None, (output, made.source.text)
