@@ -110,7 +110,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_STATUS": "codes of our own header",
     },
     "codegen/gpu/host.py": {"_KHZ": "units", "_EDGES": "units", "_BYTE_BITS": "units"},
-    "codegen/gpu/missing.py": {"_RELEASE": "how the driver writes its version"},
+    "codegen/gpu/missing.py": {
+        "_RELEASE": "how the driver writes its version",
+        "_NO_DEVICE": "a status of the driver",
+    },
     "codegen/llvm/region.py": {
         "CHUNKS_A_THREAD": "how a parallel loop is shared out; part of the code of every kernel",
     },
