@@ -20,7 +20,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from sketch.analysis.access import divisors, needs_tiling, stage_loads
+from sketch.analysis.access import divisors, needs_tiling, reads_elementwise, stage_loads
 from sketch.analysis.selecting import selecting_axes
 from sketch.lang.expr import Axis
 from sketch.lang.rewrite import walk
@@ -166,11 +166,20 @@ def _part_axes(program: Program, op: Compute) -> frozenset[Axis]:
     """The axes whose values select what a last stage computes of stages that it reads at places
     that do not depend on them: the parts of a result that are made of the same products.
     """
-    if program.consumers(op):
-        return frozenset()
+    return frozenset() if program.consumers(op) else _selecting_parts(program, op)
+
+
+def _selecting_parts(program: Program, op: Compute) -> frozenset[Axis]:
+    """Those axes of a stage, or of what it reads element by element and may be computed in it."""
     made = [load for load in stage_loads(op) if program.plan_of(load.tensor.op) is not None]
     read = {node for load in made for index in load.indices for node in walk(index)}
-    return frozenset(axis for axis in selecting_axes(op) if axis in op.axes and axis not in read)
+    found = {axis for axis in selecting_axes(op) if axis in op.axes and axis not in read}
+    for load in made:
+        producer = load.tensor.op
+        if isinstance(producer, Compute) and reads_elementwise(op, producer):
+            theirs = _selecting_parts(program, producer)
+            found |= {a for a, b in zip(op.axes, producer.axes, strict=True) if b in theirs}
+    return frozenset(found)
 
 
 def _same_vectors(reader: Compute, producer: Compute) -> bool:
