@@ -53,9 +53,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded by now stays: the collector need not look at it again and again."""
+    """What is loaded by now stays: the collector need not look at it again and again; and at what
+    tests keep for others, such as spaces and kernels, less often than by default.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(2_000, 10, 50)
 
 
 @pytest.fixture(scope="session", autouse=True)

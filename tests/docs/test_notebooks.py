@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 nbformat = pytest.importorskip("nbformat")
-nbclient = pytest.importorskip("nbclient")
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 TINY = {
@@ -50,6 +49,7 @@ def tiny(path: Path) -> Any:
 
 @pytest.mark.slow
 def test_the_first_notebook_runs_in_jupyter(tmp_path: Path) -> None:
+    nbclient = pytest.importorskip("nbclient")
     resources = {"metadata": {"path": str(tmp_path)}}
     nbclient.NotebookClient(tiny(NOTEBOOKS[0]), timeout=240, resources=resources).execute()
 
