@@ -107,6 +107,10 @@ def _conv_transpose(graph: Graph) -> Tensor:
     attributes, kernel, spatial = _window(graph, rng.choice((1, 2, 2)))
     attributes.pop("auto_pad", None)
     group, inner, outer = rng.choice((1, 1, 2)), rng.choice((1, 3, 5)), rng.choice((1, 2, 5))
+    if rng.random() < _WIDE:  # phases of several taps, of different numbers of them where 6 / 4
+        group, inner, outer = 1, rng.choice((16, 17)), rng.choice((16, 24))
+        kernel, stride = [rng.choice((2, 4, 6))] * len(spatial), rng.choice((1, 2, 4))
+        attributes = {"kernel_shape": kernel, "strides": [stride] * len(spatial)}
     data = _data(graph, group * inner, spatial)
     weight = graph.weights([group * inner, outer, *kernel])
     if rng.random() < 0.3:
