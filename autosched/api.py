@@ -340,7 +340,7 @@ def tune(
         threads: worker threads, instead of the target's.
         options: all the rest (search policy, early stopping, sketch rules, ...); ``budget``,
             ``trials``, ``seed``, ``extra_features`` and ``accuracy`` override its fields.
-        progress: shows progress; None: a table on the terminal.
+        progress: shows progress; None: a table on the terminal or in the notebook.
         quiet: show no progress.
         skip_tuned: only tune tasks that have no record for this target in the log.
         objective: what to minimise, a function of ``autosched.tuning.objectives.Latencies``;
@@ -377,7 +377,7 @@ def tune(
         runner=runner,
         log=None if log is None else RecordLog(log),
         skip_tuned=skip_tuned,
-        progress=progress_or_table(progress, quiet, machine),
+        progress=progress_or_table(progress, quiet, None if runner else machine),
         callbacks=callbacks,
         cost_model=cost_model,
         objective=objective or weighted_sum,

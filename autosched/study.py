@@ -49,7 +49,7 @@ def replay_study(
 
         >>> from autosched.measure.simulated import SimulatedRunner
         >>> task = asd.workloads.get("GMM").task(1, 16, 16, 16)
-        >>> result = task.tune(trials=8, log="table.jsonl", runner=SimulatedRunner())
+        >>> result = task.tune(trials=8, log="table.jsonl", runner=SimulatedRunner(), quiet=True)
         >>> records = asd.RecordLog("table.jsonl").read().records
         >>> asd.study.replay_study([task], records, asd.TuneOptions(trials=4)).trials
         4

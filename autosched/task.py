@@ -97,11 +97,12 @@ class Task(TaskSpec):
         seed: int | None = None,
         extra_features: Sequence[ExtraFeature] | None = None,
         accuracy: Accuracy | None = None,
+        quiet: bool = False,
     ) -> TuneResult:
         """Search and measure on this machine; every trial goes to ``log``, which may exist.
 
             >>> task = asd.workloads.get("GMM").task(1, 16, 16, 16)
-            >>> result = task.tune(trials=3, log="task.jsonl")
+            >>> result = task.tune(trials=3, log="task.jsonl", quiet=True)
             >>> result.trials, result.tasks[0].seconds > 0
             (3, True)
 
@@ -112,7 +113,7 @@ class Task(TaskSpec):
             budget: wall-clock time: ``"10m"``, ``"1h30m"``, or seconds.
             options: all the rest of the search; trials, budget, seed, extra_features and accuracy
                 override its fields.
-            progress: shows progress; None: no output.
+            progress: shows progress; None: a table on the terminal or in the notebook.
             cost_model: ranks candidates and learns from them; None: gradient-boosted trees.
             callbacks: called after every batch, see ``autosched.report.callbacks``.
             runner: measures instead of this machine, see ``autosched.measure.protocol``.
@@ -120,13 +121,14 @@ class Task(TaskSpec):
             seed: of everything random.
             extra_features: that the cost model gets beside those of its table.
             accuracy: which variants are searched, see ``TuneOptions``.
+            quiet: show no progress.
 
         Raises:
             AutoschedError: a malformed option, an unwritable log, or nothing runs.
         """
         from autosched.records.log import RecordLog
-        from autosched.report.events import Quiet
         from autosched.tuning.job import TuneJob
+        from autosched.tuning.networks import progress_or_table
         from autosched.tuning.options import DEFAULT_TRIALS, options_or_default
         from autosched.tuning.run import run_job
 
@@ -139,7 +141,7 @@ class Task(TaskSpec):
                 measure=measure,
                 runner=runner,
                 log=None if log is None else RecordLog(log),
-                progress=progress or Quiet(),
+                progress=progress_or_table(progress, quiet, None if runner else self.target),
                 callbacks=callbacks,
                 cost_model=cost_model,
             )
@@ -194,3 +196,9 @@ class Task(TaskSpec):
         from autosched.report.explain import explain
 
         return explain(self, log, accuracy=accuracy)
+
+    def _repr_html_(self) -> str:
+        """The task in a line, and the program."""
+        from autosched.system.html import html_text
+
+        return html_text(f"{self.describe()} for {self.target.arch}", str(self.dag))

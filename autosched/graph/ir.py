@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from autosched.graph.errors import GraphError
 from autosched.graph.ops.base import Op, Shape, TensorType, check_size
+from autosched.system.html import html_table
 from sketch.lang.dtypes import SUPPORTED
 
 Array = NDArray[np.generic]
@@ -140,6 +141,16 @@ class Network:
         inputs = ", ".join(f"{v.name}: {v.type}" for v in self.inputs)
         outputs = ", ".join(f"{v.name}: {v.type}" for v in self.outputs)
         return f"Network({self.name}, {inputs} -> {outputs}, {len(self.graph.nodes)} nodes)"
+
+    def _repr_html_(self) -> str:
+        """Inputs and outputs, and how many operators there are of each kind."""
+        counts = Counter(type(node.op).__name__ for node in self.graph.nodes)
+        kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
+        values = [("input", v) for v in self.inputs] + [("output", v) for v in self.outputs]
+        rows = [(what, value.name, str(value.type)) for what, value in values]
+        return html_table(
+            self.name, ("", "name", "type"), rows, left=(0, 1, 2), notes=[kinds or "no operators"]
+        )
 
 
 def _frozen(name: str, array: Array) -> Array:

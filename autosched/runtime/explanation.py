@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from autosched.runtime.profiler import Profile, ProfileRow
 from autosched.runtime.program import ExecutionPlan, schedule_label
 from autosched.runtime.table import render_table, shorten
+from autosched.system.html import html_table
 from autosched.system.optional_packages import data_frame
 from autosched.system.stability import UNMEASURED, Stability
 from sketch.target.target import Target
@@ -17,6 +18,7 @@ _HEADER: Final = (
     "layers", "operator", "shapes", "us", "std %", "limit us", "lost us", "% of lost", "% of limit",
     "bound", "task", "schedule",
 )  # fmt: skip
+_LEFT: Final = (0, 1, 2, 9, 10, 11)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,17 +147,27 @@ class Explanation:
         }
 
     def __str__(self) -> str:
-        table = render_table(_HEADER, [_cells(row) for row in self.rows], left=(0, 1, 2, 9, 10, 11))
-        machine = self.machine
-        return "\n".join([
+        table = render_table(_HEADER, [_cells(row) for row in self.rows], _LEFT)
+        return "\n".join([self._title(), table, *self._notes()])
+
+    def _repr_html_(self) -> str:
+        cells = [_cells(row) for row in self.rows]
+        return html_table(self._title(), _HEADER, cells, _LEFT, self._notes())
+
+    def _title(self) -> str:
+        return (
             f"{self.name}: {self.total_us / 1e3:.3f} ms, at best {self.limit_us / 1e3:.3f} ms, "
-            f"lost {self.lost_us / 1e3:.3f} ms; most lost first",
-            table,
-            str(self.stability),
+            f"lost {self.lost_us / 1e3:.3f} ms; most lost first"
+        )
+
+    def _notes(self) -> list[str]:
+        machine = self.machine
+        limit = (
             f"limit: the larger of FLOPs at {machine.flops / 1e9:.4g} GFLOPS (float32 multiply-adds"
             f" in registers, {machine.workers}) and inputs, constants and outputs, each "
-            f"once, at {machine.bandwidth / 1e9:.4g} GB/s ({machine.how})",
-        ])  # fmt: skip
+            f"once, at {machine.bandwidth / 1e9:.4g} GB/s ({machine.how})"
+        )
+        return [str(self.stability), limit]
 
 
 def measured_machine(target: Target, working_bytes: int) -> Machine:

@@ -17,7 +17,7 @@ from autosched.runtime.loaded import LoadedProgram
 from autosched.runtime.profiler import Profile, make_profile
 from autosched.runtime.program import ExecutionPlan, TensorSpec
 from autosched.runtime.random_arrays import random_arrays
-from autosched.runtime.summary import program_table
+from autosched.runtime.summary import program_html, program_table
 from autosched.runtime.untuned import Untuned, untuned_tasks
 from autosched.system.stability import EMULATED, Conditions, Watch
 
@@ -304,6 +304,9 @@ class Module:
         kernels, on_host = len(self.program.kernel_steps), len(self.program.host_steps)
         rest = f", {on_host} on the host" if on_host else ""
         return f"Module({self.name}: {inputs} -> {outputs}; {kernels} kernels{rest})"
+
+    def _repr_html_(self) -> str:
+        return program_html(self.program)
 
     def _conditions(self, watch: Watch) -> Conditions:
         return EMULATED if self.target.card.emulated else watch.conditions

@@ -20,12 +20,14 @@ from autosched.runtime.counters.counts import (
 from autosched.runtime.counters.events import CYCLES, INSTRUCTIONS
 from autosched.runtime.program import ExecutionPlan, StepInfo, schedule_label
 from autosched.runtime.table import render_table, shorten
+from autosched.system.html import html_table
 from autosched.system.optional_packages import data_frame
 from autosched.system.stability import UNMEASURED, Conditions, Stability, relative_deviation
 
 _HEADER: Final = (
     "layers", "operator", "shapes", "us", "std %", "%", "GFLOPS", "% peak", "task", "schedule",
 )  # fmt: skip
+_LEFT: Final = (0, 1, 2, 8, 9)
 _RATE_OF: Final = (CYCLES.name, INSTRUCTIONS.name)
 
 
@@ -131,14 +133,22 @@ class Profile:
         }
 
     def __str__(self) -> str:
+        table = render_table(*self._table(), _LEFT)
+        note = f"\n{self.note}" if self.note else ""
+        return f"{self._title()}\n{table}\n{self.stability}{note}"
+
+    def _repr_html_(self) -> str:
+        return html_table(self._title(), *self._table(), _LEFT, [str(self.stability), self.note])
+
+    def _title(self) -> str:
+        return f"{self.name}, mean of {self.runs} typical runs"
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """Titles of the columns, and the cells of all rows."""
         header = [*_HEADER, *(f"k {event}" for event in self.events)]
         if set(_RATE_OF) <= set(self.events):
             header.append("per cycle")
-        body = [_cells(row, header) for row in (*self.rows, self.rest, self.total)]
-        table = render_table(header, body, left=(0, 1, 2, 8, 9))
-        note = f"\n{self.note}" if self.note else ""
-        title = f"{self.name}, mean of {self.runs} typical runs"
-        return f"{title}\n{table}\n{self.stability}{note}"
+        return header, [_cells(row, header) for row in (*self.rows, self.rest, self.total)]
 
 
 def _cells(row: ProfileRow, header: Sequence[str]) -> list[str]:

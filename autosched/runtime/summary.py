@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.program import ExecutionPlan, schedule_label
 from autosched.runtime.table import render_table, shorten, size_text
 from autosched.runtime.untuned import untuned_warning
+from autosched.system.html import html_table
+
+_HEADER: Final = ("#", "layers", "operator", "shapes", "MFLOP", "task", "schedule")
+_LEFT: Final = (1, 2, 3, 5, 6)
 
 
 def program_table(program: ExecutionPlan) -> str:
     """One row a kernel, then totals and which tasks have no record."""
-    rows = [
+    table = render_table(_HEADER, _rows(program), _LEFT)
+    return "\n".join([_title(program), table, *_totals(program)])
+
+
+def program_html(program: ExecutionPlan) -> str:
+    """The same for a notebook."""
+    return html_table(_title(program), _HEADER, _rows(program), _LEFT, _totals(program))
+
+
+def _title(program: ExecutionPlan) -> str:
+    return f"{program.name} for {program.target.arch}"
+
+
+def _rows(program: ExecutionPlan) -> list[tuple[str, ...]]:
+    return [
         (
             str(number),
             shorten(", ".join(step.info.layers) or step.info.name, 44),
@@ -22,9 +42,6 @@ def program_table(program: ExecutionPlan) -> str:
         )
         for number, step in enumerate(program.steps)
     ]
-    header = ("#", "layers", "operator", "shapes", "MFLOP", "task", "schedule")
-    table = render_table(header, rows, left=(1, 2, 3, 5, 6))
-    return "\n".join([f"{program.name} for {program.target.arch}", table, *_totals(program)])
 
 
 def _totals(program: ExecutionPlan) -> list[str]:

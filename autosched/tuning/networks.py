@@ -20,6 +20,7 @@ from autosched.records.accuracy import Accuracy
 from autosched.report.comparison import Comparison, compare
 from autosched.runtime.module import Module
 from autosched.system.errors import OptionError
+from autosched.system.html import html_lines
 from autosched.tuning.job import TuneJob
 from autosched.tuning.result import TuneResult
 from autosched.tuning.run import run_job
@@ -78,6 +79,9 @@ class NetworkTuning:
     def __str__(self) -> str:
         return f"{self.network.name}\n{self.result}"
 
+    def _repr_html_(self) -> str:
+        return html_lines(self.network.name) + self.result._repr_html_()
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionTuning:
@@ -99,6 +103,9 @@ class SessionTuning:
 
     def __str__(self) -> str:
         return "\n".join(str(item) for item in self.networks)
+
+    def _repr_html_(self) -> str:
+        return "".join(item._repr_html_() for item in self.networks)
 
 
 def tune_networks(networks: Sequence[Network], target: Target, job: TuneJob) -> SessionTuning:
@@ -185,13 +192,17 @@ def _part(result: TuneResult, weights: Mapping[str, float]) -> TuneResult:
     return replace(result, tasks=items)
 
 
-def progress_or_table(progress: Progress | None, quiet: bool, target: Target) -> Progress:
-    """What shows progress: ``progress``, or else what fits the terminal."""
+def progress_or_table(progress: Progress | None, quiet: bool, target: Target | None) -> Progress:
+    """What shows progress: ``progress``, or else what fits the terminal or the notebook.
+
+    ``target``: that is measured here, for the share of its peak; None: another machine measures.
+    """
     from autosched.report.progress import choose_progress
     from autosched.runtime.backend import runtime_of
     from codegen.backend import backend_of
 
     if progress is not None:
         return progress
-    known = not quiet and backend_of(target).missing(target) is None
-    return choose_progress(quiet, runtime_of(target).peak(target) if known else None)
+    if quiet or target is None or backend_of(target).missing(target) is not None:
+        return choose_progress(quiet)
+    return choose_progress(quiet, runtime_of(target).peak(target))

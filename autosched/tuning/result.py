@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from autosched.measure.result import Failure
 from autosched.records.record import Record
+from autosched.system.html import html_table
 from autosched.system.stability import UNKNOWN, Conditions, Stability, share
 from autosched.tasks.candidate import Candidate
 
 if TYPE_CHECKING:
     from autosched.tasks.spec import TaskSpec
+
+
+_COLUMNS: Final = ("task", "weight", "ms", "GFLOPS", "trials", "failed", "variant")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +52,17 @@ class TaskResult:
             f"{self._spread()}, "
             f"{speed:.4g} GFLOPS, {self.trials} trials, {self.failures} failed"
         )
+
+    def cells(self) -> tuple[str, ...]:
+        """The task as a row of a table, see ``_COLUMNS``."""
+        task = self.task
+        trials = str(self.trials), str(self.failures)
+        if self.best is None:
+            return (task.name, f"{task.weight:g}", "-", "-", *trials, str(self.first_failure or ""))
+        speed = f"{task.flops / self.seconds / 1e9:.4g}"
+        time = f"{self.seconds * 1e3:.4g}{self._spread()}"
+        variant = self.best.sketch.variant
+        return (task.name, f"{task.weight:g}", time, speed, *trials, variant)
 
     def _spread(self) -> str:
         """In brackets: how far the time can be believed."""
@@ -116,7 +131,12 @@ class TuneResult:
         }
 
     def __str__(self) -> str:
-        lines = [str(item) for item in self.tasks]
+        return "\n".join([*(str(item) for item in self.tasks), self._total()])
+
+    def _repr_html_(self) -> str:
+        rows = [item.cells() for item in self.tasks]
+        return html_table(self._total(), _COLUMNS, rows, left=(0, 6), notes=self.warnings)
+
+    def _total(self) -> str:
         total = f"total {self.total_s * 1e3:.4g} ms" if math.isfinite(self.total_s) else "no total"
-        lines.append(f"{total} after {self.trials} trials in {self.seconds:.1f} s ({self.stopped})")
-        return "\n".join(lines)
+        return f"{total} after {self.trials} trials in {self.seconds:.1f} s ({self.stopped})"

@@ -13,16 +13,8 @@ from autosched.records.log import RecordLog
 from autosched.records.record import record_of
 from autosched.report.events import Progress, ProgressSnapshot, Quiet, TaskRow
 from autosched.report.explain import explain
-from autosched.report.progress import (
-    PlainProgress,
-    TableProgress,
-    cells_of,
-    choose_progress,
-    columns,
-    duration,
-    summary_lines,
-    visible,
-)
+from autosched.report.progress import PlainProgress, TableProgress, choose_progress
+from autosched.report.table import cells_of, columns, duration, summary_lines, visible
 from autosched.runtime.probes.peak import fma_chains, measured_peak
 from autosched.system.stability import Conditions
 from autosched.task import Task

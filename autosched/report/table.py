@@ -1,0 +1,114 @@
+"""The table of tuning as text: its columns and cells, and the lines around it."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from autosched.report.events import ProgressSnapshot, TaskRow
+from autosched.system.stability import MOST_DEVIATION, relative_deviation, share
+
+# Rows around the task at work that fit a usual terminal; the summary at the end shows them all.
+_VISIBLE_ROWS: Final = 24
+
+
+def visible(view: ProgressSnapshot, everything: bool) -> list[int]:
+    """Numbers of the rows to show: all, or a window around the task at work."""
+    count = len(view.rows)
+    if everything or count <= _VISIBLE_ROWS:
+        return list(range(count))
+    first = (view.current or 0) - _VISIBLE_ROWS // 2
+    first = min(max(0, first), count - _VISIBLE_ROWS)
+    return list(range(first, first + _VISIBLE_ROWS))
+
+
+def columns(peak_flops: float | None, retimed: bool = False) -> list[str]:
+    """Titles of the table; ``retimed``: of one with re-timed tasks, whose speed is the re-timed."""
+    peak = [] if peak_flops is None else ["peak"]
+    times = ["re-timed ms", "std %", "re-timed GFLOPS"] if retimed else ["last ms", "GFLOPS"]
+    return ["id", "task", "shape", "weight", "search best ms", *times, *peak, "trials", ""]
+
+
+def cells_of(
+    number: int, row: TaskRow, peak_flops: float | None, retimed: bool = False
+) -> list[str]:
+    """One row of the table as text.
+
+    Args:
+        number: of the task, from 1.
+        row: what is known of it.
+        peak_flops: of the machine, in FLOP/s; None: unknown.
+        retimed: show the times of the comparison at the end.
+    """
+    speed = row.flops_per_s
+    part = [] if peak_flops is None else [f"{speed / peak_flops:.0%}" if speed else "-"]
+    times = _retimed_cells(row) if retimed else [_ms(row.last_s)]
+    failed = f" ({row.failed} failed)" if row.failed else ""
+    return [
+        str(number), row.name, row.shapes, f"{row.weight:g}",
+        _ms(row.best_s), *times, f"{speed / 1e9:.1f}" if speed else "-", *part,
+        str(row.trials), f"{row.stopped}{failed}".strip(),
+    ]  # fmt: skip
+
+
+def _retimed_cells(row: TaskRow) -> list[str]:
+    if row.retimed is None:
+        return ["-", "-"]
+    deviation = relative_deviation(row.retimed.seconds)
+    return [_ms(row.retimed.median), "-" if deviation is None else f"{100 * deviation:.1f}"]
+
+
+def status(view: ProgressSnapshot) -> str:
+    """One line: trials, estimated total, times."""
+    left = f", {duration(view.left_s)} left" if math.isfinite(view.left_s) else ""
+    limit = "" if view.trials_limit is None else f"/{view.trials_limit}"
+    return (
+        f"{view.trials}{limit} trials, estimated total {milliseconds(view.total_s)}, "
+        f"{duration(view.elapsed_s)} elapsed{left}"
+    )
+
+
+def summary_lines(view: ProgressSnapshot) -> list[str]:
+    """The last lines: how stable the re-timed times are, and the sum."""
+    reason = f" ({view.stopped})" if view.stopped else ""
+    kind = " (re-timed)" if view.retimed else ""
+    total = (
+        f"estimated total {milliseconds(view.total_s)}{kind} after {view.trials} trials, "
+        f"{duration(view.elapsed_s)}{reason}"
+    )
+    return [*([stability_line(view)] if view.retimed else []), total]
+
+
+def stability_line(view: ProgressSnapshot) -> str:
+    """``stable: ...``, or which of the re-timed tasks vary and what disturbed them."""
+    varying, conditions = view.unstable, str(view.conditions)
+    if not varying and not view.conditions.disturbed:
+        rounds = f"std of the re-timed at most {share(MOST_DEVIATION)} of median"
+        return "stable: " + ", ".join(part for part in (rounds, conditions) if part)
+    spread = f"std of {', '.join(varying)} of median" if varying else ""
+    found = ", ".join(part for part in (spread, conditions) if part)
+    return f"unstable: {found}; tune or bench again when the machine is quiet"
+
+
+def limits(view: ProgressSnapshot) -> str:
+    """The budget in words."""
+    parts = [] if view.trials_limit is None else [f"{view.trials_limit} trials"]
+    parts += [] if view.budget_s is None else [duration(view.budget_s)]
+    return "at most " + ", ".join(parts) if parts else "until nothing improves"
+
+
+def duration(seconds: float) -> str:
+    """``1:02:03`` or ``2:03``."""
+    whole = round(seconds)
+    hours, minutes = divmod(whole // 60, 60)
+    tail = f"{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
+    return f"{hours}:{tail}" if hours else tail
+
+
+def milliseconds(seconds: float) -> str:
+    """With unit, or ``unknown``."""
+    return f"{_ms(seconds)} ms" if math.isfinite(seconds) else "unknown"
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.4g}" if math.isfinite(seconds) else "-"
