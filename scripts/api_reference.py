@@ -20,6 +20,7 @@ PUBLIC: Final = (
     "autosched.system.user_warnings",
     "autosched.tuning.objectives",
     "autosched.onnx_backend",
+    "autosched.plots",
     "autosched.tuning.options",
     "autosched.study",
     "autosched.task",
