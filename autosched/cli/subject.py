@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from autosched.graph.ir import Network
     from autosched.records.accuracy import Accuracy
-    from autosched.report.comparison import Comparison
+    from autosched.report.comparison import Comparison, Told
     from autosched.runtime.archive import Contents
     from autosched.task import Task
     from autosched.tasks.spec import TaskSpec
@@ -35,8 +35,8 @@ class Tuning(Protocol):
         """Tasks, trials, and why it ended."""
         ...
 
-    def compare(self, repeats: int = 50) -> Comparison:
-        """Latency before and after."""
+    def compare(self, repeats: int = 50, told: Told = ...) -> Comparison:
+        """Latency before and after; ``told``: is told what is done next."""
         ...
 
     def to_json(self) -> dict[str, Any]:

@@ -36,8 +36,14 @@ class Waiting(Closeable):
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._what, self._out, self._patience_s = what, stream or sys.stderr, patience_s
-        self._ended = threading.Event()
+        self._ended, self._step = threading.Event(), ""
         self._teller = None if quiet else threading.Thread(target=self._tell, daemon=True)
+
+    def tell(self, step: str) -> None:
+        """What is going on from now on: a line of its own, unless a terminal counts seconds."""
+        self._step = f", {step}"
+        if self._teller is not None and not self._out.isatty():
+            print(f"{self._what}{self._step}", file=self._out, flush=True)
 
     def close(self) -> None:
         """It is over; a second call does nothing."""
@@ -55,7 +61,9 @@ class Waiting(Closeable):
         start, end = ("\r", "") if terminal else ("", "\n")
         wait_s, text = self._patience_s, ""
         while not self._ended.wait(wait_s):
-            text = f"{self._what}: {time.monotonic() - began:.0f} s"
+            elapsed_s = time.monotonic() - began
+            # As wide as the line that it replaces.
+            text = f"{self._what}{self._step}: {elapsed_s:.0f} s".ljust(len(text) * terminal)
             print(f"{start}{text}", end=end, file=self._out, flush=True)
             wait_s = _TERMINAL_EVERY_S if terminal else _LINE_EVERY_S
         if terminal and text:

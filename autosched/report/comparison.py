@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +28,14 @@ _WARMUP_SECONDS: Final = 0.1
 RIVAL: Final = "onnxruntime"
 _ON_CPU: Final = f"{RIVAL} runs on this machine's CPUs"
 _FATAL: Final = 4  # onnxruntime's number: whatever fails is told in our own words
+
+
+Told = Callable[[str], None]
+"""Is told what a comparison does next, for people who wait for it."""
+
+
+def untold(step: str) -> None:
+    """Tells nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,7 @@ def compare(
     tuned: Module,
     repeats: int = 50,
     source: Path | None = None,
+    told: Told = untold,
 ) -> Comparison:
     """Time both modules, and onnxruntime with as many threads, one after another.
 
@@ -88,11 +98,13 @@ def compare(
         repeats: runs of each.
         source: the ONNX file that the network was read from, for onnxruntime to run; None: the
             network is exported.
+        told: what is done next.
     """
     inputs = tuned.random_inputs()
-    rows = before_and_after(untuned, tuned, inputs, repeats)
+    rows = before_and_after(untuned, tuned, inputs, repeats, told)
     if find_spec("onnxruntime") is None or find_spec("onnx") is None:
         return Comparison(rows, None)
+    told(f"timing {RIVAL}")
     ours = tuned.run(inputs)
     time.sleep(_SETTLE_SECONDS)
     target = tuned.target
@@ -110,7 +122,11 @@ def compare(
 
 
 def before_and_after(
-    untuned: Module, tuned: Module, inputs: dict[str, NDArray[Any]], repeats: int = 50
+    untuned: Module,
+    tuned: Module,
+    inputs: dict[str, NDArray[Any]],
+    repeats: int = 50,
+    told: Told = untold,
 ) -> tuple[Benchmark, Benchmark]:
     """Times of both modules on the same inputs, one after the other.
 
@@ -119,9 +135,11 @@ def before_and_after(
         tuned: compiled with one.
         inputs: arrays by name.
         repeats: runs of each.
+        told: what is done next.
     """
 
     def timed(name: str, module: Module) -> Benchmark:
+        told(f"timing what is {name}")
         time.sleep(_SETTLE_SECONDS)
         return replace(module.benchmark(inputs, repeats), name=name)
 

@@ -17,7 +17,7 @@ from autosched.graph.ir import Network
 from autosched.measure.options import MeasureOptions
 from autosched.measure.result import CACHE_STATES
 from autosched.records.accuracy import Accuracy
-from autosched.report.comparison import Comparison, compare
+from autosched.report.comparison import Comparison, Told, compare, untold
 from autosched.runtime.module import Module
 from autosched.system.errors import OptionError
 from autosched.system.html import html_lines
@@ -62,14 +62,16 @@ class NetworkTuning:
         """The network with the best schedules found."""
         return compile_network(self.network, self.target, self.records, self.accuracy)
 
-    def compare(self, repeats: int = 50) -> Comparison:
+    def compare(self, repeats: int = 50, told: Told = untold) -> Comparison:
         """Latency untuned and tuned, and in onnxruntime where that is installed.
 
         onnxruntime runs ``source``; without it an export of the network, which not every operator
-        has a form in.
+        has a form in.  ``told``: is told what is done next.
         """
+        told("compiling what is untuned")
         untuned = compile_network(self.network, self.target)
-        return compare(self.network, untuned, self.compile(), repeats, self.source)
+        told("compiling what is tuned")
+        return compare(self.network, untuned, self.compile(), repeats, self.source, told)
 
     def to_json(self) -> dict[str, Any]:
         """Tasks and totals as JSON values, times in milliseconds."""

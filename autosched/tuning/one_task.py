@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from autosched.compilation.task import task_module
 from autosched.records.accuracy import Accuracy
 from autosched.records.log import RecordLog
-from autosched.report.comparison import Comparison, before_and_after
+from autosched.report.comparison import Comparison, Told, before_and_after, untold
 from autosched.tasks.spec import TaskSpec
 from autosched.tuning.job import TuneJob
 from autosched.tuning.options import DEFAULT_TRIALS
@@ -37,12 +37,17 @@ class TaskTuning:
     result: TuneResult
     accuracy: Accuracy = "default"
 
-    def compare(self, repeats: int = 50) -> Comparison:
-        """Latency with the draft model's favourite, and with the fastest candidate of the log."""
+    def compare(self, repeats: int = 50, told: Told = untold) -> Comparison:
+        """Latency with the draft model's favourite, and with the fastest candidate of the log.
+
+        ``told``: is told what is done next.
+        """
+        told("compiling")
         untuned = task_module(self.task, self.constants)
         log = None if self.log is None else self.log.path
         tuned = task_module(self.task, self.constants, log, accuracy=self.accuracy)
-        return Comparison(before_and_after(untuned, tuned, tuned.random_inputs(), repeats), None)
+        inputs = tuned.random_inputs()
+        return Comparison(before_and_after(untuned, tuned, inputs, repeats, told), None)
 
     def to_json(self) -> dict[str, Any]:
         """The task and what the run did as JSON values, times of tasks in milliseconds."""

@@ -52,6 +52,22 @@ def test_what_takes_long_is_said(terminal: bool, text: str) -> None:
     assert stream.getvalue() == text
 
 
+def test_the_steps_of_a_wait_are_told() -> None:
+    piped, quiet, terminal = Stream(False), Stream(False), Stream(True)
+    with Waiting("comparing", stream=piped, patience_s=1000.0) as wait:
+        wait.tell("timing what is tuned")
+    assert piped.getvalue() == "comparing, timing what is tuned\n"
+    with Waiting("comparing", quiet=True, stream=quiet) as wait:
+        wait.tell("timing")
+    assert quiet.getvalue() == ""
+    with Waiting("comparing", stream=terminal, patience_s=0.0) as wait:
+        assert terminal.told.wait(20)
+        terminal.told.clear()
+        wait.tell("timing")
+        assert terminal.told.wait(20)
+    assert terminal.getvalue().startswith("\rcomparing: 0 s\rcomparing, timing: 1 s\r")
+
+
 def test_what_is_quick_or_quiet_says_nothing() -> None:
     stream = Stream(True)
     with Waiting("compiling", stream=stream, patience_s=1000.0) as wait:

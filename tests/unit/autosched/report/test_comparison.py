@@ -22,8 +22,10 @@ def test_a_network_against_onnxruntime() -> None:
     pytest.importorskip("onnxruntime")
     network = asd.zoo.build("mlp")
     module = asd.compile(network, threads=1)
-    result = compare(network, module, module, repeats=2)
+    steps: list[str] = []
+    result = compare(network, module, module, repeats=2, told=steps.append)
     assert [row.name for row in result.rows] == ["untuned", "tuned", "onnxruntime"]
+    assert steps == ["timing what is untuned", "timing what is tuned", "timing onnxruntime"]
     assert result.error is not None and result.error < 1e-5
     assert all(np.isfinite(row.seconds).all() for row in result.rows)
 
