@@ -80,7 +80,7 @@ def measure(case: Case, threads: int, arguments: argparse.Namespace) -> Row:
     log = Path(arguments.logs) / f"{case.name}.{threads}t.jsonl"
     log.parent.mkdir(parents=True, exist_ok=True)
     task = operator_task(case.workload, threads, case.renamed)
-    task.tune(trials=arguments.trials, log=log)
+    task.tune(trials=arguments.trials, log=log, quiet=True)
     chosen: list[Contender] = [
         rival
         for rival in RIVALS

@@ -150,6 +150,9 @@ class Explanation:
         table = render_table(_HEADER, [_cells(row) for row in self.rows], _LEFT)
         return "\n".join([self._title(), table, *self._notes()])
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         cells = [_cells(row) for row in self.rows]
         return html_table(self._title(), _HEADER, cells, _LEFT, self._notes())

@@ -137,6 +137,9 @@ class Profile:
         note = f"\n{self.note}" if self.note else ""
         return f"{self._title()}\n{table}\n{self.stability}{note}"
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         return html_table(self._title(), *self._table(), _LEFT, [str(self.stability), self.note])
 

@@ -133,6 +133,9 @@ class TuneResult:
     def __str__(self) -> str:
         return "\n".join([*(str(item) for item in self.tasks), self._total()])
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         rows = [item.cells() for item in self.tasks]
         return html_table(self._total(), _COLUMNS, rows, left=(0, 6), notes=self.warnings)

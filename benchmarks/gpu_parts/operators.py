@@ -65,7 +65,7 @@ def _row(bench: Bench, case: OperatorCase, seconds: float) -> Row:
     trials = bench.known.get(case.name, {}).get("trials", 0)
     budget = min(case.tune_s - tuned_s, max(seconds - _END_S, 0.5 * seconds))
     if budget >= _LEAST_S:
-        trials = task.tune(budget=budget, log=bench.log).tasks[0].trials
+        trials = task.tune(budget=budget, log=bench.log, quiet=True).tasks[0].trials
         tuned_s += max(time.monotonic() - before, budget)
     candidate = task.candidate(bench.log)
     row: Row = {

@@ -110,7 +110,7 @@ class _Session:
                 os.environ["TMPDIR"] = tempfile.tempdir = str(self._temporary)
                 which = subject(self._case["subject"])
                 task = which.task
-                task.tune(trials=_TRIALS, log=self._log, options=TuneOptions())
+                task.tune(trials=_TRIALS, log=self._log, options=TuneOptions(), quiet=True)
                 code = 0
             except BaseException as error:
                 self._said.write_text(f"{type(error).__name__}: {error}", encoding="utf-8")

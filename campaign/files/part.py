@@ -92,7 +92,7 @@ def _log(case: Json, place: Path, mark: Mark) -> str | None:
     path.write_text("\n".join(case["lines"]) + "\n", encoding="utf-8")
     if case["tune"]:
         mark("resume")
-        which.task.tune(trials=8, log=path, runner=SimulatedRunner())
+        which.task.tune(trials=8, log=path, runner=SimulatedRunner(), quiet=True)
     mark("compile")
     module = which.task.module(dict(which.constants), log=path)
     mark("run")

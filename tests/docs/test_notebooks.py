@@ -1,8 +1,9 @@
-"""The notebooks run from top to bottom at a tiny budget."""
+"""The notebooks run from top to bottom at a tiny budget, and show outputs of their own cells."""
 
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,21 @@ TINY = {
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook_is_stripped(path):
-    for cell in nbformat.read(path, as_version=4).cells:
-        assert cell.cell_type != "code" or (not cell.outputs and cell.execution_count is None)
+def test_outputs_are_of_the_cells(path):
+    """Where this fails, `python -m scripts.notebooks NAME` runs the notebook again."""
+    from scripts.notebooks import OUTPUTS_OF, hash_of
+
+    notebook = nbformat.read(path, as_version=4)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert notebook.metadata[OUTPUTS_OF] == hash_of(notebook)
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell.outputs]
+    assert outputs and all(output.output_type != "error" for output in outputs)
+    assert path.stat().st_size < 600_000
+    shown = str(outputs)
+    assert re.search(r"/(home|root|tmp|work)/", shown) is None
+    drawn = sum("plots." in cell.source or "subplots(" in cell.source for cell in cells)
+    assert shown.count("image/png") >= drawn > 0 or path.stem.startswith("04_")
 
 
 def test_parameters_stand_in_one_cell() -> None:

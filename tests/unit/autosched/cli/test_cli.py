@@ -27,7 +27,6 @@ from autosched.search.options import BanditOptions
 from autosched.system.errors import OptionError
 from autosched.tuning.job import TuneJob
 from autosched.tuning.options import SchedulerOptions
-from costmodel.gbdt import GradientBoostedModel
 from costmodel.gbdt_options import GbdtOptions
 from sketch.target.target import Target
 
@@ -162,7 +161,7 @@ def test_our_errors_are_one_line_and_1(capsys: pytest.CaptureFixture[str]) -> No
 def test_an_interrupt_exits_with_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupt(*_: Any) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("autosched.cli.summary.open_module", interrupt)
@@ -238,8 +237,8 @@ def test_tune_sets_any_field_of_the_options(
     (job,) = jobs
     assert job.options.search.bandit == BanditOptions(optimism=0.0)
     assert job.options.scheduler == SchedulerOptions(alpha=0.5)
-    assert isinstance(job.cost_model, GradientBoostedModel)
-    assert job.cost_model.options == GbdtOptions(trees=7, seed=0)
+    assert job.cost_model is None  # the usual one, of these options
+    assert job.options.search.gbdt == GbdtOptions(trees=7)
     assert (job.options.leaders, job.options.improvement) == (2, 0.01)
     assert (job.options.search.policy, job.options.search.population) == ("random", 64)
     assert job.measure == MeasureOptions(cache_state="dram_cold", run_timeout_s=2.0)

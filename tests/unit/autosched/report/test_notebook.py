@@ -155,6 +155,7 @@ def test_results_are_shown_as_html() -> None:
         html = value._repr_html_()
         text = parsed(html).text
         assert part in text and len(html) < 6000, (part, text)
+        assert len(repr(value)) < 4000, part  # what a prompt shows
         assert NASTY in text or (value is result and "GFLOPS" in text)
 
 

@@ -112,7 +112,9 @@ def test_the_profile_shows_them(tmp_path: Path) -> None:
     assert data["events"] == ["cycles", "instructions"] and data["threads"] == 3
     profile.to_csv(tmp_path / "p.csv")
     table = (tmp_path / "p.csv").read_text().splitlines()
-    assert table[0].endswith("schedule,std_percent,cycles,instructions,instructions per cycle")
+    assert table[0].endswith(
+        "schedule,std_percent,algorithm,cycles,instructions,instructions per cycle"
+    )
     assert len(table) == 5
 
 
