@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from typing import Final
 
 from benchmarks.harness import round_count
 from benchmarks.network_cases import CASES
 from benchmarks.rivals import RIVALS
+
+NETWORK_RIVALS: Final = ("openvino", "onnxruntime", "torch_eager", "torch_inductor")
 
 
 def add_networks(parser: ArgumentParser) -> None:
@@ -34,3 +37,18 @@ def add_comparison(
     names = [rival.name for rival in RIVALS]
     parser.add_argument("--rivals", nargs="*", default=list(rivals), choices=names)
     parser.add_argument("--json", metavar="FILE")
+
+
+def add_tuning(parser: ArgumentParser, budget: str, logs: str) -> None:
+    """How to tune before: ``budget``, ``skip_tuned``, ``logs``.
+
+    Args:
+        parser: takes the options.
+        budget: by default.
+        logs: directory of the logs, by default.
+    """
+    parser.add_argument("--budget", default=budget, help="tuning time of a row; 0: only the log")
+    parser.add_argument(
+        "--skip-tuned", action="store_true", help="only tune tasks without a record in the log"
+    )
+    parser.add_argument("--logs", default=logs, help="directory of the tuning logs")

@@ -14,7 +14,7 @@ RESIDUAL_BAR_PERCENT: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One network of the zoo, at batch 1 and its own default size.
+    """One network, at batch 1 and its own default size.
 
     Attributes:
         ratio_bar: what ``ratio_low`` (fastest rival / ours) has to reach.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import autosched
@@ -22,14 +23,14 @@ from autosched.records.log import RecordLog
 from autosched.runtime.module import Module
 from autosched.search.recall import best_of
 from autosched.tuning.options import parse_budget
-from benchmarks.command_line import add_comparison, add_networks
+from benchmarks.command_line import NETWORK_RIVALS, add_comparison, add_networks, add_tuning
 from benchmarks.contender import Contender
 from benchmarks.fma_peak import FmaPeak
 from benchmarks.harness import OURS, Comparison, Options, compare, relative_error
 from benchmarks.network_cases import CASES, Case, flags
 from benchmarks.ours import OursNetwork
 from benchmarks.rivals import RIVALS
-from benchmarks.rows import Row, comparison_row, print_row, write_json
+from benchmarks.rows import Row, comparison_row, print_bars, print_row, write_json
 from benchmarks.workloads import Network
 from codegen.host import host_target
 from sketch.target.target import Target
@@ -37,41 +38,81 @@ from sketch.target.target import Target
 REFERENCE = "onnxruntime"
 
 
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """A network that was tuned.
+
+    Attributes:
+        module: the saved file.
+        flops: of a run.
+        sum_of_tasks_ms: what the log promises: the measured times of all kernels.
+    """
+
+    module: str
+    flops: float
+    sum_of_tasks_ms: float
+
+
 def measure(case: Case, threads: int, arguments: argparse.Namespace, folder: Path) -> Row:
-    """Tune within the budget, compile, save, and compare in interleaved rounds."""
-    target = host_target(threads)
-    log = Path(arguments.logs) / f"{case.name}.{threads}t.jsonl"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    workload, compiled, sum_of_tasks_ms = _prepare(case.name, target, arguments, log, folder)
+    """Tune within the budget, compile, save, and compare in interleaved rounds.
+
+    No weights stay in this process while the contenders run.
+    """
+    network = zoo.build(case.name)
+    tuned = tune(case.name, network, threads, arguments, folder)
+    workload = exported(network, tuned.flops, folder)
+    del network
+    return compared(case, workload, tuned, threads, arguments)
+
+
+def compared(
+    case: Case, workload: Network, tuned: Tuned, threads: int, arguments: argparse.Namespace
+) -> Row:
+    """The row of a network: our times and the rivals', errors, and the bars.
+
+    Args:
+        case: what has to be reached.
+        workload: the network, for the rivals.
+        tuned: the network, for us.
+        threads: that all contenders have.
+        arguments: ``rivals``, ``rounds``, ``seconds`` and ``budget``.
+    """
     chosen: list[Contender] = [
         r for r in RIVALS if r.name in arguments.rivals and r.supports(workload)
     ]
     options = Options(arguments.rounds, arguments.seconds)
-    contenders: list[Contender] = [OursNetwork(str(compiled)), FmaPeak(), *chosen]
+    contenders: list[Contender] = [OursNetwork(tuned.module), FmaPeak(), *chosen]
     result = compare(workload, contenders, threads, options)
     row = comparison_row(case.name, threads, workload.flops, result)
     row["budget"] = arguments.budget
-    row["sum_of_tasks_ms"] = sum_of_tasks_ms
+    row["sum_of_tasks_ms"] = tuned.sum_of_tasks_ms
     row["max_error"] = max_error(workload, result)
     row["flags"] = flags(row)
     row["bars"] = case.bars(row)
     return row
 
 
-def _prepare(
-    name: str, target: Target, arguments: argparse.Namespace, log: Path, folder: Path
-) -> tuple[Network, Path, float]:
-    """The workload, the compiled module, and what the log promises for it in milliseconds.
+def tune(
+    name: str, network: ZooNetwork, threads: int, arguments: argparse.Namespace, folder: Path
+) -> Tuned:
+    """Tune within the budget, compile and save.
 
-    Nothing of the network stays in this process while the contenders run.
+    Args:
+        name: of the log and of the file.
+        network: what is tuned.
+        threads: that it is tuned for.
+        arguments: ``budget``, ``logs`` and ``skip_tuned``.
+        folder: of the file.
     """
-    network = zoo.build(name)
+    target = host_target(threads)
+    log = Path(arguments.logs) / f"{name}.{threads}t.jsonl"
+    log.parent.mkdir(parents=True, exist_ok=True)
     _tune(network, target, arguments, log)
     module = autosched.compile(network, target=target, log=log)
-    compiled = folder / f"{name}.{target.threads}t.asd"
-    module.save(compiled)
+    path = folder / f"{name}.{threads}t.asd"
+    module.save(path)
     flops = sum(step.info.flops for step in module.program.steps)
-    return exported(network, flops, folder), compiled, _sum_of_tasks(module, log)
+    return Tuned(str(path), flops, _sum_of_tasks(module, log))
 
 
 def exported(network: ZooNetwork, flops: float, folder: Path) -> Network:
@@ -119,14 +160,8 @@ def main() -> None:
     """Run the networks that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     add_networks(parser)
-    parser.add_argument("--budget", default="10m", help="tuning time of each row; 0: only the log")
-    parser.add_argument(
-        "--skip-tuned", action="store_true", help="only tune tasks without a record in the log"
-    )
-    parser.add_argument("--logs", default="out/networks", help="directory of the tuning logs")
-    add_comparison(
-        parser, (2, 1), 1.0, ("openvino", "onnxruntime", "torch_eager", "torch_inductor")
-    )
+    add_tuning(parser, "10m", "out/networks")
+    add_comparison(parser, (2, 1), 1.0, NETWORK_RIVALS)
     arguments = parser.parse_args()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -134,10 +169,7 @@ def main() -> None:
             for threads in arguments.threads:
                 rows.append(measure(CASES[name], threads, arguments, Path(folder)))
                 print_row(rows[-1])
-                for flag in rows[-1]["flags"]:
-                    print(f"    INCOMPLETE: {flag}")
-                for what, holds in rows[-1]["bars"].items():
-                    print(f"    {'holds' if holds else 'FAILS'}: {what}", flush=True)
+                print_bars(rows[-1])
                 write_json(arguments.json, rows)
 
 

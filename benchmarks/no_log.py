@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
-import numpy as np
-
 import autosched
 from autosched import zoo
 from autosched.records.accuracy import ACCURACIES, Accuracy
@@ -28,7 +26,7 @@ from benchmarks.network_cases import CASES
 from benchmarks.networks import exported, max_error
 from benchmarks.ours import OursNetwork
 from benchmarks.rivals import RIVALS
-from benchmarks.rows import Row, comparison_row, print_row, write_json
+from benchmarks.rows import Row, comparison_row, geometric_means, print_row, write_json
 from benchmarks.workloads import Network
 
 TUNED = "tuned"
@@ -104,16 +102,6 @@ def measure(name: str, threads: int, arguments: argparse.Namespace, folder: Path
     return row
 
 
-def geometric_means(rows: list[Row]) -> Row:
-    """Of the ratios over all rows that have them."""
-    found: Row = {"networks": len({row["name"] for row in rows})}
-    for column in ("ratio", "ratio_to_tuned"):
-        values = [row[column] for row in rows if column in row]
-        if values:
-            found[column] = float(np.exp(np.mean(np.log(values))))
-    return found
-
-
 def main() -> None:
     """Run the networks that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -132,7 +120,9 @@ def main() -> None:
                 if "ratio_to_tuned" in rows[-1]:
                     told += f", {rows[-1]['ratio_to_tuned']:.3f} x the tuned latency"
                 print(told, flush=True)
-                write_json(arguments.json, rows, means=geometric_means(rows))
+                write_json(
+                    arguments.json, rows, means=geometric_means(rows, ("ratio", "ratio_to_tuned"))
+                )
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.fma_peak import NAME as PEAK
 from benchmarks.fma_peak import flops_per_run, vector_lanes
 from benchmarks.harness import OURS, Comparison
@@ -89,3 +91,21 @@ def print_row(row: Row) -> None:
         cells.append(f"share {row['peak_share']:.1%}")
     cells += [f"{rival} {ms:.3f}" for rival, ms in row["rivals_ms"].items()]
     print(" | ".join(cells), flush=True)
+
+
+def print_bars(row: Row) -> None:
+    """What the row does not count, and each bar that it has to reach."""
+    for flag in row["flags"]:
+        print(f"    INCOMPLETE: {flag}")
+    for what, holds in row["bars"].items():
+        print(f"    {'holds' if holds else 'FAILS'}: {what}", flush=True)
+
+
+def geometric_means(rows: Sequence[Row], columns: Sequence[str]) -> Row:
+    """Of ratios, over all rows that have them."""
+    found: Row = {"networks": len({row["name"] for row in rows})}
+    for column in columns:
+        values = [row[column] for row in rows if column in row]
+        if values:
+            found[column] = float(np.exp(np.mean(np.log(values))))
+    return found

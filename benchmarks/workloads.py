@@ -156,13 +156,24 @@ class OuterProducts:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """An ONNX file; shapes are static.  ``inputs`` gives name, shape and dtype of each input."""
+    """An ONNX file; shapes are static.
+
+    Attributes:
+        name: of the network.
+        path: of the file.
+        inputs: name, shape and dtype of each input.
+        outputs: names.
+        flops: of a run.
+        in_torch: PyTorch runs the module ``wild_models.build(name)``, from which the file was
+            written, instead of the file.
+    """
 
     name: str
     path: str
     inputs: tuple[tuple[str, tuple[int, ...], str], ...]
     outputs: tuple[str, ...]
     flops: float
+    in_torch: bool = False
 
     @property
     def weights(self) -> tuple[str, ...]:

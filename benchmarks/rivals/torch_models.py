@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks import wild_models
 from benchmarks.onnx_models import onnx_model, to_nchw, to_nhwc, to_oihw
 from benchmarks.rivals.torch_module import module_from_onnx
 from benchmarks.workloads import Conv, Matmul, Network, OuterProducts, Stencil, Workload
@@ -41,6 +42,9 @@ def torch_model(workload: Workload) -> TorchModel:
     """Build the module; data and weights of images and videos are channels_last."""
     arrays = {name: torch.from_numpy(a) for name, a in workload.arrays().items()}
     match workload:
+        case Network(in_torch=True):
+            module = wild_models.build(workload.name).module
+            return _channels_last(module, list(arrays.values()), workload.outputs, nhwc=False)
         case Network():
             module, names, outputs = module_from_onnx(onnx_model(workload))
             return _channels_last(module, [arrays[n] for n in names], tuple(outputs), nhwc=False)

@@ -1,18 +1,19 @@
-"""Networks without a log: what their rows are summed up as."""
+"""Rows of several networks: what they are summed up as."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchmarks.no_log import geometric_means
+from benchmarks.rows import geometric_means
 
 
 def test_means_are_over_the_rows_that_have_a_ratio() -> None:
+    columns = ("ratio", "ratio_to_tuned")
     rows = [
         {"name": "a", "ratio": 0.5, "ratio_to_tuned": 1.2},
         {"name": "a", "ratio": 2.0},
         {"name": "b"},
     ]
-    means = geometric_means(rows)
+    means = geometric_means(rows, columns)
     assert means == pytest.approx({"networks": 2, "ratio": 1.0, "ratio_to_tuned": 1.2})
-    assert geometric_means([{"name": "c"}]) == {"networks": 1}
+    assert geometric_means([{"name": "c"}], columns) == {"networks": 1}
