@@ -8,7 +8,7 @@ with the oracle's.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -88,7 +88,7 @@ def check_kernel(
     task: TaskSpec,
     candidate: Candidate,
     kernel: CompiledKernel,
-    strides: tuple[int, ...] | None = None,
+    strides: Mapping[str, tuple[int, ...]] | None = None,
     memory: TaskMemory | None = None,
     device: Device | None = None,
 ) -> None:
@@ -101,7 +101,7 @@ def check_kernel(
         task: whose reference program says what is right.
         candidate: what the kernel was made from.
         kernel: of ``task.target``.
-        strides: of the task's one output, in elements; None: dense.
+        strides: of the arguments that do not lie in one piece, in elements.
         memory: what ``expected`` gave for the task; None: it is asked here.
         device: that of ``device_of``, where the kernel is for a GPU; without one it is not run.
 
@@ -114,12 +114,12 @@ def check_kernel(
         return
     memory = of_variant(expected(task) if memory is None else memory, candidate.sketch)
     if isinstance(kernel, Kernel):
-        loaded = bind(kernel, memory, candidate.sketch, candidate.values)
+        loaded = bind(kernel, memory, candidate.sketch, candidate.values, strides=strides)
         _run(loaded, task.target.threads)
         error = result_error(memory, loaded, strides)
     else:
         assert device is not None and isinstance(kernel, CudaKernel)
-        arrays = named_arrays(kernel, memory, candidate.sketch, candidate.values)
+        arrays = named_arrays(kernel, memory, candidate.sketch, candidate.values, strides)
         try:
             with DeviceKernel(device, kernel, arrays) as on_device:
                 outputs = list(on_device.run().values())
@@ -133,7 +133,7 @@ def kernel_errors(
     task: TaskSpec,
     candidate: Candidate,
     kernel: Kernel,
-    strides: tuple[int, ...] | None = None,
+    strides: Mapping[str, tuple[int, ...]] | None = None,
 ) -> tuple[float, ...]:
     """Check a kernel of this CPU on the data of ``measure.variant_errors``: its errors.
 
@@ -143,7 +143,7 @@ def kernel_errors(
         task: whose reference program says what is right.
         candidate: what the kernel was made from.
         kernel: of ``task.target``.
-        strides: of the task's one output, in elements; None: dense.
+        strides: of the arguments that do not lie in one piece, in elements.
 
     Raises:
         WrongResultError: a result is off by more than measuring allows, with the mean 0.
@@ -151,8 +151,8 @@ def kernel_errors(
     found: list[float] = []
     loaded: LoadedKernel | None = None
     for memory in memories_of_means(task.dag, _SEED):
-        if loaded is None:
-            loaded = bind(kernel, memory, candidate.sketch, candidate.values)
+        if loaded is None or strides:  # inputs that do not lie in one piece were copied
+            loaded = bind(kernel, memory, candidate.sketch, candidate.values, strides=strides)
         _run(loaded, task.target.threads)
         if not found:
             error = result_error(of_variant(memory, candidate.sketch), loaded, strides)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from autosched.measure.result import Timing
@@ -99,11 +100,17 @@ class UnbuildableRecordError(AutoschedError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Built:
-    """The kernel of a scheduled task; ``strides``: of its output in elements, None if dense."""
+    """The kernel of a scheduled task.
+
+    Attributes:
+        item: task and schedule.
+        kernel: its code.
+        strides: of the arguments that do not lie in one piece, in elements.
+    """
 
     item: Scheduled
     kernel: CompiledKernel
-    strides: tuple[int, ...] | None = None
+    strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def expected_seconds(item: Scheduled) -> float:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from autosched.graph.ir import Value
     from codegen.kernel import CompiledKernel
 
-# A scheduled task, the strides of its output, the arguments that start at any element.
-_KernelKey = tuple[int, tuple[int, ...] | None, frozenset[str]]
+# A scheduled task, the strides of its arguments, the arguments that start at any element.
+_KernelKey = tuple[int, frozenset[tuple[str, tuple[int, ...]]], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,32 +206,37 @@ class _Wires:
 
     def _built(self, extraction: Extraction, subgraph: Subgraph, scope: _Scope) -> Built:
         """The task's kernel, one for each way in which its values lie in memory."""
-        part = extraction.parts.get(subgraph.output)
-        strides = None if part is None else part.strides
-        loose, dag = self._loose(subgraph, scope), id(subgraph.dag)
-        while (key := (id(self._by_dag[dag]), strides, loose)) not in self.built:
+        strides, dag = _strides(extraction, subgraph), id(subgraph.dag)
+        apart, loose = frozenset(strides.items()), self._loose(subgraph, scope)
+        while (key := (id(self._by_dag[dag]), apart, loose)) not in self.built:
             item = self._by_dag[dag]
-            kernel = _build(len(self.built), item, subgraph.output_name, strides, loose)
+            kernel = _build(len(self.built), item, strides, loose)
             accepted = self._by_dag[dag] = self._accept(Built(item, kernel, strides))
             if accepted.candidate is item.candidate:
-                self.built[id(accepted), strides, loose] = Built(accepted, kernel, strides)
+                self.built[id(accepted), apart, loose] = Built(accepted, kernel, strides)
         return self.built[key]
+
+
+def _strides(extraction: Extraction, subgraph: Subgraph) -> dict[str, tuple[int, ...]]:
+    """Of the arguments that do not lie in one piece, in elements."""
+    values = {**subgraph.inputs, subgraph.output_name: subgraph.output}
+    types, parts = extraction.graph.types, extraction.parts
+    places = {name: (parts[v], types[v].shape) for name, v in values.items() if v in parts}
+    return {name: p.strides for name, (p, shape) in places.items() if not p.is_dense(shape)}
 
 
 def _build(
     number: int,
     item: Scheduled,
-    output: str,
-    strides: tuple[int, ...] | None,
+    strides: Mapping[str, tuple[int, ...]],
     loose: frozenset[str],
 ) -> CompiledKernel:
     from codegen.backend import build_kernel
     from sketch.lower import lower
 
     nest = lower(item.candidate.sketch, dict(item.candidate.values))
-    apart = None if strides is None else {output: strides}
     try:
-        return build_kernel(nest, item.task.target, f"k{number}", apart, loose)
+        return build_kernel(nest, item.task.target, f"k{number}", strides, loose)
     except Exception as error:  # steps of a record may be such as no rule makes
         if item.recalled is None:
             raise

@@ -11,11 +11,13 @@ from autosched.graph.fusion import FusedGroup, fuse
 from autosched.graph.host_call import CallKey, HostCall, call_key, host_calls
 from autosched.graph.ir import Array, Graph, Network, Node, Value
 from autosched.graph.loop_call import LoopCall, LoopKey, loop_key, loop_outputs
+from autosched.graph.ops.movement import Slice
 from autosched.graph.ops.scan import Scan
 from autosched.graph.ops.shape import Reshape
 from autosched.graph.optimize import optimize
 from autosched.graph.own_results import own_results
-from autosched.graph.passes.concat import ConcatPart, parts, split_concats
+from autosched.graph.passes.concat import split_concats
+from autosched.graph.placement import Placement, placements
 from autosched.graph.subgraph import LoweredGroup, Subgraph, lower_group
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import Compute
@@ -40,14 +42,15 @@ class Extraction:
         results: public output name -> name of the value in whose buffer it lies: the output of
             a call, an input of the graph, or a constant.  The shape may differ from the
             buffer's (views), the row-major elements are the same.
-        parts: where values lie that are computed inside a concatenation.
+        parts: where values lie that lie inside others: operands of concatenations, slices, views
+            of these.
     """
 
     graph: Graph
     calls: tuple[Subgraph | LoopCall | HostCall, ...]
     tasks: tuple[WeightedTask, ...]
     results: Mapping[str, str]
-    parts: Mapping[str, ConcatPart]
+    parts: Mapping[str, Placement]
 
     @property
     def subgraphs(self) -> tuple[Subgraph, ...]:
@@ -107,11 +110,15 @@ class _Programs:
 
 def _extract(graph: Graph, programs: _Programs) -> Extraction:
     graph = split_concats(graph, _written_in_parts(graph))
-    views = _views(graph)
+    groups = fuse(graph)
+    parts = placements(graph, {g.root.output for g in groups if len(g.nodes) == 1})
+    views = _views(graph, parts)
     on_host, looped = host_calls(graph, views), loop_outputs(graph.nodes)
     calls: dict[CallKey | LoopKey | str, Subgraph | LoopCall | HostCall] = {}
-    for group in fuse(graph):
+    for group in groups:
         node = group.root
+        if isinstance(node.op, Slice) and node.output in parts:
+            continue
         if node.op.on_host:
             calls.setdefault(call_key(node), on_host[call_key(node)])
         elif isinstance(node.op, Scan):
@@ -125,7 +132,7 @@ def _extract(graph: Graph, programs: _Programs) -> Extraction:
             calls[name] = _subgraph(graph, group, lowered, dag, name, views)
     found = tuple(calls.values())
     results = {result.name: views.get(result.value, result.value) for result in graph.results}
-    return Extraction(graph, found, _weighted(found), results, parts(graph))
+    return Extraction(graph, found, _weighted(found), results, parts)
 
 
 def _loop(
@@ -177,7 +184,7 @@ def _written_in_parts(graph: Graph) -> frozenset[str]:
 
     Such a kernel knows its output as one flat buffer and cannot write it elsewhere.
     """
-    joined = parts(graph)
+    joined = placements(graph)
     groups = (group for group in fuse(graph) if group.root.output in joined)
     return frozenset(
         group.root.output for group in groups if _has_store_map(lower_group(graph, group).dag)
@@ -212,10 +219,10 @@ def _subgraph(
     return Subgraph(name, dag, inputs, constants, group.root.output, dag.output_names[0], layers)
 
 
-def _views(graph: Graph) -> dict[str, str]:
-    """The value in whose buffer each reshaped value lies."""
+def _views(graph: Graph, parts: Mapping[str, Placement]) -> dict[str, str]:
+    """The value in whose buffer each reshaped value lies, but for those inside of others."""
     sources: dict[str, str] = {}
     for node in graph.nodes:
-        if isinstance(node.op, Reshape):
+        if isinstance(node.op, Reshape) and node.output not in parts:
             sources[node.output] = sources.get(node.inputs[0], node.inputs[0])
     return sources

@@ -15,6 +15,8 @@ from sketch.lower.packing import preparations
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 
+Strides = Mapping[str, tuple[int, ...]]
+
 
 def bind(
     kernel: Kernel,
@@ -22,6 +24,7 @@ def bind(
     sketch: Sketch,
     values: Mapping[DecisionId, int],
     workspace: Array | None = None,
+    strides: Strides | None = None,
 ) -> LoadedKernel:
     """Load a kernel with the arrays of its task; constants are packed as the candidate wants them.
 
@@ -31,6 +34,7 @@ def bind(
         sketch: of the candidate.
         values: of the candidate.
         workspace: uint8, at least the kernel's ``workspace_bytes``; None: memory of its own.
+        strides: of the arguments that do not lie in one piece, in elements.
 
     Raises:
         MeasureError: the kernel wants an array that the task does not have.
@@ -42,6 +46,9 @@ def bind(
     for position, argument in enumerate(kernel.arguments):
         if argument.scope == "output":
             arrays.append(memory.output(argument))
+            continue
+        if strides and argument.name in strides:
+            arrays.append(memory.strided(argument, strides[argument.name]))
             continue
         copies = memory.input(argument, layouts.get(argument.name))
         arrays.append(copies[0])
@@ -57,6 +64,7 @@ def named_arrays(
     memory: TaskMemory,
     sketch: Sketch,
     values: Mapping[DecisionId, int],
+    strides: Strides | None = None,
 ) -> dict[str, Array]:
     """The arrays of a kernel by argument, to be copied to a device; outputs hold what none writes.
 
@@ -65,28 +73,31 @@ def named_arrays(
         memory: the task's arrays.
         sketch: of the candidate.
         values: of the candidate.
+        strides: of the arguments that do not lie in one piece, in elements.
 
     Raises:
         MeasureError: the kernel wants an array that the task does not have.
     """
     layouts = preparations(sketch, dict(values))
-    return {
-        argument.name: memory.output(argument)
-        if argument.scope == "output"
-        else memory.input(argument, layouts.get(argument.name))[0]
-        for argument in kernel.arguments
-    }
+    found = {}
+    for argument in kernel.arguments:
+        name = argument.name
+        if argument.scope == "output":
+            found[name] = memory.output(argument)
+        elif strides and name in strides:
+            found[name] = memory.strided(argument, strides[name])
+        else:
+            found[name] = memory.input(argument, layouts.get(name))[0]
+    return found
 
 
-def result_error(
-    memory: TaskMemory, loaded: LoadedKernel, strides: tuple[int, ...] | None = None
-) -> float:
+def result_error(memory: TaskMemory, loaded: LoadedKernel, strides: Strides | None = None) -> float:
     """The relative error of the results in ``loaded``; see ``Reference.check``.
 
     Args:
         memory: the task's arrays, with the oracle's results.
         loaded: a kernel that has run.
-        strides: of the one output, in elements; None: outputs are dense.
+        strides: of the arguments that do not lie in one piece, in elements.
 
     Raises:
         MeasureError: there is no result of the oracle.
@@ -97,7 +108,7 @@ def result_error(
 
 
 def named_error(
-    memory: TaskMemory, outputs: Sequence[Array], strides: tuple[int, ...] | None = None
+    memory: TaskMemory, outputs: Sequence[Array], strides: Strides | None = None
 ) -> float:
     """The relative error of results in the order of the task's outputs; see ``result_error``.
 
@@ -107,7 +118,8 @@ def named_error(
     if isinstance(memory.reference, Failure):
         raise MeasureError(f"nothing to compare with: {memory.reference.message}")
     named = dict(zip(memory.dag.output_names, outputs, strict=True))
-    shaped = {n: _shaped(array, memory.shapes[n], strides) for n, array in named.items()}
+    steps = strides or {}
+    shaped = {n: _shaped(array, memory.shapes[n], steps.get(n)) for n, array in named.items()}
     return float(memory.reference.check(shaped))
 
 

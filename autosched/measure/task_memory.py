@@ -7,6 +7,7 @@ from math import prod
 from typing import Final
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from autosched.measure.errors import MeasureError
 from autosched.measure.execution import Array, aligned_copy, aligned_empty
@@ -88,12 +89,33 @@ class TaskMemory:
         if key not in self.outputs:
             self.outputs[key] = aligned_empty(argument.shape, argument.dtype)
         array = self.outputs[key]
-        if is_float(argument.dtype):
-            array.fill(np.nan)
-        elif is_integer(argument.dtype):
-            low, high = integer_limits(argument.dtype)
-            array.fill(low or high)
+        _fill(array)
         return array
+
+    def strided(self, argument: Argument, strides: tuple[int, ...]) -> Array:
+        """A new array for an input that does not lie in one piece; what lies between its elements
+        is what no kernel reads.
+
+        Args:
+            argument: the kernel's; its size spans all elements.
+            strides: in elements.
+        """
+        plain = self.inputs[argument.name]
+        array = aligned_empty(argument.shape, argument.dtype)
+        _fill(array)
+        steps = [stride * array.itemsize for stride in strides]
+        as_strided(array, plain.shape, steps)[...] = plain
+        return array
+
+
+def _fill(array: Array) -> None:
+    """Set all elements to what is no result: NaN, the least integer (the largest if it is 0)."""
+    dtype = str(array.dtype)
+    if is_float(dtype):
+        array.fill(np.nan)
+    elif is_integer(dtype):
+        low, high = integer_limits(dtype)
+        array.fill(low or high)
 
 
 def copies_beyond_l2(dag: ComputeDAG, target: Target, state: CacheState) -> int:

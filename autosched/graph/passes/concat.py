@@ -1,100 +1,103 @@
 """Concatenations without a kernel: each operand is computed where it lies in the whole.
 
-* a concatenation that only another one along the same axis reads is taken apart into its operands;
+* a concatenation that another one along the same axis reads is taken apart into its operands; if
+  others read it too, they read it there;
 * an operand that cannot be computed in place (an input, a constant, a view, a result of the host
-  or of a loop, a value that others read too) gets a copy that is.
+  or of a loop, a value whose other readers want it in one piece) gets a copy that is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Node
-from autosched.graph.ops.base import Shape
 from autosched.graph.ops.scan import Scan
 from autosched.graph.ops.shape import Concat, Copy, Reshape
-from sketch.nest.loopnest import row_major
-
-
-@dataclass(frozen=True, slots=True)
-class ConcatPart:
-    """Where the operand of a concatenation lies.
-
-    Attributes:
-        whole: the concatenated value.
-        offset: elements from the whole's first to the part's first.
-        strides: elements from one to the next along each dimension.
-    """
-
-    whole: str
-    offset: int
-    strides: Shape
-
-
-def parts(graph: Graph) -> dict[str, ConcatPart]:
-    """The part that each operand of a concatenation is; see ``split_concats``."""
-    found: dict[str, ConcatPart] = {}
-    for node in graph.nodes:
-        if isinstance(node.op, Concat):
-            strides = tuple(int(stride) for stride in row_major(graph.types[node.output].shape))
-            start = 0
-            for name in node.inputs:
-                found[name] = ConcatPart(node.output, start * strides[node.op.axis], strides)
-                start += graph.types[name].shape[node.op.axis]
-    return found
+from autosched.graph.placement import embedded, operand_strides, strided_readers
 
 
 def split_concats(graph: Graph, copied: frozenset[str] = frozenset()) -> Graph:
-    """``graph`` with every operand of a concatenation computed for it alone, by a kernel.
+    """``graph`` with every operand of a concatenation computed by a kernel, at one place.
 
     Values in ``copied`` get a copy in any case.
     """
+    return _own_operands(_taken_apart(graph), copied)
+
+
+def _taken_apart(graph: Graph) -> Graph:
+    """``graph`` with the operands of the concatenations that concatenations join."""
     builder = GraphBuilder.from_graph(graph)
-    dissolved = {node.output for node in graph.nodes if _dissolves(graph, node)}
     for node in graph.nodes:
-        if node.output in dissolved:
-            continue
         if not isinstance(node.op, Concat):
             builder.copy(node, node.inputs)
-            continue
-        operands = list(_operands(graph, node, dissolved))
-        inputs = [
-            name
-            if name not in copied and operands.count(name) == 1 and _in_place(graph, name)
-            else builder.add(Copy(), (name,), origins=node.origins)
-            for name in operands
-        ]
-        builder.copy(node, inputs)
+        elif not _only_joined(graph, node):
+            builder.copy(node, tuple(_operands(graph, node)))
     return builder.finish(graph.results)
 
 
-def _dissolves(graph: Graph, node: Node) -> bool:
-    """Whether ``node`` is a concatenation that only one along the same axis reads, once."""
-    if not isinstance(node.op, Concat) or node.output in graph.result_values:
-        return False
-    readers = graph.consumers.get(node.output, ())
-    return (
-        len(readers) == 1 and readers[0].op == node.op and readers[0].inputs.count(node.output) == 1
-    )
-
-
-def _operands(graph: Graph, node: Node, dissolved: set[str]) -> Iterator[str]:
+def _operands(graph: Graph, node: Node) -> Iterator[str]:
     for name in node.inputs:
-        if name in dissolved:
-            yield from _operands(graph, graph.producers[name], dissolved)
+        inner = graph.producers.get(name)
+        if inner is not None and inner.op == node.op and _may_lie_inside(graph, inner, node):
+            yield from _operands(graph, inner)
         else:
             yield name
 
 
-def _in_place(graph: Graph, name: str) -> bool:
-    """Whether a kernel computes the value, for one reader only."""
+def _only_joined(graph: Graph, node: Node) -> bool:
+    """Whether nobody reads a concatenation but those that take it apart."""
+    readers = graph.consumers.get(node.output, ())
+    return node.output not in graph.result_values and all(
+        reader.op == node.op and _may_lie_inside(graph, node, reader) for reader in readers
+    )
+
+
+def _may_lie_inside(graph: Graph, inner: Node, outer: Node) -> bool:
+    once = outer.inputs.count(inner.output) == 1
+    only = graph.consumers[inner.output] == (outer,) and inner.output not in graph.result_values
+    # The final strides may be larger.  Those along the joined axis and inside of it stay the same,
+    # the others stay in proportion, so they allow the same views.
+    strides = operand_strides(graph, outer)
+    return once and (only or strided_readers(graph, inner.output, strides))
+
+
+def _own_operands(graph: Graph, copied: frozenset[str]) -> Graph:
+    """``graph`` with copies of the operands that cannot be computed in place."""
+    builder = GraphBuilder.from_graph(graph)
+    inside = embedded(graph)
+    nodes = [node for node in graph.nodes if isinstance(node.op, Concat)]
+    homes = [node for node in nodes if node.output not in inside]
+    in_place: dict[str, str] = {}
+    for home in sorted(homes, key=lambda node: -len(node.inputs)):
+        for name in home.inputs:
+            if name not in copied and _in_place(graph, home, name):
+                in_place.setdefault(name, home.output)
+    copies: dict[tuple[str, int], str] = {}
+    for node in graph.nodes:
+        if not isinstance(node.op, Concat):
+            builder.copy(node, node.inputs)
+            continue
+        whole, first = inside.get(node.output, (node.output, 0))
+        inputs = []
+        for place, name in enumerate(node.inputs, first):
+            if in_place.get(name) == whole:
+                inputs.append(name)
+                continue
+            if (whole, place) not in copies:
+                copies[whole, place] = builder.add(Copy(), (name,), origins=node.origins)
+            inputs.append(copies[whole, place])
+        builder.copy(node, inputs)
+    return builder.finish(graph.results)
+
+
+def _in_place(graph: Graph, home: Node, name: str) -> bool:
+    """Whether a kernel computes the value, for readers that take it from within ``home``."""
     producer = graph.producers.get(name)
     return (
         producer is not None
         and not isinstance(producer.op, Reshape | Concat | Scan)
         and not producer.op.on_host
-        and name not in graph.result_values
-        and len(graph.consumers[name]) == 1
+        and home.inputs.count(name) == 1
+        and strided_readers(graph, name, operand_strides(graph, home))
     )
