@@ -11,7 +11,6 @@ from autosched.graph.fusion import FusedGroup, fuse
 from autosched.graph.host_call import CallKey, HostCall, call_key, host_calls
 from autosched.graph.ir import Array, Graph, Network, Node, Value
 from autosched.graph.loop_call import LoopCall, LoopKey, loop_key, loop_outputs
-from autosched.graph.ops.movement import Slice
 from autosched.graph.ops.scan import Scan
 from autosched.graph.ops.shape import Reshape
 from autosched.graph.optimize import optimize
@@ -112,12 +111,13 @@ def _extract(graph: Graph, programs: _Programs) -> Extraction:
     graph = split_concats(graph, _written_in_parts(graph))
     groups = fuse(graph)
     parts = placements(graph, {g.root.output for g in groups if len(g.nodes) == 1})
+    read_in_place = parts.keys() - placements(graph).keys()
     views = _views(graph, parts)
     on_host, looped = host_calls(graph, views), loop_outputs(graph.nodes)
     calls: dict[CallKey | LoopKey | str, Subgraph | LoopCall | HostCall] = {}
     for group in groups:
         node = group.root
-        if isinstance(node.op, Slice) and node.output in parts:
+        if node.output in read_in_place:
             continue
         if node.op.on_host:
             calls.setdefault(call_key(node), on_host[call_key(node)])

@@ -50,7 +50,7 @@ def placements(graph: Graph, alone: Collection[str] = ()) -> dict[str, Placement
     Args:
         graph: after ``split_concats``.
         alone: outputs of nodes that would be alone in their kernels; slices among them need none
-            where all readers can read them in place.
+            where all readers can read them in place, and none of these joins them.
     """
     found: dict[str, Placement] = {}
     inside = embedded(graph)
@@ -60,7 +60,7 @@ def placements(graph: Graph, alone: Collection[str] = ()) -> dict[str, Placement
     for name, (home, first) in inside.items():
         found[name] = found[graph.producers[home].inputs[first]]
     for node in graph.nodes:
-        if isinstance(node.op, Slice) and node.output in alone:
+        if isinstance(node.op, Slice) and node.output in alone and node.output not in found:
             found |= _slice(graph, node, found)
         elif isinstance(node.op, Reshape) and node.inputs[0] in found:
             shape = graph.types[node.inputs[0]].shape
