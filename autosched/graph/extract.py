@@ -15,8 +15,8 @@ from autosched.graph.ops.scan import Scan
 from autosched.graph.ops.shape import Reshape
 from autosched.graph.optimize import optimize
 from autosched.graph.own_results import own_results
+from autosched.graph.parts import ValuePart, parts_of
 from autosched.graph.passes.concat import split_concats
-from autosched.graph.placement import Placement, placements
 from autosched.graph.subgraph import LoweredGroup, Subgraph, lower_group
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import Compute
@@ -49,7 +49,7 @@ class Extraction:
     calls: tuple[Subgraph | LoopCall | HostCall, ...]
     tasks: tuple[WeightedTask, ...]
     results: Mapping[str, str]
-    parts: Mapping[str, Placement]
+    parts: Mapping[str, ValuePart]
 
     @property
     def subgraphs(self) -> tuple[Subgraph, ...]:
@@ -110,8 +110,8 @@ class _Programs:
 def _extract(graph: Graph, programs: _Programs) -> Extraction:
     graph = split_concats(graph, _written_in_parts(graph))
     groups = fuse(graph)
-    parts = placements(graph, {g.root.output for g in groups if len(g.nodes) == 1})
-    read_in_place = parts.keys() - placements(graph).keys()
+    parts = parts_of(graph, {g.root.output for g in groups if len(g.nodes) == 1})
+    read_in_place = parts.keys() - parts_of(graph).keys()
     views = _views(graph, parts)
     on_host, looped = host_calls(graph, views), loop_outputs(graph.nodes)
     calls: dict[CallKey | LoopKey | str, Subgraph | LoopCall | HostCall] = {}
@@ -184,7 +184,7 @@ def _written_in_parts(graph: Graph) -> frozenset[str]:
 
     Such a kernel knows its output as one flat buffer and cannot write it elsewhere.
     """
-    joined = placements(graph)
+    joined = parts_of(graph)
     groups = (group for group in fuse(graph) if group.root.output in joined)
     return frozenset(
         group.root.output for group in groups if _has_store_map(lower_group(graph, group).dag)
@@ -219,7 +219,7 @@ def _subgraph(
     return Subgraph(name, dag, inputs, constants, group.root.output, dag.output_names[0], layers)
 
 
-def _views(graph: Graph, parts: Mapping[str, Placement]) -> dict[str, str]:
+def _views(graph: Graph, parts: Mapping[str, ValuePart]) -> dict[str, str]:
     """The value in whose buffer each reshaped value lies, but for those inside of others."""
     sources: dict[str, str] = {}
     for node in graph.nodes:

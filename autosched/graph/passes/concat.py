@@ -14,7 +14,7 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.scan import Scan
 from autosched.graph.ops.shape import Concat, Copy, Reshape
-from autosched.graph.placement import embedded, operand_strides, strided_readers
+from autosched.graph.parts import embedded, operand_strides, strided_readers
 
 
 def split_concats(graph: Graph, copied: frozenset[str] = frozenset()) -> Graph:

@@ -17,7 +17,7 @@ from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.movement import Slice
 from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.shape import Concat, Reshape
-from autosched.graph.placement import reshaped_strides
+from autosched.graph.parts import reshaped_strides
 from tests.support.extractions import run_kernels
 
 STEPS = 12

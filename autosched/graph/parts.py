@@ -19,7 +19,7 @@ from sketch.nest.loopnest import row_major
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class ValuePart:
     """Where a value lies in a larger one.
 
     Attributes:
@@ -41,7 +41,7 @@ class Placement:
         )
 
 
-def placements(graph: Graph, alone: Collection[str] = ()) -> dict[str, Placement]:
+def parts_of(graph: Graph, alone: Collection[str] = ()) -> dict[str, ValuePart]:
     """Where the values lie that lie inside others.
 
     What a slice is taken from has to be computed by this graph, not given: the memory of the
@@ -52,7 +52,7 @@ def placements(graph: Graph, alone: Collection[str] = ()) -> dict[str, Placement
         alone: outputs of nodes that would be alone in their kernels; slices among them need none
             where all readers can read them in place, and none of these joins them.
     """
-    found: dict[str, Placement] = {}
+    found: dict[str, ValuePart] = {}
     inside = embedded(graph)
     for node in graph.nodes:
         if isinstance(node.op, Concat) and node.output not in inside:
@@ -67,7 +67,7 @@ def placements(graph: Graph, alone: Collection[str] = ()) -> dict[str, Placement
             source = found[node.inputs[0]]
             strides = reshaped_strides(shape, source.strides, node.op.shape)
             if strides is not None:
-                found[node.output] = Placement(source.whole, source.offset, strides)
+                found[node.output] = ValuePart(source.whole, source.offset, strides)
     return found
 
 
@@ -156,12 +156,12 @@ def _runs(shape: Shape, strides: Shape) -> Iterator[tuple[int, int]]:
     yield count, last or 1
 
 
-def _parts(graph: Graph, node: Node) -> Iterator[tuple[str, Placement]]:
+def _parts(graph: Graph, node: Node) -> Iterator[tuple[str, ValuePart]]:
     strides = operand_strides(graph, node)
     assert isinstance(node.op, Concat)
     start = 0
     for name in node.inputs:
-        yield name, Placement(node.output, start * strides[node.op.axis], strides)
+        yield name, ValuePart(node.output, start * strides[node.op.axis], strides)
         start += graph.types[name].shape[node.op.axis]
 
 
@@ -174,7 +174,7 @@ def _position(node: Node, home: Node) -> int:
     return next((s for s in starts if home.inputs[s : s + count] == node.inputs), -1)
 
 
-def _slice(graph: Graph, node: Node, found: Mapping[str, Placement]) -> dict[str, Placement]:
+def _slice(graph: Graph, node: Node, found: Mapping[str, ValuePart]) -> dict[str, ValuePart]:
     """The place of a slice that is read where it lies; nothing if it has to be computed."""
     assert isinstance(node.op, Slice)
     name = node.inputs[0]
@@ -188,10 +188,10 @@ def _slice(graph: Graph, node: Node, found: Mapping[str, Placement]) -> dict[str
         return {}
     starts = zip(node.op.start, source.strides, strict=True)
     offset = source.offset + sum(start * stride for start, stride in starts)
-    return {node.output: Placement(source.whole, offset, strides)}
+    return {node.output: ValuePart(source.whole, offset, strides)}
 
 
-def _own_memory(graph: Graph, name: str) -> Placement | None:
+def _own_memory(graph: Graph, name: str) -> ValuePart | None:
     """The place of a value that a kernel of the graph computes, or of a view of one."""
     home = name
     while home not in graph.result_values and isinstance(_operator(graph, home), Reshape):
@@ -201,7 +201,7 @@ def _own_memory(graph: Graph, name: str) -> Placement | None:
         return None
     if home in graph.result_values:
         return None
-    return Placement(home, 0, _dense(graph.types[name].shape))
+    return ValuePart(home, 0, _dense(graph.types[name].shape))
 
 
 def _operator(graph: Graph, name: str) -> Op | None:
