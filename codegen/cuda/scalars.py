@@ -46,7 +46,7 @@ def call(op: str, operand: str, dtype: str) -> str:
 
 def _float_call(op: str, operand: str, dtype: str) -> str:
     if op == "neg":
-        return f"(-{operand})"
+        return f"(- {operand})"  # of a negative constant too: two signs together are an operator
     if op == "is_nan":
         return f"({operand} != {operand})"
     if op == "is_inf":

@@ -12,7 +12,7 @@ import pytest
 
 from codegen.cuda.build import emit
 from codegen.cuda.names import Identifiers, identifier
-from codegen.cuda.scalars import literal
+from codegen.cuda.scalars import call, literal
 from codegen.errors import CodegenError
 from sketch.lower import lower
 from sketch.rules.generate import generate
@@ -90,6 +90,10 @@ def test_indices_are_64_bit_where_32_do_not_reach(rng: np.random.Generator) -> N
 )
 def test_literals_have_the_very_value(value: float, dtype: str, text: str) -> None:
     assert literal(value, dtype) == text
+
+
+def test_a_negative_constant_can_be_negated() -> None:
+    assert call("neg", literal(-0.5, "float32"), "float32") == "(- -0.5f)"
 
 
 def test_names_are_identifiers_and_unique() -> None:
