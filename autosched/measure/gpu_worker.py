@@ -15,7 +15,7 @@ from autosched.measure.result import CacheState
 from autosched.measure.task_memory import TaskMemory
 from autosched.measure.timing_worker import TimingWorker
 from codegen.cuda.kernel import CudaKernel
-from codegen.gpu.cache import user_cache
+from codegen.file_cache import user_cache
 from codegen.gpu.device_kernel import DeviceKernel
 from codegen.gpu.open import open_device
 from codegen.gpu.protocol import Device

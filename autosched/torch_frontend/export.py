@@ -6,6 +6,7 @@ import contextlib
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any, Final
 
 from autosched.graph.errors import ModelImportError
@@ -35,7 +36,7 @@ def from_torch(module: Any, example_inputs: Any, name: str | None = None) -> Net
         ModelImportError: torch or its ONNX exporter is missing, the module cannot be exported (what
             torch says is part of the message), or it contains operators that are not supported.
     """
-    torch = import_torch()
+    torch = _import_torch()
     if not isinstance(module, torch.nn.Module):
         raise ModelImportError(f"from_torch takes a torch.nn.Module, got {type(module).__name__}")
     args, kwargs = _arguments(torch, example_inputs)
@@ -60,7 +61,7 @@ def export_onnx(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | No
         ModelImportError: torch cannot export the module, its exporter would ignore an argument, or
             the module changes its inputs or buffers.
     """
-    torch = import_torch()
+    torch = _import_torch()
     where = f"module {type(module).__name__}"
     try:
         with _quiet():
@@ -118,15 +119,20 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-def import_torch() -> Any:
-    """The torch package.  Raises ModelImportError unless its ONNX exporter is there, too."""
-    try:
-        import onnxscript  # noqa: F401
-        import torch
-    except ImportError as error:
-        raise ModelImportError(
-            f"PyTorch modules need torch and onnxscript: {error}", hint=_INSTALL
-        ) from error
+def check_exporter() -> None:
+    """Raise ModelImportError unless torch and its ONNX exporter are there; imports neither."""
+    for package in ("torch", "onnxscript"):
+        if find_spec(package) is None:
+            raise ModelImportError(
+                f"PyTorch modules need torch and onnxscript: no module named {package!r}",
+                hint=_INSTALL,
+            )
+
+
+def _import_torch() -> Any:
+    check_exporter()
+    import torch
+
     return torch
 
 

@@ -24,7 +24,7 @@ from codegen.cuda.passes.zero_fill import zero_fill
 from codegen.cuda.prelude import prelude_of
 from codegen.cuda.shared_memory import shared_bytes
 from codegen.errors import CodegenError
-from codegen.gpu.cache import user_cache
+from codegen.file_cache import user_cache
 from codegen.gpu.emulation.checked import checked_launches
 from codegen.gpu.emulation.library import EMULATION, emulated_library
 from codegen.kernel import SYMBOL, argument_of

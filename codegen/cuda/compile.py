@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from codegen.cuda.kernel import CudaKernel, CudaSource, Resources
 from codegen.cuda.nvrtc import compile_source, compiler_key
-from codegen.gpu.cache import FileCache, user_cache
+from codegen.file_cache import FileCache, user_cache
 
 CUBINS: Final = "cubin"
 """The name of the cache of cubins."""

@@ -17,8 +17,8 @@ import numpy as np
 
 from codegen.cuda.kernel import CudaKernel
 from codegen.errors import CodegenError
+from codegen.file_cache import FileCache, user_cache
 from codegen.gpu.alignment import DEVICE_ALIGNMENT
-from codegen.gpu.cache import FileCache, user_cache
 from codegen.gpu.emulation.checked import checked_launches
 from codegen.gpu.emulation.library import (
     EMULATION,

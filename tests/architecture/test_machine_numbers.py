@@ -100,7 +100,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "DEVICE_ALIGNMENT": "what we promise of addresses",
         "WIDEST": "PTX: the widest access of a thread",
     },
-    "codegen/gpu/cache.py": {"_MOST_BYTES": "disk"},
+    "codegen/file_cache.py": {"_MOST_BYTES": "disk", "_ABANDONED_S": "files of killed processes"},
     "codegen/gpu/emulation/checked.py": {
         "_ALIGNMENT": "layout of a file of our own",
         "_SECONDS": "when a program of tests hangs",

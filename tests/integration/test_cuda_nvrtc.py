@@ -15,7 +15,7 @@ from codegen.cuda.compile import SymbolResources, compiled
 from codegen.cuda.kernel import Resources
 from codegen.cuda.nvrtc import compile_source, missing_compiler, parse_resources, with_room
 from codegen.errors import CodegenError
-from codegen.gpu.cache import FileCache
+from codegen.file_cache import FileCache
 from sketch.errors import TargetError
 from sketch.nest.loopnest import LoopNest
 from sketch.population.feasible_gpu import registers_of

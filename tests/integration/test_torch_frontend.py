@@ -11,6 +11,7 @@ import pytest
 
 import autosched
 from autosched.graph.errors import ModelImportError
+from sketch.errors import AutoschedError
 
 torch = pytest.importorskip("torch", reason="needs torch")
 pytest.importorskip("onnxscript", reason="torch's exporter needs onnxscript")
@@ -18,6 +19,9 @@ nn = torch.nn
 pytestmark = pytest.mark.usefixtures("torchlib")
 
 from autosched.torch_frontend import backend as backend_module  # noqa: E402
+from autosched.torch_frontend import compiled_graph  # noqa: E402
+from autosched.torch_frontend.compiled_graph import CompiledGraph  # noqa: E402
+from autosched.torch_frontend.options import BackendOptions, backend_options  # noqa: E402
 
 COMPILED: list[Any] = []
 
@@ -28,8 +32,8 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.manual_seed(0)
     torch._dynamo.reset()
     COMPILED.clear()
-    original = backend_module.CompiledGraph._run
-    compare = backend_module.CompiledGraph._check_results
+    original = CompiledGraph._run
+    compare = CompiledGraph._check_results
 
     def noted(self: Any, *args: Any) -> Any:
         COMPILED.append(self)
@@ -39,8 +43,8 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         compare(self, *args)
         COMPILED.pop()
 
-    monkeypatch.setattr(backend_module.CompiledGraph, "_run", noted)
-    monkeypatch.setattr(backend_module.CompiledGraph, "_check_results", compared)
+    monkeypatch.setattr(CompiledGraph, "_run", noted)
+    monkeypatch.setattr(CompiledGraph, "_check_results", compared)
     yield
     torch._dynamo.reset()
 
@@ -125,21 +129,27 @@ def test_compiled_modules_equal_eager_ones_and_follow_their_weights() -> None:
     assert len(COMPILED) == 4
 
 
-def test_the_shapes_used_last_stay_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Constants are in every one of them, so that they must not pile up."""
+def test_a_graph_is_compiled_for_so_many_shapes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each takes seconds, and constants are in every one of them."""
     made: list[int] = []
 
-    def specialise(self: Any, args: Any, versions: Any) -> Any:
+    def specialise(self: Any, args: Any, versions: Any, keep: bool) -> Any:
         made.append(args[0].shape[0])
-        return backend_module._Specialised(None, versions)
+        return compiled_graph._Specialised(None, versions)
 
-    monkeypatch.setattr(backend_module, "MOST_SHAPES", 3)
-    monkeypatch.setattr(backend_module.CompiledGraph, "_specialise", specialise)
+    monkeypatch.setattr(CompiledGraph, "_specialise", specialise)
     graph = torch.fx.symbolic_trace(lambda x: (x + 1,))
-    compiled = backend_module.CompiledGraph(graph, frozenset(), {})
-    for rows in (1, 2, 3, 1, 4, 1, 3, 2):
-        _assert_close(compiled(torch.ones(rows))[0], torch.full((rows,), 2.0))
-    assert made == [1, 2, 3, 4, 2]
+    compiled = CompiledGraph(graph, frozenset(), BackendOptions(shapes=3), "7/0")
+    with caplog.at_level(logging.WARNING, "autosched.torch"):
+        for rows in (1, 2, 3, 1, 4, 5, 3, 2):
+            _assert_close(compiled(torch.ones(rows))[0], torch.full((rows,), 2.0))
+    assert made == [1, 2, 3]
+    assert [record.getMessage() for record in caplog.records] == [
+        "graph 7/0 is compiled for 3 sets of input shapes; with others torch runs it "
+        '(options={"shapes": 6} allows more)'
+    ]
 
 
 def test_graph_breaks_side_effects_and_constants_are_as_in_eager_mode() -> None:
@@ -198,8 +208,27 @@ def test_options_are_checked() -> None:
     compiled = torch.compile(
         nn.ReLU(), backend=backend_module.backend, options={"targets": "cpu-avx2"}
     )
-    with pytest.raises(Exception, match="unknown option 'targets'"):
+    with pytest.raises(Exception, match="option 'targets' is unknown"):
         compiled(torch.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"quick": 1}, "quick is 1"),
+        ({"threads": 0}, "at least one thread"),
+        ({"target": "cpu-9000"}, "cpu-9000"),
+        ({"shapes": 0}, "shapes is 0"),
+        ({"trials": 4}, "need a log"),
+        ({"budget": "soon", "log": "a.jsonl"}, "'soon' is not a positive time"),
+        ({"accuracy": "exact"}, "accuracy 'exact' is unknown"),
+        ({"cache": 3}, "cache is 3"),
+        ({"cache_bytes": "4G"}, "cache_bytes is '4G'"),
+    ],
+)
+def test_values_of_options_are_checked(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(AutoschedError, match=message):
+        backend_options(options)
 
 
 @pytest.mark.parametrize(("denormals", "expected"), [("keep", 5e-41), ("flush", 0.0)])
@@ -231,5 +260,5 @@ def test_what_runs_on_the_host_is_said(caplog: pytest.LogCaptureFixture) -> None
     x = torch.randn(2, 32)
     with torch.no_grad(), caplog.at_level(logging.INFO, "autosched.torch"):
         np.testing.assert_allclose(fast(x), Largest()(x), rtol=1e-5)
-    assert "1 kernels, 1 operators on the host" in caplog.text
+    assert ": 1 kernels, 1 on the host, " in caplog.text
     assert "operators without a kernel run on the host: TopK" in caplog.text

@@ -16,10 +16,11 @@ nn = torch.nn
 pytestmark = pytest.mark.usefixtures("torchlib")
 functional = torch.nn.functional
 
-from autosched.torch_frontend import backend as backend_module  # noqa: E402
 from autosched.torch_frontend.agreement import agree  # noqa: E402
-from autosched.torch_frontend.backend import backend, to_torch  # noqa: E402
+from autosched.torch_frontend.backend import backend  # noqa: E402
+from autosched.torch_frontend.compiled_graph import CompiledGraph  # noqa: E402
 from autosched.torch_frontend.encoder_layer import encoder_layer  # noqa: E402
+from autosched.torch_frontend.tensors import to_torch  # noqa: E402
 
 
 class _Function(nn.Module):  # type: ignore[misc]
@@ -139,12 +140,12 @@ def test_results_that_differ_are_left_to_torch(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     torch._dynamo.reset()
-    original = backend_module.CompiledGraph._run
+    original = CompiledGraph._run
 
     def wrong(self: Any, *args: Any) -> Any:
         return tuple(result + 0.1 for result in original(self, *args))
 
-    monkeypatch.setattr(backend_module.CompiledGraph, "_run", wrong)
+    monkeypatch.setattr(CompiledGraph, "_run", wrong)
     x = torch.randn(4)
     with torch.no_grad(), caplog.at_level(logging.WARNING, "autosched.torch"):
         torch.testing.assert_close(torch.compile(torch.tanh, backend=backend)(x), torch.tanh(x))

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from codegen.cuda.kernel import CudaSource, Launch
 from codegen.errors import CodegenError
-from codegen.gpu.cache import FileCache
+from codegen.file_cache import FileCache
 from codegen.gpu.errors import DeviceMemoryError
 from codegen.kernel import SYMBOL
 

@@ -10,7 +10,7 @@ import pytest
 
 from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
 from codegen.errors import CodegenError
-from codegen.gpu.cache import FileCache
+from codegen.file_cache import FileCache
 from codegen.gpu.emulated import EmulatedDevice
 from codegen.gpu.emulation.checked import CheckedProgram, compile_checked
 from codegen.gpu.emulation.library import EmulationError, compiler

@@ -12,8 +12,8 @@ import pytest
 
 from codegen.cuda.build import emit
 from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
+from codegen.file_cache import FileCache
 from codegen.gpu.alignment import DEVICE_ALIGNMENT
-from codegen.gpu.cache import FileCache
 from codegen.gpu.emulated import EmulatedDevice
 from codegen.gpu.emulation.library import compiler
 from codegen.gpu.errors import (
@@ -182,14 +182,6 @@ def test_a_program_is_compiled_once(tmp_path: Path) -> None:
     # And a copy for each further worker.
     assert len({path.name.partition("-")[0].removesuffix(".so") for path in folder.iterdir()}) == 1
     assert len(list(folder.iterdir())) == len(os.sched_getaffinity(0))
-
-
-def test_the_oldest_files_go_once_the_cache_is_full(tmp_path: Path) -> None:
-    cache = FileCache(tmp_path, most_bytes=100, look_every=4)
-    for number in range(4):
-        path = cache.file(str(number), lambda path: path.write_bytes(bytes(30)))
-        os.utime(path, (number, number))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["3"]
 
 
 def test_other_cards_have_other_memory() -> None:

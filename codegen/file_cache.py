@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +16,8 @@ from typing import Final
 _FOLDER: Final = Path(".cache") / "autosched"
 # A cubin or a library has tens of kilobytes: some ten thousand candidates.
 _MOST_BYTES: Final = 512 << 20
+# A folder that is being written to is younger.
+_ABANDONED_S: Final = 3600.0
 
 
 @dataclass(slots=True)
@@ -38,9 +42,10 @@ class FileCache:
         Raises:
             OSError: the folder cannot be written to.
         """
+        found = self.find(name)
+        if found is not None:
+            return found
         path = self.folder / name
-        if path.exists():
-            return path
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.folder) as own:
             made = Path(own) / name
@@ -51,9 +56,30 @@ class FileCache:
             self._make_room()
         return path
 
+    def find(self, name: str) -> Path | None:
+        """The file of that name, which counts as used now; None where there is none."""
+        path = self.folder / name
+        try:
+            os.utime(path)
+        except FileNotFoundError:
+            return None
+        except OSError:  # a folder that may only be read
+            return path if path.exists() else None
+        return path
+
+    def drop(self, name: str) -> None:
+        """Remove a file that is of no use."""
+        with suppress(OSError):
+            (self.folder / name).unlink(missing_ok=True)
+
     def _make_room(self) -> None:
-        """Once there is too much, remove half, what was written longest ago first."""
-        files = [(entry.stat(), entry.path) for entry in os.scandir(self.folder) if entry.is_file()]
+        """Once there is too much, remove half, what was used longest ago first."""
+        self._remove_abandoned()
+        files = []
+        for entry in os.scandir(self.folder):
+            with suppress(OSError):  # another process removes files, too
+                if entry.is_file():
+                    files.append((entry.stat(), entry.path))
         total = sum(stat.st_size for stat, _ in files)
         excess = total - self.most_bytes // 2 if total > self.most_bytes else 0
         for stat, path in sorted(files, key=lambda pair: pair[0].st_mtime):
@@ -62,6 +88,14 @@ class FileCache:
             with suppress(OSError):  # another process was faster
                 os.unlink(path)
             excess -= stat.st_size
+
+    def _remove_abandoned(self) -> None:
+        """Processes that were killed while they wrote leave folders."""
+        before = time.time() - _ABANDONED_S
+        for entry in os.scandir(self.folder):
+            with suppress(OSError):
+                if entry.is_dir(follow_symlinks=False) and entry.stat().st_mtime < before:
+                    shutil.rmtree(entry.path, ignore_errors=True)
 
 
 @lru_cache(maxsize=8)

@@ -1,0 +1,280 @@
+"""A graph of ATen operators that compiles itself for the shapes that it meets."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from autosched import api
+from autosched.graph.errors import ModelImportError
+from autosched.torch_frontend.agreement import agree
+from autosched.torch_frontend.export import export_onnx
+from autosched.torch_frontend.graph_cache import KeptGraph, kept_graph
+from autosched.torch_frontend.options import BackendOptions
+from autosched.torch_frontend.tensors import (
+    is_plain,
+    signature_of,
+    to_numpy,
+    to_torch,
+    version_of,
+)
+from sketch.errors import AutoschedError
+
+if TYPE_CHECKING:
+    from autosched.graph.ir import Network, Value
+    from autosched.runtime.module import Module
+
+LOG: Final = logging.getLogger("autosched.torch")
+
+
+@dataclass(frozen=True, slots=True)
+class _Specialised:
+    """A graph compiled for certain shapes.
+
+    Attributes:
+        module: None: torch runs it.
+        versions: state of the constants that were compiled in.
+        inputs: name and position of each input of the module.
+    """
+
+    module: Module | None
+    versions: tuple[Any, ...]
+    inputs: tuple[tuple[str, int], ...] = ()
+
+
+class CompiledGraph:
+    """A graph of ATen operators that compiles itself for the shapes it meets.
+
+    Args:
+        graph: a ``torch.fx.GraphModule``.
+        static: positions of the inputs that are constants, as long as nobody changes them.
+        options: of every compilation.
+        name: for people, as torch's own logs have it.
+    """
+
+    def __init__(
+        self, graph: Any, static: frozenset[int], options: BackendOptions, name: str = ""
+    ) -> None:
+        self._graph = graph
+        self._options = options
+        self._static = static
+        self._name = f"graph {name}".rstrip()
+        nodes = list(graph.graph.nodes)
+        self._placeholders = [node for node in nodes if node.op == "placeholder"]
+        self._outputs: tuple[Any, ...] = tuple(nodes[-1].args[0])
+        self._known: dict[tuple[Any, ...], _Specialised] = {}
+        self._full = False
+
+    def __call__(self, *args: Any) -> tuple[Any, ...]:
+        """The graph's results, as torch would compute them."""
+        if not all(is_plain(value) for value in args):
+            return self._with_torch(args)
+        key = tuple(
+            None if index in self._static else signature_of(value)
+            for index, value in enumerate(args)
+        )
+        known = self._known.get(key)
+        if known is None and len(self._known) >= self._options.shapes:
+            self._say_full()
+            return self._with_torch(args)
+        versions = tuple(version_of(args[index]) for index in sorted(self._static))
+        if known is None or known.versions != versions:
+            # Weights that change while the process runs are of no use to others.
+            known = self._known[key] = self._specialise(args, versions, keep=known is None)
+        if known.module is None:
+            return self._with_torch(args)
+        return self._run(known.module, known.inputs, args)
+
+    def _say_full(self) -> None:
+        """Once: each set of shapes takes seconds, and memory for its own copy of the constants."""
+        if not self._full:
+            most = self._options.shapes
+            LOG.warning(
+                "%s is compiled for %d sets of input shapes; with others torch runs it "
+                '(options={"shapes": %d} allows more)',
+                self._name, most, 2 * most,
+            )  # fmt: skip
+        self._full = True
+
+    def _with_torch(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(self._graph(*args))
+
+    def _specialise(
+        self, args: Sequence[Any], versions: tuple[Any, ...], keep: bool
+    ) -> _Specialised:
+        start = time.perf_counter()
+        try:
+            if not self._computed:
+                raise ModelImportError("it computes nothing")
+            kept = kept_graph(self._graph, args, self._static, self._options) if keep else None
+            module, where = self._recalled(kept, args), ", from the cache"
+            if module is None:
+                module, where = self._compiled(kept, args), ""
+        except AutoschedError as error:
+            LOG.warning(
+                "%s of %d operators stays with torch: %s", self._name, self._operators, error
+            )
+            return _Specialised(None, versions)
+        self._report(module, time.perf_counter() - start, where)
+        return _Specialised(module, versions, self._inputs(module, args))
+
+    @property
+    def _operators(self) -> int:
+        return sum(node.op == "call_function" for node in self._graph.graph.nodes)
+
+    @property
+    def _computed(self) -> list[int]:
+        """Positions of the outputs that the graph computes: not constants, not inputs."""
+        return [
+            index
+            for index, value in enumerate(self._outputs)
+            if hasattr(value, "op") and value.op != "placeholder"
+        ]
+
+    def _variable(self, args: Sequence[Any]) -> list[int]:
+        """Positions of the arguments that are inputs of the module."""
+        return [
+            index
+            for index, value in enumerate(args)
+            if hasattr(value, "dtype") and index not in self._static
+        ]
+
+    def _inputs(self, module: Module, args: Sequence[Any]) -> tuple[tuple[str, int], ...]:
+        names = [spec.name for spec in module.inputs]
+        return tuple(zip(names, self._variable(args), strict=True))
+
+    def _recalled(self, kept: KeptGraph | None, args: Sequence[Any]) -> Module | None:
+        """What another process compiled, if torch computes the same here."""
+        module = None if kept is None else kept.load()
+        if kept is None or module is None:
+            return None
+        try:
+            self._check_results(module, args)
+        except ModelImportError as error:
+            LOG.info("%s is compiled anew: in the cached one, %s", self._name, error)
+            kept.drop()
+            return None
+        return module
+
+    def _compiled(self, kept: KeptGraph | None, args: Sequence[Any]) -> Module:
+        variable = self._variable(args)
+        bound = _bind(self._graph, args, variable, self._computed)
+        network = api.from_onnx(_exported(bound, [args[index].detach() for index in variable]))
+        self._check_outputs(network.outputs)
+        if kept is not None:
+            network = replace(network, name=kept.name)
+        module = _compiled_network(network, self._options)
+        self._check_results(module, args)
+        if kept is not None:
+            kept.save(module)
+        return module
+
+    def _report(self, module: Module, seconds: float, where: str) -> None:
+        """Tell the logger what became of the graph; what runs on the host is a warning."""
+        program = module.program
+        kernels, host = len(program.kernel_steps), len(program.host_steps)
+        LOG.info(
+            "%s: %d kernels, %d on the host, %.1f s%s", self._name, kernels, host, seconds, where
+        )
+        on_host = ", ".join(f"{s.info.op} ({s.info.name})" for s in program.host_steps)
+        if on_host:
+            LOG.warning("operators without a kernel run on the host: %s", on_host)
+
+    def _check_outputs(self, outputs: Sequence[Value]) -> None:
+        """ONNX knows no complex numbers: torch's exporter writes them as pairs."""
+        for index, ours in zip(self._computed, outputs, strict=True):
+            theirs = self._outputs[index].meta["val"]
+            if str(theirs.dtype) != f"torch.{ours.dtype}" or theirs.dim() != len(ours.shape):
+                raise ModelImportError(
+                    f"an output is {theirs.dtype} with {theirs.dim()} dimensions, as ONNX it is "
+                    f"{ours.type}"
+                )
+
+    def _check_results(self, module: Module, args: Sequence[Any]) -> None:
+        """Compare with torch once: its exporter and ONNX may see an operator in another way."""
+        ours = self._run(module, self._inputs(module, args), args)
+        for index, theirs in enumerate(self._with_torch(args)):
+            if index in self._computed and not agree(ours[index], theirs):
+                raise ModelImportError(f"output {index} is not what torch computes")
+
+    def _run(
+        self, module: Module, inputs: Sequence[tuple[str, int]], args: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        results = module.run({name: to_numpy(args[index]) for name, index in inputs})
+        computed = dict(zip(self._computed, results.values(), strict=True))
+        positions = {node.name: index for index, node in enumerate(self._placeholders)}
+        return tuple(
+            to_torch(computed[index])
+            if index in computed
+            else (args[positions[value.name]] if hasattr(value, "op") else value)
+            for index, value in enumerate(self._outputs)
+        )
+
+
+def _compiled_network(network: Network, options: BackendOptions) -> Module:
+    if options.tunes:
+        api.tune(
+            network,
+            target=options.target,
+            threads=options.threads,
+            budget=options.budget,
+            trials=options.trials,
+            log=options.log,
+            quiet=True,
+            accuracy=options.accuracy,
+        )
+    return api.compile(
+        network,
+        target=options.target,
+        threads=options.threads,
+        log=options.log,
+        quick=options.quick,
+        denormals=options.denormals,
+        accuracy=options.accuracy,
+    )
+
+
+def _exported(module: Any, args: Sequence[Any]) -> Any:
+    """The ONNX model, exported in a thread of its own.
+
+    This thread is inside a compiled function of torch: dispatch modes are set that the exporter
+    cannot work under.
+    """
+    import torch
+
+    def export() -> Any:
+        with torch.no_grad():
+            return export_onnx(module, args)
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(export).result()
+
+
+def _bind(graph: Any, args: Sequence[Any], variable: Sequence[int], computed: Sequence[int]) -> Any:
+    """A module of the variable inputs alone, that returns the computed outputs alone."""
+    import torch
+
+    fixed = {index: value for index, value in enumerate(args) if index not in variable}
+
+    class Bound(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = graph  # called "graph", it would hide the graph that torch makes of this
+            for index, value in fixed.items():
+                if isinstance(value, torch.Tensor):
+                    self.register_buffer(f"constant{index}", value.detach())
+
+        def forward(self, *inputs: Any) -> Any:
+            values = iter(inputs)
+            given = [
+                getattr(self, f"constant{index}", fixed[index]) if index in fixed else next(values)
+                for index in range(len(args))
+            ]
+            results = self.body(*given)
+            return tuple(results[index] for index in computed)
+
+    return Bound().eval()

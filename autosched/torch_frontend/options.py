@@ -1,0 +1,94 @@
+"""What ``torch.compile(..., backend="autosched", options={...})`` takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from os import PathLike
+from typing import Any
+
+from autosched.api import AnyTarget, PathText, resolve_target
+from autosched.records.accuracy import ACCURACIES, Accuracy
+from autosched.system.errors import OptionError
+from autosched.system.limits import check_choice, check_kinds, check_number
+from codegen.denormals import DENORMALS, Denormals
+
+CacheChoice = bool | PathText
+Budget = str | float
+
+
+@dataclass(frozen=True, slots=True)
+class BackendOptions:
+    """How graphs are compiled: the options by name.
+
+    Attributes:
+        target: a name that ``autosched.Target`` knows, or a target.
+        threads: worker threads, instead of the target's.
+        log: a tuning log to take schedules from.
+        budget: each graph is tuned for so long when it is compiled, "2m" or seconds; None: it is
+            not.
+        trials: or for so many trials, those of earlier runs in the log included.
+        quick: choose schedules without a record from few candidates, see ``autosched.compile``.
+        denormals, accuracy: see ``autosched.compile``.
+        shapes: sets of input shapes that a graph is compiled for; with others torch runs it.
+        cache: a folder in which compiled graphs are kept for other processes; True: one in the
+            user's home; False: they are not kept.
+        cache_bytes: of that folder; the files that were used longest ago go.
+
+    Raises:
+        OptionError: a value that makes no sense.
+    """
+
+    target: AnyTarget = "cpu"
+    threads: int | None = None
+    log: PathText | None = None
+    budget: Budget | None = None
+    trials: int | None = None
+    quick: bool = False
+    denormals: Denormals = "flush"
+    accuracy: Accuracy = "default"
+    shapes: int = 16
+    cache: CacheChoice = True
+    cache_bytes: int = 4 << 30
+
+    def __post_init__(self) -> None:
+        check_kinds(self)
+        resolve_target(self.target, self.threads)
+        check_choice("denormals", self.denormals, DENORMALS)
+        check_choice("accuracy", self.accuracy, ACCURACIES)
+        for name in ("trials", "shapes"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), 1, math.inf)
+        check_number("cache_bytes", self.cache_bytes, 0, math.inf)
+        if not isinstance(self.cache, bool | str | PathLike):
+            raise OptionError(f"cache is {self.cache!r}", hint="give a folder, True or False")
+        if self.budget is not None:
+            _check_budget(self.budget)
+        if self.tunes and self.log is None:
+            raise OptionError("budget and trials need a log", hint='give "log": "model.jsonl"')
+
+    @property
+    def tunes(self) -> bool:
+        """Whether graphs are tuned when they are compiled."""
+        return self.budget is not None or self.trials is not None
+
+
+def backend_options(given: Mapping[str, Any] | None) -> BackendOptions:
+    """The options of ``torch.compile``, checked.
+
+    Raises:
+        OptionError: an option that does not exist, or a value that makes no sense.
+        TargetError: an unknown target.
+    """
+    chosen = dict(given or {})
+    names = [item.name for item in fields(BackendOptions)]
+    for name in chosen:
+        check_choice("option", name, names)
+    return BackendOptions(**chosen)
+
+
+def _check_budget(budget: Budget) -> None:
+    from autosched.tuning.options import parse_budget
+
+    parse_budget(budget)
