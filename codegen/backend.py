@@ -26,6 +26,8 @@ class Backend:
         alignment: bytes; arenas and constants start at a multiple of it, and so do values in them.
         argument_alignment: bytes; kernels count on it for arguments that are not loose; 1: they do
             not.
+        writes_outputs: whether kernels write into arrays of whoever runs a program; else outputs
+            lie in the arena.
         build: (nest, target, symbol) to a kernel; raises LoweringError, CodegenError, TargetError.
         check: raises InfeasibleError on a kernel that is not worth timing.
         worker: the role of the process that times kernels, see ``autosched.measure.zygote_main``.
@@ -38,6 +40,7 @@ class Backend:
     sketches: SketchBackend
     alignment: int
     argument_alignment: int
+    writes_outputs: bool
     build: Callable[[LoopNest, Target, str], CompiledKernel]
     check: Callable[[Any], None]
     worker: str
@@ -79,6 +82,7 @@ CPU: Final = Backend(
     CPU_SKETCHES,
     BUFFER_ALIGNMENT,
     1,
+    True,
     cpu.build,
     _nothing,
     "time-cpu",
@@ -90,6 +94,7 @@ CUDA: Final = Backend(
     GPU_SKETCHES,
     DEVICE_ALIGNMENT,
     WIDEST,
+    False,
     _build_cuda,
     _check_cuda,
     "time-gpu",

@@ -12,7 +12,7 @@ from codegen.llvm.denormals import denormals_text
 from codegen.llvm.machine import emit_object, triple_of
 from sketch.target.target import Target
 
-Base = Literal["arena", "constants", "input"]
+Base = Literal["arena", "constants", "input", "output"]
 
 # What the functions return; the C header spells them out.
 OK: Final = 0
@@ -29,7 +29,9 @@ _ADVISE_HUGE_PAGES: Final = 14
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """``offset`` bytes into the arena or the constants, or the array of input number ``offset``."""
+    """``offset`` bytes into the arena or the constants; or the array of input or output number
+    ``offset``.
+    """
 
     base: Base
     offset: int
@@ -39,6 +41,7 @@ class Operand:
 class MovingOperand:
     """An operand of a loop: ``start + stride * (i % period)`` bytes after ``operand``.
 
+    Outside of loops ``stride`` is 0, and there is no ``first``.
     ``i`` counts iterations; a period of 0 is none.  With ``first``, which iteration 0 takes
     instead, ``i`` counts from the iteration after it.
     """
@@ -67,7 +70,8 @@ class Entry:
         prefix: of the C functions' names.
         calls: kernels by symbol, with their arguments.
         inputs: number of inputs.
-        outputs: where each output lies after the last call, and its bytes.
+        outputs: where each output lies after the last call, and its bytes; those that the calls
+            write where they belong are not copied.
         arena_bytes: memory that ``PREFIX_init`` takes.
         loops: calls that are repeated, in order.
         denormals: whether denormal numbers become 0 while it runs.
@@ -185,6 +189,8 @@ def _run(entry: Entry) -> list[str]:
     ]
     lines += _calls(entry)
     for number, (operand, size) in enumerate(entry.outputs):
+        if operand == Operand("output", number):
+            continue
         lines += [
             _address(operand, f"%result{number}"),
             f"  call void @llvm.memcpy.p0.p0.i64(ptr %output{number}, ptr %result{number}, "
@@ -207,7 +213,7 @@ def _calls(entry: Entry) -> list[str]:
     lines: list[str] = []
     starts = {loop.first: loop for loop in entry.loops}
     ends = {loop.first + loop.count - 1: loop for loop in entry.loops}
-    block = "work"
+    block, counter = "work", -1
     for call, (symbol, arguments) in enumerate(entry.calls):
         if call in starts:
             lines += [
@@ -243,6 +249,11 @@ def _calls(entry: Entry) -> list[str]:
 
 def _moving_address(operand: MovingOperand, name: str, counter: int) -> list[str]:
     """The address in the iteration that ``%i{counter}`` counts."""
+    if not operand.stride and operand.first is None:
+        return [
+            _address(operand.operand, f"{name}.whole"),
+            f"  {name} = getelementptr i8, ptr {name}.whole, i64 {operand.start}",
+        ]
     index = f"%i{counter}" if operand.first is None else f"%before{counter}"
     lines = [_address(operand.operand, f"{name}.whole")]
     if operand.period:
@@ -263,8 +274,8 @@ def _moving_address(operand: MovingOperand, name: str, counter: int) -> list[str
 
 
 def _address(operand: Operand, name: str) -> str:
-    if operand.base == "input":
-        return f"  {name} = getelementptr i8, ptr %input{operand.offset}, i64 0"
+    if operand.base in ("input", "output"):
+        return f"  {name} = getelementptr i8, ptr %{operand.base}{operand.offset}, i64 0"
     base = "%memory" if operand.base == "arena" else "@constants"
     return f"  {name} = getelementptr i8, ptr {base}, i64 {operand.offset}"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.runtime.direct_outputs import direct_outputs
 from autosched.runtime.errors import AssemblyError
 from autosched.runtime.lifetimes import lifetimes_of
 from autosched.runtime.memory import allocate, view
@@ -42,12 +43,16 @@ def assemble(wiring: Wiring) -> tuple[ExecutionPlan, NDArray[np.uint8]]:
         if isinstance(call, Call):
             loop = wiring.loop_of(number)
             _check_sizes(call, wiring, 1 if loop is None else loop.trips)
-    alignment = backend_of(wiring.target).alignment
+    backend = backend_of(wiring.target)
+    alignment = backend.alignment
     places, constants_bytes = _place_constants(wiring.constants, alignment)
     lifetimes = lifetimes_of(wiring)
-    in_memory = [Block(n, wiring.sizes[n], *lifetimes[n]) for n in lifetimes if n in wiring.sizes]
+    direct = direct_outputs(wiring, lifetimes) if backend.writes_outputs else {}
+    in_arena = (n for n in lifetimes if n in wiring.sizes and n not in direct)
+    in_memory = [Block(n, wiring.sizes[n], *lifetimes[n]) for n in in_arena]
     plan = plan_memory(in_memory + _workspaces(wiring), alignment)
     places |= {name: Place("arena", offset) for name, offset in plan.offsets.items()}
+    places |= {name: Place("output", number) for name, number in direct.items()}
     others = (name for name in lifetimes if name not in wiring.sizes)
     places |= {name: Place("host", number) for number, name in enumerate(others)}
     places |= {spec.name: Place("input", n) for n, spec in enumerate(wiring.inputs)}
@@ -177,11 +182,19 @@ def _arguments(parts: Mapping[str, Inside], places: Mapping[str, Place]) -> dict
 
 
 def _part(part: Inside, argument: Callable[[str], Argument]) -> Argument:
-    whole = _still(argument(part.whole))
-    if not part.moves:
-        return replace(whole, offset=whole.offset + part.offset)
+    whole, start = _still_whole(argument(part.whole))
     first = None if part.first is None else _still(argument(part.first))
-    return Moving(whole, part.offset, part.stride, part.period, first)
+    if part.moves or whole.segment == "output":
+        return Moving(whole, start + part.offset, part.stride, part.period, first)
+    return replace(whole, offset=whole.offset + start + part.offset)
+
+
+def _still_whole(argument: Argument) -> tuple[Place, int]:
+    """A place, and how many bytes after it a value begins that lies still."""
+    if isinstance(argument, Place):
+        return argument, 0
+    assert not argument.stride and argument.first is None
+    return argument.place, argument.start
 
 
 def _still(argument: Argument) -> Place:

@@ -43,8 +43,8 @@ int {name}_init(void);
 
 /* Computes the outputs.  `inputs` and `outputs` hold one pointer a tensor, in the order below, each
    to {upper}_INPUT_n_BYTES or {upper}_OUTPUT_n_BYTES bytes, aligned as their type; outputs must not
-   overlap inputs.  One call at a time: another thread gets {upper}_BUSY meanwhile.  Returns
-   {upper}_OK, {upper}_NOT_INITIALIZED, {upper}_BUSY or {upper}_NULL_POINTER. */
+   overlap inputs or each other.  One call at a time: another thread gets {upper}_BUSY meanwhile.
+   Returns {upper}_OK, {upper}_NOT_INITIALIZED, {upper}_BUSY or {upper}_NULL_POINTER. */
 int {name}_run(const void *const *inputs, void *const *outputs);
 
 /* Gives the memory back; {name}_init takes it again.  Not while {name}_run runs. */

@@ -30,9 +30,9 @@ class Execution:
     executor: Executor
     team: Team | None
 
-    def once(self, arrays: Arrays) -> dict[str, NDArray[Any]]:
-        """New arrays with the outputs."""
-        self.executor.bind(arrays)
+    def once(self, arrays: Arrays, given: Arrays | None = None) -> dict[str, NDArray[Any]]:
+        """The outputs: in those of the ``given`` arrays that can be written in place, or new."""
+        self.executor.bind(arrays, given)
         self.executor.run(self._team)
         return self.executor.results()
 

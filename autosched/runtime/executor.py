@@ -85,15 +85,21 @@ class Executor:
         self._run_timed: Callable[..., Any] = _RUN_PLAN_TIMED(library.address("run_plan_timed"))
         self._outputs = Outputs(program, bases)
         self._inputs: tuple[NDArray[Any], ...] = ()
-        self._results: dict[str, NDArray[Any]] = {}
+        self._results: dict[int, NDArray[Any]] = {}
         self._host: dict[int, NDArray[Any]] = {}
         self._specs = program.inputs
         self.target = program.target
         self._order = program.outputs
         self._flush = flush_flag(program.denormals)
 
-    def bind(self, inputs: Mapping[str, NDArray[Any]]) -> None:
+    def bind(
+        self, inputs: Mapping[str, NDArray[Any]], given: Mapping[str, NDArray[Any]] | None = None
+    ) -> None:
         """Let the steps read these arrays where they are; what is not dense is copied first.
+
+        Args:
+            inputs: arrays by name.
+            given: arrays for outputs, by name.  Those that can be are written in place.
 
         Raises:
             OutOfMemoryError: there is no room for an output.
@@ -101,17 +107,21 @@ class Executor:
         self._inputs = tuple(
             np.require(inputs[s.name], requirements=("C", "A")) for s in self._specs
         )
-        self._plan.bind(self._inputs)
-        self._results = self._outputs.prepare(self._inputs)
+        bound = self._outputs.prepare(self._inputs, given or {})
+        self._results = bound.arrays
+        self._plan.bind(bound.inputs, bound.outputs)
 
     def results(self) -> dict[str, NDArray[Any]]:
-        """New arrays with the outputs of the last run, by name; lets go of them and its inputs."""
+        """The outputs of the last run, by name; lets go of them and its inputs.
+
+        The arrays are new, or those that were given.
+        """
         arrays = self._results
         found = {
-            spec.name: arrays[spec.name]
+            spec.name: arrays[number]
             if place.segment != "host"
             else self._array(spec, place).copy()
-            for spec, place in self._order
+            for number, (spec, place) in enumerate(self._order)
         }
         self._inputs, self._results = (), {}
         self._host.clear()
@@ -197,6 +207,8 @@ class Executor:
     def _array(self, spec: TensorSpec, place: Place) -> NDArray[Any]:
         if place.segment == "input":
             return self._inputs[place.offset].reshape(spec.shape)
+        if place.segment == "output":
+            return self._results[place.offset].reshape(spec.shape)
         if place.segment == "host":
             return self._host[place.offset].reshape(spec.shape)
         return view(self._memory[place.segment], place.offset, spec.dtype, spec.shape)

@@ -22,8 +22,8 @@ Outputs = dict[str, NDArray[Any]]
 class Calls(Protocol):
     """What one caller has to itself: memory, and threads or a stream."""
 
-    def once(self, arrays: Arrays) -> Outputs:
-        """New arrays with the outputs."""
+    def once(self, arrays: Arrays, given: Outputs | None = None) -> Outputs:
+        """The outputs: new arrays, or of the ``given`` ones those that can be written in place."""
         ...
 
     def time(self, arrays: Arrays, repeats: int, warmup: int) -> list[float]:

@@ -14,6 +14,7 @@ from autosched.runtime.benchmark import Benchmark
 from autosched.runtime.errors import InputError
 from autosched.runtime.inputs import check_inputs, named_inputs
 from autosched.runtime.loaded import LoadedProgram
+from autosched.runtime.outputs import check_outputs, delivered
 from autosched.runtime.profiler import Profile, make_profile
 from autosched.runtime.program import ExecutionPlan, TensorSpec
 from autosched.runtime.random_arrays import random_arrays
@@ -85,7 +86,9 @@ class Module:
         """The packed constants, uint8 ``[constants_bytes]``."""
         return self._constants
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    def run(
+        self, inputs: Mapping[str, Any], out: Mapping[str, NDArray[Any]] | None = None
+    ) -> dict[str, NDArray[Any]]:
         """Compute the outputs.
 
             >>> module = asd.workloads.get("GMM").task(1, 16, 16, 16).module()
@@ -98,9 +101,12 @@ class Module:
                 strides (dense arrays are read in place); shape and dtype must be the model's.
                 An input without axes may be a NumPy scalar of its dtype, or a number.
                 NaN and infinity are legal values.
+            out: arrays by output name that take outputs, of the model's shapes and dtypes.  Dense
+                ones that share no memory with other arrays of the call are written in place;
+                others, and all of a GPU's, are copied into.  After an error they hold anything.
 
         Returns:
-            New arrays by output name.
+            Arrays by output name: those of ``out``, and new ones for the other outputs.
 
         Raises:
             InputError: a name is missing or unknown, or a shape or dtype differs.
@@ -108,8 +114,9 @@ class Module:
             OutOfMemoryError: an output does not fit the memory of this machine.
         """
         arrays = check_inputs(self.inputs, inputs, self._loaded.read)
+        given = check_outputs(self.outputs, out)
         with self._loaded.call() as call:
-            return call.once(arrays)
+            return delivered(call.once(arrays, given), given)
 
     def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
         """``run``: ``module(x)`` for one input, ``module(a=x, b=y)``, or ``module({"a": x})``.

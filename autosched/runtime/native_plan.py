@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,14 @@ class NativeLibrary(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
-    """Entries that follow the address of input ``number``: int64 ``offsets`` behind it."""
+class _Follower:
+    """Entries that follow the address of an array of the caller's: int64 ``offsets`` behind it.
+
+    ``place``: number of the array, and whether it is an input or an output.
+    """
 
     entries: NDArray[np.uint64]
-    number: int
+    place: Place
     offsets: NDArray[np.int64]
 
 
@@ -47,7 +50,7 @@ class NativePlan:
         """``bases``: addresses of the arena and of the constants; ``library``: owns the code."""
         self._library = library
         self._bases = bases
-        self._readers: list[_Reader] = []
+        self._followers: list[_Follower] = []
         self._tables: list[NDArray[np.uint64]] = []
         blocks = [self._block(program, loop) for loop in kernel_loops(program)]
         self._rows = np.concatenate([rows for rows, _ in blocks] or [np.zeros((0, 2), np.uint64)])
@@ -58,11 +61,17 @@ class NativePlan:
         """Where the rows lie, each of ``ROW_BYTES``."""
         return self._rows.ctypes.data
 
-    def bind(self, inputs: Sequence[NDArray[Any]]) -> None:
-        """Let the kernels read these arrays, in the order of the program's inputs."""
-        addresses = [array.ctypes.data for array in inputs]
-        for reader in self._readers:
-            reader.entries[...] = reader.offsets + addresses[reader.number]
+    def bind(self, inputs: Sequence[int], outputs: Mapping[int, int]) -> None:
+        """Let the kernels read and write arrays of the caller's.
+
+        Args:
+            inputs: addresses in the order of the program's inputs.
+            outputs: addresses by the number of the output.
+        """
+        for follower in self._followers:
+            place = follower.place
+            address = (inputs if place.segment == "input" else outputs)[place.offset]
+            follower.entries[...] = follower.offsets + address
 
     def _block(
         self, program: ExecutionPlan, loop: RepeatedSteps
@@ -81,7 +90,7 @@ class NativePlan:
     def _table(self, arguments: Sequence[Argument], trips: int) -> NDArray[np.uint64]:
         """Addresses of the arguments in each iteration, uint64 ``[trips, arguments]``.
 
-        Entries that are inputs are filled in by ``bind``.
+        Entries that are inputs or outputs are filled in by ``bind``.
         """
         table = np.zeros((trips, len(arguments)), np.uint64)
         for column, argument in enumerate(arguments):
@@ -96,8 +105,8 @@ class NativePlan:
         return table
 
     def _fill(self, entries: NDArray[np.uint64], place: Place, offsets: NDArray[np.int64]) -> None:
-        if place.segment == "input":
-            self._readers.append(_Reader(entries, place.offset, offsets))
+        if place.segment in ("input", "output"):
+            self._followers.append(_Follower(entries, place, offsets))
         elif place.segment in self._bases:
             entries[...] = offsets + (self._bases[place.segment] + place.offset)
 

@@ -1,22 +1,50 @@
-"""New arrays for the outputs of a run, which native code fills after the last step."""
+"""The arrays of a run's outputs: kernels write into them, native code copies the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.runtime.program import ExecutionPlan
+from autosched.runtime.errors import InputError
+from autosched.runtime.program import ExecutionPlan, Place, TensorSpec
 from autosched.system.element_types import element_type
 from autosched.system.memory_limit import room_for
+from codegen.kernel import BUFFER_ALIGNMENT
 
 _COLUMNS: Final = 3  # of a copy: to, from, bytes
 
 
+@dataclass(frozen=True, slots=True)
+class BoundArrays:
+    """The arrays of one run.
+
+    Attributes:
+        arrays: of the outputs that lie in memory, by number.
+        inputs: addresses of the inputs, in order.
+        outputs: addresses of ``arrays``, by number.
+    """
+
+    arrays: dict[int, NDArray[Any]]
+    inputs: list[int]
+    outputs: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """An output that lies in memory; ``dtype`` of NumPy."""
+
+    number: int
+    spec: TensorSpec
+    dtype: np.dtype[Any]
+    size_bytes: int
+
+
 class Outputs:
-    """Makes the arrays, and the list of copies into them.
+    """Makes the arrays, and the list of copies into those that no step writes.
 
     The copies are made in the native call that executes the last kernels: Python's lock is then
     taken once more in a run, not once for each array.
@@ -24,33 +52,98 @@ class Outputs:
 
     def __init__(self, program: ExecutionPlan, bases: Mapping[str, int]) -> None:
         """``bases``: addresses of the arena and of the constants."""
-        self._specs = [
-            (str(spec), spec.name, spec.shape, element_type(spec.dtype), spec.size_bytes)
-            for spec, place in program.outputs
+        in_memory = [
+            (_Output(number, spec, element_type(spec.dtype), spec.size_bytes), place)
+            for number, (spec, place) in enumerate(program.outputs)
             if place.segment != "host"
         ]
-        places = [place for _, place in program.outputs if place.segment != "host"]
-        self._copies = np.zeros((len(places), _COLUMNS), np.uint64)
-        self._copies[:, 1] = [bases.get(place.segment, 0) + place.offset for place in places]
-        self._copies[:, 2] = [size for *_, size in self._specs]
+        self._outputs = [output for output, _ in in_memory]
+        copied = [(o, place) for o, place in in_memory if place != Place("output", o.number)]
+        self._targets = [output.number for output, _ in copied]
+        self._copies = np.zeros((len(copied), _COLUMNS), np.uint64)
+        self._copies[:, 1] = [bases.get(place.segment, 0) + place.offset for _, place in copied]
+        self._copies[:, 2] = [output.size_bytes for output, _ in copied]
         self._passed_on = [
-            (row, place.offset) for row, place in enumerate(places) if place.segment == "input"
+            (row, place)
+            for row, (_, place) in enumerate(copied)
+            if place.segment in ("input", "output")
         ]
         self.address = self._copies.ctypes.data
-        self.count = len(places)
+        self.count = len(copied)
 
-    def prepare(self, inputs: Sequence[NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Arrays by name for the outputs that lie in memory; those that host steps make are not
-        among them.
+    def prepare(
+        self, inputs: Sequence[NDArray[Any]], given: Mapping[str, NDArray[Any]]
+    ) -> BoundArrays:
+        """Arrays for the outputs that lie in memory; those that host steps make are not among them.
+
+        Args:
+            inputs: dense arrays, in order.
+            given: arrays that outputs are wanted in, by name.  One that is not dense, or shares
+                memory with another array of the run, is not used: a new array stands for it.
 
         Raises:
             OutOfMemoryError: an output does not fit the memory of this machine.
         """
-        arrays = {}
-        for row, (text, name, shape, dtype, size_bytes) in enumerate(self._specs):
-            with room_for(text, size_bytes):
-                array = arrays[name] = np.empty(shape, dtype)
-            self._copies[row, 0] = array.ctypes.data
-        for row, number in self._passed_on:
-            self._copies[row, 1] = inputs[number].ctypes.data
-        return arrays
+        arrays: dict[int, NDArray[Any]] = {}
+        for output in self._outputs:
+            wanted = given.get(output.spec.name)
+            if wanted is None or not _writable_in_place(wanted, (*inputs, *arrays.values())):
+                wanted = _new_array(output)
+            arrays[output.number] = wanted
+        sources = [array.ctypes.data for array in inputs]
+        targets = {number: array.ctypes.data for number, array in arrays.items()}
+        for row, number in enumerate(self._targets):
+            self._copies[row, 0] = targets[number]
+        for row, place in self._passed_on:
+            addresses = sources if place.segment == "input" else targets
+            self._copies[row, 1] = addresses[place.offset]
+        return BoundArrays(arrays, sources, targets)
+
+
+def check_outputs(
+    specs: Sequence[TensorSpec], given: Mapping[str, Any] | None
+) -> dict[str, NDArray[Any]]:
+    """The arrays that a caller wants outputs in, by name.
+
+    Raises:
+        InputError: no output has that name, or what was given is no array that can be written, of
+            its shape and dtype.
+    """
+    known = {spec.name: spec for spec in specs}
+    for name, array in (given or {}).items():
+        where, spec = f"out {name!r}", known.get(name)
+        if spec is None:
+            raise InputError("no output has that name", where, f"outputs: {', '.join(known)}")
+        if not isinstance(array, np.ndarray):
+            raise InputError(f"{type(array).__name__} is no NumPy array", where)
+        if (array.shape, array.dtype) != (spec.shape, element_type(spec.dtype)):
+            found = f"{array.dtype}{list(array.shape)}"
+            raise InputError(f"{found}, expected {spec.dtype}{list(spec.shape)}", where)
+        if not array.flags.writeable:
+            raise InputError("the array cannot be written", where)
+    return dict(given or {})
+
+
+def delivered(
+    found: dict[str, NDArray[Any]], given: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    """``found`` in the arrays that were given; those that were not written in place are copied."""
+    for name, array in given.items():
+        if found[name] is not array:
+            array[...] = found[name]
+            found[name] = array
+    return found
+
+
+def _writable_in_place(array: NDArray[Any], others: Sequence[NDArray[Any]]) -> bool:
+    """Whether kernels can write it while they read and write the others."""
+    dense = array.flags.c_contiguous and array.flags.aligned
+    return dense and not any(np.may_share_memory(array, other) for other in others)
+
+
+def _new_array(output: _Output) -> NDArray[Any]:
+    """One that begins where a cache line does, as values in the arena do."""
+    with room_for(str(output.spec), output.size_bytes):
+        memory = np.empty(output.size_bytes + BUFFER_ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % BUFFER_ALIGNMENT
+    return np.ndarray(output.spec.shape, output.dtype, memory, start)

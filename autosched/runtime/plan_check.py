@@ -62,7 +62,8 @@ class _Check:
         self, program: ExecutionPlan, kernels: Mapping[str, Signature], payloads: Collection[str]
     ) -> None:
         self._program, self._kernels, self._payloads = program, kernels, payloads
-        self._alignment = backend_of(program.target).alignment
+        backend = backend_of(program.target)
+        self._alignment, self._writes_outputs = backend.alignment, backend.writes_outputs
         self._sizes = {"arena": program.arena_bytes, "constants": program.constants_bytes}
         self._known: set[int] = set()
 
@@ -132,6 +133,8 @@ class _Check:
             raise _damaged("a kernel reads an array of the host", where)
         if place.segment == "input":
             first, size = 0, self._input(place, where).size_bytes
+        elif place.segment == "output":
+            first, size = 0, self._output(place, where).size_bytes
         else:
             first, size = place.offset, self._sizes[place.segment]
         if first + low < 0 or first + high > size:
@@ -150,7 +153,7 @@ class _Check:
             _check_spec(spec)
             if number >= _MOST_RESULTS:
                 raise _damaged(f"result {number} of an evaluation", where)
-            if place.segment not in ("arena", "host"):
+            if place.segment not in ("arena", "output", "host"):
                 raise _damaged(f"it writes to segment {place.segment!r}", where)
             if place.segment == "host":
                 self._known.add(place.offset)
@@ -162,14 +165,23 @@ class _Check:
             if place.offset not in self._known:
                 raise _damaged(f"host array {place.offset} is read before it is written", where)
             return
-        if place.segment == "input":
-            given = self._input(place, where)
-            if (given.size, given.dtype) != (spec.size, spec.dtype):
-                raise _damaged(f"{spec} is read from input {given}", where)
-            return
-        if spec.dtype == "object":
+        if spec.dtype == "object" and place.segment != "input":
             raise _damaged(f"{spec} in segment {place.segment!r}", where)
+        if place.segment in ("input", "output"):
+            whole = self._input if place.segment == "input" else self._output
+            given = whole(place, where)
+            if (given.size, given.dtype) != (spec.size, spec.dtype):
+                raise _damaged(f"{spec} lies in {place.segment} {given}", where)
+            return
         self._check_bytes(place, 0, spec.size_bytes, where)
+
+    def _output(self, place: Place, where: str) -> TensorSpec:
+        """The output whose array a place is; others have no array while the steps run."""
+        outputs = self._program.outputs
+        own = place.offset < len(outputs) and outputs[place.offset][1] == place
+        if not own or not self._writes_outputs:
+            raise _damaged(f"output {place.offset} lies elsewhere", where)
+        return outputs[place.offset][0]
 
     def _input(self, place: Place, where: str) -> TensorSpec:
         inputs = self._program.inputs

@@ -13,8 +13,8 @@ from autosched.system.element_types import element_bytes
 from codegen.denormals import Denormals
 from sketch.target.target import Target
 
-Segment = Literal["arena", "constants", "input", "host"]
-SEGMENTS: Final = ("arena", "constants", "input", "host")
+Segment = Literal["arena", "constants", "input", "output", "host"]
+SEGMENTS: Final = ("arena", "constants", "input", "output", "host")
 _SCHEDULE_LABELS: Final = {"record": "tuned", "model": "model only", "host": "on the host"}
 
 
@@ -44,7 +44,8 @@ class TensorSpec:
 class Place:
     """A value in memory: ``offset`` bytes into the arena or the constants.
 
-    In segment "input", ``offset`` is the number of an input, whose own array is used in place.
+    In segment "input", ``offset`` is the number of an input, whose own array is used in place; in
+    segment "output" that of an output, whose array the steps write and read in place.
     In segment "host" it is the number of a NumPy array that only host steps write and read: one
     of a dtype that kernels do not know, or without elements.
     """
@@ -55,9 +56,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """A value that lies elsewhere in each iteration of a loop.
+    """A value that lies elsewhere in each iteration of a loop, or inside an output.
 
-    Iteration ``i`` finds it ``start + stride * (i % period)`` bytes after ``place``.
+    Iteration ``i`` finds it ``start + stride * (i % period)`` bytes after ``place``.  What lies
+    still, ``start`` bytes after the first of an output, has no stride and is in no loop.
 
     Attributes:
         place: of the whole that the value is a part of.
@@ -164,7 +166,8 @@ class ExecutionPlan:
 
     Attributes:
         inputs: specs of the inputs, in the order that segment "input" counts them.
-        outputs: specs of the outputs, each with its place.
+        outputs: specs of the outputs, each with its place.  One that lies in segment "output"
+            under its own number is written there by the steps, others are copied after the last.
         arena_bytes, constants_bytes: sizes of the two segments.
         loops: runs of steps that are executed several times, in order.
         denormals: what becomes of denormal numbers in kernels on a CPU.

@@ -32,7 +32,7 @@ from sketch.target.target import Target
 
 T = TypeVar("T")
 
-PROGRAM_VERSION: Final = 6
+PROGRAM_VERSION: Final = 7
 _MOST: Final = 1 << 48  # bytes, elements, iterations: beyond any machine, far from overflows
 
 

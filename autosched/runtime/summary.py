@@ -44,15 +44,30 @@ def _rows(program: ExecutionPlan) -> list[tuple[str, ...]]:
     ]
 
 
+def _memory(program: ExecutionPlan) -> str:
+    """The sizes of the segments, and what one call needs of all at most."""
+    constants, arena = program.constants_bytes, program.arena_bytes
+    outputs = sum(spec.size_bytes for spec, place in program.outputs if place.segment != "host")
+    # Of a GPU's plan nobody can tell which arguments are workspaces.
+    in_process = runtime_of(program.target).in_process
+    lent = max((step.sizes[-1] for step in program.kernel_steps if in_process), default=0)
+    workspace = f" (workspace {size_text(lent)} of it)" if lent else ""
+    return (
+        f"memory: constants {size_text(constants)}; for each call arena {size_text(arena)}"
+        f"{workspace} and outputs {size_text(outputs)}; at most "
+        f"{size_text(constants + arena + outputs)} with one call at a time"
+    )
+
+
 def _totals(program: ExecutionPlan) -> list[str]:
     infos = [step.info for step in program.kernel_steps]
     tasks = {info.task for info in infos}
     untuned = untuned_warning(program)
     flops = sum(info.flops for info in infos)
     lines = [
-        f"{len(infos)} kernels, {len(tasks)} tasks, {flops / 1e9:.3f} GFLOP, constants "
-        f"{size_text(program.constants_bytes)}, arena {size_text(program.arena_bytes)}, "
-        f"{runtime_of(program.target).workers} {program.target.threads}"
+        f"{len(infos)} kernels, {len(tasks)} tasks, {flops / 1e9:.3f} GFLOP, "
+        f"{runtime_of(program.target).workers} {program.target.threads}",
+        _memory(program),
     ]
     for step in program.host_steps:
         names = ", ".join(step.info.layers) or step.info.name

@@ -19,8 +19,8 @@ from tests.support.archives import members_of, write_sealed
 
 _ODD_VALUES: tuple[Any, ...] = (
     -1, 0, 1, 2, 63, 1 << 20, 1 << 31, 1 << 40, 1 << 62, 10**30, -(1 << 40), 0.5, 1e300,
-    float("nan"), float("inf"), True, False, None, "", "x", "input", "host", "object", "float64",
-    [], {}, [0], ["arena", 0], ["constants", 1 << 40], [["arena", 1]],
+    float("nan"), float("inf"), True, False, None, "", "x", "input", "output", "host", "object",
+    "float64", [], {}, [0], ["arena", 0], ["constants", 1 << 40], [["arena", 1]],
 )  # fmt: skip
 
 

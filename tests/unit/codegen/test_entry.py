@@ -19,6 +19,7 @@ from codegen.entry import (
     NULL_POINTER,
     OK,
     Entry,
+    MovingOperand,
     Operand,
     build_entry,
     entry_symbols,
@@ -87,6 +88,20 @@ def test_a_call_during_a_call_is_refused(offset: int) -> None:
         assert y.tolist() == [BUSY, 1 + offset // 4]
     free()
     assert run(table(x), table(y)) == NOT_INITIALIZED
+    free()
+
+
+def test_outputs_are_written_where_they_belong() -> None:
+    """And inside of them; the second output is a copy of the first."""
+    second = MovingOperand(Operand("output", 0), 8, 0)
+    calls = [("k", (Operand("input", 0), Operand("constants", 4 * n), out))
+             for n, out in ((1, Operand("output", 0)), (2, second))]  # fmt: skip
+    outputs = [(Operand("output", 0), 16), (Operand("output", 0), 16)]
+    library = link(Entry("net", calls, 1, outputs, 0), KERNEL)
+    init, run, free = functions(library)
+    x, y, z = np.zeros(4, np.int32), np.zeros(4, np.int32), np.zeros(4, np.int32)
+    assert init() == OK and run(table(x), table(y, z)) == OK
+    assert y.tolist() == z.tolist() == [BUSY, 1, BUSY, 2]
     free()
 
 

@@ -88,17 +88,17 @@ def test_a_place_that_cannot_be_written(tmp_path: Path, module: Module) -> None:
         write_archive(tmp_path / "no" / "net.asd", module.program, module.constants, {})
 
 
-@pytest.mark.parametrize("version", [5, 99, None, True, "6"])
+@pytest.mark.parametrize("version", [6, 99, None, True, "7"])
 def test_another_format_version(path: Path, version: object) -> None:
     change_plan(path, lambda plan: plan.update(version=version))
-    with pytest.raises(ModuleFileError, match=rf"module format {version!r}, this release reads 6"):
+    with pytest.raises(ModuleFileError, match=rf"module format {version!r}, this release reads 7"):
         read_archive(path)
 
 
 def test_a_module_of_a_release_without_manifests(path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("module.json", '{"version": 2}')
-    with pytest.raises(ModuleFileError, match="module format 2, this release reads 6"):
+    with pytest.raises(ModuleFileError, match="module format 2, this release reads 7"):
         read_archive(path)
 
 
@@ -149,8 +149,9 @@ def test_a_damaged_object_never_ends_the_process(path: Path) -> None:
     assert 100 < refused < 300
 
 
-def set_place(step: int, argument: int, place: list[Any]) -> Callable[[Any], None]:
+def set_place(step: int, argument: int, place: list[Any], **changes: int) -> Callable[[Any], None]:
     def change(plan: Any) -> None:
+        plan.update(changes)
         plan["steps"][step]["arguments"][argument] = place
 
     return change
@@ -167,12 +168,14 @@ def set_place(step: int, argument: int, place: list[Any]) -> Callable[[Any], Non
         (set_place(0, 0, ["heap", 0]), "no segment 'heap'"),
         (set_place(0, 0, ["host", 0]), "a kernel reads an array of the host"),
         (set_place(0, 1, ["constants", 64]), "in segment 'constants'"),
-        (set_place(0, -1, ["arena", 4]), "not aligned to 64"),
+        (set_place(0, -1, ["arena", 4], arena_bytes=64), "not aligned to 64"),
         (lambda plan: plan["steps"][0]["arguments"].pop(), "arguments with"),
         (lambda plan: plan["steps"][0].update(symbol="system"), "no code 'system'"),
         (lambda plan: plan["steps"][0].update(sizes=["1"] * 4), "'1' is no whole number"),
         (lambda plan: plan.pop("arena_bytes"), "'arena_bytes' is missing"),
-        (lambda plan: plan.update(arena_bytes=64), "in segment 'arena'"),
+        (lambda plan: plan["outputs"][0][0].update(shape=[4]), "in segment 'output'"),
+        (set_place(0, 2, ["output", 1]), "output 1 lies elsewhere"),
+        (lambda plan: plan["outputs"][0].__setitem__(1, ["arena", 0]), "output 0 lies elsewhere"),
         (lambda plan: plan.update(arena_bytes=1.5), "1.5 is no whole number"),
         (lambda plan: plan.update(constants_bytes=1 << 20), "expected 1048576"),
         (lambda plan: plan.update(loops=[[0, 2, 1]]), "there are 1 steps"),
@@ -185,7 +188,7 @@ def set_place(step: int, argument: int, place: list[Any]) -> Callable[[Any], Non
         (lambda plan: plan["inputs"][0].update(dtype="i4,i4"), "no element type 'i4,i4'"),
         (lambda plan: plan["inputs"][0].update(shape=[1] * 65), "a shape of"),
         (lambda plan: plan["inputs"][0].update(shape=[2, 2]), "segment 'input'"),
-        (lambda plan: plan["outputs"][0][0].update(shape=[1 << 40]), "in segment 'arena'"),
+        (lambda plan: plan["outputs"][0][0].update(shape=[1 << 40] * 2), "a shape of"),
         (lambda plan: plan["target"].update(kind="cuda"), "files that make no kernel"),
         (lambda plan: plan["target"].update(threads=0), "threads is 0"),
         (lambda plan: plan["target"].update(threads=1 << 20), "1048576 threads"),
