@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autosched.plots.figure import axes_or_new
-from autosched.plots.trials import tasks_of, weights_of
+from autosched.records.trials import tasks_of, weights_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.plots.figure import axes_or_new
-from autosched.plots.trials import TaskTrials, tasks_of, weights_of
 from autosched.records.record import Record
+from autosched.records.trials import TaskTrials, tasks_of, weights_of
 from autosched.system.errors import OptionError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from autosched.plots.figure import axes_or_new
-from autosched.plots.trials import decisions_of, main_sketch, task_of
+from autosched.records.trials import decisions_of, main_sketch, task_of
 from autosched.system.errors import OptionError
 from costmodel.importance import importances
 

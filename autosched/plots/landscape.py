@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.plots.figure import axes_or_new
-from autosched.plots.trials import decisions_of, main_sketch, task_of
+from autosched.records.trials import decisions_of, main_sketch, task_of
 from autosched.system.errors import OptionError
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ MODULES = {
     "ml-dtypes": "ml_dtypes",
     "protobuf": "google",
     "scikit-learn": "sklearn",
+    "vl-convert-python": "vl_convert",
 }
 # Comes with another distribution.
 WITH = {

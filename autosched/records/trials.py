@@ -1,4 +1,4 @@
-"""The trials that a plot is about, from whatever holds them."""
+"""The trials of each task, from whatever holds them: for plots and reports."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TaskTrials:
     @property
     def best_s(self) -> float:
         """Infinite without a success."""
-        return float(self.seconds.min())
+        return float(self.seconds.min(initial=math.inf))
 
     def best_until(self, count: int) -> NDArray[np.float64]:
         """[count] seconds of the best so far after each of the run's trials."""
@@ -63,23 +63,33 @@ def tasks_of(data: Any) -> tuple[TaskTrials, ...]:
     """
     known = records_of(data)
     target = known[-1].target if known else None
-    tried = [r for r in known if r.phase == "trial" and target and compatible(r.target, target)]
-    groups: dict[str, list[int]] = {}
-    for number, record in enumerate(tried):
-        groups.setdefault(record.task, []).append(number)
-    every = [_task(key, tried, numbers) for key, numbers in groups.items()]
-    found = tuple(task for task in every if math.isfinite(task.best_s))
+    mine = [r for r in known if target and compatible(r.target, target)]
+    found = tuple(task for task in trials_of(mine) if math.isfinite(task.best_s))
     if not found:
         raise OptionError("no trial succeeded, so there is nothing to plot", hint=_HINT)
     return found
 
 
+def trials_of(records: Sequence[Record]) -> tuple[TaskTrials, ...]:
+    """The tasks of records of one machine that have a trial, in the order of their first ones."""
+    tried = [record for record in records if record.phase == "trial"]
+    groups: dict[str, list[int]] = {}
+    for number, record in enumerate(tried):
+        groups.setdefault(record.task, []).append(number)
+    return tuple(_task(key, tried, numbers) for key, numbers in groups.items())
+
+
 def _task(key: str, tried: Sequence[Record], numbers: Sequence[int]) -> TaskTrials:
     records = tuple(tried[n] for n in numbers)
-    title = next((record.title.text for record in records if record.title), key[:8])
     times = [r.result.median if isinstance(r.result, Timing) else math.inf for r in records]
-    label = title if len(title) <= _LABEL else f"{title[: _LABEL - 1]}…"
+    label = label_of(key, records)
     return TaskTrials(key, label, records, np.array(numbers) + 1, np.array(times))
+
+
+def label_of(key: str, records: Sequence[Record]) -> str:
+    """What a legend calls a task: its title, or else the beginning of its key."""
+    title = next((record.title.text for record in records if record.title), key[:8])
+    return title if len(title) <= _LABEL else f"{title[: _LABEL - 1]}…"
 
 
 def records_of(data: Any) -> Sequence[Record]:

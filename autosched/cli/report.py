@@ -1,0 +1,103 @@
+"""``autosched report``: what logs say, as one page for a browser."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autosched.cli.command import Command, Parser, UsageError, check_output, named_shape, say
+from autosched.cli.model import open_network
+from autosched.cli.waiting import Waiting
+from autosched.system.user_warnings import notify
+
+if TYPE_CHECKING:
+    from autosched.graph.extract import Extraction
+    from autosched.records.reading import RecordSet
+    from autosched.report.page.subject import ReportSubject
+    from autosched.tasks.spec import TaskSpec
+
+_EXAMPLES = """\
+  autosched report resnet-18.jsonl -o report.html                      what the log alone says
+  autosched report resnet-18.jsonl --model resnet-18 -o report.html    with roofline and graph
+  autosched report new.jsonl old.jsonl -o report.html                  two logs against each other
+"""
+
+
+def _arguments(parser: Parser) -> None:
+    parser.add_argument("logs", metavar="LOG", nargs="+", help="one log, or several to compare")
+    parser.add_argument("-o", "--output", metavar="FILE", default="report.html",
+                        help="the page (default: %(default)s)")  # fmt: skip
+    parser.add_argument(
+        "--model", metavar="MODEL",
+        help="the network that was tuned, of the zoo or an .onnx file: weights, graph, roofline "
+        "and loops come from it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--shape", dest="shapes", type=named_shape, action="append", metavar="INPUT=1,3,224,224",
+        help="shape of an input that an .onnx file leaves open; once for each such input",
+    )  # fmt: skip
+
+
+def _run(args: argparse.Namespace) -> None:
+    from autosched.report.page.writing import check_library, write_report
+    from autosched.runtime.table import size_text
+
+    if args.shapes and args.model is None:
+        raise UsageError("--shape is for --model", "", "name the model")
+    check_library()
+    check_output(args.output)
+    logs = {log: _read(log) for log in args.logs}
+    with Waiting("making the report", args.quiet):
+        write_report(_subject(args, logs), args.output)
+    say(args, f"{args.output}: {size_text(Path(args.output).stat().st_size)}")
+
+
+def _read(path: str) -> RecordSet:
+    from autosched.records.merge import read_all
+
+    found = read_all([path])
+    notify(found.warnings)
+    return found
+
+
+def _subject(args: argparse.Namespace, logs: Mapping[str, RecordSet]) -> ReportSubject:
+    from autosched.report.page.network import operators_of
+    from autosched.report.page.subject import ReportSubject, runs_of
+
+    extraction: Extraction | None = None
+    specs: dict[str, TaskSpec] = {}
+    if args.model is not None:
+        extraction, specs = _tasks(args, next(iter(logs.values())))
+    runs = [run for log, found in logs.items() for run in runs_of(log, found.records, specs)]
+    warnings = [warning for found in logs.values() for warning in found.warnings]
+    operators = () if extraction is None else operators_of(extraction)
+    title = f"Tuning report: {args.model or Path(args.logs[0]).name}"
+    return ReportSubject(title, tuple(runs), specs, operators, tuple(warnings))
+
+
+def _tasks(
+    args: argparse.Namespace, first: RecordSet
+) -> tuple[Extraction | None, dict[str, TaskSpec]]:
+    """The network as calls and as tasks for the machine of the first log."""
+    from autosched.compilation.network import extract_checked, network_tasks
+
+    extraction = extract_checked(open_network(args.model, args.shapes))
+    if not first.records:
+        return extraction, {}
+    target = first.records[-1].target
+    return extraction, {task.key: task for task in network_tasks(extraction, target)}
+
+
+COMMAND = Command(
+    "report",
+    "show what logs say as one HTML page",
+    "One file that works without a network: times with their noise, the network as a graph, the\n"
+    "roofline, convergence over trials and seconds, where the trials went, failures, machines.\n"
+    "Every chart has its table.  With --model of the first log, roofs are measured on this\n"
+    "machine if the log is of it.",
+    _EXAMPLES,
+    _arguments,
+    _run,
+)

@@ -1,0 +1,74 @@
+"""From records to the file of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+
+from autosched.report.page.blocks import PageSection
+from autosched.report.page.choices import (
+    landscape_section,
+    prediction_section,
+    variants_section,
+)
+from autosched.report.page.convergence import convergence_section, trials_section
+from autosched.report.page.document import document
+from autosched.report.page.graph import network_section
+from autosched.report.page.outcome import failures_section, machine_section
+from autosched.report.page.overview import overview_section
+from autosched.report.page.roofs import Roofs, roofline_section, roofs_of
+from autosched.report.page.schedules import comparison_section, schedules_section
+from autosched.report.page.subject import ReportSubject
+from autosched.system.errors import OptionError
+from autosched.system.optional_packages import require
+from autosched.system.replaced_file import replaced_file
+
+
+def sections_of(subject: ReportSubject, roofs: Roofs) -> tuple[PageSection, ...]:
+    """Everything that a report says, in order."""
+    return (
+        overview_section(subject),
+        network_section(subject),
+        roofline_section(subject, roofs),
+        convergence_section(subject),
+        trials_section(subject),
+        variants_section(subject),
+        prediction_section(subject),
+        landscape_section(subject),
+        schedules_section(subject),
+        failures_section(subject),
+        comparison_section(subject),
+        machine_section(subject),
+    )
+
+
+def check_library() -> None:
+    """Raise MissingPackageError unless what draws the charts is installed."""
+    require("vl_convert", "reports", '"autosched[report]"')
+
+
+def write_report(subject: ReportSubject, path: str | PathLike[str]) -> None:
+    """Write one HTML file that needs nothing else.
+
+    Raises:
+        MissingPackageError: what draws the charts is not installed.
+        OptionError: the file cannot be written.
+    """
+    check_library()
+    import vl_convert
+
+    text = _page(subject, vl_convert.javascript_bundle(None))
+    try:
+        with replaced_file(Path(path)) as partial:
+            partial.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(
+            f"the report cannot be written: {error.strerror}", str(path), "choose another file"
+        ) from error
+
+
+def _page(subject: ReportSubject, library: str) -> str:
+    names: Sequence[str] = [run.name for run in subject.runs]
+    intro = f"What autosched measured: {', '.join(names)}."
+    return document(subject.title, intro, sections_of(subject, roofs_of(subject)), library)

@@ -1,0 +1,61 @@
+"""A report in a real browser: every chart is drawn, and the console says nothing."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from autosched.report.page.subject import ReportSubject, runs_of
+from autosched.report.page.writing import write_report
+from tests.support.report_logs import LOG, trial
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome-headless-shell")
+MOST_BYTES = 4_000_000
+DRAWN = 'data-drawn="yes"'
+
+
+@pytest.fixture(scope="module")
+def browser() -> str:
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"no browser is installed: none of {', '.join(BROWSERS)}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("vl_convert", reason="the extra `report` is not installed")
+    many = [trial("a" * 16, n, 1e-4 + n * 1e-7, n % 7, n % 5) for n in range(1, 2000)]
+    runs = (*runs_of("first", (*LOG, *many), {}), *runs_of("second", LOG, {}))
+    path = tmp_path_factory.mktemp("report") / "page.html"
+    write_report(ReportSubject("report", runs, {}), path)
+    return path
+
+
+@pytest.mark.slow
+def test_a_page_is_small(page: Path) -> None:
+    assert page.stat().st_size < MOST_BYTES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["1100,900", "390,800"], ids=["desk", "phone"])
+def test_every_chart_is_drawn_and_the_console_is_quiet(
+    browser: str, page: Path, size: str, tmp_path: Path
+) -> None:
+    command = [
+        browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+        f"--user-data-dir={tmp_path}", f"--window-size={size}", "--virtual-time-budget=20000",
+        "--dump-dom", page.as_uri(),
+    ]  # fmt: skip
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    assert [line for line in run.stderr.splitlines() if ":CONSOLE:" in line] == []
+    figures = re.findall(r'<figure id="chart-\d+"[^>]*>', run.stdout)
+    assert len(figures) >= 9
+    assert [figure for figure in figures if DRAWN not in figure] == []
+    assert len(re.findall(r"<svg[^>]* class=\"marks\"", run.stdout)) == len(figures)
+    assert run.stdout.count("<select") >= 5  # a task, and axes of the landscape

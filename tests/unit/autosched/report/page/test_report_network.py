@@ -1,0 +1,69 @@
+"""With a network a report has its graph, its weights, and points under the roofs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import autosched as asd
+from autosched.compilation.network import extract_checked, network_tasks
+from autosched.measure.simulated import SimulatedRunner
+from autosched.records.errors import RecordError
+from autosched.records.record import Record
+from autosched.report.page.blocks import PageChart
+from autosched.report.page.graph import network_section
+from autosched.report.page.network import levels_of, operators_of
+from autosched.report.page.roofs import Roofs, roofline_section
+from autosched.report.page.subject import ReportSubject, runs_of
+from autosched.runtime.explanation import Machine
+from autosched.tuning.networks import NetworkTuning
+from tests.support.report_logs import LOG
+
+
+@pytest.fixture(scope="module")
+def tuned() -> NetworkTuning:
+    net = asd.zoo.build("mlp", image=8)
+    return asd.tune(net, trials=6, threads=2, runner=SimulatedRunner(), quiet=True)
+
+
+@pytest.fixture(scope="module")
+def subject(tuned: NetworkTuning) -> ReportSubject:
+    extraction = extract_checked(tuned.network)
+    specs = {task.key: task for task in network_tasks(extraction, tuned.target)}
+    runs = runs_of("mlp.jsonl", tuned.records, specs)
+    return ReportSubject("mlp", runs, specs, operators_of(extraction))
+
+
+def test_operators_are_a_graph(subject: ReportSubject) -> None:
+    assert len(subject.operators) >= 3
+    assert levels_of(subject.operators) == tuple(range(len(subject.operators)))
+    (chart,) = network_section(subject).blocks
+    assert isinstance(chart, PageChart)
+    assert len(chart.table.rows) == len(subject.operators)
+    nodes = chart.spec["layer"][1]["data"]["values"]
+    assert all(node["us"] > 0 for node in nodes)
+
+
+def test_points_are_under_the_roofs(subject: ReportSubject) -> None:
+    machine = Machine(1e11, 1e10, 1000, 2)
+    chart = roofline_section(subject, Roofs(machine, "roofs")).blocks[0]
+    assert isinstance(chart, PageChart)
+    points = chart.spec["layer"][0]["data"]["values"]
+    assert {point["task"] for point in points} == {task.label for task in subject.main.timed}
+    roof = chart.spec["layer"][1]["data"]["values"]
+    assert roof[1] == {"intensity": 10.0, "speed": 100.0} and roof[2]["speed"] == 100.0
+    alone = roofline_section(subject, Roofs(None, "elsewhere")).blocks[0]
+    assert isinstance(alone, PageChart) and len(alone.spec["layer"]) == 1
+
+
+def test_weights_count(subject: ReportSubject, tuned: NetworkTuning) -> None:
+    assert subject.main.total_s == pytest.approx(tuned.result.total_s, rel=0.2)
+
+
+def test_a_log_of_two_networks_is_an_error(subject: ReportSubject) -> None:
+    mine: tuple[Record, ...] = subject.main.records
+    with pytest.raises(RecordError, match="of another network, too: 3 of its"):
+        runs_of("two.jsonl", (*mine, *LOG), subject.specs)
+    with pytest.raises(RecordError, match="no record is of a task of this network"):
+        runs_of("other.jsonl", [replace(record) for record in LOG], subject.specs)
