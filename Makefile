@@ -61,8 +61,11 @@ format: $(DEV_STAMP)
 check: lint
 	@$(BIN)/python -m pytest -q -n 0 tests/architecture $(ARGS)
 
-test: lint
-	@$(BIN)/python -m pytest -q $(PARALLEL) $(ARGS)
+# The checks run beside the tests, which need longer and come first where a core is short.
+test: $(DEV_STAMP)
+	@mkdir -p out; nice -n 5 $(MAKE) --no-print-directory lint >out/lint.txt 2>&1 & lint=$$!; \
+	$(BIN)/python -m pytest -q $(PARALLEL) $(ARGS); tests=$$?; \
+	if wait $$lint; then exit $$tests; fi; cat out/lint.txt; echo 'make lint failed (above)'; exit 1
 
 test-slow: $(DEV_STAMP)
 	@$(BIN)/python -m pytest -q $(PARALLEL) -m slow --timeout 1200 $(ARGS)

@@ -75,6 +75,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture(scope="module", autouse=True)
+def loaded_modules(request: pytest.FixtureRequest) -> None:
+    """What the file names by ``lazily``."""
+    from tests.support.lazily import load_modules_of
+
+    load_modules_of(request.module)
+
+
 @pytest.fixture(scope="session")
 def torchlib() -> Iterator[None]:
     """What PyTorch looks up at every export is looked up once: 0.7 s of each."""

@@ -1,5 +1,5 @@
 """The command line: ``autosched tune resnet-18 --budget 10m``."""
 
-from autosched.cli.app import main, run_and_exit
+from autosched.cli.start import run_and_exit
 
-__all__ = ["main", "run_and_exit"]
+__all__ = ["run_and_exit"]

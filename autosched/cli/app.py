@@ -8,13 +8,12 @@ Warnings are lines on stderr, too; what a command was asked for goes to stdout.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from autosched.cli import (
     bench,
@@ -31,7 +30,8 @@ from autosched.cli import (
     workloads,
 )
 from autosched.cli.command import Command, Parser, add_command, check_output
-from autosched.cli.ending import SIGNALLED, drop_output, ending_on_signals, say_ending
+from autosched.cli.ending import drop_output, ending_on_signals, say_ending
+from autosched.cli.exit_codes import FAILED, OK
 from autosched.system.release import __version__
 from autosched.system.user_warnings import AutoschedWarning
 from sketch.errors import AutoschedError
@@ -69,9 +69,6 @@ exit codes:
 
 # Arguments that name a file to write once all work is done.
 _OUTPUTS: Final = ("json", "csv")
-
-OK: Final = 0
-FAILED: Final = 1
 
 
 def make_parser() -> Parser:
@@ -126,22 +123,6 @@ def main(argv: Sequence[str] | None = None) -> int:
                 raise
             drop_output()  # the terminal was closed, which is what the signal said
         return ending.exit_code
-
-
-def run_and_exit() -> NoReturn:
-    """Run the command of this process, and end it.
-
-    CPython ends a process by SIGINT whatever it returns if a KeyboardInterrupt has ever left code
-    that ``exec`` runs from text, as every import of a dataclass does.  So nothing else runs after
-    an interrupted command: its context managers have ended the child processes.
-    """
-    code = main()
-    if code >= SIGNALLED:
-        with suppress(OSError):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
 
 
 def _run(argv: Sequence[str] | None) -> int:

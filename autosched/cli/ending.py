@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Final
 
+from autosched.cli.exit_codes import SIGNALLED
 from autosched.system.noted_signals import NotedSignals, noted_signals
 
 # What batch systems and containers send, and what a terminal sends that is closed.
 _ASKING: Final = (signal.SIGTERM, signal.SIGHUP)
-# Shells give a command that a signal ended this much more than the number of the signal.
-SIGNALLED: Final = 128
 
 
 @dataclass(slots=True)

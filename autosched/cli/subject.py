@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-from numpy.typing import NDArray
-
 from autosched.system.errors import WorkloadError
 from sketch.errors import AutoschedError
 
 if TYPE_CHECKING:
     import inspect
+
+    from numpy.typing import NDArray
 
     from autosched.graph.ir import Network
     from autosched.records.accuracy import Accuracy

@@ -18,8 +18,9 @@ from autosched.compilation.unmeasured import accepted, unmeasured
 from autosched.compilation.wires import wire
 from autosched.graph.extract import Extraction, extract
 from autosched.measure.result import CacheState
-from autosched.records.accuracy import ACCURACIES, Accuracy, held_to, with_constants
+from autosched.records.accuracy import ACCURACIES, Accuracy
 from autosched.records.best import target_warning
+from autosched.records.error_budget import held_to, with_constants
 from autosched.records.log import RecordLog
 from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan

@@ -17,7 +17,8 @@ from autosched.compilation.network import link
 from autosched.compilation.scheduled import Built, Scheduled, expected_seconds
 from autosched.compilation.unmeasured import accepted, unmeasured
 from autosched.measure.inputs import random_inputs
-from autosched.records.accuracy import Accuracy, with_constants
+from autosched.records.accuracy import Accuracy
+from autosched.records.error_budget import with_constants
 from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan
 from autosched.runtime.backend import runtime_of

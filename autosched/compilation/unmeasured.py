@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from autosched.compilation.check import WrongResultError, check_kernel, checkable, kernel_errors
 from autosched.compilation.scheduled import Built, Scheduled
-from autosched.records.accuracy import Accuracy, allowed
+from autosched.records.accuracy import Accuracy
+from autosched.records.error_budget import allowed
 from autosched.runtime.backend import runtime_of
 from autosched.search.unmeasured import predicted
 from autosched.system.user_warnings import notify

@@ -8,8 +8,9 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from autosched.measure.result import Failure, Timing
-from autosched.records.accuracy import Accuracy, held_to
+from autosched.records.accuracy import Accuracy
 from autosched.records.best import rank, select
+from autosched.records.error_budget import held_to
 from autosched.records.identity import compatible
 from autosched.records.log import RecordLog
 from autosched.records.reading import RecordSet

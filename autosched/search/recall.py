@@ -9,8 +9,9 @@ from os import PathLike
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from autosched.measure.result import CacheState, MeasureResult, Timing, is_wrong
-from autosched.records.accuracy import ACCURACIES, Accuracy, held_to
+from autosched.records.accuracy import ACCURACIES, Accuracy
 from autosched.records.best import by_distance, rank, seeds, select, target_warning
+from autosched.records.error_budget import held_to
 from autosched.records.identity import executable
 from autosched.records.log import RecordLog
 from autosched.records.record import Record

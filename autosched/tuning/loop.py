@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autosched.measure.result import Failure, MeasureResult, Timing
-from autosched.records.accuracy import held_to
+from autosched.records.error_budget import held_to
 from autosched.records.record import Phase, Record, record_of
 from autosched.records.title import title_of
 from autosched.report.events import ProgressSnapshot, TaskRow

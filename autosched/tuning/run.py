@@ -81,7 +81,7 @@ def _as_asked(job: TuneJob) -> tuple[TaskSpec, ...]:
 
 def _without_tuned(job: TuneJob) -> tuple[TuneJob, TuneResult]:
     """The tasks that the log knows no candidate of, and the result where there is none left."""
-    from autosched.records.accuracy import held_to
+    from autosched.records.error_budget import held_to
     from autosched.search.recall import best_of
     from autosched.tuning.result import TuneResult
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from autosched.measure.protocol import Runner
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
-from autosched.records.accuracy import VariantErrors
+from autosched.records.error_budget import VariantErrors
 from autosched.records.paired import winner
 from autosched.search.choice import make_policy, uses_model
 from autosched.search.finish import FinishPolicy

@@ -8,10 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import GammaRegressor, Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from autosched.testing import CostModelConformance
 from autosched.testing.cost_model import synthetic
@@ -21,7 +17,13 @@ from costmodel.errors import CostModelError
 from costmodel.gbdt import GradientBoostedModel
 from costmodel.gbdt_options import GbdtOptions
 from costmodel.model import CostModel, DraftModel, RandomModel
-from costmodel.sklearn_model import SklearnModel
+from tests.support.lazily import lazily
+
+adapter = lazily("costmodel.sklearn_model")
+ensemble = lazily("sklearn.ensemble")
+linear_model = lazily("sklearn.linear_model")
+pipeline = lazily("sklearn.pipeline")
+preprocessing = lazily("sklearn.preprocessing")
 
 
 class TestRandomModel(CostModelConformance):
@@ -66,7 +68,7 @@ class PickledConformance(CostModelConformance):
     damages = 0  # a damaged pickle may be any program
 
     def load(self, path: Path) -> CostModel:
-        return SklearnModel.load(path, trusted=True)
+        return adapter.SklearnModel.load(path, trusted=True)
 
     def test_it_is_not_loaded_unless_it_is_trusted(self, tmp_path: Path) -> None:
         class Payload:
@@ -75,23 +77,24 @@ class PickledConformance(CostModelConformance):
 
         (tmp_path / "model").write_bytes(pickle.dumps(Payload()))
         with pytest.raises(CostModelError, match=r"is a pickle.*trusted=True"):
-            SklearnModel.load(tmp_path / "model")
+            adapter.SklearnModel.load(tmp_path / "model")
         assert not (tmp_path / "ran").exists()
 
 
 class TestRandomForest(PickledConformance):
     def make(self) -> CostModel:
-        return SklearnModel(RandomForestRegressor(10, random_state=0))
+        return adapter.SklearnModel(ensemble.RandomForestRegressor(10, random_state=0))
 
 
 class TestSklearnModel(PickledConformance):
     def make(self) -> CostModel:
-        return SklearnModel(make_pipeline(StandardScaler(), Ridge()))
+        scaled = pipeline.make_pipeline(preprocessing.StandardScaler(), linear_model.Ridge())
+        return adapter.SklearnModel(scaled)
 
     def test_what_is_no_regressor_is_refused(self) -> None:
         with pytest.raises(CostModelError, match="object is no regressor of scikit-learn"):
-            SklearnModel(object())
+            adapter.SklearnModel(object())
 
     def test_a_regressor_that_refuses_the_programs_is_named(self) -> None:
         with pytest.raises(CostModelError, match=r"learn from 120 programs: .*GammaRegressor"):
-            SklearnModel(GammaRegressor()).update(self.data())
+            adapter.SklearnModel(linear_model.GammaRegressor()).update(self.data())

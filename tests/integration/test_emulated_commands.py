@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import autosched as asd
-from autosched.cli import main
+from autosched.cli.app import main
 from autosched.measure.result import Timing
 from autosched.records.best import target_warning
 from autosched.records.log import RecordLog

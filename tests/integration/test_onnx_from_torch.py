@@ -10,31 +10,19 @@ from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.optimize import optimize
 from autosched.onnx.importer import from_onnx
+from tests.support.lazily import lazily
 
-torch = pytest.importorskip("torch", reason="needs torch, whose exporter writes the models")
-pytest.importorskip("onnxscript", reason="torch's exporter needs onnxscript")
-nn = torch.nn
+torch = lazily("torch", "onnxscript")
+modules = lazily("tests.support.torch_modules")
+nn = lazily("torch.nn")
 pytestmark = pytest.mark.usefixtures("torchlib")
-
-
-class _Residual(nn.Module):  # type: ignore[misc]
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(8, 8, 3, padding=1, bias=False)
-        self.norm1 = nn.BatchNorm2d(8)
-        self.conv2 = nn.Conv2d(8, 8, 3, padding=1, bias=False)
-        self.norm2 = nn.BatchNorm2d(8)
-
-    def forward(self, x: Any) -> Any:
-        y = torch.relu(self.norm1(self.conv1(x)))
-        return torch.relu(self.norm2(self.conv2(y)) + x)
 
 
 def _resnet() -> Any:
     stem = (nn.Conv2d(3, 8, 7, 2, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU())
     pool = nn.MaxPool2d(3, 2, 1)
     head = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10))
-    return nn.Sequential(*stem, pool, _Residual(), _Residual(), *head)
+    return nn.Sequential(*stem, pool, modules.Residual(), modules.Residual(), *head)
 
 
 def _vgg() -> Any:
@@ -44,20 +32,9 @@ def _vgg() -> Any:
     return nn.Sequential(*features, nn.Flatten(), *head)
 
 
-class _Unusual(nn.Module):  # type: ignore[misc]
+def _unusual() -> Any:
     """Shapes computed from the input, a mean over maps, a concatenation, padding."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(3, 4, 3, padding="same", padding_mode="zeros")
-        self.depthwise = nn.Conv2d(7, 7, 3, groups=7, dilation=2)
-
-    def forward(self, x: Any) -> Any:
-        x = torch.cat([torch.sigmoid(self.first(x)), x], dim=1)
-        x = self.depthwise(nn.functional.pad(x, (1, 2, 2, 1)))
-        gate = torch.tanh(x.mean(dim=(2, 3), keepdim=True)).clamp(-0.5, 0.5)
-        x = (x * gate).view(x.size(0), 7, -1)
-        return x.permute(0, 2, 1).sum(dim=1)
+    return modules.Unusual()
 
 
 def _randomised(model: Any) -> Any:
@@ -69,7 +46,7 @@ def _randomised(model: Any) -> Any:
     return model.eval()
 
 
-@pytest.mark.parametrize("make", [_resnet, _vgg, _Unusual])
+@pytest.mark.parametrize("make", [_resnet, _vgg, _unusual])
 @pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
 def test_exported_models_agree_with_torch(make: Any, dynamo: bool, tmp_path: Path) -> None:
     torch.manual_seed(0)

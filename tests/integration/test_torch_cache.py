@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs torch")
-pytest.importorskip("onnxscript", reason="torch's exporter needs onnxscript")
-pytestmark = pytest.mark.usefixtures("torchlib")
+from autosched.torch_frontend.compiled_graph import CompiledGraph
+from autosched.torch_frontend.graph_cache import KeptGraph, kept_graph
+from autosched.torch_frontend.graph_key import graph_key
+from autosched.torch_frontend.options import BackendOptions
+from tests.support.lazily import lazily
 
-from autosched.torch_frontend.compiled_graph import CompiledGraph  # noqa: E402
-from autosched.torch_frontend.graph_cache import KeptGraph, kept_graph  # noqa: E402
-from autosched.torch_frontend.graph_key import graph_key  # noqa: E402
-from autosched.torch_frontend.options import BackendOptions  # noqa: E402
+torch = lazily("torch", "onnxscript")
+pytestmark = pytest.mark.usefixtures("torchlib")
 
 STATIC = frozenset({1})
 

@@ -11,17 +11,17 @@ import pytest
 
 import autosched
 from autosched.graph.errors import ModelImportError
+from autosched.torch_frontend import backend as backend_module
+from autosched.torch_frontend import compiled_graph
+from autosched.torch_frontend.compiled_graph import CompiledGraph
+from autosched.torch_frontend.options import BackendOptions, backend_options
 from sketch.errors import AutoschedError
+from tests.support.lazily import lazily
 
-torch = pytest.importorskip("torch", reason="needs torch")
-pytest.importorskip("onnxscript", reason="torch's exporter needs onnxscript")
-nn = torch.nn
+torch = lazily("torch", "onnxscript")
+modules = lazily("tests.support.torch_modules")
+nn = lazily("torch.nn")
 pytestmark = pytest.mark.usefixtures("torchlib")
-
-from autosched.torch_frontend import backend as backend_module  # noqa: E402
-from autosched.torch_frontend import compiled_graph  # noqa: E402
-from autosched.torch_frontend.compiled_graph import CompiledGraph  # noqa: E402
-from autosched.torch_frontend.options import BackendOptions, backend_options  # noqa: E402
 
 COMPILED: list[Any] = []
 
@@ -49,19 +49,6 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch._dynamo.reset()
 
 
-class _Small(nn.Module):  # type: ignore[misc]
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(3, 8, 3, padding=1)
-        self.norm = nn.BatchNorm2d(8)
-        self.head = nn.Linear(8, 5)
-        self.drop = nn.Dropout(0.5)
-
-    def forward(self, image: Any, scale: Any) -> Any:
-        maps = torch.relu(self.norm(self.conv(image))) * scale
-        return {"logits": self.head(self.drop(maps.mean(dim=(2, 3)))), "maps": maps}
-
-
 def _inputs() -> tuple[Any, Any]:
     return torch.randn(2, 3, 10, 10), torch.randn(8, 1, 1)
 
@@ -72,7 +59,7 @@ def _assert_close(ours: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize("as_mapping", [False, True])
 def test_a_module_becomes_a_network(as_mapping: bool) -> None:
-    module = _Small().train()
+    module = modules.Small().train()
     image, scale = _inputs()
     example = {"image": image, "scale": scale} if as_mapping else (image, scale)
     network = autosched.from_torch(module, example)
@@ -96,7 +83,7 @@ def test_modules_that_cannot_be_exported_give_one_error() -> None:
     with pytest.raises(ModelImportError, match=r"takes a torch\.nn\.Module, got int"):
         autosched.from_torch(3, torch.ones(2))
     with pytest.raises(ModelImportError, match="example inputs are of type int"):
-        autosched.from_torch(_Small(), 3)
+        autosched.from_torch(modules.Small(), 3)
 
 
 def test_a_module_that_changes_a_buffer_is_refused() -> None:
@@ -114,7 +101,7 @@ def test_a_module_that_changes_a_buffer_is_refused() -> None:
 
 
 def test_compiled_modules_equal_eager_ones_and_follow_their_weights() -> None:
-    module = _Small().eval()
+    module = modules.Small().eval()
     compiled = torch.compile(module, backend=backend_module.backend)
     image, scale = _inputs()
     with torch.no_grad():

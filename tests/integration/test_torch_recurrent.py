@@ -8,27 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("onnxscript")
+import autosched as asd
+from autosched.graph.errors import ModelImportError
+from autosched.graph.evaluate import evaluate
+from autosched.torch_frontend.compiled_graph import CompiledGraph
+from tests.support.lazily import lazily
+
+torch = lazily("torch", "onnxscript")
+modules = lazily("tests.support.torch_modules")
 pytestmark = pytest.mark.usefixtures("torchlib")
-
-import autosched as asd  # noqa: E402
-from autosched.graph.errors import ModelImportError  # noqa: E402
-from autosched.graph.evaluate import evaluate  # noqa: E402
-from autosched.torch_frontend.compiled_graph import CompiledGraph  # noqa: E402
-
-
-class Tagger(torch.nn.Module):
-    """Words to classes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.words = torch.nn.Embedding(20, 6)
-        self.layer = torch.nn.LSTM(6, 9, batch_first=True)
-        self.classes = torch.nn.Linear(9, 4)
-
-    def forward(self, words: Any) -> Any:
-        return self.classes(self.layer(self.words(words))[0])
 
 
 LAYERS = {
@@ -71,7 +59,7 @@ def test_from_torch(name: str) -> None:
 
 def test_a_network_with_a_layer() -> None:
     torch.manual_seed(0)
-    module, words = Tagger().eval(), torch.randint(0, 20, (2, 6))
+    module, words = modules.Tagger().eval(), torch.randint(0, 20, (2, 6))
     compiled = asd.compile(asd.from_torch(module, words), quick=True)
     assert not compiled.program.host_steps
     compare(list(compiled.run({"words": words}).values()), flat(module(words)))

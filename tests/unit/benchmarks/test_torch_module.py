@@ -10,9 +10,10 @@ from autosched.onnx.export import to_onnx
 from autosched.zoo.bert import Bert, add_bert
 from autosched.zoo.layers import LayerBuilder
 from benchmarks.harness import relative_error
+from tests.support.lazily import lazily
 from tests.support.onnx_sessions import reference_session
 
-torch = pytest.importorskip("torch", reason="PyTorch, a rival in the benchmarks, is not installed")
+torch = lazily("torch")
 
 
 def _bert():

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.linear_model import Ridge
 
 from autosched.task import Task
 from costmodel.dataset import Dataset
@@ -20,12 +19,15 @@ from costmodel.extract.statement import Statement
 from costmodel.feature_table import FEATURE_COUNT, FEATURE_VERSION
 from costmodel.gbdt import GradientBoostedModel
 from costmodel.gbdt_options import GbdtOptions
-from costmodel.sklearn_model import SklearnModel
 from sketch.population.population import Population, sample
+from tests.support.lazily import lazily
 from tests.support.targets import SMALL
 from tests.support.workloads import conv2d_relu
 
 SKETCH = Task(conv2d_relu(), SMALL).sketches[0]
+
+adapter = lazily("costmodel.sklearn_model")
+linear_model = lazily("sklearn.linear_model")
 
 
 def drawn(count: int, seed: int = 0) -> Population:
@@ -108,12 +110,16 @@ def test_datasets_keep_the_columns_and_their_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["trees", "ridge"])
 def test_a_model_trained_with_other_extra_features_is_refused(kind: str, tmp_path: Path) -> None:
     path, trees = tmp_path / "model", kind == "trees"
-    model = GradientBoostedModel(GbdtOptions(trees=9)) if trees else SklearnModel(Ridge())
+    model = (
+        GradientBoostedModel(GbdtOptions(trees=9))
+        if trees
+        else adapter.SklearnModel(linear_model.Ridge())
+    )
 
     def load(extra: tuple[ExtraFeature, ...]) -> Any:
         if trees:
             return GradientBoostedModel.load(path, extra)
-        return SklearnModel.load(path, trusted=True, extra_features=extra)
+        return adapter.SklearnModel.load(path, trusted=True, extra_features=extra)
 
     model.update(recorded(TRIPS, VECTORS))
     model.save(path)

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autosched.cli import main
-from autosched.cli.app import COMMANDS, make_parser
+from autosched.cli.app import COMMANDS, main, make_parser
 from autosched.cli.command import write_json
 from autosched.cli.model import open_network
 from autosched.cli.policy import named_policy

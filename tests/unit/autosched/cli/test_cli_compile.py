@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import autosched as asd
-from autosched.cli import main
+from autosched.cli.app import main
 from autosched.cli.command import named_shape
 from autosched.compilation.network import extract_checked, network_tasks
 from autosched.measure.result import Timing

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import autosched as asd
-from autosched.cli import main
+from autosched.cli.app import main
 from autosched.records.identity import identity, recorded
 from codegen.cuda.nvrtc import missing_compiler
 from codegen.gpu import emulated as emulated_device

@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from autosched.cli import main
-from autosched.cli.app import make_parser
+from autosched.cli.app import main, make_parser
 from autosched.cli.command import check_output
 from autosched.cli.ending import ending_on_signals
 from autosched.cli.waiting import ProgressAfter, Waiting
@@ -207,6 +206,30 @@ def test_threads_that_share_cpus_are_said(
         main(["bench", "mlp", "--threads", "1025"])
     assert stop.value.code == 2
     assert "1025 is more than 1024" in capsys.readouterr().err
+
+
+INTERRUPTED_AT_ONCE = """
+import signal, sys
+
+class Interrupts:
+    def find_spec(self, name, *others):
+        if name == "autosched.cli.app":
+            try:
+                signal.raise_signal(signal.SIGINT)
+            except BaseException:
+                pass
+
+sys.meta_path.insert(0, Interrupts())
+from autosched.cli import run_and_exit
+run_and_exit()
+"""
+
+
+def test_an_interrupt_while_the_commands_are_loaded() -> None:
+    """Also where the module that is imported at that moment drops exceptions."""
+    command = [sys.executable, "-c", INTERRUPTED_AT_ONCE]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "autosched: interrupted\n")
 
 
 def test_an_interrupt_while_arguments_are_read(

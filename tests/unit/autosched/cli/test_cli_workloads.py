@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import autosched as asd
-from autosched.cli import main
+from autosched.cli.app import main
 from autosched.records.log import RecordLog
 from autosched.system.errors import WorkloadError
 from autosched.workloads import WORKLOADS, Workload, find, get

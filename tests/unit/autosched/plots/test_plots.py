@@ -18,8 +18,9 @@ from autosched.records.title import Title
 from autosched.runtime.explanation import ExplainRow, Explanation, Machine
 from autosched.system.errors import MissingPackageError, OptionError
 from sketch.target.target import Target
+from tests.support.lazily import lazily
 
-pyplot = pytest.importorskip("matplotlib.pyplot")
+pyplot = lazily("matplotlib.pyplot")
 TARGET = Target("cpu", "generic", threads=2)
 
 

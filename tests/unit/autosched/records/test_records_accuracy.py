@@ -9,7 +9,8 @@ from functools import cache
 import pytest
 
 from autosched.measure.result import Failure, MeasureResult, Timing
-from autosched.records.accuracy import BEYOND_BUDGET, Accuracy, held_to
+from autosched.records.accuracy import Accuracy
+from autosched.records.error_budget import BEYOND_BUDGET, held_to
 from autosched.records.record import Record, from_json, record_of, to_json
 from autosched.task import Task
 from sketch.dag.dag import ComputeDAG

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import autosched as asd
-from autosched.cli import main
+from autosched.cli.app import main
 from autosched.measure.result import Timing
 from autosched.measure.simulated import SimulatedRunner
 from autosched.records.checksum import with_checksum

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import autosched as asd
-from autosched.cli import main
+from autosched.cli.app import main
 from autosched.runtime.explanation import Explanation, Machine, explain_program
 from autosched.runtime.probes.bandwidth import measured_bandwidth, read_stream, rounded_size
 from autosched.runtime.probes.pinned_threads import best_seconds

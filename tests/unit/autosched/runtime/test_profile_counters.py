@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import autosched as asd
-from autosched.cli import main
+from autosched.cli.app import main
 from autosched.runtime.counters.counts import StepCounts, instructions_per_cycle, step_counts
 from autosched.runtime.counters.events import CYCLES, INSTRUCTIONS, Event
 from autosched.runtime.counters.measure import count_steps

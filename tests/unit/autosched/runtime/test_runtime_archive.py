@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import autosched as asd
-from autosched.cli import main
+from autosched.cli.app import main
 from autosched.runtime import user_key
 from autosched.runtime.archive import read_archive, write_archive
 from autosched.runtime.errors import ModuleFileError, UntrustedModuleError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import autosched as asd
-from autosched.cli import main
+from autosched.cli.app import main
 from autosched.runtime.memory import allocate
 from autosched.runtime.program import TensorSpec
 from autosched.runtime.random_arrays import random_arrays

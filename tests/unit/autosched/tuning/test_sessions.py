@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestRegressor
 
 import autosched as asd
 from autosched.cli.app import main
@@ -32,16 +31,19 @@ from autosched.tuning.networks import SessionTuning
 from autosched.tuning.objectives import Latencies, LatencyTargets
 from autosched.tuning.options import TuneOptions
 from costmodel.model import CostModel
-from costmodel.sklearn_model import SklearnModel
 from sketch.rules.backend import default_rules
 from sketch.rules.generate import generate
 from sketch.rules.rule import SketchRule, State, Verdict
 from sketch.schedule.program import StagePlan
 from sketch.schedule.steps import Annotate, Reorder, Split, Step
 from sketch.target.target import Target
+from tests.support.lazily import lazily
 
 SEARCH = SearchOptions(population=256, generations=2, sketch_rows=64)
 OPTIONS = TuneOptions(trials=24, search=SEARCH)
+
+adapter = lazily("costmodel.sklearn_model")
+ensemble = lazily("sklearn.ensemble")
 
 
 def make_network(name: str, *widths: int) -> Network:
@@ -134,7 +136,8 @@ class Counting(Callback):
 
 
 def test_any_regressor_is_a_cost_model() -> None:
-    model, counting = SklearnModel(RandomForestRegressor(10, random_state=0)), Counting()
+    forest = ensemble.RandomForestRegressor(10, random_state=0)
+    model, counting = adapter.SklearnModel(forest), Counting()
     session = tune(two_networks(), cost_model=model, callbacks=[counting])
     assert model.ready
     assert session.result.trials == counting.trials == 24
@@ -159,7 +162,7 @@ def test_the_command_line_takes_policy_and_model(
     monkeypatch.setattr("autosched.tuning.networks.tune_networks", stop)
     line = "tune mlp --policy genetic --cost-model forest --trials 3"
     assert main(line.split()) == 1
-    assert isinstance(seen[0].cost_model, SklearnModel)
+    assert isinstance(seen[0].cost_model, adapter.SklearnModel)
     assert seen[0].options.search.policy == "genetic"
 
 

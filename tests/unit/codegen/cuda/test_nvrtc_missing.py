@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from autosched.cli import main
+from autosched.cli.app import main
 from codegen.cuda.nvrtc import missing_compiler
 
 SENTENCE = 'NVRTC is not installed: pip install "autosched[cuda]"'

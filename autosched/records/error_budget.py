@@ -1,0 +1,157 @@
+"""The error budget: which algorithms may stand in for the one that a task is written in.
+
+The error of a variant is that of its kernels against float64, relative to the largest output, on
+normal data and on data with a large mean: it is measured with the first of its candidates that is
+the best of its task, and stands in the records of all that follow.  Records without it, such as
+those of older logs, are judged by their errors on the inputs they were checked with; where none of
+a task's records has one, by what is known of the algorithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.measure.result import Failure, MeasureResult, Timing
+from autosched.records.accuracy import Accuracy
+from sketch.lang.dtypes import is_float
+from sketch.variants import error_growth
+
+if TYPE_CHECKING:
+    from autosched.records.record import Record
+    from autosched.tasks.candidate import Candidate
+    from autosched.tasks.spec import TaskSpec
+
+BEYOND_BUDGET: Final = "BeyondBudget"
+"""The kind of a failure at stage "verify" where the kernel is right, but not accurate enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBudget:
+    """What is allowed: the larger of both.
+
+    Attributes:
+        largest: error relative to the largest output.
+        growth: multiple of the error of the task as it is written.
+    """
+
+    largest: float
+    growth: float
+
+
+_BUDGETS: Final[Mapping[Accuracy, ErrorBudget]] = {
+    "as written": ErrorBudget(0.0, 0.0),
+    "default": ErrorBudget(1e-5, 4.0),
+    "fast": ErrorBudget(1e-4, 4.0),
+}
+
+
+def with_constants(accuracy: Accuracy, constants: Iterable[NDArray[Any]]) -> Accuracy:
+    """What may be used with such weights: "as written" where one is infinite.
+
+    Variants transform weights ahead, and differences of infinities are NaN.
+    """
+    floats = (array for array in constants if is_float(str(array.dtype)))
+    return accuracy if all(np.isfinite(array).all() for array in floats) else "as written"
+
+
+class VariantErrors:
+    """What is known of the errors of a task's variants.
+
+    Args:
+        reference: name of the variant that the task is written in.
+        accuracy: what is allowed.
+    """
+
+    def __init__(self, reference: str, accuracy: Accuracy) -> None:
+        self._reference = reference
+        self._budget = _BUDGETS[accuracy]
+        self._checked: dict[str, float] = {}
+        self._measured: dict[str, tuple[float, ...]] = {}
+
+    def note(self, variants: Iterable[str], results: Iterable[MeasureResult]) -> None:
+        """Results of candidates, and the variant of each."""
+        for variant, result in zip(variants, results, strict=True):
+            if not isinstance(result, Timing):
+                continue
+            if result.error is not None:
+                self._checked[variant] = max(result.error, self._checked.get(variant, 0.0))
+            if result.variant_errors:
+                known = self._measured.get(variant, ())
+                self._measured[variant] = max(known, result.variant_errors, key=_worst)
+
+    def hold(self, variant: str, result: MeasureResult) -> MeasureResult:
+        """``result``, or a failure where the errors of ``variant`` are known to be too large."""
+        error = self._error(variant)
+        if variant == self._reference or isinstance(result, Failure) or error is None:
+            return result
+        written = self._checked.get(self._reference, 0.0)
+        limit = max(self._budget.largest, self._budget.growth * written)
+        if error <= limit:
+            return result
+        return _beyond(
+            f"variant {variant} has an error of {error:.2g} of the largest output, {limit:.2g} is "
+            "allowed"
+        )
+
+    def hold_unknown(self, variant: str, result: MeasureResult) -> MeasureResult:
+        """``hold``, or a failure where nothing is known of the errors of ``variant``."""
+        if (
+            variant == self._reference
+            or isinstance(result, Failure)
+            or self._error(variant) is not None
+        ):
+            return self.hold(variant, result)
+        if error_growth(variant) <= self._budget.growth:
+            return result
+        return _beyond(f"the error of variant {variant} was never measured")
+
+    def added(
+        self, candidates: Sequence[Candidate], results: Sequence[MeasureResult]
+    ) -> list[MeasureResult]:
+        """Results with the measured errors of their variants."""
+        return [
+            replace(result, variant_errors=self._measured.get(candidate.sketch.variant, ()))
+            if isinstance(result, Timing)
+            else result
+            for candidate, result in zip(candidates, results, strict=True)
+        ]
+
+    def _error(self, variant: str) -> float | None:
+        measured = self._measured.get(variant)
+        return self._checked.get(variant) if measured is None else _worst(measured)
+
+
+def allowed(errors: tuple[float, ...], accuracy: Accuracy) -> bool:
+    """Whether a variant may have these errors, where nothing is known of the task as written."""
+    return _worst(errors) <= _BUDGETS[accuracy].largest
+
+
+def _worst(errors: tuple[float, ...]) -> float:
+    return max(errors, default=0.0)
+
+
+def _beyond(reason: str) -> Failure:
+    return Failure("verify", BEYOND_BUDGET, reason)
+
+
+def held_to(records: Sequence[Record], task: TaskSpec, accuracy: Accuracy) -> list[Record]:
+    """The records of a task; those of variants that ``accuracy`` does not allow are failures.
+
+    With "as written" there are none of other variants at all.
+    """
+    reference = task.variants[0].name
+    mine = [record for record in records if record.task == task.key]
+    if accuracy == "as written":
+        return [record for record in mine if record.variant == reference]
+    errors = VariantErrors(reference, accuracy)
+    errors.note([r.variant for r in mine], [r.result for r in mine])
+    held = [errors.hold_unknown(r.variant, r.result) for r in mine]
+    return [
+        r if result is r.result else replace(r, result=result)
+        for r, result in zip(mine, held, strict=True)
+    ]
