@@ -113,7 +113,8 @@ def test_a_full_log_is_used_in_silence(
     line = f"compile mlp --threads 1 --log {log} -o {tmp_path}/mlp.asd"
     assert main(line.split()) == 0
     captured = capsys.readouterr()
-    assert captured.err == "" and "no record" not in captured.out
+    assert "warning" not in captured.err  # that it takes long may be said
+    assert "no record" not in captured.out
     assert asd.load(tmp_path / "mlp.asd").untuned == ()
 
 
