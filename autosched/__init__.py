@@ -43,7 +43,7 @@ for _name in COMPANIONS:
     _check_companion(_name)
 
 if TYPE_CHECKING:
-    from autosched import onnx_backend, plots, study, workloads, zoo
+    from autosched import onnx_backend, plots, research, study, workloads, zoo
     from autosched.api import Target, extract_tasks, from_onnx, load, tune
     from autosched.api import compile as compile
     from autosched.measure.options import MeasureOptions
@@ -132,7 +132,7 @@ _HOMES = {
     "sketch.lang.reducers": ("argmax", "max", "min", "prod", "sum"),
     "sketch.lang.tensor": ("compute", "placeholder", "reduce_axis"),
 }  # fmt: skip
-_PACKAGES = ("onnx_backend", "plots", "study", "workloads", "zoo")
+_PACKAGES = ("onnx_backend", "plots", "research", "study", "workloads", "zoo")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -142,8 +142,8 @@ __all__ = [
     "bitwise_xor", "cast", "ceil", "compute", "cos", "cosh", "equal", "erf", "exp", "expm1",
     "extract_tasks", "floor", "fmod", "from_onnx", "from_torch", "isinf", "isnan", "left_shift",
     "load", "log", "log1p", "maximum", "minimum", "onnx_backend", "placeholder", "plots", "prod",
-    "reduce_axis", "right_shift", "rsqrt", "select", "sigmoid", "sign", "sin", "sinh", "sqrt",
-    "study", "tan", "tanh", "trunc", "trunc_div", "tune", "workload", "workloads", "zoo",
+    "reduce_axis", "research", "right_shift", "rsqrt", "select", "sigmoid", "sign", "sin", "sinh",
+    "sqrt", "study", "tan", "tanh", "trunc", "trunc_div", "tune", "workload", "workloads", "zoo",
 ]  # fmt: skip
 # `from autosched import *` leaves these functions of Python alone: write `asd.max`.
 _LIKE_BUILTINS = ("abs", "compile", "max", "min", "pow", "round", "sum")

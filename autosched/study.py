@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autosched.measure.replay import ReplayRunner
-from autosched.measure.result import CacheState
+import numpy as np
+
+from autosched.measure.replay import CandidateKey, ReplayRunner
+from autosched.measure.result import CacheState, MeasureResult, Timing
 from autosched.records.corpus import Corpus
 from autosched.records.record import Record
 from autosched.report.callbacks import Callback
 from autosched.search.learner import training_data
 from autosched.search.recall import TaskHistory, recall
 from autosched.system.user_warnings import notify
+from autosched.tasks.candidate import Candidate
 from autosched.tasks.spec import TaskSpec
 from autosched.tuning.job import TuneJob
 from autosched.tuning.objectives import Objective, weighted_sum
@@ -23,11 +28,61 @@ from autosched.tuning.result import TuneResult
 from autosched.tuning.run import run_job
 from costmodel.dataset import Dataset
 from costmodel.extract.extra import ExtraColumns
+from sketch.errors import AutoschedError
 
 if TYPE_CHECKING:
     from costmodel.evaluation import Evaluation, Split
     from costmodel.extra_feature import ExtraFeature
     from costmodel.model import CostModel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordedTable:
+    """What records say of tasks, for runs that propose recorded candidates only.
+
+    Attributes:
+        pools: by task key, the candidates, in the order of the records.
+        results: by task key and ``Candidate.key``.
+    """
+
+    pools: Mapping[str, Sequence[Candidate]]
+    results: Mapping[str, Mapping[CandidateKey, MeasureResult]]
+
+    @staticmethod
+    def of(
+        tasks: Sequence[TaskSpec],
+        records: Sequence[Record],
+        cache_state: CacheState | None = None,
+    ) -> RecordedTable:
+        """Warns of records that do not replay.
+
+        Args:
+            tasks: whose records count.
+            records: of a log or of a corpus.
+            cache_state: only timings taken in that state; None: all.
+        """
+        memories = {task.key: _recalled(task, records, cache_state) for task in tasks}
+        return RecordedTable(
+            {key: memory.candidates for key, memory in memories.items()},
+            {
+                key: {c.key: result for c, result in zip(m.candidates, m.results, strict=True)}
+                for key, m in memories.items()
+            },
+        )
+
+    def __len__(self) -> int:
+        """Programs."""
+        return sum(len(pool) for pool in self.pools.values())
+
+    def runner(self) -> ReplayRunner:
+        """Answers from the table."""
+        return ReplayRunner(self.results)
+
+    def best_s(self, task_key: str) -> float:
+        """Least seconds of a task; infinite without a success."""
+        found = self.results.get(task_key, {}).values()
+        times = (result.median for result in found if isinstance(result, Timing))
+        return min(times, default=math.inf)
 
 
 def replay_study(
@@ -64,22 +119,16 @@ def replay_study(
         callbacks: called after every batch.
         extra_features: that the cost model gets; None: those of the options.
     """
-    memories = {task.key: _recalled(task, records, cache_state) for task in tasks}
-    table = {
-        key: {c.key: result for c, result in zip(m.candidates, m.results, strict=True)}
-        for key, m in memories.items()
-    }
-    pools = {key: memory.candidates for key, memory in memories.items()}
-    runner = ReplayRunner(table)
+    table = RecordedTable.of(tasks, records, cache_state)
     return run_job(
         TuneJob(
             tasks,
             options=options_or_default(options).overridden(extra_features=extra_features),
-            runner=runner,
+            runner=table.runner(),
             cost_model=cost_model,
             objective=objective,
             callbacks=callbacks,
-            pools=pools,
+            pools=table.pools,
             cache_state=cache_state,
         )
     )
@@ -92,6 +141,31 @@ def load_corpus(path: str | PathLike[str]) -> Corpus:
         RecordError: no such file, or it is no corpus, damaged, or of a newer release.
     """
     return Corpus.load(Path(path))
+
+
+def corpus_tasks(corpus: Corpus, count: int, programs: int = 64) -> tuple[TaskSpec, ...]:
+    """Some tasks of a corpus, on the machine that most of its programs were measured on.
+
+    Every n-th in the order of their keys, which says nothing of what they compute.  Warns of a task
+    whose program is damaged, and leaves it out.
+
+    Args:
+        corpus: measured programs.
+        count: most tasks.
+        programs: of a task on that machine, at least.
+    """
+    if not corpus.programs:
+        return ()
+    busiest = np.bincount([program.target for program in corpus.programs]).argmax()
+    target = corpus.targets[int(busiest)]
+    tasks = [t for t in corpus.measured_tasks if corpus.count(t.key, target) >= programs]
+    found = []
+    for task in sorted(tasks, key=lambda task: task.key)[:: max(1, len(tasks) // max(1, count))]:
+        try:
+            found.append(task.spec(target))
+        except AutoschedError as error:
+            notify([f"a task of the corpus is left out: {error}"])
+    return tuple(found[:count])
 
 
 def recorded_dataset(

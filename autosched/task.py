@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from autosched.records.accuracy import Accuracy
     from autosched.report.callbacks import Callback
     from autosched.report.events import Progress
+    from autosched.report.reasons import Reasons
     from autosched.runtime.module import Module
     from autosched.search.space import Space
     from autosched.tasks.candidate import Candidate
@@ -196,6 +197,16 @@ class Task(TaskSpec):
         from autosched.report.explain import explain
 
         return explain(self, log, accuracy=accuracy)
+
+    def reasons(self, log: PathText | None = None, accuracy: Accuracy = "default") -> Reasons:
+        """Why its best schedule is as fast as it is; ``asd.plots.reasons`` draws it.
+
+        What binds it (compute, L2, memory or latency), which features drive its predicted time, and
+        how it differs from the second fastest.  ``accuracy``: as in ``explain``.
+        """
+        from autosched.report.explain import reasons
+
+        return reasons(self, log, accuracy)
 
     def _repr_html_(self) -> str:
         """The task in a line, and the program."""

@@ -75,6 +75,12 @@ class AdaptedModel:
             return own
         return np.asarray(own * np.exp(self._share * _corrections(self._prior, features)))
 
+    def contributions(self, features: Features) -> NDArray[np.float64]:
+        """[P, F]: what each feature adds to the logarithm of the time, see the own trees' model."""
+        added = self._own.contributions(features)
+        added[:, :FEATURE_COUNT] += self._share * self._prior.contributions(_plain(features))
+        return added
+
     def update(self, dataset: Dataset) -> None:
         """Judge the prior by the first programs of each task, and learn what it misses."""
         table = dataset.table()
@@ -115,10 +121,16 @@ class AdaptedModel:
         return model
 
 
+def _plain(features: Features) -> Features:
+    """Without the extra ones, which the prior does not know."""
+    return Features(features.values[:, :FEATURE_COUNT], features.statements)
+
+
 def _corrections(model: GradientBoostedModel, features: Features) -> NDArray[np.float64]:
     """[P]: logarithm of what a model predicts over the draft."""
-    plain = Features(features.values[:, :FEATURE_COUNT], features.statements)
-    return np.log(model.predict(plain)) - np.log(np.maximum(features.draft_seconds(), 1e-30))
+    return np.log(model.predict(_plain(features))) - np.log(
+        np.maximum(features.draft_seconds(), 1e-30)
+    )
 
 
 def _share(table: Table, predicted: NDArray[np.float64]) -> float:

@@ -55,9 +55,11 @@ class _Objective:
     weight: NDArray[np.float64]
 
     @staticmethod
-    def of(table: Table, power: float, offsets: NDArray[np.float64] | None = None) -> _Objective:
+    def of(
+        table: Table, options: GbdtOptions, offsets: NDArray[np.float64] | None = None
+    ) -> _Objective:
         relative = table.relative_times()
-        base = _log_base(table.rows[:, _DRAFT])
+        base = _log_base(table.rows[:, _DRAFT], options)
         if offsets is not None:
             base = base + offsets[table.program_of_row()]
         return _Objective(
@@ -66,7 +68,7 @@ class _Objective:
             base=base,
             groups=table.groups,
             target=np.log(relative),
-            weight=relative**-power,
+            weight=relative**-options.weight_power,
         )
 
     def __call__(
@@ -87,7 +89,10 @@ class _Objective:
         return residual - mean[self.groups]
 
 
-def _log_base(drafts: NDArray[np.float32]) -> NDArray[np.float64]:
+def _log_base(drafts: NDArray[np.float32], options: GbdtOptions) -> NDArray[np.float64]:
+    """Logarithm of what the trees correct, in the shape of ``drafts``."""
+    if not options.on_draft:
+        return np.zeros(drafts.shape)
     return np.log(np.maximum(drafts.astype(np.float64), _SHORTEST_S))
 
 
@@ -124,9 +129,24 @@ class GradientBoostedModel:
         """Trees so far."""
         return 0 if self._booster is None else int(self._booster.num_trees())
 
+    def contributions(self, features: Features) -> NDArray[np.float64]:
+        """[P, F]: what each feature adds to the logarithm of the time, as the trees have it.
+
+        SHAP values of the statements, each by its share of the predicted time; 0 before any data.
+        """
+        if self._booster is None:
+            return np.zeros((features.count, features.values.shape[1]))
+        rows = self._booster.predict(features.rows(), pred_contrib=True, num_threads=1)
+        values = np.asarray(rows, dtype=np.float64)[:, :-1]  # the last one is the mean of all
+        values = values.reshape(features.count, len(features.statements), -1)
+        times = np.exp(_log_base(features.values[:, _DRAFT], self.options).T)
+        times = times * np.exp(self._corrections(features))
+        shares = times / times.sum(axis=1, keepdims=True)
+        return np.asarray((shares[:, :, None] * values).sum(axis=1))
+
     def predict(self, features: Features) -> NDArray[np.float64]:
         """[P]: relative times, lower is better."""
-        scores = np.ascontiguousarray(_log_base(features.values[:, _DRAFT]).T)
+        scores = np.ascontiguousarray(_log_base(features.values[:, _DRAFT], self.options).T)
         scores += self._corrections(features)
         return np.exp(scores).sum(axis=1)
 
@@ -151,7 +171,7 @@ class GradientBoostedModel:
         if np.isfinite(table.seconds).sum() < options.least_programs:
             return
         lightgbm = load_lightgbm()
-        objective = _Objective.of(table, options.weight_power, offsets)
+        objective = _Objective.of(table, options, offsets)
         parameters = {**options.parameters(), "objective": objective}
         programs = len(table.seconds)
         scratch = self._starts_over(programs) or table.extra != self._extra

@@ -34,6 +34,8 @@ class GbdtOptions:
         least_programs: fewer successes leave the model as it is.
         threads: of training; predictions use one.
         seed: of LightGBM; nothing is sampled, so it only breaks ties.
+        on_draft: whether the trees correct the draft model's time of a statement; else they predict
+            the time itself.
     """
 
     trees: int = 100
@@ -52,9 +54,14 @@ class GbdtOptions:
     least_programs: int = 8
     threads: int = 1
     seed: int = 7
+    on_draft: bool = True
 
     def __post_init__(self) -> None:
-        for item in fields(self):
+        if not isinstance(self.on_draft, bool):
+            raise CostModelError(
+                f"option on_draft is {self.on_draft!r}", "GbdtOptions", "give True or False"
+            )
+        for item in fields(self)[:-1]:
             value, least = getattr(self, item.name), _LEAST.get(item.name, 0)
             kinds = (int,) if isinstance(item.default, int) else (int, float)
             right = isinstance(value, kinds) and not isinstance(value, bool)

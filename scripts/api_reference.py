@@ -22,6 +22,7 @@ PUBLIC: Final = (
     "autosched.onnx_backend",
     "autosched.plots",
     "autosched.tuning.options",
+    "autosched.research",
     "autosched.study",
     "autosched.task",
     "autosched.tasks.candidate",

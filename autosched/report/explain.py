@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from autosched.records.identity import compatible
 from autosched.records.log import RecordLog
 from autosched.records.reading import RecordSet
 from autosched.records.record import Record
+from autosched.report.reasons import Reasons, reasons_of
 from autosched.runtime.backend import runtime_of
 from autosched.search.by_position import by_position
 from autosched.search.recall import Recalled, usable
@@ -47,10 +49,9 @@ def explain(
         peak_flops: of the machine; None: measured now, or nominal for a GPU.
         accuracy: records of variants that it does not allow have failed.
     """
-    read = RecordSet(()) if log is None else RecordLog(log).read()
-    notify(read.warnings)
-    records = held_to(by_position(task, read.records), task, accuracy)
-    found = next(usable(task, records), None)
+    records = _records(task, log, accuracy)
+    ranked = list(islice(usable(task, records), 2))
+    found = ranked[0] if ranked else None
     candidate, why = (found.candidate, "") if found else _predicted(task, accuracy)
     if peak_flops is None and backend_of(task.target).missing(task.target) is None:
         peak_flops = runtime_of(task.target).peak(task.target)
@@ -59,10 +60,34 @@ def explain(
         str(task),
         _schedule(candidate, why),
         _times(task, candidate, seconds, peak_flops),
+        str(reasons_of(task, candidate, ranked, records)),
         "" if found is None or math.isinf(seconds) else _stability(found.record),
         _trials(task, records),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def reasons(
+    task: TaskSpec, log: str | PathLike[str] | None = None, accuracy: Accuracy = "default"
+) -> Reasons:
+    """What binds the best schedule, what drives its score, and how it differs from the runner-up.
+
+    Args:
+        task: what is explained.
+        log: path of the log; None: there is none.
+        accuracy: records of variants that it does not allow have failed.
+    """
+    records = _records(task, log, accuracy)
+    ranked = list(islice(usable(task, records), 2))
+    candidate = ranked[0].candidate if ranked else _predicted(task, accuracy)[0]
+    return reasons_of(task, candidate, ranked, records)
+
+
+def _records(task: TaskSpec, log: str | PathLike[str] | None, accuracy: Accuracy) -> list[Record]:
+    """Of a log, as ``accuracy`` allows them; warns of lines that cannot be read."""
+    read = RecordSet(()) if log is None else RecordLog(log).read()
+    notify(read.warnings)
+    return held_to(by_position(task, read.records), task, accuracy)
 
 
 def _measured_s(task: TaskSpec, found: Recalled | None) -> float:

@@ -69,8 +69,9 @@ class Learner:
     def scorer(self, task_key: str) -> ModelScorer:
         """Scores rows of a task; follows the model as it learns."""
         return ModelScorer(
-            self._model, lambda: self.trust(task_key), self._leave_out, self._columns
-        )
+            self._model, lambda: self.trust(task_key), self._leave_out, self._columns,
+            self._options.draft,
+        )  # fmt: skip
 
     @property
     def warnings(self) -> tuple[str, ...]:

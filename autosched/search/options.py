@@ -153,11 +153,13 @@ class LearnerOptions:
             are few, later so that learning stays cheaper than the batch it follows.
         defer: programs learned from which on the last batch may wait to be learned until the next
             one is being compiled.
+        draft: whether the draft model ranks, too; else, as long as nothing is learned, chance does.
     """
 
     foreign: float = 0.05
     growth: float = 0.15
     defer: int = 256
+    draft: bool = True
 
     def __post_init__(self) -> None:
         check_kinds(self)

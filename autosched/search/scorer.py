@@ -36,6 +36,7 @@ class ModelScorer:
         on_fault: told what is wrong with the model; the draft then ranks alone.  By default it is
             an error.
         columns: adds the extra features that the model was trained with; None: there are none.
+        draft: whether the draft model ranks; else it is 1 for every row.
     """
 
     def __init__(
@@ -44,9 +45,10 @@ class ModelScorer:
         trust: Callable[[], float],
         on_fault: Callable[[ModelFaultError], None] | None = None,
         columns: ExtraColumns | None = None,
+        draft: bool = True,
     ) -> None:
         self._model, self._trust, self._on_fault = model, trust, on_fault
-        self._columns = columns
+        self._columns, self._draft = columns, draft
         # log(score / draft) of the last rows that the model ranked, in the middle: what the draft
         # ranks alone must compare with what both have ranked in the same round.
         self._shift = 0.0
@@ -54,7 +56,6 @@ class ModelScorer:
     def score(self, population: Population) -> Floats:
         """[P]: time-like."""
         from costmodel.errors import ModelFaultError
-        from costmodel.extract import draft_seconds
 
         trust = self._trust()
         if trust > 0.0:
@@ -64,17 +65,23 @@ class ModelScorer:
                 if self._on_fault is None:
                     raise
                 self._on_fault(error)
-        return draft_seconds(population) * math.exp(self._shift)
+        return self._drafts(population) * math.exp(self._shift)
+
+    def _drafts(self, population: Population) -> Floats:
+        """[P]: what ranks alone where the model does not."""
+        from costmodel.extract import draft_seconds
+
+        return draft_seconds(population) if self._draft else np.ones(population.count)
 
     def _both(self, population: Population, trust: float) -> Floats:
         from costmodel.checked import checked_prediction, checked_ready
-        from costmodel.extract import draft_seconds, features_of
+        from costmodel.extract import features_of
 
         if not checked_ready(self._model):
-            return draft_seconds(population)
+            return self._drafts(population)
         extract = features_of if self._columns is None else self._columns.features_of
         features = extract(population)
-        drafts = np.log(features.draft_seconds())
+        drafts = np.log(features.draft_seconds()) if self._draft else np.zeros(population.count)
         shifts = trust * (np.log(checked_prediction(self._model, features)) - drafts)
         if len(shifts):
             self._shift = float(np.median(shifts))

@@ -32,6 +32,23 @@ class DraftTerms:
     total: Quantity
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundTerms:
+    """Seconds of a statement on all threads, none overlapped; [P] or fixed.
+
+    Attributes:
+        compute: arithmetic, and what feeds it from the first cache.
+        near: between the second cache and the cores; on a GPU shared memory, too.
+        far: of what all cores share.
+        waits: for loops, threads, barriers and launches.
+    """
+
+    compute: Quantity
+    near: Quantity
+    far: Quantity
+    waits: Quantity
+
+
 def draft_terms(
     analysis: Analysis,
     tile: AccumulatorTile,
@@ -49,18 +66,54 @@ def draft_terms(
     rates = analysis.target.rates
     compute = _compute_cycles(analysis, tile, checks, rates)
     private, shared = _memory_cycles(analysis, traffic, rates)
-    overhead = branches(analysis) * checks.tail_executed * rates.branch
+    overhead = _overhead_cycles(analysis, checks)
     local = larger(compute, private) + rates.overlap * smaller(compute, private) + overhead
     each = local * busiest_share(analysis, checks)
     # L3 and memory are shared: more threads do not make them faster.
     total = larger(each, shared) + rates.overlap * smaller(each, shared)
-    total = total + where(tasks_of(analysis) > 1.0, rates.region, 0.0)
+    total = total + _region_cycles(analysis)
     return DraftTerms(
         compute=compute / rates.hertz,
         memory=(private + shared) / rates.hertz,
         overhead=overhead / rates.hertz,
         total=total / rates.hertz,
     )
+
+
+def bound_terms(
+    analysis: Analysis,
+    tile: AccumulatorTile,
+    checks: Validity,
+    traffic: dict[str, list[Floats]],
+) -> BoundTerms:
+    """The parts of ``draft_terms`` side by side.
+
+    Args:
+        analysis: loops and accesses of the statement.
+        tile: its register tile.
+        checks: bound checks of its loops.
+        traffic: bytes moved at each level of memory, [P] each.
+    """
+    rates = analysis.target.rates
+    private, shared = _memory_cycles(analysis, traffic, rates)
+    share = busiest_share(analysis, checks) / rates.hertz
+    waits = share * _overhead_cycles(analysis, checks) + _region_cycles(analysis) / rates.hertz
+    return BoundTerms(
+        compute=share * _compute_cycles(analysis, tile, checks, rates),
+        near=share * private,
+        far=shared / rates.hertz,
+        waits=waits,
+    )
+
+
+def _overhead_cycles(analysis: Analysis, checks: Validity) -> Quantity:
+    """Of the loops that are executed as such, on one thread."""
+    return branches(analysis) * checks.tail_executed * analysis.target.rates.branch
+
+
+def _region_cycles(analysis: Analysis) -> Quantity:
+    """Of starting and joining the threads."""
+    return where(tasks_of(analysis) > 1.0, analysis.target.rates.region, 0.0)
 
 
 def _compute_cycles(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from costmodel.extract.access import Access, footprint
 from costmodel.extract.analysis import Analysis, product
-from costmodel.extract.draft_terms import DraftTerms
+from costmodel.extract.draft_terms import BoundTerms, DraftTerms
 from costmodel.extract.gpu_kernel import KernelShape
 from costmodel.extract.gpu_lanes import SECTOR_BYTES, distinct, reordered, sectors, wavefronts
 from costmodel.extract.gpu_sites import (
@@ -115,6 +115,14 @@ def gpu_draft_terms(analysis: Analysis, kernel: KernelShape) -> DraftTerms:
         overhead=kernel.busiest * barriers / card.hertz + launch,
         total=total + launch,
     )
+
+
+def gpu_bound_terms(analysis: Analysis, kernel: KernelShape) -> BoundTerms:
+    """The parts of ``gpu_draft_terms`` side by side; its arguments."""
+    terms = gpu_draft_terms(analysis, kernel)
+    far = _unique_bytes(analysis, kernel) / analysis.target.card.memory_bytes_per_s
+    near = where(terms.memory > far, terms.memory, 0.0)
+    return BoundTerms(terms.compute, near, far, terms.overhead)
 
 
 def gpu_use(analysis: Analysis, kernel: KernelShape) -> GpuUse:

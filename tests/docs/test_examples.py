@@ -15,6 +15,7 @@ EXAMPLES = {
     "asd.compile": asd.compile,
     "asd.extract_tasks": asd.extract_tasks,
     "asd.load": asd.load,
+    "asd.research.compare": asd.research.compare,
     "asd.study.replay_study": asd.study.replay_study,
     "asd.tune": asd.tune,
     "asd.workloads.get": asd.workloads.get,

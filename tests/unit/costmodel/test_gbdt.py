@@ -86,7 +86,7 @@ def test_large_data_continue_up_to_the_limit(
 
 def _loss(model: GradientBoostedModel, dataset: Dataset) -> float:
     table = dataset.table()
-    objective = _Objective.of(table, model.options.weight_power)
+    objective = _Objective.of(table, model.options)
     booster = model._booster
     raw = np.zeros(len(table.rows)) if booster is None else booster.predict(table.rows)
     scores = np.log(np.add.reduceat(np.exp(objective.base + raw), objective.starts))
@@ -96,7 +96,7 @@ def _loss(model: GradientBoostedModel, dataset: Dataset) -> float:
 
 def test_the_gradient_is_that_of_the_loss(train: Dataset) -> None:
     table = train.take(np.arange(0, 600, 60)).table()
-    objective = _Objective.of(table, 0.5)
+    objective = _Objective.of(table, GbdtOptions(weight_power=0.5))
     rng = np.random.default_rng(0)
     at = rng.normal(size=len(table.rows))
 
