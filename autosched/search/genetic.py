@@ -59,8 +59,9 @@ class GeneticPolicy:
         odds = np.exp(-np.arange(len(parents)) / genetic.decay)
         keys = [parent.sketch.key for parent in parents]
         sketches = {parent.sketch.key: parent.sketch for parent in parents}
-        shares = [sum(o for o, k in zip(odds, keys, strict=True) if k == key) for key in sketches]
-        wanted = self._rng.multinomial(count, np.array(shares) / odds.sum())
+        shares = np.array([odds[[k == key for k in keys]].sum() for key in sketches])
+        # By their own sum: that of all odds may be less in its last bit, and shares above 1.
+        wanted = self._rng.multinomial(count, shares / shares.sum())
         batch: list[Candidate] = []
         for sketch, number in zip(sketches.values(), wanted.tolist(), strict=True):
             if not number:

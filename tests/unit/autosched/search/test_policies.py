@@ -9,6 +9,7 @@ from autosched.measure.result import Failure, Timing
 from autosched.search.bandit import allocate_rows, sketch_shares
 from autosched.search.evolution import evolve
 from autosched.search.finish import FinishPolicy, neighbours
+from autosched.search.genetic import GeneticPolicy
 from autosched.search.measured import Measured
 from autosched.search.options import SearchOptions
 from autosched.search.sampling import sample_feasible
@@ -195,3 +196,16 @@ def test_the_finish_descends_to_a_local_minimum() -> None:
         batch = policy.ask(8)
         policy.tell(batch, [Timing((landscape(c),)) for c in batch])
     assert memory.best_s < 0.6 * landscape(start)
+
+
+@pytest.mark.parametrize("known", [16, 24, 32])
+def test_parents_of_one_sketch_have_all_the_children(known: int) -> None:
+    space = TASK.space
+    only = replace(
+        space, sketches=space.sketches[:1], samples=space.samples[:1], drafts=space.drafts[:1]
+    )
+    rows = only.samples[0]
+    policy = GeneticPolicy(only, np.random.default_rng(0), replace(OPTIONS, epsilon=0.0))
+    parents = [Candidate(rows.sketch, rows.row(n)) for n in range(known)]
+    policy.tell(parents, [Timing((1.0 + n,)) for n in range(known)])
+    assert len(policy.ask(8)) == 8
