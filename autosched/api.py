@@ -227,7 +227,8 @@ def compile(
         WrongResultError: a kernel without a record computes something else than its task says.
         AutoschedError: no network, NaN weights, an unreadable log, an unknown target.
     """
-    from autosched.compilation.network import contents_from_log, link
+    from autosched.compilation.network import contents_from_log
+    from autosched.runtime.link import link
 
     check_network(net)
     machine = resolve_target(target, threads, device)
@@ -263,9 +264,9 @@ def load(
         ModuleFileError: no such file, no module, damaged, or written by another release.
         TargetError: the module needs instructions that this machine does not have.
     """
-    from autosched.compilation.network import link
     from autosched.runtime.archive import read_archive
     from autosched.runtime.backend import runtime_of
+    from autosched.runtime.link import link
     from codegen.backend import check_runs
 
     program, constants, objects, payloads = read_archive(Path(path), trusted)

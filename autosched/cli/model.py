@@ -177,7 +177,7 @@ def open_module(args: argparse.Namespace, runs: bool = True) -> Module:
     ``runs``: it will be run, so that what it lacks here is said before anything is compiled.
     """
     from autosched import api
-    from autosched.compilation.network import link
+    from autosched.runtime.link import link
     from codegen.backend import check_runs
 
     if is_compiled(args):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import cache
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from autosched.compilation.ahead import ExpectedAhead
@@ -25,10 +23,8 @@ from autosched.records.log import RecordLog
 from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan
 from autosched.runtime.backend import runtime_of
-from autosched.runtime.elsewhere import ProgramElsewhere
-from autosched.runtime.loaded import LoadedProgram
+from autosched.runtime.link import link
 from autosched.runtime.module import Module
-from autosched.runtime.program import ExecutionPlan
 from autosched.runtime.untuned import untuned_warning
 from autosched.search.by_position import by_position
 from autosched.search.recall import usable
@@ -36,7 +32,6 @@ from autosched.system.limits import check_choice
 from autosched.system.memory_limit import enough_memory
 from autosched.system.user_warnings import notify
 from autosched.tasks.spec import TaskSpec
-from codegen.denormals import DENORMALS, Denormals
 from sketch.target.target import Target
 
 if TYPE_CHECKING:
@@ -257,39 +252,3 @@ def _accepted(
         if built.item.recalled is None:
             raise
         raise UnbuildableRecordError(built.item.recalled.record, error) from error
-
-
-def link(
-    program: ExecutionPlan,
-    constants: NDArray[np.uint8],
-    objects: Mapping[str, bytes],
-    payloads: Mapping[str, bytes] | None = None,
-    denormals: Denormals | None = None,
-) -> Module:
-    """Load machine code and bind it to its memory.
-
-    A program for another machine becomes a module that can be saved and exported, and does not run.
-
-    Args:
-        program: buffers and steps.
-        constants: packed, one block of bytes.
-        objects: machine code by kernel.
-        payloads: ONNX models of the host steps.
-        denormals: what becomes of denormal numbers on a CPU; None: what the program says.
-
-    Raises:
-        OptionError: ``denormals`` is neither "flush" nor "keep".
-        DeviceError: the device has no room, or cannot load the code.
-        HostError: a host step needs the onnx package, or one that knows the operator.
-    """
-    if denormals is not None:
-        check_choice("denormals", denormals, DENORMALS)
-        program = replace(program, denormals=denormals)
-    runtime = runtime_of(program.target)
-    missing = runtime.code.missing(program.target)
-    loaded: LoadedProgram = (
-        runtime.load(program, constants, objects, payloads or {})
-        if missing is None
-        else ProgramElsewhere(program, missing)
-    )
-    return Module(program, constants, loaded, objects, payloads)

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.compilation.check import device_of
-from autosched.compilation.network import link
 from autosched.compilation.scheduled import Built, Scheduled, expected_seconds
 from autosched.compilation.unmeasured import accepted, unmeasured
 from autosched.measure.inputs import random_inputs
@@ -22,6 +21,7 @@ from autosched.records.error_budget import with_constants
 from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan
 from autosched.runtime.backend import runtime_of
+from autosched.runtime.link import link
 from autosched.runtime.module import Module
 from autosched.runtime.program import StepInfo, TensorSpec
 from autosched.runtime.untuned import untuned_warning

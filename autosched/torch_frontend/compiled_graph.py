@@ -113,7 +113,7 @@ class CompiledGraph:
             kept = kept_graph(self._graph, args, self._static, self._options) if keep else None
             module, where = self._recalled(kept, args), ", from the cache"
             if module is None:
-                module, where = self._compiled(kept, args), ""
+                module, where = self._compiled_or_refused(kept, args), ""
         except AutoschedError as error:
             LOG.warning(
                 "%s of %d operators stays with torch: %s", self._name, self._operators, error
@@ -159,6 +159,18 @@ class CompiledGraph:
             kept.drop()
             return None
         return module
+
+    def _compiled_or_refused(self, kept: KeptGraph | None, args: Sequence[Any]) -> Module:
+        """``_compiled``; what cannot be compiled is not tried again by other processes."""
+        reason = None if kept is None else kept.refusal()
+        if reason is not None:
+            raise ModelImportError(reason)
+        try:
+            return self._compiled(kept, args)
+        except ModelImportError as error:
+            if kept is not None:
+                kept.refuse(str(error))
+            raise
 
     def _compiled(self, kept: KeptGraph | None, args: Sequence[Any]) -> Module:
         variable = self._variable(args)
@@ -248,7 +260,7 @@ def _exported(module: Any, args: Sequence[Any]) -> Any:
 
     def export() -> Any:
         with torch.no_grad():
-            return export_onnx(module, args)
+            return export_onnx(module, args, traced=True)
 
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(export).result()

@@ -54,8 +54,19 @@ def from_torch(module: Any, example_inputs: Any, name: str | None = None) -> Net
     return Network(name or type(module).__name__.lower(), network.graph)
 
 
-def export_onnx(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Any:
+def export_onnx(
+    module: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    traced: bool = False,
+) -> Any:
     """The ``onnx.ModelProto`` of a module, for arguments of exactly these shapes.
+
+    Args:
+        module: the module.
+        args: of its ``forward``.
+        kwargs: of its ``forward``.
+        traced: it consists of ATen operators that AOT autograd traced.
 
     Raises:
         ModelImportError: torch cannot export the module, its exporter would ignore an argument, or
@@ -66,8 +77,9 @@ def export_onnx(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | No
     try:
         with _quiet():
             program = torch.export.export(module, tuple(args), dict(kwargs or {}))
-            # makes side effects part of the signature, too
-            program = program.run_decompositions(decompositions())
+            if not (traced and _is_plain(program.graph)):
+                # makes side effects part of the signature, too
+                program = program.run_decompositions(decompositions())
             signature = program.graph_signature
             changed = [*signature.buffers_to_mutate.values(),
                        *signature.user_inputs_to_mutate.values()]  # fmt: skip
@@ -91,6 +103,16 @@ def export_onnx(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | No
         f"the module changes {', '.join(map(str, changed))}",
         where,
         "a network's outputs must be all that it computes",
+    )
+
+
+def _is_plain(graph: Any) -> bool:
+    """Whether there is nothing to take apart, and nothing that is written in place."""
+    replaced = decompositions()
+    targets = [node.target for node in graph.nodes if node.op == "call_function"]
+    return not any(
+        target in replaced or getattr(getattr(target, "_schema", None), "is_mutable", False)
+        for target in targets
     )
 
 

@@ -7,7 +7,7 @@ somebody else wrote, or that was renamed, is not used.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -60,18 +60,40 @@ class KeptGraph:
         if 2 * size > self.files.most_bytes:
             LOG.info("a graph of %d bytes is not kept: set cache_bytes to more", size)
             return
-        try:
-            self.files.file(self._file, module.save)
-        except (OSError, ModuleFileError) as error:
-            LOG.warning("a compiled graph is not kept: %s", error)
+        self._write(self._file, module.save)
 
     def drop(self) -> None:
         """Remove the file."""
         self.files.drop(self._file)
 
+    def refusal(self) -> str | None:
+        """Why the graph cannot be compiled; None if nobody knows that it cannot."""
+        path = self.files.find(self._refusal)
+        try:
+            return None if path is None else path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+
+    def refuse(self, reason: str) -> None:
+        """Keep why the graph cannot be compiled.
+
+        Nobody signs it: the worst that a wrong one does is to let torch run the graph.
+        """
+        self._write(self._refusal, lambda path: path.write_text(reason, encoding="utf-8"))
+
+    def _write(self, name: str, write: Callable[[Path], object]) -> None:
+        try:
+            self.files.file(name, write)
+        except (OSError, ModuleFileError) as error:
+            LOG.warning("a compiled graph is not kept: %s", error)
+
     @property
     def _file(self) -> str:
         return f"{self.name}.asd"
+
+    @property
+    def _refusal(self) -> str:
+        return f"{self.name}.txt"
 
 
 def kept_graph(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from autosched.graph.errors import ModelImportError
 from autosched.torch_frontend.compiled_graph import CompiledGraph
 from autosched.torch_frontend.graph_cache import KeptGraph, kept_graph
 from autosched.torch_frontend.graph_key import graph_key
@@ -89,6 +90,26 @@ def test_results_are_compared_again(case: Case, monkeypatch: pytest.MonkeyPatch)
     ours = CompiledGraph(case.graph, STATIC, case.options)(*case.args)
     torch.testing.assert_close(ours, case.graph(*case.args))
     assert files == [False]
+
+
+def test_what_cannot_be_compiled_is_tried_once_for_all_processes(
+    case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tried = []
+
+    def compiled(*args: Any) -> Any:
+        tried.append(args)
+        raise ModelImportError("it is not supported")
+
+    monkeypatch.setattr(CompiledGraph, "_compiled", compiled)
+    options = replace(case.options, cache=tmp_path)
+    for _ in range(2):
+        ours = CompiledGraph(case.graph, STATIC, options)(*case.args)
+        torch.testing.assert_close(ours, case.graph(*case.args))
+    assert len(tried) == 1
+    lines = [r.getMessage() for r in caplog.records if r.name == "autosched.torch"]
+    assert len(lines) == 2 and lines[0] == lines[1]
+    assert lines[0].endswith(" stays with torch: it is not supported")
 
 
 def test_files_that_are_not_what_they_should_be_are_removed(case: Case, tmp_path: Path) -> None:
