@@ -16,8 +16,9 @@ from autosched.records.record import Record
 from autosched.search.learner import training_data
 from autosched.search.models import usual_model
 from autosched.search.recall import Recalled, recall
+from autosched.search.space import space_of
 from costmodel.attribution import Attributing, ScoreDriver, drivers
-from costmodel.checked import checked_prediction, checked_update
+from costmodel.checked import checked_prediction, checked_ready, checked_update
 from costmodel.dataset import Dataset
 from costmodel.errors import ModelFaultError
 from costmodel.extract import features_of
@@ -80,7 +81,7 @@ class Reasons:
         terms: of the draft model.
         drivers: groups of features that move the predicted time, the strongest first; none where no
             model has learned from the task.
-        programs: recorded ones that the schedule is compared with.
+        programs: that the schedule is compared with: those of the log, or random ones.
         runner_up: None: there is no second one that was measured.
         fault: what was wrong with the model; empty: nothing.
     """
@@ -164,24 +165,27 @@ def _terms(candidate: Candidate, task: TaskSpec) -> tuple[DraftTerm, ...]:
 def _drivers(
     task: TaskSpec, best: Candidate, records: Sequence[Record]
 ) -> tuple[tuple[ScoreDriver, ...], int, str]:
-    """What drives the prediction, of how many programs it knows, and what was wrong with it."""
+    """What drives the prediction against how many programs, and what was wrong with the model."""
     memory = recall(task, records)
     dataset = Dataset()
     others: list[Features] = []
     for features, seconds in training_data(memory.candidates, memory.results, _no_extra()):
         dataset.append(task.key, features, seconds)
         others.append(features)
-    if not others:
-        return (), 0, ""
     model, own = usual_model(), features_of(from_rows(best.sketch, [best.values]))
     try:
-        checked_update(model, dataset)
-        checked_prediction(model, own)
+        if others:
+            checked_update(model, dataset)
+        ready = checked_ready(model)
+        if ready:
+            checked_prediction(model, own)
     except ModelFaultError as error:
         return (), 0, str(error)
-    if not (model.ready and isinstance(model, Attributing)):
+    if not (ready and isinstance(model, Attributing)):
         return (), 0, ""
-    return drivers(model, own, others), len(dataset), ""
+    if not others:  # a model of the release knows how it differs from chance
+        others = [features_of(rows) for rows in space_of(task).samples]
+    return drivers(model, own, others), sum(features.count for features in others), ""
 
 
 def _no_extra() -> ExtraColumns:
@@ -205,17 +209,18 @@ def _measured_here(task: TaskSpec, record: Record) -> bool:
 
 
 def _differences(other: Candidate, best: Candidate) -> tuple[str, ...]:
-    """One line for each decision, or for what the structures have of their own."""
+    """One line for the structure, and one for each decision that both have."""
     lines = []
     if other.sketch.variant != best.sketch.variant:
         lines.append(f"variant {other.sketch.variant}, the best is {best.sketch.variant}")
     elif other.sketch.key != best.sketch.key:
         lines.append("the structure of its loops")
     theirs, ours = other.named, best.named
-    for name in dict.fromkeys((*ours, *theirs)):
-        if theirs.get(name) != ours.get(name):
-            has, wins = (str(side.get(name, "none")) for side in (theirs, ours))
-            lines.append(f"{name} = {has}, the best has {wins}")
+    lines += [
+        f"{name} = {theirs[name]}, the best has {ours[name]}"
+        for name in ours
+        if name in theirs and theirs[name] != ours[name]
+    ]
     return tuple(lines)
 
 

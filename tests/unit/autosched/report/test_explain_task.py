@@ -14,11 +14,15 @@ from autosched.records.log import RecordLog
 from autosched.report.explain import explain
 from autosched.search.options import SearchOptions
 from autosched.search.recall import usable
+from autosched.study import recorded_dataset
 from autosched.system.errors import OptionError
 from autosched.task import Task
 from autosched.tuning.options import QUICK, TuneOptions
+from costmodel.adapted import AdaptedModel
 from costmodel.attribution import ESTIMATE, GROUP_NAMES
 from costmodel.features import Features
+from costmodel.gbdt import GradientBoostedModel
+from costmodel.gbdt_options import GbdtOptions
 from costmodel.model import DraftModel
 from tests.support.log_mutations import sample_task
 
@@ -66,6 +70,18 @@ def test_without_a_log_the_draft_alone_says_why() -> None:
     found = sample_task().reasons()
     assert not found.drivers and found.runner_up is None
     assert "no model has learned from this task" in str(found)
+
+
+def test_a_trained_model_needs_no_log(
+    tuned: tuple[Task, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, log = tuned
+    prior = GradientBoostedModel(GbdtOptions(trees=4, least_trees=4))
+    prior.update(recorded_dataset([task], RecordLog(log).read().records))
+    monkeypatch.setattr("autosched.report.reasons.usual_model", lambda: AdaptedModel(prior))
+    found = task.reasons()
+    assert found.drivers and found.programs == sum(rows.count for rows in task.space.samples)
+    assert found.runner_up is None and "no model" not in str(found)
 
 
 def test_a_model_that_predicts_nan_is_named(
