@@ -112,6 +112,21 @@ def strided_readers(graph: Graph, name: str, strides: Shape) -> bool:
     return True
 
 
+def computed_source(graph: Graph, name: str, strides: Shape) -> tuple[str, Shape] | None:
+    """What is computed where a value, which may be a view of it, lies with ``strides``.
+
+    Returns:
+        The value that is no view, and its own strides there; None where it has none.
+    """
+    while isinstance(_operator(graph, name), Reshape):
+        source = graph.producers[name].inputs[0]
+        shaped = reshaped_strides(graph.types[name].shape, strides, graph.types[source].shape)
+        if shaped is None:
+            return None
+        name, strides = source, shaped
+    return name, strides
+
+
 def operand_strides(graph: Graph, node: Node) -> Shape:
     """Of the operands of a concatenation that lies in no other."""
     return _dense(graph.types[node.output].shape)
@@ -161,7 +176,11 @@ def _parts(graph: Graph, node: Node) -> Iterator[tuple[str, ValuePart]]:
     assert isinstance(node.op, Concat)
     start = 0
     for name in node.inputs:
-        yield name, ValuePart(node.output, start * strides[node.op.axis], strides)
+        offset = start * strides[node.op.axis]
+        yield name, ValuePart(node.output, offset, strides)
+        source = computed_source(graph, name, strides)
+        assert source is not None  # what has no strides there was copied
+        yield source[0], ValuePart(node.output, offset, source[1])
         start += graph.types[name].shape[node.op.axis]
 
 

@@ -39,7 +39,8 @@ _PLAN: Final = "module.json"
 _CONSTANTS: Final = "constants.bin"
 _OBJECTS: Final = "objects/"
 _HOST, _HOST_SUFFIX = "host/", ".onnx"
-_CHUNK_BYTES: Final = 1 << 24
+# Larger pieces would stay with the process: the allocator keeps what was freed for the next ones.
+_CHUNK_BYTES: Final = 1 << 20
 _ENCRYPTED: Final = 1  # a flag of a zip's member
 
 Contents = tuple[ExecutionPlan, NDArray[np.uint8], dict[str, bytes], dict[str, bytes]]

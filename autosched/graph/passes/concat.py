@@ -2,8 +2,9 @@
 
 * a concatenation that another one along the same axis reads is taken apart into its operands; if
   others read it too, they read it there;
-* an operand that cannot be computed in place (an input, a constant, a view, a result of the host
-  or of a loop, a value whose other readers want it in one piece) gets a copy that is.
+* an operand that cannot be computed in place (an input, a constant, a result of the host or of a
+  loop, a view of one of these, a value whose other readers want it in one piece) gets a copy that
+  is.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from collections.abc import Iterator
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.scan import Scan
-from autosched.graph.ops.shape import Concat, Copy, Reshape
-from autosched.graph.parts import embedded, operand_strides, strided_readers
+from autosched.graph.ops.shape import Concat, Copy
+from autosched.graph.parts import computed_source, embedded, operand_strides, strided_readers
 
 
 def split_concats(graph: Graph, copied: frozenset[str] = frozenset()) -> Graph:
@@ -68,11 +69,15 @@ def _own_operands(graph: Graph, copied: frozenset[str]) -> Graph:
     inside = embedded(graph)
     nodes = [node for node in graph.nodes if isinstance(node.op, Concat)]
     homes = [node for node in nodes if node.output not in inside]
+    computed: dict[str, tuple[str, str]] = {}  # the home of each value, and the operand that it is
     in_place: dict[str, str] = {}
     for home in sorted(homes, key=lambda node: -len(node.inputs)):
         for name in home.inputs:
-            if name not in copied and _in_place(graph, home, name):
-                in_place.setdefault(name, home.output)
+            source = _in_place(graph, home, name)
+            if source is None or source in copied:
+                continue
+            if computed.setdefault(source, (home.output, name)) == (home.output, name):
+                in_place[name] = home.output
     copies: dict[tuple[str, int], str] = {}
     for node in graph.nodes:
         if not isinstance(node.op, Concat):
@@ -91,13 +96,16 @@ def _own_operands(graph: Graph, copied: frozenset[str]) -> Graph:
     return builder.finish(graph.results)
 
 
-def _in_place(graph: Graph, home: Node, name: str) -> bool:
-    """Whether a kernel computes the value, for readers that take it from within ``home``."""
-    producer = graph.producers.get(name)
-    return (
-        producer is not None
-        and not isinstance(producer.op, Reshape | Concat | Scan)
-        and not producer.op.on_host
-        and home.inputs.count(name) == 1
-        and strided_readers(graph, name, operand_strides(graph, home))
-    )
+def _in_place(graph: Graph, home: Node, name: str) -> str | None:
+    """What a kernel computes within ``home``: the value, or what it is a view of; None: nothing.
+
+    All who read it can take it from there.
+    """
+    found = computed_source(graph, name, operand_strides(graph, home))
+    if found is None or home.inputs.count(name) > 1:
+        return None
+    source, strides = found
+    producer = graph.producers.get(source)
+    if producer is None or isinstance(producer.op, Concat | Scan) or producer.op.on_host:
+        return None
+    return source if strided_readers(graph, source, strides) else None

@@ -71,11 +71,27 @@ def _nested_along_two_axes() -> Graph:
     return net.finish({"y": net.add(Concat(2), [inner, net.conv(net.x, 11)])})
 
 
+def _views_of_what_is_computed() -> Graph:
+    """One view of ``shared`` is computed in place; the other, whose place is elsewhere, is not."""
+    net = _Net()
+    shared = net.relu(net.x)
+    views = [
+        net.add(Reshape((2, 2, 3, 49)), [v]) for v in (shared, net.add(UnaryOp("tanh"), [net.x]))
+    ]
+    flat = net.add(Reshape((2, 6, 49)), [net.add(Reshape((2, 294)), [shared])])
+    joined = net.add(Concat(1), [*views, views[1]])
+    across = net.add(
+        Concat(1), [flat, net.add(Reshape((2, 18, 49)), [net.add(UnaryOp("tanh"), [joined])])]
+    )
+    return net.finish({"y": net.relu(joined), "z": across, "s": net.relu(shared)})
+
+
 CASES: tuple[tuple[Callable[[], Graph], int], ...] = (
     (_fire, 0),
     (_every_kind_of_operand, 3),
     (_dense_block, 1),
     (_nested_along_two_axes, 0),
+    (_views_of_what_is_computed, 3),
 )
 
 
