@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,7 +48,7 @@ def _run(args: argparse.Namespace) -> None:
         raise UsageError("--shape is for --model", "", "name the model")
     check_library()
     check_output(args.output)
-    logs = {log: _read(log) for log in args.logs}
+    logs = dict(zip(_names(args.logs), map(_read, args.logs), strict=True))
     with Waiting("making the report", args.quiet):
         write_report(_subject(args, logs), args.output)
     say(args, f"{args.output}: {size_text(Path(args.output).stat().st_size)}")
@@ -59,6 +59,15 @@ def _read(path: str) -> RecordSet:
 
     found = read_all([path])
     notify(found.warnings)
+    return found
+
+
+def _names(logs: Sequence[str]) -> list[str]:
+    """What the page calls the logs: without their folders, where these do not tell them apart."""
+    names = [Path(log).name for log in logs]
+    found = names if len(set(names)) == len(names) else list(logs)
+    if len(set(found)) < len(found):
+        raise UsageError("a log is named twice", ", ".join(logs), "name each once")
     return found
 
 

@@ -157,7 +157,9 @@ def _trials(task: TaskSpec, records: Sequence[Record]) -> str:
         error = record.result.error if isinstance(record.result, Timing) else None
         checked = "not checked" if error is None else f"error {error:.1e}"
         checked += _variant_errors(record)
-        values = ", ".join(f"{name}={value}" for name, value in _decisions(task, record).items())
+        values = ", ".join(
+            f"{name}={value}" for name, value in named_decisions(task, record).items()
+        )
         lines.append(f"  {_with_spread(seconds, record)} ({record.variant}, {checked}): {values}")
     causes = list(dict.fromkeys(f"{f.stage}: {f.kind}: {f.message}" for f in failures))
     lines += [f"  failed: {cause}" for cause in causes[:3]]
@@ -172,7 +174,7 @@ def _variant_errors(record: Record) -> str:
     return f", of the variant {' and '.join(f'{error:.1e}' for error in errors)}"
 
 
-def _decisions(task: TaskSpec, record: Record) -> Mapping[str, int]:
+def named_decisions(task: TaskSpec, record: Record) -> Mapping[str, int]:
     """As the program names them; by position where the record does not replay."""
     try:
         found = record.candidate(task.variant(record.variant).dag, task.target)

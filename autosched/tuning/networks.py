@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,6 +73,14 @@ class NetworkTuning:
         untuned = compile_network(self.network, self.target)
         told("compiling what is tuned")
         return compare(self.network, untuned, self.compile(), repeats, self.source, told)
+
+    def report(self, path: str | PathLike[str]) -> None:
+        """``TuneResult.report``, with the network as a graph."""
+        from autosched.report.page.writing import report_tuning
+
+        tasks = [item.task for item in self.result.tasks]
+        extraction = extract_checked(self.network)
+        report_tuning(path, self.network.name, self.records, tasks, extraction)
 
     def to_json(self) -> dict[str, Any]:
         """Tasks and totals as JSON values, times in milliseconds."""

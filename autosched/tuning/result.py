@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
 from autosched.measure.result import Failure
@@ -97,6 +98,18 @@ class TuneResult:
     warnings: tuple[str, ...]
     search_s: float = 0.0
     conditions: Conditions = UNKNOWN
+
+    def report(self, path: str | PathLike[str]) -> None:
+        """Write one HTML page of it, as ``autosched report`` does from a log (extra ``report``).
+
+        Raises:
+            RecordError: nothing was measured.
+            MissingPackageError: what draws the charts is not installed.
+            OptionError: the file cannot be written.
+        """
+        from autosched.report.page.writing import report_tuning
+
+        report_tuning(path, "tuning", self.records, [item.task for item in self.tasks])
 
     @property
     def interrupted(self) -> bool:

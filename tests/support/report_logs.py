@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
 
 from autosched.measure.result import Failure, Timing
 from autosched.records.record import Record
@@ -37,3 +41,10 @@ LOG = (
 OLD = tuple(replace(r, trial=None, predicted=None, title=None, time=0.0) for r in LOG)
 PRUNED = (replace(LOG[3], phase="final"),)
 ELSEWHERE = tuple(replace(r, target=replace(TARGET, threads=4)) for r in LOG)
+
+
+def fake_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stands in for the package that draws: finding and bundling the real one takes seconds."""
+    bundle = SimpleNamespace(javascript_bundle=lambda snippet: "const vegaEmbed = null;")
+    monkeypatch.setitem(sys.modules, "vl_convert", bundle)
+    monkeypatch.setattr("autosched.report.page.writing.require", lambda *_: None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,19 @@ from autosched.measure.result import Timing
 from autosched.records.record import Record
 from autosched.records.structure import structure
 from autosched.records.trials import TaskTrials, decisions_of, main_sketch
+from autosched.report.explain import named_decisions
 from autosched.report.page.blocks import PageBlock, PageChart, PageSection, PageTable, PageText
 from autosched.report.page.convergence import TASK_CHOSEN, task_choice
 from autosched.report.page.subject import ReportRun, ReportSubject
 from autosched.report.page.words import bars_height
 
+if TYPE_CHECKING:
+    from autosched.tasks.spec import TaskSpec
+
 # Points that a chart shows: a page has to stay small.
 _MOST_POINTS: Final = 4000
+# Of one landscape.
+_MOST_RECORDS: Final = 400
 # Fewer pairs say nothing about an order.
 _FEWEST: Final = 8
 
@@ -147,7 +153,11 @@ def _rank_correlation(pairs: NDArray[np.float64]) -> float:
 
 def landscape_section(subject: ReportSubject) -> PageSection:
     """The times over two decisions that the reader chooses, of the main sketch of each task."""
-    tasks = [found for task in subject.main.trials if (found := _landscape(task)) is not None]
+    tasks = [
+        found
+        for task in subject.main.trials
+        if (found := _landscape(task, subject.specs.get(task.key))) is not None
+    ]
     title = "Landscapes"
     if not tasks:
         text = "No sketch has several trials and two decisions, so there is no landscape."
@@ -176,8 +186,8 @@ def _landscapes(run: ReportRun, tasks: Sequence[dict[str, Any]]) -> PageChart:
     return PageChart("Times over two decisions", alt, {"tasks": list(tasks)}, table, "landscape")
 
 
-def _landscape(task: TaskTrials) -> dict[str, Any] | None:
-    """Names, values and times of the decisions of a sketch: the fastest of many, and some more."""
+def _landscape(task: TaskTrials, spec: TaskSpec | None) -> dict[str, Any] | None:
+    """Names, values and times of the decisions of a sketch: of many records the fastest."""
     records, seconds = main_sketch(task)
     columns = decisions_of(records)
     if len(records) < 2 or len(columns) < 2:
@@ -185,11 +195,16 @@ def _landscape(task: TaskTrials) -> dict[str, Any] | None:
     kept = np.sort(np.argsort(seconds, kind="stable")[:_MOST_RECORDS])
     return {
         "label": task.label,
-        "names": list(columns),
+        "names": _names(list(columns), records[0], spec),
         "columns": [column[kept].tolist() for column in columns.values()],
         "us": [float(f"{s * 1e6:.4g}") for s in seconds[kept]],
     }
 
 
-# Of one landscape: the fastest.
-_MOST_RECORDS: Final = 400
+def _names(columns: list[str], record: Record, spec: TaskSpec | None) -> list[str]:
+    """What the program calls the decisions; as the record does where that is not known."""
+    named = list(record.decisions if spec is None else named_decisions(spec, record))
+    if len(named) != len(record.decisions):
+        return columns
+    names = dict(zip(record.decisions, named, strict=True))
+    return [names[column] for column in columns]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autosched.report.page.blocks import PageSection
 from autosched.report.page.choices import (
@@ -15,14 +16,20 @@ from autosched.report.page.choices import (
 from autosched.report.page.convergence import convergence_section, trials_section
 from autosched.report.page.document import document
 from autosched.report.page.graph import network_section
+from autosched.report.page.network import operators_of
 from autosched.report.page.outcome import failures_section, machine_section
 from autosched.report.page.overview import overview_section
 from autosched.report.page.roofs import Roofs, roofline_section, roofs_of
 from autosched.report.page.schedules import comparison_section, schedules_section
-from autosched.report.page.subject import ReportSubject
+from autosched.report.page.subject import ReportSubject, runs_of
 from autosched.system.errors import OptionError
 from autosched.system.optional_packages import require
 from autosched.system.replaced_file import replaced_file
+
+if TYPE_CHECKING:
+    from autosched.graph.extract import Extraction
+    from autosched.records.record import Record
+    from autosched.tasks.spec import TaskSpec
 
 
 def sections_of(subject: ReportSubject, roofs: Roofs) -> tuple[PageSection, ...]:
@@ -66,6 +73,33 @@ def write_report(subject: ReportSubject, path: str | PathLike[str]) -> None:
         raise OptionError(
             f"the report cannot be written: {error.strerror}", str(path), "choose another file"
         ) from error
+
+
+def report_tuning(
+    path: str | PathLike[str],
+    name: str,
+    records: Sequence[Record],
+    tasks: Sequence[TaskSpec],
+    extraction: Extraction | None = None,
+) -> None:
+    """Write the page of what was measured for some tasks.
+
+    Args:
+        path: of the file.
+        name: of what was tuned.
+        records: of any tasks.
+        tasks: those that the page is about.
+        extraction: the network that they are of; None: there is none.
+
+    Raises:
+        RecordError: the tasks have no record.
+        MissingPackageError: what draws the charts is not installed.
+        OptionError: the file cannot be written.
+    """
+    specs = {task.key: task for task in tasks}
+    runs = runs_of(name, [record for record in records if record.task in specs], specs)
+    operators = () if extraction is None else operators_of(extraction)
+    write_report(ReportSubject(f"Tuning report: {name}", runs, specs, operators), path)
 
 
 def _page(subject: ReportSubject, library: str) -> str:

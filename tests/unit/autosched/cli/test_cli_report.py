@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from autosched.cli import main
 from autosched.records.log import RecordLog
 from autosched.system.errors import MissingPackageError
-from tests.support.report_logs import LOG
+from tests.support.report_logs import LOG, fake_library
 
 
 @pytest.fixture(autouse=True)
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stands in for the package that draws: finding and bundling the real one takes seconds."""
-    bundle = SimpleNamespace(javascript_bundle=lambda snippet: "const vegaEmbed = null;")
-    monkeypatch.setitem(sys.modules, "vl_convert", bundle)
-    monkeypatch.setattr("autosched.report.page.writing.require", lambda *_: None)
+    fake_library(monkeypatch)
 
 
 @pytest.fixture
@@ -43,7 +38,14 @@ def test_two_logs_are_compared(log: Path, tmp_path: Path) -> None:
     other, page = tmp_path / "other.jsonl", tmp_path / "page.html"
     RecordLog(other).append(LOG[:4])
     assert main(["report", str(log), str(other), "-o", str(page), "-q"]) == 0
-    assert "tasks that all runs have take together" in page.read_text()
+    text = page.read_text()
+    assert "tasks that all runs have take together" in text
+    assert str(tmp_path) not in text, "the page is for others, too"
+
+
+def test_a_log_is_not_compared_with_itself(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(log), str(log)]) == 1
+    assert "a log is named twice" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

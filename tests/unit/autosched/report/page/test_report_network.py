@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,13 +13,15 @@ from autosched.measure.simulated import SimulatedRunner
 from autosched.records.errors import RecordError
 from autosched.records.record import Record
 from autosched.report.page.blocks import PageChart
+from autosched.report.page.choices import landscape_section
 from autosched.report.page.graph import network_section
 from autosched.report.page.network import levels_of, operators_of
 from autosched.report.page.roofs import Roofs, roofline_section
 from autosched.report.page.subject import ReportSubject, runs_of
 from autosched.runtime.explanation import Machine
+from autosched.system.errors import OptionError
 from autosched.tuning.networks import NetworkTuning
-from tests.support.report_logs import LOG
+from tests.support.report_logs import LOG, fake_library
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +62,32 @@ def test_points_are_under_the_roofs(subject: ReportSubject) -> None:
 
 def test_weights_count(subject: ReportSubject, tuned: NetworkTuning) -> None:
     assert subject.main.total_s == pytest.approx(tuned.result.total_s, rel=0.2)
+
+
+def test_decisions_are_called_as_in_the_program(tuned: NetworkTuning) -> None:
+    task = max(tuned.result.tasks, key=lambda item: item.trials).task
+    record = next(r for r in tuned.records if r.task == task.key and len(r.decisions) > 1)
+    other = replace(record, time=record.time + 1, phase="trial")
+    runs = runs_of("log", (record, other), {task.key: task})
+    for specs, named in (({task.key: task}, True), ({}, False)):
+        chart = landscape_section(ReportSubject("mlp", runs, specs)).blocks[0]
+        assert isinstance(chart, PageChart)
+        names = chart.spec["tasks"][0]["names"]
+        stages = [stage.name for stage in task.variant(record.variant).dag.stages]
+        assert all(any(name.startswith(s) for s in stages) for name in names) == named
+
+
+def test_a_result_writes_its_own_report(
+    tuned: NetworkTuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_library(monkeypatch)
+    monkeypatch.setattr("autosched.report.page.writing.roofs_of", lambda _: Roofs(None, "none"))
+    tuned.report(tmp_path / "network.html")
+    assert "Operators in the order of execution" in (tmp_path / "network.html").read_text()
+    tuned.result.report(tmp_path / "tasks.html")
+    assert "Tasks against their roofs" in (tmp_path / "tasks.html").read_text()
+    with pytest.raises(OptionError, match="the report cannot be written"):
+        tuned.result.report(tmp_path)
 
 
 def test_a_log_of_two_networks_is_an_error(subject: ReportSubject) -> None:
