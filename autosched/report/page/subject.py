@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -168,11 +168,11 @@ def _check_tasks(name: str, records: Sequence[Record], specs: Mapping[str, TaskS
 
 
 def _run(name: str, records: Sequence[Record], specs: Mapping[str, TaskSpec]) -> ReportRun:
-    tried = {item.key: item for item in trials_of(records)}
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(record.task, []).append(record)
     labels = _labels(groups, specs)
+    tried = {item.key: replace(item, label=labels[item.key]) for item in trials_of(records)}
     tasks = tuple(
         _task(key, labels[key], group, tried.get(key), specs.get(key))
         for key, group in groups.items()

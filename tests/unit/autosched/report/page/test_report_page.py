@@ -13,6 +13,7 @@ import pytest
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.records.errors import RecordError
 from autosched.records.record import Record
+from autosched.records.title import Title
 from autosched.report.page.blocks import PageChart
 from autosched.report.page.choices import landscape_section, prediction_section
 from autosched.report.page.document import document
@@ -133,6 +134,13 @@ def test_what_a_log_lacks_is_said(log: Sequence[Record]) -> None:
 def test_machines_of_a_log_are_runs_the_last_first() -> None:
     names = [run.name for run in runs_of("x", (*LOG, *ELSEWHERE), {})]
     assert names == ["x on generic/4", "x on generic/2"]
+
+
+def test_tasks_of_one_title_have_different_labels() -> None:
+    log = tuple(replace(r, title=Title("same", 1e6)) for r in LOG)
+    run = subject(log).main
+    assert sorted(task.label for task in run.tasks) == [f"same {c * 8}" for c in "abc"]
+    assert [task.label for task in run.trials] == [task.label for task in run.tasks[:2]]
 
 
 def test_an_empty_log_is_an_error() -> None:
