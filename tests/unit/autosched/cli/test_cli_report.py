@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autosched.cli import main
+from autosched.cli.app import main
 from autosched.records.log import RecordLog
 from autosched.system.errors import MissingPackageError
 from tests.support.report_logs import LOG, fake_library
