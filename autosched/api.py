@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from autosched.task import Task
     from autosched.tuning.networks import NetworkTuning, SessionTuning
     from autosched.tuning.objectives import Objective
-    from autosched.tuning.options import TuneOptions
+    from autosched.tuning.options import Effort, TuneOptions
     from codegen.denormals import Denormals
     from costmodel.extra_feature import ExtraFeature
     from costmodel.model import CostModel
@@ -185,7 +185,7 @@ def compile(
     target: AnyTarget = "cpu",
     log: PathText | None = None,
     threads: int | None = None,
-    quick: bool = False,
+    effort: Effort = "draft",
     check: bool = True,
     device: DeviceName | None = None,
     denormals: Denormals = "flush",
@@ -194,7 +194,7 @@ def compile(
     """Compile a network.
 
         >>> net = asd.zoo.build("mlp", image=4)
-        >>> module = asd.compile(net, log="mlp.jsonl", quick=True)  # the log may be missing
+        >>> module = asd.compile(net, log="mlp.jsonl", effort="none")  # the log may be missing
         >>> module.run({"data": np.ones((1, 16), np.float32)})["logits"].shape
         (1, 10)
 
@@ -208,8 +208,10 @@ def compile(
             the network is written in, where the model is sure and ``check`` finds its errors within
             the budget; ``Module.summary`` says which.  A log that does not exist is empty.
         threads: worker threads, instead of the target's.
-        quick: choose the schedules of tasks without a record from few candidates, all as the
-            network is written: compiles in a fraction of the time, to code that may be slower.
+        effort: for tasks without a record.  ``"draft"``: see ``log``.  ``"none"``: the draft model
+            sees few schedules, all as the network is written: compiles in a fraction of the time,
+            to code that may be slower.  ``"quick"``: measure on this machine first, at most 8
+            trials of a task and a minute in all; what is measured is added to ``log``.
         check: run each kernel that has no record, or one whose results nobody compared, once on
             random inputs and compare a sample of its results with the program's definition.  Not
             done for a target whose code cannot run on this machine.
@@ -227,12 +229,13 @@ def compile(
         WrongResultError: a kernel without a record computes something else than its task says.
         AutoschedError: no network, NaN weights, an unreadable log, an unknown target.
     """
-    from autosched.compilation.network import contents_from_log
     from autosched.runtime.link import link
+    from autosched.tuning.effort import network_contents_at
 
     check_network(net)
     machine = resolve_target(target, threads, device)
-    return link(*contents_from_log(net, machine, log, quick, check, accuracy), denormals)
+    contents = network_contents_at(effort, net, machine, log, check, accuracy)
+    return link(*contents, denormals)
 
 
 def load(

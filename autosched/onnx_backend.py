@@ -161,7 +161,7 @@ def _compiled(
         network = from_onnx(model, shapes)
     except UnsupportedModelError as error:
         _not_supported(str(error), error)
-    return compile_network(network, threads=threads, quick=True)
+    return compile_network(network, threads=threads, effort="none")
 
 
 def _with_inferred_outputs(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -1,6 +1,6 @@
-"""Networks without any tuning: compiled, checked against onnxruntime, and timed next to the rivals.
+"""Networks without a log: compiled, checked against onnxruntime, and timed next to the rivals.
 
-``python -m benchmarks.no_log --all --json FILE``
+``python -m benchmarks.no_log --all --json FILE``; with ``--effort quick`` little is measured first.
 
 Rows have the seconds that compiling took, and where ``--logs`` has a log of the network, the ratio
 of the latency to that of the tuned network, timed in the same rounds.
@@ -19,6 +19,7 @@ from pathlib import Path
 import autosched
 from autosched import zoo
 from autosched.records.accuracy import ACCURACIES, Accuracy
+from autosched.tuning.options import EFFORTS, Effort
 from benchmarks.command_line import add_comparison, add_networks
 from benchmarks.contender import Contender
 from benchmarks.harness import Options, compare
@@ -53,11 +54,13 @@ class Compiled:
     tuned: str | None
 
 
-def compiled(name: str, threads: int, accuracy: Accuracy, log: Path, folder: Path) -> Compiled:
+def compiled(
+    name: str, threads: int, accuracy: Accuracy, effort: Effort, log: Path, folder: Path
+) -> Compiled:
     """Compile with and without ``log``; runs in a process of its own."""
     network, target = zoo.build(name), autosched.Target("cpu", threads=threads)
     start, cpu_start = time.perf_counter(), time.process_time()
-    module = autosched.compile(network, target, accuracy=accuracy)
+    module = autosched.compile(network, target, accuracy=accuracy, effort=effort)
     seconds, cpu_s = time.perf_counter() - start, time.process_time() - cpu_start
     steps = module.program.kernel_steps
     path = folder / f"{name}.{threads}t.asd"
@@ -83,8 +86,9 @@ def _of_variant(algorithm: str) -> bool:
 def measure(name: str, threads: int, arguments: argparse.Namespace, folder: Path) -> Row:
     """Compile, and compare in interleaved rounds."""
     log = Path(arguments.logs) / f"{name}.{threads}t.jsonl"
+    chosen = arguments.accuracy, arguments.effort
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        done = pool.submit(compiled, name, threads, arguments.accuracy, log, folder).result()
+        done = pool.submit(compiled, name, threads, *chosen, log, folder).result()
     rivals: list[Contender] = [
         r for r in RIVALS if r.name in arguments.rivals and r.supports(done.workload)
     ]
@@ -107,6 +111,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     add_networks(parser)
     parser.add_argument("--accuracy", default="default", choices=ACCURACIES)
+    parser.add_argument("--effort", default="draft", choices=EFFORTS)
     parser.add_argument("--logs", default="benchmarks/logs", help="of the tuned networks")
     add_comparison(parser, (2,), 1.0, ("openvino", "onnxruntime", "torch_inductor"))
     arguments = parser.parse_args()

@@ -21,6 +21,7 @@ from autosched.cli.subject import NetworkSubject, Subject, WorkloadSubject
 from autosched.cli.waiting import Waiting
 from autosched.records.accuracy import ACCURACIES
 from autosched.system.user_warnings import notify
+from autosched.tuning.options import EFFORTS
 from codegen.denormals import DENORMALS, Denormals
 from sketch.target.gpu_targets import DEVICES
 
@@ -83,10 +84,16 @@ def add_model(parser: Parser, compiled: bool = True, kinds: str = "") -> None:
 
 
 def add_log(parser: Parser) -> None:
-    """--log, for commands that read it."""
+    """--log and --effort, for commands that compile: where schedules come from."""
     parser.add_argument(
         "--log", metavar="FILE",
         help="records of tuning; without it every operator gets its best predicted schedule",
+    )  # fmt: skip
+    parser.add_argument(
+        "--effort", choices=EFFORTS,
+        help="for operators without a record: none (predicted among few schedules), draft "
+        "(predicted among many, of other algorithms, too; the default), or quick (at most 8 trials "
+        "of each are measured here and added to --log, a minute in all)",
     )  # fmt: skip
 
 
@@ -199,7 +206,9 @@ def compiled_contents(args: argparse.Namespace, constants: dict[str, Any] | None
         subject = subject.with_constants(constants)
     target = target_of(args)
     with Waiting(f"compiling {subject.label}", args.quiet):
-        contents = subject.contents(target, args.log, args.accuracy or "default")
+        contents = subject.contents(
+            target, args.log, args.accuracy or "default", args.effort or "draft"
+        )
     return with_denormals(contents, args.denormals)
 
 
@@ -234,12 +243,12 @@ def is_compiled(args: argparse.Namespace) -> bool:
 
 def check_compiled(args: argparse.Namespace) -> None:
     """Raise UsageError when options are given that a compiled module has fixed already."""
-    given = [args.log, args.threads, args.shapes, args.configuration, args.accuracy]
+    given = [args.log, args.threads, args.shapes, args.configuration, args.accuracy, args.effort]
     given.append(args.args or None)
     if any(value is not None for value in given):
         raise UsageError(
-            "--log, --threads, --shape, --args, --configuration and --accuracy are fixed in a "
-            "compiled module",
+            "--log, --threads, --shape, --args, --configuration, --accuracy and --effort are fixed "
+            "in a compiled module",
             args.model,
             "leave them out",
         )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from autosched.task import Task
     from autosched.tasks.spec import TaskSpec
     from autosched.tuning.job import TuneJob
+    from autosched.tuning.options import Effort
     from autosched.tuning.result import TuneResult
     from autosched.workloads.definition import Workload
     from sketch.target.target import Target
@@ -71,8 +72,17 @@ class Subject(Protocol):
         """Tune all tasks."""
         ...
 
-    def contents(self, target: Target, log: str | None, accuracy: Accuracy) -> Contents:
-        """The compiled program; warns of tasks that a log has no record of."""
+    def contents(
+        self, target: Target, log: str | None, accuracy: Accuracy, effort: Effort
+    ) -> Contents:
+        """The compiled program; warns of tasks that a log has no record of.
+
+        Args:
+            target: for which machine.
+            log: path of the log; None: there is none.
+            accuracy: which other algorithms may be used.
+            effort: for tasks without a record.
+        """
         ...
 
 
@@ -106,11 +116,20 @@ class NetworkSubject:
         source = Path(self.model)
         return replace(tuning, source=source if source.is_file() else None)
 
-    def contents(self, target: Target, log: str | None, accuracy: Accuracy) -> Contents:
-        """The compiled network."""
-        from autosched.compilation.network import contents_from_log
+    def contents(
+        self, target: Target, log: str | None, accuracy: Accuracy, effort: Effort
+    ) -> Contents:
+        """The compiled network.
 
-        return contents_from_log(self.network, target, log, accuracy=accuracy)
+        Args:
+            target: for which machine.
+            log: path of the log; None: there is none.
+            accuracy: which other algorithms may be used.
+            effort: for tasks without a record.
+        """
+        from autosched.tuning.effort import network_contents_at
+
+        return network_contents_at(effort, self.network, target, log, accuracy=accuracy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +184,21 @@ class WorkloadSubject:
         task = self.task(target)
         return tune_task(task, self._constants(task), job)
 
-    def contents(self, target: Target, log: str | None, accuracy: Accuracy) -> Contents:
-        """The compiled task, with the constants in it."""
-        from autosched.compilation.task import contents_from_log
+    def contents(
+        self, target: Target, log: str | None, accuracy: Accuracy, effort: Effort
+    ) -> Contents:
+        """The compiled task, with the constants in it.
+
+        Args:
+            target: for which machine.
+            log: path of the log; None: there is none.
+            accuracy: which other algorithms may be used.
+            effort: for tasks without a record.
+        """
+        from autosched.tuning.effort import task_contents_at
 
         task = self.task(target)
-        return contents_from_log(task, self._constants(task), log, accuracy)
+        return task_contents_at(effort, task, self._constants(task), log, accuracy)
 
     def _constants(self, task: Task) -> Mapping[str, NDArray[Any]]:
         from autosched.compilation.task import random_constants

@@ -75,6 +75,7 @@ def task_contents(
     log: str | PathLike[str] | None = None,
     check: bool = True,
     accuracy: Accuracy = "default",
+    quick: bool = False,
 ) -> Contents:
     """What ``task_module`` consists of, for any machine.
 
@@ -84,9 +85,10 @@ def task_contents(
         log: path of the log; None: the draft model picks the schedule.
         check: run a kernel that no one compared with the oracle yet, on sampled regions.
         accuracy: records of variants that it does not allow are not used.
+        quick: without a record, choose the schedule from few candidates.
     """
     with enough_memory(f"compiling task {task.name}"):
-        return _build_contents(task, constants or {}, log, check, accuracy)
+        return _build_contents(task, constants or {}, log, check, accuracy, quick)
 
 
 def _build_contents(
@@ -95,9 +97,10 @@ def _build_contents(
     log: str | PathLike[str] | None,
     check: bool,
     accuracy: Accuracy,
+    quick: bool,
 ) -> Contents:
     given = _check_constants(task, constants)
-    built = _built(task, log, check, with_constants(accuracy, given.values()))
+    built = _built(task, log, check, with_constants(accuracy, given.values()), quick)
     scheduled, kernel = built.item, built.kernel
     best = scheduled.candidate
     values = dict(best.values)
@@ -137,7 +140,7 @@ def _build_contents(
 
 
 def _built(
-    task: TaskSpec, log: str | PathLike[str] | None, check: bool, accuracy: Accuracy
+    task: TaskSpec, log: str | PathLike[str] | None, check: bool, accuracy: Accuracy, quick: bool
 ) -> Built:
     """The best record's kernel, or that of the draft model's favourite which is good enough."""
 
@@ -146,7 +149,7 @@ def _built(
 
     found = build_recorded(task, log, kernel_of, accuracy)
     if found is None:
-        item = unmeasured(task, False, check, accuracy)
+        item = unmeasured(task, quick, check, accuracy)
         built = Built(item, kernel_of(item.candidate))
     else:
         kernel, recalled = found
@@ -166,6 +169,7 @@ def contents_from_log(
     constants: Arrays,
     log: str | PathLike[str] | None,
     accuracy: Accuracy = "default",
+    quick: bool = False,
 ) -> Contents:
     """``task_contents``; warns when a log is given that has no record of the task.
 
@@ -174,8 +178,9 @@ def contents_from_log(
         constants: arrays of constant inputs by name; they are packed into the module.
         log: path of the log; None: the draft model picks the schedule.
         accuracy: records of variants that it does not allow are not used.
+        quick: without a record, choose the schedule from few candidates.
     """
-    contents = task_contents(task, constants, log, accuracy=accuracy)
+    contents = task_contents(task, constants, log, accuracy=accuracy, quick=quick)
     untuned = untuned_warning(contents[0])
     if log is not None and untuned:
         notify([untuned])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +19,13 @@ from autosched.search.sampling import sample_feasible
 from autosched.search.scorer import Scorer
 from autosched.search.selection import Scored, pick
 from autosched.search.space import Space
+from autosched.search.undecided import undecided_variants
 from autosched.tasks.candidate import Candidate
 from sketch.population.population import Population, concat, deduplicate
 from sketch.population.uncollected import uncollected
+
+# Samples of an undecided variant that are scored: the draft's best ones.
+_TRIED_ROWS: Final = 128
 
 
 class EvolutionaryPolicy:
@@ -56,6 +62,7 @@ class EvolutionaryPolicy:
     def _round(self, count: int) -> list[Candidate]:
         batch = self._next_seeds(count)
         shares = self._shares()
+        batch += self._undecided(count - len(batch), shares)
         at_random = self._portion(count - len(batch), self._options.epsilon)
         evolution = self._options.evolution
         curious = evolution.curiosity / (1.0 + self._measured.successes / evolution.curious_trials)
@@ -84,6 +91,24 @@ class EvolutionaryPolicy:
         """``share`` of a batch, rounded at random."""
         wanted = count * share
         return min(count, int(wanted) + int(self._rng.random() < wanted % 1))
+
+    def _undecided(self, count: int, shares: NDArray[np.float64]) -> list[Candidate]:
+        """One candidate of each variant that may still win: the best-scored of its samples."""
+        measured, bandit = self._measured, self._options.bandit
+        names = undecided_variants(
+            measured.times_of_variants(), measured.trials_of_variants(), bandit
+        )
+        batch: list[Candidate] = []
+        for name in names[: math.ceil(bandit.variant_share * count)]:
+            own = [n for n, s in enumerate(self._space.sketches) if s.variant == name]
+            if not own:
+                continue
+            rows = self._space.samples[max(own, key=lambda n: float(shares[n]))]
+            rows = rows.take(np.flatnonzero(measured.unseen(rows))[:_TRIED_ROWS])
+            if rows.count:
+                batch.append(Scored(rows, self._scorer.score(rows)).best(1).candidate(0))
+        measured.note_asked(batch)
+        return batch
 
     def _explored(self, count: int, shares: NDArray[np.float64]) -> list[Candidate]:
         """Samples that the draft model likes but were not evolved: what shows a model its mistakes.

@@ -67,6 +67,21 @@ class Measured:
         """[S]: candidates with a result."""
         return np.array([m.trials for m in self._memories], dtype=np.int64)
 
+    def times_of_variants(self) -> dict[str, list[float]]:
+        """Seconds of the successes of each variant."""
+        found: dict[str, list[float]] = {}
+        for memory in self._memories:
+            found.setdefault(memory.sketch.variant, []).extend(memory.seconds)
+        return found
+
+    def trials_of_variants(self) -> dict[str, int]:
+        """Candidates with a result, by variant."""
+        found: dict[str, int] = {}
+        for memory in self._memories:
+            variant = memory.sketch.variant
+            found[variant] = found.get(variant, 0) + memory.trials
+        return found
+
     def note_asked(self, candidates: Sequence[Candidate]) -> None:
         """Remember candidates, so that they are never proposed again."""
         groups: dict[str, list[Candidate]] = {}

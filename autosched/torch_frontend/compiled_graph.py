@@ -244,7 +244,7 @@ def _compiled_network(network: Network, options: BackendOptions) -> Module:
         target=options.target,
         threads=options.threads,
         log=options.log,
-        quick=options.quick,
+        effort=options.effort,
         denormals=options.denormals,
         accuracy=options.accuracy,
     )

@@ -102,7 +102,7 @@ def _choices(options: BackendOptions) -> list[Any]:
     return [
         given,
         target.to_json(),
-        None if options.log is None else _log(Path(options.log), options.tunes),
+        None if options.log is None else _log(Path(options.log), options.measures),
         str(torch.get_default_dtype()),
     ]
 

@@ -12,6 +12,7 @@ from autosched.api import AnyTarget, PathText, resolve_target
 from autosched.records.accuracy import ACCURACIES, Accuracy
 from autosched.system.errors import OptionError
 from autosched.system.limits import check_choice, check_kinds, check_number
+from autosched.tuning.options import EFFORTS, Effort, parse_budget
 from codegen.denormals import DENORMALS, Denormals
 
 CacheChoice = bool | PathText
@@ -29,8 +30,7 @@ class BackendOptions:
         budget: each graph is tuned for so long when it is compiled, "2m" or seconds; None: it is
             not.
         trials: or for so many trials, those of earlier runs in the log included.
-        quick: choose schedules without a record from few candidates, see ``autosched.compile``.
-        denormals, accuracy: see ``autosched.compile``.
+        effort, denormals, accuracy: see ``autosched.compile``.
         shapes: sets of input shapes that a graph is compiled for; with others torch runs it.
         cache: a folder in which compiled graphs are kept for other processes; True: one in the
             user's home; False: they are not kept.
@@ -45,7 +45,7 @@ class BackendOptions:
     log: PathText | None = None
     budget: Budget | None = None
     trials: int | None = None
-    quick: bool = False
+    effort: Effort = "draft"
     denormals: Denormals = "flush"
     accuracy: Accuracy = "default"
     shapes: int = 16
@@ -55,6 +55,7 @@ class BackendOptions:
     def __post_init__(self) -> None:
         check_kinds(self)
         resolve_target(self.target, self.threads)
+        check_choice("effort", self.effort, EFFORTS)
         check_choice("denormals", self.denormals, DENORMALS)
         check_choice("accuracy", self.accuracy, ACCURACIES)
         for name in ("trials", "shapes"):
@@ -64,7 +65,7 @@ class BackendOptions:
         if not isinstance(self.cache, bool | str | PathLike):
             raise OptionError(f"cache is {self.cache!r}", hint="give a folder, True or False")
         if self.budget is not None:
-            _check_budget(self.budget)
+            parse_budget(self.budget)
         if self.tunes and self.log is None:
             raise OptionError("budget and trials need a log", hint='give "log": "model.jsonl"')
 
@@ -72,6 +73,11 @@ class BackendOptions:
     def tunes(self) -> bool:
         """Whether graphs are tuned when they are compiled."""
         return self.budget is not None or self.trials is not None
+
+    @property
+    def measures(self) -> bool:
+        """Whether compiling adds to the log."""
+        return self.tunes or self.effort == "quick"
 
 
 def backend_options(given: Mapping[str, Any] | None) -> BackendOptions:
@@ -86,9 +92,3 @@ def backend_options(given: Mapping[str, Any] | None) -> BackendOptions:
     for name in chosen:
         check_choice("option", name, names)
     return BackendOptions(**chosen)
-
-
-def _check_budget(budget: Budget) -> None:
-    from autosched.tuning.options import parse_budget
-
-    parse_budget(budget)

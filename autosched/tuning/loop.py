@@ -15,6 +15,7 @@ from autosched.records.error_budget import held_to
 from autosched.records.record import Phase, Record, record_of
 from autosched.records.title import title_of
 from autosched.report.events import ProgressSnapshot, TaskRow
+from autosched.report.table import duration
 from autosched.search.learner import Learner
 from autosched.search.models import usual_model
 from autosched.search.recall import best_of, recall
@@ -25,6 +26,7 @@ from autosched.system.stopwatch import Stopwatch
 from autosched.system.versions import software_versions
 from autosched.tasks.candidate import Candidate
 from autosched.tuning.job import TuneJob
+from autosched.tuning.remaining import history_of
 from autosched.tuning.result import TaskResult, TuneResult
 from autosched.tuning.scheduler import TaskScheduler
 from autosched.tuning.task_progress import Turn
@@ -117,7 +119,9 @@ class TuningLoop:
                 run.tell(memory.candidates, run.held(memory.candidates, memory.results))
                 run.best_s = memory.best_s
                 failed = sum(isinstance(result, Failure) for result in memory.results)
-                self._scheduler.restore(index, len(memory.results), failed, memory.best_s)
+                self._scheduler.restore(
+                    index, len(memory.results), failed, memory.best_s, history_of(memory.results)
+                )
         self._learner.learn()
         for warning in self._warnings:
             self._progress.message(f"warning: {warning}")
@@ -131,7 +135,10 @@ class TuningLoop:
                 self._check_success()
             in_time = self._scheduler.time_left_s() > 0
             batch = ahead if ahead is not None and in_time else self._propose()
-        return self._scheduler.stopped
+        stopped = self._scheduler.stopped
+        if self._scheduler.enough:
+            self._progress.message(f"stopped after {duration(self._elapsed())}: {stopped}")
+        return stopped
 
     def _propose(self, busy: Turn | None = None) -> _Batch | None:
         """The next batch; with ``busy``, of another task than the one that is being compiled."""

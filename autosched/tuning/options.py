@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from autosched.records.accuracy import ACCURACIES, Accuracy
 from autosched.search.options import SearchOptions
@@ -18,11 +18,18 @@ if TYPE_CHECKING:
     from sketch.rules.rule import SketchRule
 
 Strategy = Literal["gradient", "round-robin"]
+Effort = Literal["none", "draft", "quick"]
+"""For operators without a record: the draft model ranks few schedules; it ranks many, of other
+algorithms, too; a few of them are measured."""
 
 DEFAULT_TRIALS: Final = 256
 """Of one task where nobody sets a limit."""
 
+STOP_BELOW: Final = 0.003
+"""Of the objective: two timings of one kernel differ by more."""
+
 STRATEGIES: Final = ("gradient", "round-robin")
+EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
 
 _UNIT_SECONDS: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*")
@@ -76,6 +83,10 @@ class SchedulerOptions:
         trial_prior: trials that the mean of all tasks counts for in the seconds of a task's trial.
         failed_batches, failed_trials: a task without a success gets no more trials after both.
         search_share: part of a time budget that is searched for, however long the end may take.
+        doublings: of a task's trials, from which the next one's gain is expected.
+        shrink: a doubling gains this part of what the one before it gained.
+        hope: fall of the logarithm of a task's best time in a doubling that nobody made yet.
+        hope_share: what that counts for where all of them were made, against the last one.
     """
 
     alpha: float = 0.2
@@ -92,16 +103,20 @@ class SchedulerOptions:
     failed_batches: int = 2
     failed_trials: int = 8
     search_share: float = 0.5
+    doublings: int = 3
+    shrink: float = 0.3
+    hope: float = 0.05
+    hope_share: float = 0.02
 
     def __post_init__(self) -> None:
         check_kinds(self)
-        for name in ("alpha", "warm_up_share", "even_share", "search_share"):
+        for name in ("alpha", "warm_up_share", "even_share", "search_share", "shrink"):
             check_number(name, getattr(self, name), 0, 1)
-        for name in ("beta", "kind_trust"):
+        for name in ("beta", "kind_trust", "hope", "hope_share"):
             check_number(name, getattr(self, name), 0, math.inf)
         for name in (
             "window", "rounds", "least_batch", "young_batch", "trial_prior", "failed_batches",
-            "failed_trials",
+            "failed_trials", "doublings",
         ):  # fmt: skip
             check_number(name, getattr(self, name), 1, math.inf)
         check_number("trial_s", self.trial_s, 1e-6, math.inf)
@@ -115,9 +130,15 @@ class TuneOptions:
         trials: measured candidates over all tasks, those of earlier runs in the log included;
             None: no limit.
         budget_s: wall-clock limit of this run in seconds; None: no limit.
+        task_trials: measured candidates of one task, those of earlier runs in the log included;
+            None: no limit.
         early_stop_trials: stop when the objective has not improved for so many trials.
         task_early_stop_trials: stop a task when it has not improved for so many of its trials.
         improvement: relative gain that counts as an improvement in early stopping.
+        stop_below: the search ends, and what is known is finished, when the objective is expected
+            to fall by less than this part in the rest of the budget (``tuning.remaining``); 0:
+            never.  None: 0.003 where there is a limit of time; a number of trials alone is made in
+            full.
         strategy: how the next task is chosen.
         finish_share: share of the budget that goes to coordinate descent from the best candidates.
         leaders: candidates a task that are re-measured against each other at the end.
@@ -125,6 +146,7 @@ class TuneOptions:
         retiming_s: seconds a task that a time budget reserves for it.
         retiming_share: largest share of a time budget that is reserved for it.
         tolerance: largest relative error against the oracle, ``max|y - ref| / max|ref|``.
+        predicted_first: a task begins with what would be compiled without tuning.
         seed: of everything random.
         search: one round of one task.
         scheduler: which task gets the next trials.
@@ -138,9 +160,11 @@ class TuneOptions:
 
     trials: int | None = None
     budget_s: float | None = None
+    task_trials: int | None = None
     early_stop_trials: int | None = None
     task_early_stop_trials: int | None = None
     improvement: float = 0.002
+    stop_below: float | None = None
     strategy: Strategy = "gradient"
     finish_share: float = 0.15
     leaders: int = 4
@@ -148,6 +172,7 @@ class TuneOptions:
     retiming_s: float = 0.5
     retiming_share: float = 0.1
     tolerance: float = 1e-4
+    predicted_first: bool = False
     seed: int = 0
     search: SearchOptions = field(default_factory=SearchOptions)
     scheduler: SchedulerOptions = SchedulerOptions()
@@ -160,23 +185,33 @@ class TuneOptions:
             check_tuple("rules", self.rules)
         check_choice("strategy", self.strategy, STRATEGIES)
         check_choice("accuracy", self.accuracy, ACCURACIES)
-        for name in ("trials", "early_stop_trials", "task_early_stop_trials"):
+        for name in ("trials", "task_trials", "early_stop_trials", "task_early_stop_trials"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), 1, math.inf)
         if self.budget_s is not None:
             parse_budget(self.budget_s)
         for name in ("leaders", "leader_rounds", "seed", "retiming_s"):
             check_number(name, getattr(self, name), 0, math.inf)
-        for name in ("finish_share", "improvement", "tolerance", "retiming_share"):
+        shares = ["finish_share", "improvement", "tolerance", "retiming_share"]
+        shares += [] if self.stop_below is None else ["stop_below"]
+        for name in shares:
             check_number(name, getattr(self, name), 0, 1)
 
     @property
     def limited(self) -> bool:
         """Whether a run with these options ends by itself."""
         limits = (
-            self.trials, self.budget_s, self.early_stop_trials, self.task_early_stop_trials
+            self.trials, self.budget_s, self.task_trials, self.early_stop_trials,
+            self.task_early_stop_trials,
         )  # fmt: skip
         return any(limit is not None for limit in limits)
+
+    @property
+    def worth_stopping(self) -> float:
+        """``stop_below``, or what stands for None; 0: a run is never stopped for that."""
+        if self.stop_below is None:
+            return 0.0 if self.budget_s is None else STOP_BELOW
+        return self.stop_below
 
     def unless_limited(self, trials: int | None = None, budget: str | None = None) -> TuneOptions:
         """These options, with other limits where they have neither trials nor a time."""

@@ -7,6 +7,9 @@ For task ``i`` with best time ``g_i`` after ``t_i`` trials, one more trial is ex
 ``back_i`` is what its last batches gained per trial; ``forward_i`` the optimistic guess that time
 goes on falling like ``1 / t_i``, or down to what a similar task has reached.  With a time budget
 the gain is taken per second: trials of different tasks cost different times.
+
+When what is left of the budget is not worth it (``remaining``), the budget is cut: the last part of
+it, the finish, follows at once and keeps its share.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import numpy as np
 
 from autosched.tuning.objectives import Objective, Usage, latencies, value_of, weighted_sum
 from autosched.tuning.options import TuneOptions
+from autosched.tuning.remaining import History, fall_of_doubling, worth_of
 from autosched.tuning.task_progress import TaskInfo, TaskProgress, Turn
 
 # Relative step of a numeric derivative.
@@ -55,6 +59,8 @@ class TaskScheduler:
         if options.budget_s is not None:
             least_s = self._constants.search_share * options.budget_s
             self._limit_s = max(least_s, options.budget_s - reserve_s)
+        self._limit = options.trials
+        self.enough = ""
         self._best_objective = math.inf
         self._improved_at = 0
         self._last = -1
@@ -70,7 +76,9 @@ class TaskScheduler:
         """Of the best times so far, with estimates for tasks that have none."""
         return self._value([task.known_s for task in self.tasks])
 
-    def restore(self, index: int, trials: int, failed: int, best_s: float) -> None:
+    def restore(
+        self, index: int, trials: int, failed: int, best_s: float, history: History = ()
+    ) -> None:
         """Count the results of an earlier run.
 
         Args:
@@ -78,12 +86,15 @@ class TaskScheduler:
             trials: results.
             failed: results that are failures.
             best_s: the task's best time, in seconds.
+            history: how it came to it.
         """
         task = self.tasks[index]
         task.trials, task.failed, task.best_s = trials, failed, best_s
         task.batches = math.ceil(trials / max(1, self._batch()))
         task.improved_at = trials
+        self._stop_if_done(task)
         if math.isfinite(best_s):
+            task.earlier = tuple(history)
             task.history.append((trials, best_s))
         self._improved_at = self.trials
 
@@ -94,12 +105,13 @@ class TaskScheduler:
         and nothing stopped, where there is none.
         """
         self._busy = busy
+        self._cut_budget()
         self.stopped = self._why_stop()
         if self.stopped or not self._free():
             return None
         cold = self._cold_task()
         if cold is not None:
-            return Turn(cold, min(self._warm_up(cold), self._trials_left()))
+            return Turn(cold, min(self._warm_up(cold), self._trials_left_of(cold)))
         in_turn = self._options.strategy == "round-robin"
         index = self._next_in_line() if in_turn else self._steepest()
         self._last = index
@@ -129,7 +141,7 @@ class TaskScheduler:
             task.history.append((task.trials, task.best_s))
         if task.best_s < before * (1.0 - self._options.improvement):
             task.improved_at = task.trials
-        self._stop_if_all_fail(task)
+        self._stop_if_done(task)
         value = self.objective()
         if math.isinf(before) and math.isfinite(task.best_s):
             self._best_objective = math.inf  # an estimate was replaced: the sums do not compare
@@ -165,22 +177,68 @@ class TaskScheduler:
     def _why_stop(self) -> str:
         options = self._options
         if self._trials_left() <= 0:
-            return "trials"
+            return self.enough or "trials"
         if self._clock() >= self._limit_s:
-            return "time"
+            return self.enough or "time"
         if not any(self._open(n) for n in range(len(self.tasks))):
-            return "nothing left to improve"
+            made = any(task.stopped == "trials" for task in self.tasks)
+            return "trials" if made else "nothing left to improve"
         patience = options.early_stop_trials
         measured = all(math.isfinite(task.best_s) or task.stopped for task in self.tasks)
         if patience is not None and measured and self.trials - self._improved_at >= patience:
             return "no improvement"
         return ""
 
+    def _cut_budget(self) -> None:
+        """Cut the budget where what is left of the wide search is not worth it."""
+        below, share = self._options.worth_stopping, self._options.finish_share
+        if self.enough or not below or share == 1 or self.expected_gain() >= below:
+            return
+        self.enough = f"what is left is worth < {100 * below:g} %"
+        if self._limit is not None:
+            self._limit = min(self._limit, math.ceil(self.trials / (1.0 - share)))
+        if math.isfinite(self._limit_s):
+            self._limit_s = min(self._limit_s, self._clock() / (1.0 - share))
+
+    def expected_gain(self) -> float:
+        """Relative fall of the objective to expect of the budget before the finish.
+
+        Infinite where nobody knows: while some task has no time yet, and in the finish.
+        """
+        tasks, left = self.tasks, self._search_left()
+        unknown = any(math.isinf(task.best_s) and not task.stopped for task in tasks)
+        if unknown or not 0 < left < math.inf:
+            return math.inf
+        value, slopes = self.objective(), self._slopes()
+        falls = [
+            0.0 if task.stopped else
+            slope * task.best_s / value * fall_of_doubling(
+                (*task.earlier, *task.history), task.trials, self._constants
+            )
+            for task, slope in zip(tasks, slopes, strict=True)
+        ]  # fmt: skip
+        return worth_of(falls, [task.trials for task in tasks], left)
+
+    def _search_left(self) -> float:
+        """Trials before the finish; infinite without a limit, or where their time is not known."""
+        share = 1.0 - self._options.finish_share
+        limits = [math.inf if self._limit is None else share * self._limit - self.trials]
+        seconds = sum(task.seconds for task in self.tasks)
+        if math.isfinite(self._limit_s) and seconds > 0:
+            trial_s = seconds / sum(task.timed_trials for task in self.tasks)
+            limits.append((share * self._limit_s - self._clock()) / trial_s)
+        return min(limits)
+
     def _trials_left(self) -> int:
         """Trials before the limit on trials."""
-        limit = self._options.trials
+        limit = self._limit
         pending = 0 if self._busy is None else self._busy.trials
         return 2**31 if limit is None else limit - self.trials - pending
+
+    def _trials_left_of(self, index: int) -> int:
+        """Trials before the limits on those of a task, and of all."""
+        most, left = self._options.task_trials, self._trials_left()
+        return left if most is None else min(left, most - self.tasks[index].trials)
 
     def _free(self) -> list[int]:
         """Tasks that may have the next turn."""
@@ -214,7 +272,7 @@ class TaskScheduler:
 
     def _fitting(self, index: int) -> int:
         """A batch that ends within both limits."""
-        left = min(float(self._trials_left()), self.time_left_s() / self.trial_s(index))
+        left = min(float(self._trials_left_of(index)), self.time_left_s() / self.trial_s(index))
         return max(1, int(min(float(self._batch(self.tasks[index].trials)), left)))
 
     def _cold_task(self) -> int | None:
@@ -241,7 +299,7 @@ class TaskScheduler:
         share = self._options.finish_share
         if share == 0 or not math.isfinite(self.tasks[index].best_s):
             return False
-        limit = self._options.trials
+        limit = self._limit
         by_trials = limit is not None and self.trials >= (1.0 - share) * limit
         by_time = math.isfinite(self._limit_s) and self._clock() >= (1.0 - share) * self._limit_s
         return by_trials or by_time
@@ -299,7 +357,14 @@ class TaskScheduler:
                 groups.setdefault(task.info.kind, []).append(task.info.flops / task.best_s)
         return {kind: max(speeds) for kind, speeds in groups.items() if len(speeds) > 1}
 
-    def _stop_if_all_fail(self, task: TaskProgress) -> None:
+    def _stop_if_done(self, task: TaskProgress) -> None:
+        most = self._options.task_trials
+        if most is not None and task.trials >= most:
+            task.stopped = "trials"
+        self._stop_if_vain(task)
+
+    def _stop_if_vain(self, task: TaskProgress) -> None:
+        """Where everything fails, or nothing improves."""
         patience = self._options.task_early_stop_trials
         if math.isinf(task.best_s):
             constants = self._constants

@@ -45,6 +45,7 @@ class TaskProgress:
         trials, failed, batches: results so far.
         seconds: wall-clock time spent on it in this run, for ``timed_trials`` trials.
         history: (trials, best seconds) after each batch that left a success.
+        earlier: the same of earlier runs, after each improvement.
         improved_at: trials at the last real improvement.
         stopped: why it gets no more trials; empty while it does.
     """
@@ -57,6 +58,7 @@ class TaskProgress:
     seconds: float = 0.0
     timed_trials: int = 0
     history: list[tuple[int, float]] = field(default_factory=list)
+    earlier: tuple[tuple[int, float], ...] = ()
     improved_at: int = 0
     stopped: str = ""
 

@@ -124,6 +124,12 @@ class TaskRun:
         result = None if number is None else results[number]
         self.retimed = result if isinstance(result, Timing) else None
 
+    def _predicted(self) -> tuple[Candidate, ...]:
+        """What would be compiled without tuning, where the options want it first."""
+        if not self._options.predicted_first:
+            return ()
+        return space_of(self.task).favourites(self.task.variants[0].name)
+
     @property
     def _uses_model(self) -> bool:
         return uses_model(self._options.search)
@@ -137,7 +143,7 @@ class TaskRun:
     def _search(self) -> SearchPolicy:
         policy = make_policy(
             space_of(self.task), self._learner.scorer(self.task.key), self._rng,
-            self._options.search, self.measured, self._seeds,
+            self._options.search, self.measured, (*self._seeds, *self._predicted()),
         )  # fmt: skip
         return policy if self._pool is None else RestrictedPolicy(policy, self._pool)
 

@@ -59,7 +59,7 @@ def run(bench: Bench) -> Iterator[Row]:
 def _profile(bench: Bench) -> Row:
     name = _PROFILED[bench.small]
     log = bench.folder / "networks.jsonl"
-    module = autosched.compile(zoo.build(name), bench.target, log=log, quick=True)
+    module = autosched.compile(zoo.build(name), bench.target, log=log, effort="none")
     graph_us = module.benchmark().median * 1e6
     profile = module.profile()
     steps_us = sum(row.microseconds for row in profile.rows)

@@ -37,6 +37,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_STRASSEN_GROWTH": "rounding errors of one algorithm",
     },
     "autosched/search/corpus_splits.py": {"_LEAST_TASKS": "statistics"},
+    "autosched/search/evolutionary.py": {"_TRIED_ROWS": "time of a choice"},
     "autosched/search/grid.py": {"_BLOCK": "rows that are listed at a time"},
     "autosched/search/options.py": {
         "_MOST_SPARE": "options that we accept",
@@ -59,6 +60,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "autosched/search/unmeasured.py": {"SURE_BELOW": "how far the draft model is believed"},
     "autosched/tuning/options.py": {
         "DEFAULT_TRIALS": "the limit where nobody sets one",
+        "STOP_BELOW": "noise, where nobody says what it is",
         "_UNIT_SECONDS": "units of time",
     },
     "autosched/tuning/scheduler.py": {"_STEP": "step of a numeric derivative"},

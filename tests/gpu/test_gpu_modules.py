@@ -24,7 +24,7 @@ SIZE = 32
 
 @pytest.fixture(scope="module")
 def module(target: Target) -> Module:
-    return asd.compile(NETWORK, target, quick=True)
+    return asd.compile(NETWORK, target, effort="none")
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 )
 def test_networks_of_the_zoo(name: str, image: int) -> None:
     network = build(name, image=image)
-    module = asd.compile(network, "cuda:h200", device="emulated", quick=True)
+    module = asd.compile(network, "cuda:h200", device="emulated", effort="none")
     inputs = module.random_inputs()
     expected = evaluate(network.graph, inputs)
     found = module.run(inputs)
@@ -26,7 +26,9 @@ def test_networks_of_the_zoo(name: str, image: int) -> None:
 
 
 def test_a_profile_of_resnet() -> None:
-    module = asd.compile(build("resnet-18", image=32), "cuda:h200", device="emulated", quick=True)
+    module = asd.compile(
+        build("resnet-18", image=32), "cuda:h200", device="emulated", effort="none"
+    )
     profile = module.profile(repeats=2)
     steps = sum(row.microseconds for row in profile.rows)
     assert steps == pytest.approx(profile.total.microseconds, rel=0.03)

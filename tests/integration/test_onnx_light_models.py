@@ -48,7 +48,7 @@ def test_light_models_agree_with_onnxruntime(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.onnx"
     onnx.save(model, path)
     network = asd.from_onnx(path)
-    module = asd.compile(network, quick=True)
+    module = asd.compile(network, effort="none")
     inputs = module.random_inputs()
     session = reference_session(path)
     expected = session.run(None, inputs)

@@ -45,7 +45,7 @@ def case(tmp_path_factory: pytest.TempPathFactory, torchlib: None) -> Case:
     folder = tmp_path_factory.mktemp("graphs")
     args = torch.randn(2, 3), torch.randn(3, 4)
     graph = traced(lambda x, w: (torch.relu(x @ w) * torch.tensor([1.0, 2.0, 3.0, 4.0]),), *args)
-    options = BackendOptions(cache=folder, quick=True)
+    options = BackendOptions(cache=folder, effort="none")
     CompiledGraph(graph, STATIC, options)(*args)
     (file,) = folder.iterdir()
     kept = kept_graph(graph, args, STATIC, options)
@@ -177,7 +177,7 @@ def test_the_key_covers_all_that_decides_what_is_compiled(tmp_path: Path) -> Non
         key(traced(with_constant(1.0), x, w)),
         key(traced(with_constant(2.0), x, w)),
         key(options=replace(plain, threads=1)),
-        key(options=replace(plain, quick=True)),
+        key(options=replace(plain, effort="none")),
         key(options=replace(plain, accuracy="as written")),
         key(options=replace(plain, denormals="keep")),
         key(options=replace(plain, target="cpu-sse2")),

@@ -202,7 +202,7 @@ def test_options_are_checked() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"quick": 1}, "quick is 1"),
+        ({"effort": "much"}, "effort 'much' is unknown"),
         ({"threads": 0}, "at least one thread"),
         ({"target": "cpu-9000"}, "cpu-9000"),
         ({"shapes": 0}, "shapes is 0"),

@@ -81,7 +81,7 @@ def worst(network: Network, outputs: dict[str, Any], inputs: dict[str, Any]) -> 
 def test_a_quick_compilation_looks_at_fewer_schedules(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = asd.compile(network, threads=1, quick=True)
+    module = asd.compile(network, threads=1, effort="none")
     inputs = module.random_inputs()
     assert worst(network, module.run(inputs), inputs) < 1e-5
     extraction = extract(network)

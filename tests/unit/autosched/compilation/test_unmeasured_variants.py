@@ -100,12 +100,14 @@ def test_a_module_of_a_variant_is_right_and_says_why(sure: None) -> None:
     assert "chosen by the draft" not in explain(conv, None, 1e9, "as written")
 
 
-@pytest.mark.parametrize("options", [{"check": False}, {"accuracy": "as written"}, {"quick": True}])
+@pytest.mark.parametrize(
+    "options", [{"check": False}, {"accuracy": "as written"}, {"effort": "none"}]
+)
 def test_what_is_not_checked_or_not_allowed_is_computed_as_written(
     sure: None, options: dict[str, Any]
 ) -> None:
     assert algorithms(asd.compile(network(), TARGET, **options)) == ["", ""]
-    if "quick" not in options:
+    if "effort" not in options:
         assert algorithms(task().module({"w": WEIGHT}, **options)) == [""]
 
 

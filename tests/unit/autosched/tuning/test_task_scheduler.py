@@ -144,10 +144,21 @@ def test_time_budgets_end_in_time_and_count_gains_per_second() -> None:
 
 
 def test_batches_shrink_towards_the_end_of_the_time() -> None:
-    run = Simulation([falling(1, 0.5)], TuneOptions(budget_s=30.0), trial_s=[0.1])
+    options = TuneOptions(budget_s=30.0, stop_below=0.0)
+    run = Simulation([falling(1, 0.5)], options, trial_s=[0.1])
     run.run()
     assert run.turns[-1].trials < max(turn.trials for turn in run.turns)
     assert run.now == pytest.approx(30.0, abs=0.2)
+
+
+def test_trials_of_a_task_are_kept_to_the_letter() -> None:
+    curves = [falling(1.0, 0.1), falling(0.01, 0.001), lambda trials: math.inf]
+    run = Simulation(curves, TuneOptions(budget_s=1e6, task_trials=8), trial_s=[0.1] * 3)
+    assert run.run() == [8, 8, 8] and run.scheduler.stopped == "trials"
+    again = Simulation(curves, TuneOptions(task_trials=8))
+    again.scheduler.restore(0, 5, 0, 0.5)
+    again.scheduler.restore(1, 9, 0, 0.5)
+    assert again.run() == [8, 9, 8]
 
 
 def test_time_for_the_end_is_kept_back() -> None:
@@ -267,7 +278,7 @@ def turns(constants: SchedulerOptions) -> list[Turn]:
         lambda trials: math.inf,
     ]  # fmt: skip
     run = Simulation(
-        curves, TuneOptions(trials=400, budget_s=60.0, scheduler=constants),
+        curves, TuneOptions(trials=400, budget_s=60.0, stop_below=0.0, scheduler=constants),
         trial_s=[0.05, 0.2, 0.06, 0.1], kinds=["a", "a", "b", "c"], flops=[4e6, 1e6, 1e6, 1e6],
         reserve_s=45.0,
     )  # fmt: skip

@@ -43,7 +43,7 @@ def _model(operator: str) -> onnx.ModelProto:
 
 
 def _result(operator: str) -> np.ndarray:
-    module = asd.compile(asd.from_onnx(_model(operator)), threads=1, quick=True)
+    module = asd.compile(asd.from_onnx(_model(operator)), threads=1, effort="none")
     assert not module.program.host_steps
     return module.run({"x": np.ones((), np.float32)})["y"]
 
@@ -80,6 +80,6 @@ def test_results_without_elements_are_known(operator: str, shape: tuple[int, ...
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    module = asd.compile(asd.from_onnx(model), threads=1, quick=True)
+    module = asd.compile(asd.from_onnx(model), threads=1, effort="none")
     expected = shape[::-1] if operator == "Transpose" else shape
     assert module.run({"x": np.zeros(shape, np.float32)})["y"].shape == expected

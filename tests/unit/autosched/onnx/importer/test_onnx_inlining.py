@@ -43,7 +43,7 @@ def test_functions_that_make_too_many_nodes_are_refused() -> None:
 
 
 def test_functions_in_functions_are_inlined() -> None:
-    module = asd.compile(asd.from_onnx(_nested(3)), threads=1, quick=True)
+    module = asd.compile(asd.from_onnx(_nested(3)), threads=1, effort="none")
     x = np.float32([1, -2, 3])
     np.testing.assert_array_equal(module.run({"x": x})["y"], x)  # negated eight times
 

@@ -112,7 +112,7 @@ def test_constants_are_dequantised_in_every_opset(opset: int) -> None:
     model.graph.output.append(tensor("y", onnx.TensorProto.FLOAT, None))
     network = asd.from_onnx(model)
     assert not any(node.op.on_host for node in network.graph.nodes)
-    (found,) = asd.compile(network, quick=True).run({"x": data[0]}).values()
+    (found,) = asd.compile(network, effort="none").run({"x": data[0]}).values()
     floats = (weight.astype(np.float32) - 3) / 2
     windows = np.lib.stride_tricks.sliding_window_view(data[0][0], (3, 3), (1, 2))
     np.testing.assert_allclose(found[0], np.einsum("chwij,ocij->ohw", windows, floats), 1e-4, 1e-4)
