@@ -103,7 +103,8 @@ def compare(
     runs = []
     for policy, model, order, seed in product(changes, makers, orders, seeds):
         setting = StudySetting(policy, model, order)
-        changed = orders[order](changes[policy](laboratory.options))
+        changed = _changed(policy, changes[policy], laboratory.options)
+        changed = _changed(order, orders[order], changed)
         if model != next(iter(makers)) and not uses_model(changed.search):
             continue
         run = laboratory.run(setting, replace(changed, seed=seed), makers[model])
@@ -235,6 +236,17 @@ def _limited(options: TuneOptions | None, tasks: int) -> TuneOptions:
         raise OptionError("a time budget is repeated by no run", hint="set trials")
     limit = chosen.trials or _TASK_TRIALS * max(1, tasks)
     return replace(chosen, trials=limit, leaders=0)
+
+
+def _changed(name: str, change: Change, options: TuneOptions) -> TuneOptions:
+    """What a setting makes of options; raises OptionError where it is something else."""
+    found = change(options)
+    if not isinstance(found, TuneOptions):
+        raise OptionError(
+            f"{name!r} made {found!r} of the options",
+            hint="return TuneOptions",
+        )
+    return found
 
 
 def _scheduled(name: str) -> Change:

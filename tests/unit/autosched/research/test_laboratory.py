@@ -228,6 +228,7 @@ def test_a_model_that_predicts_nan_is_named_once() -> None:
         ({"models": ["xgb"]}, "model 'xgb' is unknown.*gbdt"),
         ({"schedulers": ["fifo"]}, "scheduler 'fifo' is unknown.*round-robin"),
         ({"policies": []}, "no policy to compare"),
+        ({"policies": {"mine": lambda options: 7}}, "'mine' made 7 of the options"),
         ({"tasks": []}, "0 tasks and 3 seeds"),
         ({"seeds": [1, 1]}, "1 tasks and 2 seeds.*once"),
         ({"options": TuneOptions(budget_s=1.0)}, "a time budget is repeated by no run"),
