@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 # Points that a chart shows: a page has to stay small.
 _MOST_POINTS: Final = 4000
-# Of one landscape.
-_MOST_RECORDS: Final = 400
+# Records of all landscapes, and of one.
+_MOST_RECORDS: Final = 10_000
+_MOST_OF_ONE: Final = 400
 # Fewer pairs say nothing about an order.
 _FEWEST: Final = 8
 
@@ -153,10 +154,11 @@ def _rank_correlation(pairs: NDArray[np.float64]) -> float:
 
 def landscape_section(subject: ReportSubject) -> PageSection:
     """The times over two decisions that the reader chooses, of the main sketch of each task."""
+    most = min(_MOST_OF_ONE, _MOST_RECORDS // max(1, len(subject.main.trials)))
     tasks = [
         found
         for task in subject.main.trials
-        if (found := _landscape(task, subject.specs.get(task.key))) is not None
+        if (found := _landscape(task, subject.specs.get(task.key), most)) is not None
     ]
     title = "Landscapes"
     if not tasks:
@@ -186,13 +188,13 @@ def _landscapes(run: ReportRun, tasks: Sequence[dict[str, Any]]) -> PageChart:
     return PageChart("Times over two decisions", alt, {"tasks": list(tasks)}, table, "landscape")
 
 
-def _landscape(task: TaskTrials, spec: TaskSpec | None) -> dict[str, Any] | None:
+def _landscape(task: TaskTrials, spec: TaskSpec | None, most: int) -> dict[str, Any] | None:
     """Names, values and times of the decisions of a sketch: of many records the fastest."""
     records, seconds = main_sketch(task)
     columns = decisions_of(records)
     if len(records) < 2 or len(columns) < 2:
         return None
-    kept = np.sort(np.argsort(seconds, kind="stable")[:_MOST_RECORDS])
+    kept = np.sort(np.argsort(seconds, kind="stable")[:most])
     return {
         "label": task.label,
         "names": _names(list(columns), records[0], spec),

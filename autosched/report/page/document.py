@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
@@ -66,8 +67,17 @@ def _as_script(code: str) -> str:
 
 def _as_data(value: Any) -> str:
     """JSON for a script element, which ends at the first ``</script`` whatever surrounds it."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c")
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity; charts leave out what has no value."""
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _section(section: PageSection, numbers: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
+from typing import Final
 
 from autosched.measure.result import Failure
 from autosched.records.identity import instructions
@@ -14,8 +15,10 @@ from autosched.report.page.words import bars_height
 from autosched.system.release import __version__
 
 _TITLE = "Failures"
-# Of the message of a failure.
-_MESSAGE = 160
+# Characters of the message of a failure.
+_MESSAGE: Final = 160
+# What calendars end with: the year 9999, in seconds since 1970.
+_LAST_YEAR_S: Final = 253_402_300_800
 
 
 def failures_section(subject: ReportSubject) -> PageSection:
@@ -99,7 +102,7 @@ def _facts(run: ReportRun) -> list[tuple[str, str]]:
 
 def _period(records: tuple[Record, ...]) -> str:
     """The days of the first and the last record, in UTC; "" where the log does not say."""
-    times = [record.time for record in records if record.time > 0]
+    times = [record.time for record in records if 0 < record.time < _LAST_YEAR_S]
     if not times:
         return ""
     first, last = (datetime.fromtimestamp(at, UTC) for at in (min(times), max(times)))

@@ -22,7 +22,8 @@ from autosched.tasks.spec import TaskSpec
 from sketch.lower import lower
 from sketch.nest.printer import print_nest
 
-# Characters of one schedule: a page has to stay small.
+# Characters of all schedules, and of one: a page has to stay small.
+_MOST_CHARACTERS: Final = 800_000
 _LONGEST: Final = 20_000
 
 
@@ -36,8 +37,9 @@ def schedules_section(subject: ReportSubject) -> PageSection:
         if task.best is not None
     )
     blocks: list[PageBlock] = [PageTable("The fastest schedule in words", header, rows, (0, 2))]
+    longest = min(_LONGEST, _MOST_CHARACTERS // max(1, len(run.timed)))
     if subject.specs:
-        blocks += [_loops(task, subject.specs[task.key]) for task in run.timed]
+        blocks += [_loops(task, subject.specs[task.key], longest) for task in run.timed]
     else:
         blocks.append(
             PageText("Loops follow from the program, which is not in the log: give the model.")
@@ -45,15 +47,15 @@ def schedules_section(subject: ReportSubject) -> PageSection:
     return PageSection("schedules", "Winning schedules", tuple(blocks))
 
 
-def _loops(task: ReportTask, spec: TaskSpec) -> PageCode:
+def _loops(task: ReportTask, spec: TaskSpec, longest: int) -> PageCode:
     found = next(usable(spec, task.records), None)
     if found is None:
         return PageCode(f"{task.label}: not replayed", "No record replays on this program.")
     nest = print_nest(lower(found.candidate.sketch, dict(found.candidate.values)))
     values = ", ".join(f"{name}={value}" for name, value in found.candidate.named.items())
     text = f"variant {found.candidate.sketch.variant}, {values}\n\n{nest}"
-    cut = "" if len(text) <= _LONGEST else "\n... `autosched explain` shows the rest"
-    return PageCode(f"{task.label}: {milliseconds(found.seconds)} ms", text[:_LONGEST] + cut)
+    cut = "" if len(text) <= longest else "\n... `autosched explain` shows the rest"
+    return PageCode(f"{task.label}: {milliseconds(found.seconds)} ms", text[:longest] + cut)
 
 
 def comparison_section(subject: ReportSubject) -> PageSection:

@@ -68,7 +68,8 @@ def write_report(subject: ReportSubject, path: str | PathLike[str]) -> None:
     text = _page(subject, vl_convert.javascript_bundle(None))
     try:
         with replaced_file(Path(path)) as partial:
-            partial.write_text(text, encoding="utf-8")
+            # Names of files may hold what is no character.
+            partial.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
         raise OptionError(
             f"the report cannot be written: {error.strerror}", str(path), "choose another file"

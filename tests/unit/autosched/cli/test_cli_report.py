@@ -43,6 +43,13 @@ def test_two_logs_are_compared(log: Path, tmp_path: Path) -> None:
     assert str(tmp_path) not in text, "the page is for others, too"
 
 
+def test_names_of_files_may_be_no_text(log: Path, tmp_path: Path) -> None:
+    odd = tmp_path / "odd\udcff.jsonl"
+    log.rename(odd)
+    assert main(["report", str(odd), "-o", str(tmp_path / "page.html"), "-q"]) == 0
+    assert "Tuning report: odd?.jsonl" in (tmp_path / "page.html").read_text()
+
+
 def test_a_log_is_not_compared_with_itself(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(log), str(log)]) == 1
     assert "a log is named twice" in capsys.readouterr().err

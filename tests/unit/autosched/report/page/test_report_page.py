@@ -136,6 +136,17 @@ def test_machines_of_a_log_are_runs_the_last_first() -> None:
     assert names == ["x on generic/4", "x on generic/2"]
 
 
+def test_extreme_numbers_of_a_log_leave_a_page() -> None:
+    extreme = (
+        replace(LOG[0], time=1e300, predicted=1e308, title=Title("x", 1e308)),
+        replace(LOG[2], time=1e17, predicted=1e-320, title=Title("y", 0.0)),
+        replace(LOG[3], decisions={"i": 2**62, "j": 1, "k": 1}),
+    )
+    text = page(subject(extreme))
+    assert "Infinity" not in text and "NaN" not in text
+    assert "measured" in Reader(text).text
+
+
 def test_tasks_of_one_title_have_different_labels() -> None:
     log = tuple(replace(r, title=Title("same", 1e6)) for r in LOG)
     run = subject(log).main
