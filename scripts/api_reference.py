@@ -15,6 +15,8 @@ import pdoc.render
 PUBLIC: Final = (
     "autosched",
     "autosched.api",
+    "autosched.collect.run",
+    "autosched.collect.sources",
     "autosched.compilation.network",
     "autosched.system.errors",
     "autosched.system.user_warnings",

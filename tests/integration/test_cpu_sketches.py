@@ -63,7 +63,13 @@ def test_host(name: str, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("target", by_kind(TARGETS)[1:], ids=label)
-@pytest.mark.parametrize("name", ["conv2d_residual", "dense_relu", "depthwise", "softmax"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("conv2d_residual", "softmax"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("dense_relu", "depthwise")),
+    ],
+)
 def test_other_instruction_sets(name: str, target: Target, rng: np.random.Generator) -> None:
     check(WORKLOADS[name](), target, rng)
 

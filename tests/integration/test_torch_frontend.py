@@ -11,7 +11,6 @@ import pytest
 
 import autosched
 from autosched.graph.errors import ModelImportError
-from autosched.torch_frontend import backend as backend_module
 from autosched.torch_frontend import compiled_graph
 from autosched.torch_frontend.compiled_graph import CompiledGraph
 from autosched.torch_frontend.options import BackendOptions, backend_options
@@ -21,6 +20,7 @@ from tests.support.lazily import lazily
 torch = lazily("torch", "onnxscript")
 modules = lazily("tests.support.torch_modules")
 nn = lazily("torch.nn")
+backend_module = lazily("autosched.torch_frontend.backend")
 pytestmark = pytest.mark.usefixtures("torchlib")
 
 COMPILED: list[Any] = []

@@ -10,7 +10,6 @@ import pytest
 import autosched as asd
 from autosched.graph.errors import ModelImportError
 from autosched.torch_frontend.agreement import agree
-from autosched.torch_frontend.backend import backend
 from autosched.torch_frontend.compiled_graph import CompiledGraph
 from autosched.torch_frontend.encoder_layer import encoder_layer
 from autosched.torch_frontend.tensors import to_torch
@@ -20,6 +19,7 @@ torch = lazily("torch", "onnxscript")
 modules = lazily("tests.support.torch_modules")
 nn = lazily("torch.nn")
 functional = lazily("torch.nn.functional")
+torch_backend = lazily("autosched.torch_frontend.backend")
 pytestmark = pytest.mark.usefixtures("torchlib")
 
 
@@ -124,7 +124,9 @@ def test_graphs_with_constants_and_encoder_layers_are_compiled(
     layer = nn.TransformerEncoderLayer(16, 2, 24, batch_first=True).eval()
     x = torch.randn(2, 5, 16)
     with torch.no_grad(), caplog.at_level(logging.WARNING, "autosched.torch"):
-        compiled = torch.compile(lambda t: layer(t) + torch.tensor([1.0, 2.0])[:1], backend=backend)
+        compiled = torch.compile(
+            lambda t: layer(t) + torch.tensor([1.0, 2.0])[:1], backend=torch_backend.backend
+        )
         torch.testing.assert_close(compiled(x), layer(x) + 1, rtol=1e-4, atol=1e-5)
     assert "stays with torch" not in caplog.text
 
@@ -141,7 +143,9 @@ def test_results_that_differ_are_left_to_torch(
     monkeypatch.setattr(CompiledGraph, "_run", wrong)
     x = torch.randn(4)
     with torch.no_grad(), caplog.at_level(logging.WARNING, "autosched.torch"):
-        compiled = torch.compile(torch.tanh, backend=backend, options={"cache": False})
+        compiled = torch.compile(
+            torch.tanh, backend=torch_backend.backend, options={"cache": False}
+        )
         torch.testing.assert_close(compiled(x), torch.tanh(x))
     assert "output 0 is not what torch computes" in caplog.text
 

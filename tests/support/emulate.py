@@ -27,7 +27,7 @@ _MARGIN = 64  # elements around every buffer, which must stay as they are
 def compile_programs(sources: Sequence[CudaSource], folder: Path) -> list[Program]:
     """Build all programs as one shared library in ``folder``."""
     library = folder / "programs.so"
-    compile_unit(translation_unit(sources), library)
+    compile_unit(translation_unit(sources), library, "-O0")  # each runs a few times only
     loaded = ctypes.CDLL(str(library))
     return [Program(source, number, loaded) for number, source in enumerate(sources)]
 

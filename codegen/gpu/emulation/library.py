@@ -34,7 +34,8 @@ FOLDER: Final = Path(__file__).parent
 """Where the headers are."""
 _HEADERS: Final = tuple(FOLDER / name for name in ("cuda_cpu.h", "fibres.h"))
 _LANGUAGE: Final = ("-std=c++17", "-w", "-fno-strict-aliasing")
-_FLAGS: Final = ("-O1", "-shared", "-fPIC", "-ftrivial-auto-var-init=pattern")
+_LEVEL: Final = "-O1"
+_FLAGS: Final = ("-shared", "-fPIC", "-ftrivial-auto-var-init=pattern")
 _MOST_LOG: Final = 4000
 _WAITING: Final = ("__syncthreads(", "__shfl_", "__trap(")
 _STATUS: Final = {
@@ -69,7 +70,7 @@ def emulated_library(source: CudaSource, cache: FileCache) -> Path:
     """
     text = translation_unit([canonical(source)])
     headers = (header.read_text() for header in _HEADERS)
-    known = hashlib.sha256("\0".join((text, *headers, *_FLAGS)).encode())
+    known = hashlib.sha256("\0".join((text, *headers, _LEVEL, *_FLAGS)).encode())
     return cache.file(f"{known.hexdigest()}.so", lambda path: compile_unit(text, path))
 
 
@@ -123,9 +124,12 @@ def translation_unit(sources: Sequence[CudaSource]) -> str:
     return "\n".join(parts)
 
 
-def compile_unit(text: str, library: Path) -> None:
-    """Compile what ``translation_unit`` made; raises CodegenError."""
-    build_unit(text, library, _FLAGS)
+def compile_unit(text: str, library: Path, level: str = _LEVEL) -> None:
+    """Compile what ``translation_unit`` made; raises CodegenError.
+
+    ``level``: of the compiler's optimisations; without any it takes a third of the time.
+    """
+    build_unit(text, library, (level, *_FLAGS))
 
 
 def build_unit(text: str, result: Path, flags: Sequence[str]) -> None:
