@@ -127,6 +127,8 @@ def _is_matrix(weight: Factor, k: Axis, n: Axis) -> bool:
     op = weight.tensor.op
     if not isinstance(op, Placeholder) or not op.constant or op.prepared is not None:
         return False
+    if len(op.shape) < _PARTS:
+        return False
     *ones, outer, inner = zip(op.shape, weight.forms, weight.limits, strict=True)
     none = (None, None)
     whole = outer == (k.extent, ({k: 1}, 0), none) and inner == (n.extent, ({n: 1}, 0), none)
