@@ -133,7 +133,7 @@ class Analysis:
         ranks = [0] * len(self.loops)
         for rank, n in enumerate(reversed(order), start=1):
             ranks[n] = rank
-        return _highest(self._moving, tuple(ranks), self.programs)
+        return highest(self._moving, tuple(ranks), self.programs)
 
     def extent_at(self, index: Rows) -> Floats:
         """[P]: the extent of a loop per program; 1 where the index is n."""
@@ -194,7 +194,7 @@ def _cumulative(loops: tuple[LoopInfo, ...]) -> list[Quantity]:
 
 
 @recordable
-def _highest(moving: NDArray[np.bool_], ranks: tuple[int, ...], programs: Rows) -> Rows:
+def highest(moving: NDArray[np.bool_], ranks: tuple[int, ...], programs: Rows) -> Rows:
     """[P]: the row of [n, P] with the highest rank of those that hold; n where no ranked one does.
 
     As bytes, which reduce many times as fast as ``argmax`` does.

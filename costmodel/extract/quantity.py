@@ -77,16 +77,18 @@ def stack(programs: Rows, *values: Quantity) -> Floats:
 def gather(levels: Floats, index: Rows, programs: Rows) -> Floats:
     """Entries ``levels[index[..., p], p]`` of [levels, P]; ``index`` is [P] or [K, P]."""
     # Two operations, as many matrices are read at the same places.
-    return _take(levels, _places(index, programs))
+    return take(levels, places_of(index, programs))
 
 
 @recordable
-def _places(index: Rows, programs: Rows) -> Rows:
+def places_of(index: Rows, programs: Rows) -> Rows:
+    """Where ``take`` finds the entries ``index`` of [levels, P]."""
     return index * len(programs) + programs
 
 
 @recordable
-def _take(levels: Floats, places: Rows) -> Floats:
+def take(levels: Floats, places: Rows) -> Floats:
+    """Entries of [levels, P] at what ``places_of`` returns."""
     entries: Floats = levels.ravel().take(places)
     return entries
 

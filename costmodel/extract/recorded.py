@@ -12,6 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.extract.assemble import draft_columns, extract, feature_columns
+from costmodel.extract.block_code import BlockCode
+from costmodel.extract.block_machine import LANES
+from costmodel.extract.block_writer import block_code
 from costmodel.extract.quantity import Floats
 from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX
 from costmodel.features import Features
@@ -78,6 +81,10 @@ class _Recorded:
         shape = (len(self.statements), FEATURE_COUNT, population.count)
         values = np.empty(shape, dtype=np.float32)
         values[:] = self._fixed
+        code = self._code if population.count >= LANES else None
+        if code is not None:
+            code.run(population.values.T, values.reshape(-1, population.count))
+            return Features(values, self.statements)
         for rows, columns in _parts(population):
             for place, column in self.tape.varying(columns):
                 statement, feature = self._table_rows[place]
@@ -86,9 +93,18 @@ class _Recorded:
 
     def draft_seconds(self, population: Population) -> Floats:
         total = np.zeros(population.count)
+        code = self._drafting_code if population.count >= LANES else None
+        if code is not None:
+            seconds = np.empty((len(self._drafting.results), population.count))
+            for row, result in zip(seconds, self._drafting.results, strict=True):
+                row[:] = 0.0 if result.fixed is None else result.fixed
+            code.run(population.values.T, seconds)
+            for row in seconds:
+                total += row
+            return total
         for rows, columns in _parts(population):
-            for seconds in self._drafting.replay(columns):
-                total[rows] += seconds
+            for of_statement in self._drafting.replay(columns):
+                total[rows] += of_statement
         return total
 
     @cached_property
@@ -104,6 +120,19 @@ class _Recorded:
     def _table_rows(self) -> tuple[tuple[int, int], ...]:
         """(statement, feature) of each result of ``tape``."""
         return tuple((statement, FEATURE_INDEX[name]) for statement, name in self.places)
+
+    @cached_property
+    def _code(self) -> BlockCode | None:
+        """Writes all features that vary."""
+        rows = [statement * FEATURE_COUNT + feature for statement, feature in self._table_rows]
+        with uncollected():
+            return block_code(self.tape, rows, np.float32)
+
+    @cached_property
+    def _drafting_code(self) -> BlockCode | None:
+        """Writes the draft's seconds of each statement."""
+        with uncollected():
+            return block_code(self._drafting, range(len(self._drafting.results)), np.float64)
 
     @cached_property
     def _drafting(self) -> Tape:

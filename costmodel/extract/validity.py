@@ -249,10 +249,9 @@ class _Walk:
 def _distribution(at: Quantity, a: Quantity, b: Quantity) -> Quantity:
     """P(U + V <= at) for U uniform on [0, a] and V uniform on [0, b]."""
     at = smaller(larger(at, 0.0), a + b)
-    area = (
-        at**2 - larger(at - a, 0.0) ** 2 - larger(at - b, 0.0) ** 2 + larger(at - a - b, 0.0) ** 2
-    )
-    return area / (2.0 * a * b)
+    corners = [at, *(larger(beyond, 0.0) for beyond in (at - a, at - b, at - a - b))]
+    whole, one, other, both = (corner * corner for corner in corners)
+    return (whole - one - other + both) / (2.0 * a * b)
 
 
 def _edges(guard: MergedGuard, tails: list[MergedGuard], loops: tuple[LoopInfo, ...]) -> Quantity:

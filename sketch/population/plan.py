@@ -76,7 +76,7 @@ def plan_of(tape: Tape) -> ReplayPlan:
     for place, result in enumerate(tape.results):
         if result.slot is not None:
             wanted.setdefault(result.slot, []).append(place)
-    kept, last = _needed(tape, wanted)
+    kept, last = needed(tape, wanted)
     made = set(tape.targets)
     # Inputs, and constants that are read.
     held = [*tape.inputs, *sorted(last.keys() - made - set(tape.inputs))]
@@ -136,7 +136,7 @@ def _spread(tape: Tape, kept: Sequence[int], home: Mapping[int, int]) -> tuple[i
     return tuple([home[slot] for slot in slots])
 
 
-def _needed(tape: Tape, wanted: Container[int]) -> tuple[list[int], dict[int, int]]:
+def needed(tape: Tape, wanted: Container[int]) -> tuple[list[int], dict[int, int]]:
     """(operations that the slots ``wanted`` need, the last one that reads each slot)."""
     last: dict[int, int] = {}
     kept: list[int] = []

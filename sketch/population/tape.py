@@ -31,7 +31,7 @@ _ARITHMETIC: Final = _SYMMETRIC | {np.divide, np.subtract, np.ceil, np.where}
 _FLOATING: Final = _ARITHMETIC | {np.greater, np.greater_equal, np.less, np.less_equal, np.equal}
 _NUMBERS: Final = frozenset((int, float))
 _SIMPLE: Final = _NUMBERS | {bool, tuple}
-_NEUTRAL: Final = {np.add: 0, np.multiply: 1}
+_NEUTRAL: Final[Mapping[Function, int]] = {np.add: 0, np.multiply: 1}
 
 _F = TypeVar("_F", bound=Function)
 
@@ -51,6 +51,8 @@ def _operator(function: np.ufunc, backward: bool = False) -> Function:
             known = recorder.note(key, function, (a, b), real)
         return known
 
+    of_number = _operator_of_number(function, backward)
+
     def operation(self: Traced, other: object) -> Traced:
         kind = type(other)
         if kind is Traced:
@@ -64,10 +66,34 @@ def _operator(function: np.ufunc, backward: bool = False) -> Function:
         key = (function, self.slot, kind, other, backward)
         known = recorder.known.get(key)
         if known is None:
-            known = recorder.known[key] = recorder.call(function, inputs)
+            known = recorder.known[key] = of_number(self, cast("float", other))
         return known
 
     return operation
+
+
+def _operator_of_number(function: np.ufunc, backward: bool) -> Callable[[Traced, float], Traced]:
+    """A binary operator of a stand-in and a number other than 0."""
+    symmetric, arithmetic = function in _SYMMETRIC, function in _ARITHMETIC
+    floating, neutral = function in _FLOATING, _NEUTRAL.get(function)
+
+    def of_number(one: Traced, number: float) -> Traced:
+        recorder = one._recorder
+        if number == neutral:
+            return recorder.call(function, (number, one) if backward else (one, number))
+        if floating and one.real:
+            number = float(number)
+        a, b = one.slot, recorder._constant(number)
+        if a > b if symmetric else backward:
+            a, b = b, a
+        key = (function, a, b)
+        known = recorder.known.get(key)
+        if known is None:
+            real = arithmetic and (one.real or type(number) is float)
+            known = recorder.note(key, function, (a, b), real)
+        return known
+
+    return of_number
 
 
 class Traced(NDArrayOperatorsMixin):
@@ -99,11 +125,11 @@ class Traced(NDArrayOperatorsMixin):
     __ge__, __le__ = _operator(np.greater_equal), _operator(np.less_equal)
 
     def __getitem__(self, key: object) -> Traced:
-        return self._recorder.call(_part, (self,), {"key": _Key(key)})
+        return self._recorder.call(part, (self,), {"key": Key(key)})
 
     def astype(self, dtype: type) -> Traced:
         """As ``ndarray.astype``."""
-        return self._recorder.call(_cast, (self,), {"dtype": dtype})
+        return self._recorder.call(cast_to, (self,), {"dtype": dtype})
 
     def __bool__(self) -> bool:
         raise TypeError("a recorded function must not branch on the numbers of a population")
@@ -143,7 +169,7 @@ maximum: Final = _function_of_two(np.maximum)
 
 
 @dataclass(frozen=True, slots=True)
-class _Key:
+class Key:
     """A fixed index; slices cannot be hashed, but their texts are unique."""
 
     value: object
@@ -152,11 +178,13 @@ class _Key:
         return hash(repr(self.value))
 
 
-def _part(values: NDArray[Any], key: _Key) -> Any:
+def part(values: NDArray[Any], key: Key) -> Any:
+    """A fixed part, as a tape notes it."""
     return values[cast("Any", key.value)]
 
 
-def _cast(values: NDArray[Any], dtype: type) -> Any:
+def cast_to(values: NDArray[Any], dtype: type) -> Any:
+    """Another type, as a tape notes it."""
     return values.astype(dtype)
 
 
@@ -248,7 +276,7 @@ class Recorder:
 
 
 def _is_real(function: Function, operands: bool, kwargs: Mapping[str, Any] | None) -> bool:
-    if function is _cast and kwargs is not None:
+    if function is cast_to and kwargs is not None:
         return bool(kwargs["dtype"] is np.float64)
     return operands and function in _ARITHMETIC
 

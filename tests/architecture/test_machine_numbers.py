@@ -177,6 +177,15 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "READ_WRITE": "code of a feature",
         "SCOPE_CODE": "code of a feature",
     },
+    "costmodel/extract/block_code.py": {"_ALIGNMENT": "the widest vectors of LLVM's text"},
+    "costmodel/extract/block_machine.py": {
+        "LANES": "layout of block code",
+        "ROW_BYTES": "layout of block code",
+        "FIELDS": "layout of block code",
+        "STEPS": "layout of block code",
+        "ROWS": "layout of block code",
+        "_WIDTH": "layout of block code",
+    },
     "costmodel/extract/recorded.py": {
         "_PART": "rows that are worked on at a time",
         "_SEARCHED_ROWS": "rows that tell a search from a batch",

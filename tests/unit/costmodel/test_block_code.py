@@ -1,0 +1,133 @@
+"""Block code gives what a replay by NumPy gives, to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from costmodel.extract import draft_seconds, extract, features_of
+from costmodel.extract.analysis import highest
+from costmodel.extract.block_machine import LANES
+from costmodel.extract.block_writer import block_code
+from costmodel.extract.quantity import count_true, gather, maximum, minimum, stack
+from costmodel.extract.recorded import _recorded
+from sketch.lower import lower
+from sketch.population.population import Population, sample
+from sketch.population.tape import record
+from sketch.rules.generate import generate
+from tests.support.targets import SMALL
+from tests.support.workloads import matmul_dag
+
+Inputs = Sequence[Any]
+Function = Callable[[Inputs], list[Any]]
+
+_ODD = [0, 1, -1, 2, 3, -3, 7, 2**31, -(2**40), 2**53 + 1, 2**63 - 1, -(2**63)]
+
+
+def _columns(count: int) -> NDArray[np.int64]:
+    """Pairs of odd numbers, as many as fit, and small ones."""
+    rng = np.random.default_rng(0)
+    pairs = np.array([(a, b) for a in _ODD for b in _ODD])
+    small = rng.integers(1, 9, (count, 2))
+    return np.concatenate([pairs, small])[:count].T
+
+
+def _check(function: Function, dtype: type, count: int = 200) -> None:
+    tape, columns = record(function, 3), _columns(count)
+    code = block_code(tape, range(len(tape.results)), dtype)
+    assert code is not None
+    found = np.zeros((len(tape.results), count), dtype)
+    with np.errstate(all="ignore"):
+        code.run(columns, found)
+        replayed = tape.replay([np.arange(count), *columns])
+        expected = np.array([np.asarray(values).astype(dtype) for values in replayed])
+    np.testing.assert_array_equal(found, expected)
+    number = ~np.isnan(expected)
+    assert (np.signbit(found) == np.signbit(expected))[number].all()
+
+
+def _integers(inputs: Inputs) -> list[Any]:
+    _, a, b = inputs
+    sums = [a + b, a - b, 3 - a, a * b, a * -7, -a, a // b, -(-a // b), a // 5, -9 // b]
+    orders = [a > b, a >= b, a < b, a <= 2, a == b, (a > b) & (b > 2), (a > b) | (a == 7)]
+    return [*sums, *orders, a & b, a | 6, minimum(a, b), maximum(a, 3), (a > b) & True]
+
+
+def _reals(inputs: Inputs) -> list[Any]:
+    _, a, b = inputs
+    x, y = a / b, a.astype(np.float64) * 1e-3
+    sums = [x + y, x - y, x * y, x / y, -x, 0.5 - x, x * 1e308, y / 0.0, a * 0.5, x + b]
+    orders = [x > y, x >= y, x < y, x <= a, x == x, minimum(x, y), maximum(x, y), maximum(x, 1.0)]
+    chosen = [np.where(x > y, x, y), np.where(a == b, 1.0, y), np.where(a > b, a, b), np.ceil(y)]
+    return [*sums, *orders, *chosen, (x > y).astype(np.float64), (x > y) * y, np.log2(b * 1.0 / a)]
+
+
+def _levels(inputs: Inputs) -> list[Any]:
+    programs, a, b = inputs
+    x = (b & 7).astype(np.float64)
+    levels = stack(programs, x, 2.0, a & 3, x * x, 1.0 / x)
+    flags = levels > 2.0
+    index = minimum(count_true(flags[1:]) + 0, 3)
+    scaled = levels * np.array([[0.5], [1.0], [2.0], [3.0], [4.0]])
+    shares = np.array([[0.25], [0.5]]) * levels[3]
+    places = count_true(scaled[1:, None] >= shares)
+    found = gather(levels, places, programs) - shares
+    ranks = [highest(flags, ranks, programs) for ranks in ((0, 2, 0, 1, 3), (0,) * 5)]
+    return [index, *ranks, gather(levels, index, programs), levels[4], found[0], found[1], a]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("function", [_integers, _reals, _levels])
+def test_every_operation_is_numpys_at_the_ends_of_its_types(
+    function: Function, dtype: type
+) -> None:
+    _check(function, dtype)
+
+
+@pytest.mark.parametrize("count", [LANES, LANES + 1, 2 * LANES - 1, 5 * LANES])
+def test_the_last_block_need_not_be_full(count: int) -> None:
+    _check(lambda inputs: [inputs[1] - inputs[2], 1.0 / inputs[2] + inputs[2]], np.float64, count)
+
+
+def test_features_and_drafts_are_those_of_a_replay(populations: list[Population]) -> None:
+    rng = np.random.default_rng(1)
+    for sketch in {id(p.sketch): p.sketch for p in populations}.values():
+        population, kept = sample(sketch, 150, rng), _recorded(sketch)
+        assert kept._code is not None
+        assert kept._drafting_code is not None
+        nest = lower(sketch, population.columns())
+        plain = extract(nest, population.count, sketch.dag, sketch.target)
+        np.testing.assert_array_equal(features_of(population).values, plain.values)
+        np.testing.assert_allclose(
+            draft_seconds(population), draft_seconds(population, once=True), rtol=1e-12
+        )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda inputs: [np.sort(inputs[1])],
+        lambda inputs: [inputs[1][::-1]],
+        lambda inputs: [inputs[0] + inputs[1]],
+        lambda inputs: [inputs[1] % 3],
+        lambda inputs: [(inputs[1] > 1) + (inputs[2] > 1)],
+        lambda inputs: [inputs[1] + 2**80],
+        lambda inputs: [inputs[1].astype(np.float32)],
+        lambda inputs: [inputs[1][None]],
+    ],
+)
+def test_what_has_no_block_code_is_left_to_numpy(function: Function) -> None:
+    assert block_code(record(function, 3), [0], np.float32) is None
+
+
+def test_few_programs_are_replayed_by_numpy() -> None:
+    sketch = generate(matmul_dag(64, 64, 64), SMALL)[0]
+    many = sample(sketch, LANES, np.random.default_rng(2))
+    few = Population(sketch, many.values[:3])
+    np.testing.assert_array_equal(
+        _recorded(sketch).features(few).values, _recorded(sketch).features(many).values[:, :, :3]
+    )
