@@ -71,7 +71,10 @@ class NativePlan:
         for follower in self._followers:
             place = follower.place
             address = (inputs if place.segment == "input" else outputs)[place.offset]
-            follower.entries[...] = follower.offsets + address
+            if len(follower.offsets) == 1:  # nearly all: numbers are quicker than arrays
+                follower.entries.fill(address + int(follower.offsets[0]))
+            else:
+                follower.entries[...] = follower.offsets + address
 
     def _block(
         self, program: ExecutionPlan, loop: RepeatedSteps

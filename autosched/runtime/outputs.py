@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,11 @@ from autosched.system.memory_limit import room_for
 from codegen.kernel import BUFFER_ALIGNMENT
 
 _COLUMNS: Final = 3  # of a copy: to, from, bytes
+# To place an array takes longer than a kernel loses whose rows of so few bytes cross cache lines.
+_SMALL_BYTES: Final = 1 << 12
 
 
-@dataclass(frozen=True, slots=True)
-class BoundArrays:
+class BoundArrays(NamedTuple):
     """The arrays of one run.
 
     Attributes:
@@ -35,10 +36,12 @@ class BoundArrays:
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """An output that lies in memory; ``dtype`` of NumPy."""
+    """An output that lies in memory: what every run needs of its spec."""
 
     number: int
-    spec: TensorSpec
+    name: str
+    text: str
+    shape: tuple[int, ...]
     dtype: np.dtype[Any]
     size_bytes: int
 
@@ -53,7 +56,7 @@ class Outputs:
     def __init__(self, program: ExecutionPlan, bases: Mapping[str, int]) -> None:
         """``bases``: addresses of the arena and of the constants."""
         in_memory = [
-            (_Output(number, spec, element_type(spec.dtype), spec.size_bytes), place)
+            (_output(number, spec), place)
             for number, (spec, place) in enumerate(program.outputs)
             if place.segment != "host"
         ]
@@ -85,13 +88,15 @@ class Outputs:
             OutOfMemoryError: an output does not fit the memory of this machine.
         """
         arrays: dict[int, NDArray[Any]] = {}
+        targets: dict[int, int] = {}
         for output in self._outputs:
-            wanted = given.get(output.spec.name)
+            wanted = given.get(output.name)
             if wanted is None or not _writable_in_place(wanted, (*inputs, *arrays.values())):
-                wanted = _new_array(output)
+                wanted, targets[output.number] = _new_array(output)
+            else:
+                targets[output.number] = wanted.ctypes.data
             arrays[output.number] = wanted
         sources = [array.ctypes.data for array in inputs]
-        targets = {number: array.ctypes.data for number, array in arrays.items()}
         for row, number in enumerate(self._targets):
             self._copies[row, 0] = targets[number]
         for row, place in self._passed_on:
@@ -109,8 +114,10 @@ def check_outputs(
         InputError: no output has that name, or what was given is no array that can be written, of
             its shape and dtype.
     """
+    if not given:
+        return {}
     known = {spec.name: spec for spec in specs}
-    for name, array in (given or {}).items():
+    for name, array in given.items():
         where, spec = f"out {name!r}", known.get(name)
         if spec is None:
             raise InputError("no output has that name", where, f"outputs: {', '.join(known)}")
@@ -121,7 +128,7 @@ def check_outputs(
             raise InputError(f"{found}, expected {spec.dtype}{list(spec.shape)}", where)
         if not array.flags.writeable:
             raise InputError("the array cannot be written", where)
-    return dict(given or {})
+    return dict(given)
 
 
 def delivered(
@@ -141,9 +148,18 @@ def _writable_in_place(array: NDArray[Any], others: Sequence[NDArray[Any]]) -> b
     return dense and not any(np.may_share_memory(array, other) for other in others)
 
 
-def _new_array(output: _Output) -> NDArray[Any]:
-    """One that begins where a cache line does, as values in the arena do."""
-    with room_for(str(output.spec), output.size_bytes):
+def _output(number: int, spec: TensorSpec) -> _Output:
+    kind = element_type(spec.dtype)
+    return _Output(number, spec.name, str(spec), spec.shape, kind, spec.size_bytes)
+
+
+def _new_array(output: _Output) -> tuple[NDArray[Any], int]:
+    """One that begins where a cache line does, as values in the arena do; and its address."""
+    if output.size_bytes < _SMALL_BYTES:
+        array = np.empty(output.shape, output.dtype)
+        return array, array.ctypes.data
+    with room_for(output.text, output.size_bytes):
         memory = np.empty(output.size_bytes + BUFFER_ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % BUFFER_ALIGNMENT
-    return np.ndarray(output.spec.shape, output.dtype, memory, start)
+    address = memory.ctypes.data
+    start = -address % BUFFER_ALIGNMENT
+    return np.ndarray(output.shape, output.dtype, memory, start), address + start
