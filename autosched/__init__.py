@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from autosched.measure.options import MeasureOptions
     from autosched.records.log import RecordLog
     from autosched.runtime.module import Module
+    from autosched.runtime.probes.calibrate import calibrate
     from autosched.search.options import SearchOptions
     from autosched.task import Task
     from autosched.torch_frontend import from_torch
@@ -113,6 +114,7 @@ _HOMES = {
     "autosched.measure.options": ("MeasureOptions",),
     "autosched.records.log": ("RecordLog",),
     "autosched.runtime.module": ("Module",),
+    "autosched.runtime.probes.calibrate": ("calibrate",),
     "autosched.task": ("Task",),
     "autosched.torch_frontend": ("from_torch",),
     "autosched.search.options": ("SearchOptions",),
@@ -137,9 +139,9 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AutoschedError", "ComputeDAG", "ExtraFeature", "MeasureOptions", "Module", "RecordLog",
-    "SearchOptions", "Target", "Task", "TuneOptions", "acos", "acosh", "all_of", "any_of",
-    "argmax", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or",
-    "bitwise_xor", "cast", "ceil", "compute", "cos", "cosh", "equal", "erf", "exp", "expm1",
+    "SearchOptions", "Target", "Task", "TuneOptions", "acos", "acosh", "all_of", "any_of", "argmax",
+    "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
+    "calibrate", "cast", "ceil", "compute", "cos", "cosh", "equal", "erf", "exp", "expm1",
     "extract_tasks", "floor", "fmod", "from_onnx", "from_torch", "isinf", "isnan", "left_shift",
     "load", "log", "log1p", "maximum", "minimum", "onnx_backend", "placeholder", "plots", "prod",
     "reduce_axis", "research", "right_shift", "rsqrt", "select", "sigmoid", "sign", "sin", "sinh",

@@ -98,11 +98,20 @@ class FileCache:
                     shutil.rmtree(entry.path, ignore_errors=True)
 
 
+def user_folder(name: str) -> Path:
+    """Where files of one sort are kept for the user; it need not exist.
+
+    Raises:
+        RuntimeError: the user has no home.
+    """
+    return Path.home() / _FOLDER / name
+
+
 @lru_cache(maxsize=8)
 def user_cache(name: str) -> FileCache:
     """The user's cache of one sort of files; of this process alone where there is no home."""
     try:
-        folder = Path.home() / _FOLDER / name
+        folder = user_folder(name)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
             return FileCache(folder)

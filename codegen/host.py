@@ -8,6 +8,7 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
+from codegen.calibration import calibrated
 from codegen.cpu_share import usable_cpus
 from sketch.errors import TargetError
 from sketch.target.target import Target
@@ -114,6 +115,7 @@ def _target(choice: InstructionSet, threads: int) -> Target:
 def host_target(threads: int | None = None) -> Target:
     """This machine, with all its instructions.
 
+    Its rates are those that ``autosched calibrate`` measured here, else nominal ones.
     Unless told otherwise as many threads as the process may keep busy: CPUs of its affinity, within
     the CPU quotas of its control groups (containers).
     """
@@ -136,7 +138,7 @@ def host_target(threads: int | None = None) -> Target:
         features=features,
         caches=(sizes[1], sizes[2], sizes[3]),
     )
-    return _target(here, _threads(threads))
+    return calibrated(_target(here, _threads(threads)))
 
 
 def cpu_target(name: str = "cpu", threads: int | None = None) -> Target:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from autosched.cli import (
     bench,
+    calibrate,
     compile,
     completion,
     costmodel,
@@ -46,6 +47,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     records.COMMAND,
     report.COMMAND,
     costmodel.COMMAND,
+    calibrate.COMMAND,
     workloads.COMMAND,
     operators.COMMAND,
     completion.COMMAND,

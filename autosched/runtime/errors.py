@@ -21,3 +21,7 @@ class ExportError(AutoschedError):
 
 class UntrustedModuleError(ModuleFileError):
     """A module was written elsewhere or by somebody else, and nobody said that it is trusted."""
+
+
+class CalibrationError(AutoschedError):
+    """The rates of this machine could not be measured, or not be kept."""

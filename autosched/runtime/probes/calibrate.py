@@ -1,0 +1,141 @@
+"""The rates of this machine, measured once: what the draft model counts time with."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Final
+
+from autosched.runtime.errors import CalibrationError
+from autosched.runtime.probes.bandwidth import streamed_bandwidth
+from autosched.runtime.probes.operations import region_seconds, vector_seconds
+from autosched.runtime.probes.peak import chained_peak
+from autosched.system.replaced_file import replaced_file
+from autosched.system.stability import MOST_DEVIATION, Watch, relative_deviation, share
+from codegen.calibration import Calibration, calibration_file, known_calibration, machine_of
+from codegen.host import host_target
+from sketch.lang.expr import Expr
+from sketch.lang.functions import erf, exp, log, tanh
+from sketch.target.rates import USUAL_RATES
+from sketch.target.target import Target
+
+_ROUNDS: Final = 5
+_MOST_S: Final = 15.0  # of measuring; no round begins after it
+_FUNCTIONS: Final[tuple[Callable[[Expr], Expr], ...]] = (exp, log, tanh, erf)
+_MEMORY_BYTES: Final = 1 << 28
+_COSTS: Final = ("float_math", "float_div", "region")  # the others are speeds
+
+
+def calibrate(force: bool = False) -> Calibration:
+    """Measure the rates of this machine and keep them for the user; about five seconds.
+
+    Targets of this machine that are made later have these rates.
+
+    Args:
+        force: keep them though the machine was busy.
+
+    Raises:
+        CalibrationError: the machine was busy, or the file cannot be written; says how busy.
+    """
+    found = measured_rates(host_target())
+    if found.disturbed and not force:
+        raise CalibrationError(
+            f"the machine was busy while its rates were measured: {found.conditions}",
+            hint="run it again on an idle machine, or say --force (force=True)",
+        )
+    try:
+        path = calibration_file()
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with replaced_file(path) as partial:
+            partial.write_text(found.to_text(), encoding="utf-8")
+    except (OSError, RuntimeError) as error:
+        raise CalibrationError(f"the rates cannot be kept: {error}") from error
+    return found
+
+
+def current_calibration() -> Calibration | None:
+    """What targets of this machine use; None: nominal rates."""
+    return known_calibration(host_target())
+
+
+def forget_calibration() -> None:
+    """Back to nominal rates.
+
+    Raises:
+        CalibrationError: the file cannot be removed.
+    """
+    try:
+        calibration_file().unlink(missing_ok=True)
+    except (OSError, RuntimeError) as error:
+        raise CalibrationError(f"the rates cannot be removed: {error}") from error
+
+
+def measured_rates(target: Target) -> Calibration:
+    """Measure in rounds; every quantity is that of its best round.
+
+    Args:
+        target: this machine, with the threads that measure.
+
+    Raises:
+        CalibrationError: nothing could be told apart from the time of an empty loop.
+    """
+    rounds: list[dict[str, float]] = []
+    began = time.monotonic()
+    with Watch() as watch:
+        while len(rounds) < _ROUNDS and time.monotonic() - began < _MOST_S:
+            rounds.append(_round(target))
+    values = {name: [found[name] for found in rounds] for name in rounds[0]}
+    # Others only take time away: they make speeds lower and costs higher.
+    best = {name: (min if name in _COSTS else max)(every) for name, every in values.items()}
+    lost = [name for name, value in best.items() if value <= 0]
+    if lost:
+        raise CalibrationError(
+            f"the machine was so busy that nothing is known of {', '.join(lost)}: "
+            f"{watch.conditions}",
+            hint="run it again on an idle machine",
+        )
+    spread = {name: relative_deviation(every) or 0.0 for name, every in values.items()}
+    worst = max(spread, key=lambda name: spread[name])
+    text = f"{watch.conditions}, {worst} differs by {share(spread[worst])} from round to round"
+    disturbed = watch.conditions.disturbed or statistics.median(spread.values()) > MOST_DEVIATION
+    rates = _in_cycles(best, target)
+    return Calibration(machine_of(target), target.threads, rates, spread, text, disturbed)
+
+
+def _round(target: Target) -> dict[str, float]:
+    """Every quantity once: multiply-adds a second, bytes a second, and seconds.
+
+    They are named as the rates that they become.
+    """
+    threads = target.threads
+    return {
+        "hertz": chained_peak(target) / 2.0,
+        "loads": streamed_bandwidth(target, threads * target.l1_bytes // 2),
+        "l2": streamed_bandwidth(target, threads * target.l2_bytes // 2),
+        "l3": streamed_bandwidth(target, max(target.l3_bytes // 2, 2 * threads * target.l2_bytes)),
+        "memory": streamed_bandwidth(target, _MEMORY_BYTES),
+        "float_math": statistics.geometric_mean(
+            vector_seconds(target, function) for function in _FUNCTIONS
+        ),
+        "float_div": vector_seconds(target, lambda x: 1.0 / x),
+        "region": region_seconds(target),
+    }
+
+
+def _in_cycles(found: dict[str, float], target: Target) -> dict[str, float]:
+    """Quantities of all threads as rates: cycles and SIMD registers."""
+    units = target.fma_accumulators / (USUAL_RATES.fma_slack * USUAL_RATES.fma_latency)
+    multiply_adds = found["hertz"] / (target.lanes(4) * target.threads)  # registers, one thread
+    hertz = multiply_adds / units
+    cycle_bytes = hertz * target.vector_bytes
+    return {
+        "hertz": hertz,
+        "loads": found["loads"] / cycle_bytes / target.threads,
+        "l2": found["l2"] / cycle_bytes / target.threads,
+        "l3": found["l3"] / cycle_bytes,
+        "memory": found["memory"] / cycle_bytes,
+        "float_math": found["float_math"] * multiply_adds,
+        "float_div": found["float_div"] * multiply_adds,
+        "region": found["region"] * hertz,
+    }
