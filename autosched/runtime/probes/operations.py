@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -28,6 +29,7 @@ from sketch.target.target import Target
 
 _ELEMENTS: Final = 2048  # of float32, two arrays: they fit every L1
 _WALKS: Final = 64  # over them in a call, so that calling does not show
+_REGIONS: Final = 32  # of a call, for the same reason
 _CALLS: Final = 400  # milliseconds; the fastest is one that nothing interrupted
 
 
@@ -45,13 +47,13 @@ def vector_seconds(target: Target, function: Callable[[Expr], Expr]) -> float:
 def region_seconds(target: Target) -> float:
     """Seconds to start a parallel region on all threads of this machine, and to join it.
 
-    The work, a register for each thread, takes next to nothing.
+    One after another in a call, as those of a network; the work, a register for each thread, takes
+    next to nothing.
     """
-    lanes = target.lanes(4)
-    run = _Runnable(_nest(target.threads * lanes, lanes, LoopKind.PARALLEL, lambda x: x), target)
+    run = _Runnable(_regions(target.threads, target.lanes(4)), target)
     team = Team(target.threads)
     together = _best_seconds(lambda: run(team.address))
-    return max(together - _best_seconds(lambda: run(0)), 0.0)
+    return max(together - _best_seconds(lambda: run(0)), 0.0) / _REGIONS
 
 
 class _Runnable:
@@ -72,16 +74,45 @@ class _Runnable:
 
 def _nest(count: int, lanes: int, kind: LoopKind, function: Callable[[Expr], Expr]) -> LoopNest:
     """``y[i] = function(x[i])``, a register at a time."""
-    x, y = (
-        Buffer(name, "float32", (count,), (1,), (1,), scope, count)
-        for name, scope in (("x", Scope.INPUT), ("y", Scope.OUTPUT))
-    )
+    x, y = _buffer("x", count, Scope.INPUT), _buffer("y", count, Scope.OUTPUT)
     outer, lane = LoopVar("i"), LoopVar("lane")
     index = Affine(((outer, 1), (lane, 1)))
     store = Store((y,), (index,), (function(BufferLoad(x, (index,))),), stage="y")
+    return LoopNest(
+        "function", (x, y), (), (_walk(outer, lane, count // lanes, lanes, kind, store),)
+    )
+
+
+def _regions(threads: int, lanes: int) -> LoopNest:
+    """Parallel loops that each read the registers of the one before in the opposite order."""
+    count = threads * lanes
+    values = [
+        _buffer(f"v{n}", count, Scope.OUTPUT if n else Scope.INPUT) for n in range(_REGIONS + 1)
+    ]
+    roots = []
+    for source, result in pairwise(values):
+        outer, lane = LoopVar("i"), LoopVar("lane")
+        there = Affine(((outer, -1), (lane, 1)), count - lanes)
+        store = Store(
+            (result,),
+            (Affine(((outer, 1), (lane, 1))),),
+            (BufferLoad(source, (there,)),),
+            stage=result.name,
+        )
+        roots.append(_walk(outer, lane, threads, lanes, LoopKind.PARALLEL, store))
+    return LoopNest("regions", tuple(values), (), tuple(roots))
+
+
+def _buffer(name: str, count: int, scope: Scope) -> Buffer:
+    return Buffer(name, "float32", (count,), (1,), (1,), scope, count)
+
+
+def _walk(
+    outer: LoopVar, lane: LoopVar, trips: int, lanes: int, kind: LoopKind, store: Store
+) -> Loop:
+    """A store for every register of an array."""
     vector = Loop(lane, lanes, 1, LoopKind.VECTORIZED, "spatial", (store,))
-    loop = Loop(outer, count // lanes, lanes, kind, "spatial", (vector,))
-    return LoopNest("probe", (x, y), (), (loop,))
+    return Loop(outer, trips, lanes, kind, "spatial", (vector,))
 
 
 def _best_seconds(run: Callable[[], None]) -> float:
