@@ -8,7 +8,7 @@ import math
 import pytest
 
 import autosched as asd
-from autosched.cli import main
+from autosched.cli.app import main
 from autosched.runtime.errors import CalibrationError
 from autosched.runtime.probes import calibrate as calibration
 from autosched.runtime.probes.operations import region_seconds, vector_seconds
