@@ -36,6 +36,19 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def shown(browser: str, page: Path, size: str, profile: Path) -> str:
+    """The document after its scripts have run, which must not have said anything."""
+    command = [
+        browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+        f"--user-data-dir={profile}", f"--window-size={size}", "--virtual-time-budget=20000",
+        "--dump-dom", page.as_uri(),
+    ]  # fmt: skip
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    assert [line for line in run.stderr.splitlines() if ":CONSOLE:" in line] == []
+    return run.stdout
+
+
 @pytest.mark.slow
 def test_a_page_is_small(page: Path) -> None:
     assert page.stat().st_size < MOST_BYTES
@@ -46,16 +59,34 @@ def test_a_page_is_small(page: Path) -> None:
 def test_every_chart_is_drawn_and_the_console_is_quiet(
     browser: str, page: Path, size: str, tmp_path: Path
 ) -> None:
-    command = [
-        browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-        f"--user-data-dir={tmp_path}", f"--window-size={size}", "--virtual-time-budget=20000",
-        "--dump-dom", page.as_uri(),
-    ]  # fmt: skip
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert run.returncode == 0, run.stderr
-    assert [line for line in run.stderr.splitlines() if ":CONSOLE:" in line] == []
-    figures = re.findall(r'<figure id="chart-\d+"[^>]*>', run.stdout)
+    text = shown(browser, page, size, tmp_path)
+    figures = re.findall(r'<figure id="chart-\d+"[^>]*>', text)
     assert len(figures) >= 9
     assert [figure for figure in figures if DRAWN not in figure] == []
-    assert len(re.findall(r"<svg[^>]* class=\"marks\"", run.stdout)) == len(figures)
-    assert run.stdout.count("<select") >= 5  # a task, and axes of the landscape
+    assert len(re.findall(r"<svg[^>]* class=\"marks\"", text)) == len(figures)
+    assert text.count("<select") >= 5  # a task, and axes of the landscape
+
+
+CHOOSES = """<script>
+setTimeout(() => {
+  const [, , up] = document.querySelectorAll('[data-kind="landscape"] select');
+  up.value = "2";
+  up.dispatchEvent(new Event("change"));
+  document.getElementById("look").click();
+}, 3000);
+</script></body></html>
+"""
+
+
+@pytest.mark.slow
+def test_a_reader_chooses_axes_and_colours(browser: str, page: Path, tmp_path: Path) -> None:
+    """The decisions were tried with 7, 5 and 1 values, in this order of the menus."""
+    other = tmp_path / "chosen.html"
+    other.write_text(page.read_text().removesuffix("</body></html>\n") + CHOOSES)
+    text = shown(browser, other, "1100,900", tmp_path)
+    assert '<html lang="en" data-look="dark"' in text
+    before = shown(browser, page, "1100,900", tmp_path)
+    titled = "Best time of each pair of {}</caption>"
+    assert titled.format("i and j") in before and titled.format("i and k") in text
+    assert titled.format("i and j") not in text
+    assert DRAWN in text and 'data-drawn="no"' not in text

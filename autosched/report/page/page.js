@@ -63,7 +63,7 @@
           choice.y = 1;
           pickers(figure);
         }
-        draw(figure, landscape(tasks[choice.task], choice));
+        show(figure);
       });
       outer.append(`${label} `, select);
       place.append(outer);
@@ -73,32 +73,65 @@
     add("y", "up", tasks[choice.task].names);
   }
 
-  function landscape(task, { x, y }) {
+  // The best time of each pair of values, the fastest first.
+  function pairs(task, { x, y }) {
     const cells = new Map();
-    let best = null;
     task.us.forEach((us, n) => {
       const cell = { x: task.columns[x][n], y: task.columns[y][n], us };
       const key = `${cell.x},${cell.y}`;
       if (!cells.has(key) || cells.get(key).us > us) cells.set(key, cell);
-      if (best === null || best.us > us) best = cell;
     });
+    return [...cells.values()].sort((one, other) => one.us - other.us);
+  }
+
+  // The same pairs as a table below the chart, in place of that of the choice before.
+  function listed(figure, names, cells) {
+    const table = document.createElement("table");
+    table.className = "pairs";
+    table.createCaption().textContent = `Best time of each pair of ${names.join(" and ")}`;
+    const add = (row, kind, text, scope) => {
+      const cell = row.appendChild(document.createElement(kind));
+      cell.textContent = text;
+      if (scope) cell.scope = scope;
+    };
+    const header = table.createTHead().insertRow();
+    [...names, "us"].forEach((name) => add(header, "th", name, "col"));
+    const body = table.createTBody();
+    cells.forEach((cell) => {
+      const row = body.insertRow();
+      [cell.x, cell.y, cell.us].forEach((value) => add(row, "td", String(value)));
+    });
+    figure.querySelector("table.pairs")?.remove();
+    figure.querySelector("details").append(table);
+  }
+
+  function show(figure) {
+    const choice = chosen.get(figure);
+    const task = data.get(figure).tasks[choice.task];
+    const names = [task.names[choice.x], task.names[choice.y]];
+    const cells = pairs(task, choice);
+    listed(figure, names, cells);
+    draw(figure, landscape(names, cells));
+  }
+
+  function landscape(names, cells) {
     const axis = (name) => ({ labelOverlap: true, title: name });
     return {
       width: "container",
       height: 320,
       encoding: {
-        x: { field: "x", type: "ordinal", axis: axis(task.names[x]) },
-        y: { field: "y", type: "ordinal", sort: "descending", axis: axis(task.names[y]) },
+        x: { field: "x", type: "ordinal", axis: axis(names[0]) },
+        y: { field: "y", type: "ordinal", sort: "descending", axis: axis(names[1]) },
       },
       layer: [
         {
-          data: { values: [...cells.values()] },
+          data: { values: cells },
           mark: { type: "rect", tooltip: true },
           encoding: {
             color: { field: "us", type: "quantitative", title: "best, us", scale: { scheme: "viridis", type: "log" } },
           },
         },
-        { data: { values: [best] }, mark: { type: "point", shape: "cross", color: "red", size: 160, filled: true } },
+        { data: { values: cells.slice(0, 1) }, mark: { type: "point", shape: "cross", color: "red", size: 160, filled: true } },
       ],
     };
   }
@@ -107,8 +140,7 @@
     for (const figure of figures) {
       if (figure.dataset.kind === "landscape") {
         pickers(figure);
-        const choice = chosen.get(figure);
-        draw(figure, landscape(data.get(figure).tasks[choice.task], choice));
+        show(figure);
       } else {
         draw(figure, data.get(figure));
       }
