@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """\
   autosched compile model.onnx --log model.jsonl -o build/model    build/model.o, model.h, model.so
   autosched compile resnet-18 --log resnet-18.jsonl --save resnet-18.asd       for autosched.load
+  autosched compile resnet-18 --effort quick -o build/resnet18       measures up to a minute first
   autosched compile model.onnx --shape data=1,3,224,224 --threads 1 -o model   an open shape
   autosched compile model.onnx --target cpu-neon -o model                      another machine
   autosched compile resnet-18.asd -o resnet18                                  compiled already

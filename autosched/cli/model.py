@@ -200,7 +200,7 @@ def open_module(args: argparse.Namespace, runs: bool = True) -> Module:
 
 def compiled_contents(args: argparse.Namespace, constants: dict[str, Any] | None) -> Contents:
     """The compiled program, not loaded: it may be for another machine."""
-    check_log(args.log)
+    check_log(args.log, new=args.effort == "quick")
     subject = open_subject(args)
     if isinstance(subject, WorkloadSubject) and constants is not None:
         subject = subject.with_constants(constants)
@@ -220,8 +220,10 @@ def with_denormals(contents: Contents, denormals: Denormals | None) -> Contents:
     return program, constants, objects, payloads
 
 
-def check_log(log: str | None) -> None:
+def check_log(log: str | None, new: bool = False) -> None:
     """Raise an error when a log is named that does not exist, or that is none.
+
+    ``new``: it need not exist, records will be added to it.
 
     Raises:
         UsageError: it does not exist.
@@ -231,7 +233,7 @@ def check_log(log: str | None) -> None:
 
     if log is None:
         return
-    if not Path(log).exists():
+    if not new and not Path(log).exists():
         raise UsageError("the log does not exist", log, "leave --log out, or tune first")
     check_content(Path(log))
 

@@ -190,6 +190,7 @@ def test_a_workload_is_compiled_with_its_constants(
         ("tune mlp --args n=1", "are for --workload"),
         ("tune --workload C2D --shape data=1,2", "use --args"),
         ("bench mlp.asd --args n=1", "fixed in a compiled module"),
+        ("bench mlp.asd --effort quick", "fixed in a compiled module"),
         ("costmodel eval --workload GMM --log none.jsonl", "log does not exist"),
     ],
 )

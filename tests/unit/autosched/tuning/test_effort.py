@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import autosched as asd
+from autosched.cli.app import main
 from autosched.measure.simulated import SimulatedRunner
 from autosched.records.log import RecordLog
 from autosched.system.errors import OptionError
@@ -43,6 +44,14 @@ def test_quick_begins_with_what_the_draft_would_compile(simulated: None, tmp_pat
     for task in asd.extract_tasks(NET, threads=1):
         first = next(r for r in RecordLog(log).read().records if r.task == task.key)
         assert first.candidate(task.dag).key == task.draft_candidate().key
+
+
+def test_the_command_line_has_it(simulated: None, tmp_path: Path) -> None:
+    log, out = tmp_path / "log.jsonl", tmp_path / "gmm.asd"
+    line = f"compile --workload GMM --args n=16,m=16,k=16 --threads 1 --quiet -o {out} --log {log}"
+    assert main([*line.split(), "--effort", "quick"]) == 0
+    trials = [r for r in RecordLog(log).read().records if r.phase == "trial"]
+    assert len(trials) == 8 and not asd.load(out).untuned
 
 
 def test_quick_without_a_log_leaves_none(simulated: None, tmp_path: Path) -> None:
