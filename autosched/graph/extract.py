@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -86,7 +86,7 @@ def extract(model: Network | Graph) -> Extraction:
     values are bound to the shared program's placeholders by their canonical order.
     """
     graph = optimize(model.graph if isinstance(model, Network) else model)
-    return _extract(graph, _Programs())
+    return _extract(graph, _Programs(), {value.name for value in graph.inputs})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +107,10 @@ class _Programs:
         return f"{name}.{self.numbers[name]}"
 
 
-def _extract(graph: Graph, programs: _Programs) -> Extraction:
+def _extract(graph: Graph, programs: _Programs, given: Collection[str] = ()) -> Extraction:
     graph = split_concats(graph, _written_in_parts(graph))
     groups = fuse(graph)
-    parts = parts_of(graph, {g.root.output for g in groups if len(g.nodes) == 1})
+    parts = parts_of(graph, {g.root.output for g in groups if len(g.nodes) == 1}, given)
     read_in_place = parts.keys() - parts_of(graph).keys()
     views = _views(graph, parts)
     on_host, looped = host_calls(graph, views), loop_outputs(graph.nodes)

@@ -41,16 +41,19 @@ class ValuePart:
         )
 
 
-def parts_of(graph: Graph, alone: Collection[str] = ()) -> dict[str, ValuePart]:
+def parts_of(
+    graph: Graph, alone: Collection[str] = (), given: Collection[str] = ()
+) -> dict[str, ValuePart]:
     """Where the values lie that lie inside others.
 
-    What a slice is taken from has to be computed by this graph, not given: the memory of the
-    caller, and of a loop's states, is elsewhere for every run.
+    What a slice is taken from has to be computed by this graph, or given as a whole: the states of
+    a loop are elsewhere in every iteration.
 
     Args:
         graph: after ``split_concats``.
         alone: outputs of nodes that would be alone in their kernels; slices among them need none
             where all readers can read them in place, and none of these joins them.
+        given: inputs that are arrays of a caller's.
     """
     found: dict[str, ValuePart] = {}
     inside = embedded(graph)
@@ -61,7 +64,7 @@ def parts_of(graph: Graph, alone: Collection[str] = ()) -> dict[str, ValuePart]:
         found[name] = found[graph.producers[home].inputs[first]]
     for node in graph.nodes:
         if isinstance(node.op, Slice) and node.output in alone and node.output not in found:
-            found |= _slice(graph, node, found)
+            found |= _slice(graph, node, found, given)
         elif isinstance(node.op, Reshape) and node.inputs[0] in found:
             shape = graph.types[node.inputs[0]].shape
             source = found[node.inputs[0]]
@@ -193,11 +196,20 @@ def _position(node: Node, home: Node) -> int:
     return next((s for s in starts if home.inputs[s : s + count] == node.inputs), -1)
 
 
-def _slice(graph: Graph, node: Node, found: Mapping[str, ValuePart]) -> dict[str, ValuePart]:
-    """The place of a slice that is read where it lies; nothing if it has to be computed."""
+def _slice(
+    graph: Graph, node: Node, found: Mapping[str, ValuePart], given: Collection[str]
+) -> dict[str, ValuePart]:
+    """The place of a slice that is read where it lies; nothing if it has to be computed.
+
+    Args:
+        graph: that the slice is in.
+        node: the slice.
+        found: the parts that are known.
+        given: inputs that slices may be taken from.
+    """
     assert isinstance(node.op, Slice)
     name = node.inputs[0]
-    source = found.get(name) or _own_memory(graph, name)
+    source = found.get(name) or _own_memory(graph, name, given)
     if source is None:
         return {}
     strides = tuple(s * step for s, step in zip(source.strides, node.op.step, strict=True))
@@ -210,15 +222,14 @@ def _slice(graph: Graph, node: Node, found: Mapping[str, ValuePart]) -> dict[str
     return {node.output: ValuePart(source.whole, offset, strides)}
 
 
-def _own_memory(graph: Graph, name: str) -> ValuePart | None:
-    """The place of a value that a kernel of the graph computes, or of a view of one."""
+def _own_memory(graph: Graph, name: str, given: Collection[str]) -> ValuePart | None:
+    """The place of a value that a kernel of the graph computes or that is given, or of a view."""
     home = name
     while home not in graph.result_values and isinstance(_operator(graph, home), Reshape):
         home = graph.producers[home].inputs[0]
     operator = _operator(graph, home)
-    if operator is None or operator.on_host or isinstance(operator, Scan):
-        return None
-    if home in graph.result_values:
+    computed = operator is not None and not operator.on_host and not isinstance(operator, Scan)
+    if home in graph.result_values or not (computed or home in given):
         return None
     return ValuePart(home, 0, _dense(graph.types[name].shape))
 

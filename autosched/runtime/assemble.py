@@ -184,7 +184,7 @@ def _arguments(parts: Mapping[str, Inside], places: Mapping[str, Place]) -> dict
 def _part(part: Inside, argument: Callable[[str], Argument]) -> Argument:
     whole, start = _still_whole(argument(part.whole))
     first = None if part.first is None else _still(argument(part.first))
-    if part.moves or whole.segment == "output":
+    if part.moves or whole.segment in ("input", "output"):  # whose places have no offset
         return Moving(whole, start + part.offset, part.stride, part.period, first)
     return replace(whole, offset=whole.offset + start + part.offset)
 

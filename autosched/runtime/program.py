@@ -56,10 +56,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """A value that lies elsewhere in each iteration of a loop, or inside an output.
+    """A value that lies elsewhere in each iteration of a loop, or inside an input or output.
 
     Iteration ``i`` finds it ``start + stride * (i % period)`` bytes after ``place``.  What lies
-    still, ``start`` bytes after the first of an output, has no stride and is in no loop.
+    still, ``start`` bytes after the first of an array, has no stride.
 
     Attributes:
         place: of the whole that the value is a part of.

@@ -107,6 +107,19 @@ def test_compiled_kernels_read_and_write_them_in_place(seed: int) -> None:
         np.testing.assert_allclose(values[name], expected, rtol=1e-5, atol=1e-5)
 
 
+def test_a_slice_of_an_input_is_read_where_the_caller_has_it() -> None:
+    builder = GraphBuilder("net")
+    x = builder.input(Value("x", (6, CHANNELS)))
+    rows = builder.add(Slice((2, 0), (5, CHANNELS), (1, 1)), [x])
+    weight = np.random.default_rng(0).standard_normal((CHANNELS, 3), dtype=np.float32)
+    graph = builder.finish({"y": builder.add(Dense(), [rows, builder.constant("w", weight)])})
+    assert [call.output for call in extract(graph).calls] == [graph.results[0].value]
+    module = asd.compile(Network("net", graph), asd.Target("cpu", threads=1))
+    wide = np.random.default_rng(1).standard_normal((6, 2 * CHANNELS), dtype=np.float32)
+    for array in (wide[:, :CHANNELS], wide[:, ::2].copy()):
+        np.testing.assert_allclose(module(array), array[2:5] @ weight, rtol=1e-5, atol=1e-5)
+
+
 _EXTENTS = st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=1, max_size=4)
 
 
