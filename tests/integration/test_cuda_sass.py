@@ -51,8 +51,16 @@ def check(sketch: Sketch, row: Mapping[DecisionId, int], folder: Path) -> Counte
     return found
 
 
-@pytest.mark.parametrize("depth", [2, 3, 4])
-@pytest.mark.parametrize("size", [1024, 4096])
+@pytest.mark.parametrize(
+    ("size", "depth"),
+    [
+        *((1024, 3), (4096, 2), (4096, 4)),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ((1024, 2), (1024, 4), (4096, 3))
+        ),
+    ],
+)
 def test_the_loop_over_tiles_is_multiply_adds(size: int, depth: int, tmp_path: Path) -> None:
     (sketch, *_) = generate(matmul_dag(size, size, size), TARGET)
     found = check(sketch, {**TILES, **row_of({"C.local.k@tiles": depth})}, tmp_path)

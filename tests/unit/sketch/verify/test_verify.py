@@ -37,7 +37,7 @@ from tests.support.workloads import WORKLOADS
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_every_lowered_row_passes(name: str, target: Target, rng: np.random.Generator) -> None:
     for sketch in generate(WORKLOADS[name](), target):
-        population = sample(sketch, 12, rng)
+        population = sample(sketch, 6, rng)
         for row in range(population.count):
             verify(lower(sketch, population.row(row)))
 
