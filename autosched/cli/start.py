@@ -7,9 +7,12 @@ import signal
 import sys
 from contextlib import suppress
 from types import FrameType
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from autosched.cli.exit_codes import SIGNALLED
+
+# Arguments that no command computes anything for.
+_ASKS_FOR_WORDS: Final = frozenset(("-h", "--help", "--version"))
 
 
 def run_and_exit() -> NoReturn:
@@ -25,6 +28,9 @@ def run_and_exit() -> NoReturn:
     if taken:
         signal.signal(signal.SIGINT, _interrupted)
     from autosched.cli.app import main
+
+    if not _ASKS_FOR_WORDS.intersection(sys.argv):
+        import sketch.lang.dtypes  # noqa: F401  # NumPy, whose import an exception may break
 
     try:
         if taken:

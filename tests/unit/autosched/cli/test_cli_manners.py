@@ -213,7 +213,7 @@ import signal, sys
 
 class Interrupts:
     def find_spec(self, name, *others):
-        if name == "autosched.cli.app":
+        if name == sys.argv[1]:
             try:
                 signal.raise_signal(signal.SIGINT)
             except BaseException:
@@ -225,9 +225,10 @@ run_and_exit()
 """
 
 
-def test_an_interrupt_while_the_commands_are_loaded() -> None:
+@pytest.mark.parametrize("module", ["autosched.cli.app", "numpy"])
+def test_an_interrupt_while_the_commands_are_loaded(module: str) -> None:
     """Also where the module that is imported at that moment drops exceptions."""
-    command = [sys.executable, "-c", INTERRUPTED_AT_ONCE]
+    command = [sys.executable, "-c", INTERRUPTED_AT_ONCE, module]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "autosched: interrupted\n")
 
