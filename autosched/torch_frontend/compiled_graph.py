@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from autosched import api
 from autosched.graph.errors import ModelImportError
 from autosched.torch_frontend.agreement import agree
+from autosched.torch_frontend.background import BackgroundTuning
 from autosched.torch_frontend.export import export_onnx
 from autosched.torch_frontend.graph_cache import KeptGraph, kept_graph
+from autosched.torch_frontend.network_module import network_module
 from autosched.torch_frontend.options import BackendOptions
 from autosched.torch_frontend.tensors import (
     is_plain,
@@ -25,10 +27,11 @@ from autosched.torch_frontend.tensors import (
 from sketch.errors import AutoschedError
 
 if TYPE_CHECKING:
-    from autosched.graph.ir import Network, Value
+    from autosched.graph.ir import Value
     from autosched.runtime.module import Module
 
 LOG: Final = logging.getLogger("autosched.torch")
+_Compiled = tuple["Module", BackgroundTuning | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +42,15 @@ class _Specialised:
         module: None: torch runs it.
         versions: state of the constants that were compiled in.
         inputs: name and position of each input of the module.
+        tuning: makes a faster module meanwhile.
+        kept: where that one is kept.
     """
 
     module: Module | None
     versions: tuple[Any, ...]
     inputs: tuple[tuple[str, int], ...] = ()
+    tuning: BackgroundTuning | None = None
+    kept: KeptGraph | None = None
 
 
 class CompiledGraph:
@@ -87,7 +94,11 @@ class CompiledGraph:
             known = self._known[key] = self._specialise(args, versions, keep=known is None)
         if known.module is None:
             return self._with_torch(args)
-        return self._run(known.module, known.inputs, args)
+        results = self._run(known.module, known.inputs, args)
+        tuned = None if known.tuning is None else known.tuning.take()
+        if tuned is not None:
+            self._swap(key, tuned, args)
+        return results
 
     def _say_full(self) -> None:
         """Once: each set of shapes takes seconds, and memory for its own copy of the constants."""
@@ -111,16 +122,31 @@ class CompiledGraph:
             if not self._computed:
                 raise ModelImportError("it computes nothing")
             kept = kept_graph(self._graph, args, self._static, self._options) if keep else None
-            module, where = self._recalled(kept, args), ", from the cache"
+            module, tuning, where = self._recalled(kept, args), None, ", from the cache"
             if module is None:
-                module, where = self._compiled_or_refused(kept, args), ""
+                module, tuning = self._compiled_or_refused(kept, args)
+                where = ""
         except AutoschedError as error:
             LOG.warning(
                 "%s of %d operators stays with torch: %s", self._name, self._operators, error
             )
             return _Specialised(None, versions)
         self._report(module, time.perf_counter() - start, where)
-        return _Specialised(module, versions, self._inputs(module, args))
+        return _Specialised(module, versions, self._inputs(module, args), tuning, kept)
+
+    def _swap(self, key: tuple[Any, ...], tuned: Module, args: Sequence[Any]) -> None:
+        """Use tuned kernels for calls from now on, if they compute the same."""
+        known = replace(self._known[key], tuning=None)
+        try:
+            self._check_results(tuned, args)
+        except ModelImportError as error:
+            LOG.warning("%s: its tuned kernels are not used: %s", self._name, error)
+        else:
+            known = replace(known, module=tuned)
+            if known.kept is not None:
+                known.kept.save(tuned)
+            LOG.info("%s: its tuned kernels are used from now on", self._name)
+        self._known[key] = known
 
     @property
     def _operators(self) -> int:
@@ -160,7 +186,7 @@ class CompiledGraph:
             return None
         return module
 
-    def _compiled_or_refused(self, kept: KeptGraph | None, args: Sequence[Any]) -> Module:
+    def _compiled_or_refused(self, kept: KeptGraph | None, args: Sequence[Any]) -> _Compiled:
         """``_compiled``; what cannot be compiled is not tried again by other processes."""
         reason = None if kept is None else kept.refusal()
         if reason is not None:
@@ -172,18 +198,23 @@ class CompiledGraph:
                 kept.refuse(str(error))
             raise
 
-    def _compiled(self, kept: KeptGraph | None, args: Sequence[Any]) -> Module:
+    def _compiled(self, kept: KeptGraph | None, args: Sequence[Any]) -> _Compiled:
         variable = self._variable(args)
         bound = _bind(self._graph, args, variable, self._computed)
         network = api.from_onnx(_exported(bound, [args[index].detach() for index in variable]))
         self._check_outputs(network.outputs)
         if kept is not None:
             network = replace(network, name=kept.name)
-        module = _compiled_network(network, self._options)
+        background = self._options.tune == "background"
+        module = network_module(
+            network, self._options.without_tuning() if background else self._options
+        )
         self._check_results(module, args)
+        if background:
+            return module, BackgroundTuning(network, self._options, self._name)
         if kept is not None:
             kept.save(module)
-        return module
+        return module, None
 
     def _report(self, module: Module, seconds: float, where: str) -> None:
         """Tell the logger what became of the graph; what runs on the host is a warning."""
@@ -225,29 +256,6 @@ class CompiledGraph:
             else (args[positions[value.name]] if hasattr(value, "op") else value)
             for index, value in enumerate(self._outputs)
         )
-
-
-def _compiled_network(network: Network, options: BackendOptions) -> Module:
-    if options.tunes:
-        api.tune(
-            network,
-            target=options.target,
-            threads=options.threads,
-            budget=options.budget,
-            trials=options.trials,
-            log=options.log,
-            quiet=True,
-            accuracy=options.accuracy,
-        )
-    return api.compile(
-        network,
-        target=options.target,
-        threads=options.threads,
-        log=options.log,
-        effort=options.effort,
-        denormals=options.denormals,
-        accuracy=options.accuracy,
-    )
 
 
 def _exported(module: Any, args: Sequence[Any]) -> Any:

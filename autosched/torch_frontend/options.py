@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from os import PathLike
-from typing import Any
+from typing import Any, Literal, get_args
 
 from autosched.api import AnyTarget, PathText, resolve_target
 from autosched.records.accuracy import ACCURACIES, Accuracy
@@ -17,6 +17,7 @@ from codegen.denormals import DENORMALS, Denormals
 
 CacheChoice = bool | PathText
 Budget = str | float
+TuneWhen = Literal["first", "background"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,9 @@ class BackendOptions:
         budget: each graph is tuned for so long when it is compiled, "2m" or seconds; None: it is
             not.
         trials: or for so many trials, those of earlier runs in the log included.
+        tune: "first": before a graph runs; "background": it runs at once, and is tuned meanwhile in
+            a process of low priority (for 10 minutes without budget and trials), whose kernels are
+            used from then on.
         effort, denormals, accuracy: see ``autosched.compile``.
         shapes: sets of input shapes that a graph is compiled for; with others torch runs it.
         cache: a folder in which compiled graphs are kept for other processes; True: one in the
@@ -45,6 +49,7 @@ class BackendOptions:
     log: PathText | None = None
     budget: Budget | None = None
     trials: int | None = None
+    tune: TuneWhen = "first"
     effort: Effort = "draft"
     denormals: Denormals = "flush"
     accuracy: Accuracy = "default"
@@ -56,6 +61,7 @@ class BackendOptions:
         check_kinds(self)
         resolve_target(self.target, self.threads)
         check_choice("effort", self.effort, EFFORTS)
+        check_choice("tune", self.tune, get_args(TuneWhen))
         check_choice("denormals", self.denormals, DENORMALS)
         check_choice("accuracy", self.accuracy, ACCURACIES)
         for name in ("trials", "shapes"):
@@ -66,13 +72,18 @@ class BackendOptions:
             raise OptionError(f"cache is {self.cache!r}", hint="give a folder, True or False")
         if self.budget is not None:
             parse_budget(self.budget)
-        if self.tunes and self.log is None:
+        if self.tunes and self.tune == "first" and self.log is None:
             raise OptionError("budget and trials need a log", hint='give "log": "model.jsonl"')
 
     @property
     def tunes(self) -> bool:
-        """Whether graphs are tuned when they are compiled."""
-        return self.budget is not None or self.trials is not None
+        """Whether graphs are tuned, now or later."""
+        limited = self.budget is not None or self.trials is not None
+        return limited or self.tune == "background"
+
+    def without_tuning(self) -> BackendOptions:
+        """The same for code that is there at once."""
+        return replace(self, budget=None, trials=None, tune="first")
 
     @property
     def measures(self) -> bool:

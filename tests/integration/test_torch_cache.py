@@ -81,7 +81,7 @@ def test_results_are_compared_again(case: Case, monkeypatch: pytest.MonkeyPatch)
         files.append(case.file.exists())
         monkeypatch.setattr(CompiledGraph, "_run", original)
         shutil.copy(aside, case.file)
-        return kept.load()
+        return kept.load(), None
 
     aside = case.file.with_suffix(".copy")
     shutil.copy(case.file, aside)

@@ -207,6 +207,7 @@ def test_options_are_checked() -> None:
         ({"target": "cpu-9000"}, "cpu-9000"),
         ({"shapes": 0}, "shapes is 0"),
         ({"trials": 4}, "need a log"),
+        ({"tune": "later"}, "tune 'later' is unknown"),
         ({"budget": "soon", "log": "a.jsonl"}, "'soon' is not a positive time"),
         ({"accuracy": "exact"}, "accuracy 'exact' is unknown"),
         ({"cache": 3}, "cache is 3"),

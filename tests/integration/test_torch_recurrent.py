@@ -82,7 +82,7 @@ def test_torch_compile(
 
     def watched(self: Any, *args: Any) -> Any:
         found = link(self, *args)
-        modules.append(found)
+        modules.append(found[0])
         return found
 
     monkeypatch.setattr(CompiledGraph, "_compiled", watched)

@@ -1,0 +1,103 @@
+"""Graphs that are tuned in another process, of low priority, while their first code runs."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from autosched import api
+from autosched.measure.zygote import clean_environment
+from autosched.system.errors import TuningError
+from autosched.torch_frontend.tuning_child import MODULE
+from sketch.errors import AutoschedError
+
+if TYPE_CHECKING:
+    from autosched.graph.ir import Network
+    from autosched.runtime.module import Module
+    from autosched.torch_frontend.options import BackendOptions
+
+LOG: Final = logging.getLogger("autosched.torch")
+_CHILD: Final = (sys.executable, "-P", "-m", "autosched.torch_frontend.tuning_child")
+
+Tuner = Callable[["Network", "BackendOptions", Path], None]
+"""Writes the tuned module to a folder, as ``tuning_child.tune_and_save`` does."""
+
+
+def in_child(network: Network, options: BackendOptions, folder: Path) -> None:
+    """``tune_and_save`` in a process of its own.
+
+    Raises:
+        TuningError: it failed; says why.
+    """
+    output = folder / "output.txt"
+    with output.open("wb") as stream:
+        child = subprocess.Popen(
+            _CHILD,
+            stdin=subprocess.PIPE,
+            stdout=stream,
+            stderr=stream,
+            env=clean_environment(),
+            start_new_session=True,  # Ctrl-C is for this process
+        )
+    assert child.stdin is not None
+    with child.stdin:  # its end would end the child
+        pickle.dump((network, options, folder), child.stdin)
+        child.stdin.flush()
+        status = child.wait()
+    if status:
+        lines = output.read_text(encoding="utf-8", errors="replace").split("\n")
+        said = [line for line in lines if line.strip()]
+        raise TuningError(said[-1] if said else f"the process ended with {status}")
+
+
+class BackgroundTuning:
+    """A graph that is being tuned; one after the other, for they would disturb each other's times.
+
+    Args:
+        network: of the graph.
+        options: of the compilation.
+        name: of the graph, for people.
+        tuner: does the work.
+    """
+
+    def __init__(
+        self, network: Network, options: BackendOptions, name: str, tuner: Tuner = in_child
+    ) -> None:
+        self._module: Module | None = None
+        self._name = name
+        _jobs().put(lambda: self._tune(network, options, tuner))
+
+    def take(self) -> Module | None:
+        """The tuned module, once it is there; takes no time."""
+        return self._module
+
+    def _tune(self, network: Network, options: BackendOptions, tuner: Tuner) -> None:
+        try:
+            with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
+                tuner(network, options, Path(folder))
+                # Nobody else may write to that folder.
+                self._module = api.load(Path(folder) / MODULE, trusted=True)
+        except (AutoschedError, OSError) as error:
+            LOG.warning("%s is not tuned in the background: %s", self._name, error)
+
+
+@cache
+def _jobs() -> queue.SimpleQueue[Callable[[], None]]:
+    """The work of one thread that ends with the process."""
+    jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+
+    def work() -> None:
+        while True:
+            jobs.get()()
+
+    threading.Thread(target=work, daemon=True, name="autosched-background").start()
+    return jobs

@@ -1,0 +1,127 @@
+"""Graphs of torch.compile that are tuned while they run."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+import autosched as asd
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.ir import Network, Value
+from autosched.graph.ops.elementwise import UnaryOp
+from autosched.runtime.module import Module
+from autosched.system.errors import TuningError
+from autosched.torch_frontend.background import BackgroundTuning, in_child
+from autosched.torch_frontend.compiled_graph import CompiledGraph
+from autosched.torch_frontend.options import BackendOptions
+from autosched.torch_frontend.tuning_child import MODULE
+from tests.support.lazily import lazily
+
+torch = lazily("torch", "onnxscript")
+OPTIONS = BackendOptions(tune="background", trials=2, effort="none")
+LONGEST_S = 60.0
+
+
+def network(function: str) -> Network:
+    net = GraphBuilder(function)
+    x = net.input(Value("x", (4, 16)))
+    return Network(function, net.finish({"y": net.add(UnaryOp(function), (x,))}))
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A module that computes what the graph of the tests computes."""
+    path = tmp_path_factory.mktemp("module") / MODULE
+    asd.compile(network("relu"), effort="none").save(path)
+    return path
+
+
+def wait_for(tuning: BackgroundTuning) -> Module:
+    end = time.monotonic() + LONGEST_S
+    while (module := tuning.take()) is None:
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    return module
+
+
+def graph() -> Any:
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    return make_fx(lambda x: (torch.relu(x),), tracing_mode="fake")(torch.ones(4, 16))
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_tuned_kernels_are_used_once_they_are_there(
+    right: bool,
+    file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ready, used, tunings = Event(), [], []
+
+    def tuner(_: Network, options: BackendOptions, folder: Path) -> None:
+        assert options == OPTIONS
+        assert ready.wait(LONGEST_S)
+        shutil.copy(file, folder)
+
+    def compiled(*_: Any) -> Any:
+        tunings.append(BackgroundTuning(network("relu"), OPTIONS, "graph", tuner))
+        return first, tunings[0]
+
+    run = CompiledGraph._run
+
+    def noted(self: Any, module: Module, *args: Any) -> Any:
+        used.append(module)
+        results = run(self, module, *args)
+        return results if right or module is first else tuple(y + 1 for y in results)
+
+    first = asd.load(file)
+    monkeypatch.setattr(CompiledGraph, "_compiled", compiled)
+    monkeypatch.setattr(CompiledGraph, "_run", noted)
+    ours = CompiledGraph(graph(), frozenset(), replace(OPTIONS, cache=tmp_path / "cache"), "0/0")
+    x = torch.randn(4, 16)
+    with caplog.at_level(logging.INFO, "autosched.torch"):
+        for call in range(4):
+            torch.testing.assert_close(ours(x), (torch.relu(x),))
+            if call == 1:
+                ready.set()
+                tuned = wait_for(tunings[0])
+    assert used == [first, first, first, tuned, tuned if right else first]
+    message = "used from now on" if right else "not used: output 0 is not what torch computes"
+    assert message in caplog.text
+    assert (tmp_path / "cache").exists() == right
+
+
+def test_a_tuning_that_fails_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    def tuner(network: Network, options: BackendOptions, folder: Path) -> None:
+        raise TuningError("nothing runs")
+
+    done = Event()
+    with caplog.at_level(logging.WARNING, "autosched.torch"):
+        failed = BackgroundTuning(network("relu"), OPTIONS, "graph 0/0", tuner)
+        BackgroundTuning(network("relu"), OPTIONS, "", lambda *_: done.set())
+        assert done.wait(LONGEST_S)
+    assert failed.take() is None
+    assert "graph 0/0 is not tuned in the background: nothing runs" in caplog.text
+
+
+def test_a_child_that_fails_is_said(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").mkdir()
+    with pytest.raises(TuningError, match=r"log\.jsonl"):
+        in_child(network("relu"), OPTIONS, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_child_tunes(tmp_path: Path) -> None:
+    in_child(network("tanh"), replace(OPTIONS, log=tmp_path / "mine.jsonl"), tmp_path)
+    module = asd.load(tmp_path / MODULE)
+    assert not module.untuned
+    assert len((tmp_path / "mine.jsonl").read_text().splitlines()) >= 2
