@@ -52,7 +52,9 @@ def paired_first(
 ) -> list[tuple[float, Record]]:
     """``ranked``, seconds and records, fastest first, as the last re-measurement has it.
 
-    Its winner comes before the other candidates that took part, though their medians may be lower.
+    Its winner comes before the other candidates that took part, though their medians may be lower,
+    and before those that were known by then and never were re-measured: their bursts may have been
+    timed when the machine was quicker.
     """
     latest = last_rounds(records)
     number = winner([record.result for record in latest])
@@ -62,8 +64,20 @@ def paired_first(
         return list(ranked)
     wanted = latest[number].candidate_key
     place = next((n for n in places if ranked[n][1].candidate_key == wanted), places[0])
-    others = [pair for n, pair in enumerate(ranked) if n != place]
-    return [*others[: places[0]], ranked[place], *others[places[0] :]]
+    ahead, behind = ranked[: places[0]], [p for n, p in enumerate(ranked) if n > places[0] - 1]
+    behind.remove(ranked[place])
+    known = _bursts_before(records)
+    passed = [pair for pair in ahead if pair[1].candidate_key in known]
+    kept = [pair for pair in ahead if pair[1].candidate_key not in known]
+    return [*kept, ranked[place], *passed, *behind]
+
+
+def _bursts_before(records: Sequence[Record]) -> set[str]:
+    """Candidates measured before the last re-measurement, in bursts alone."""
+    end = max(n for n, record in enumerate(records) if record.phase == "final")
+    finals = {record.candidate_key for record in records if record.phase == "final"}
+    later = {record.candidate_key for record in records[end:]}
+    return {record.candidate_key for record in records[:end]} - finals - later
 
 
 def last_rounds(records: Sequence[Record]) -> list[Record]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from autosched.system.stability import EMULATED, Stability, Watch, tree_cpu_s
 from autosched.system.stopwatch import Stopwatch
 from autosched.system.versions import software_versions
 from autosched.tasks.candidate import Candidate
+from autosched.tuning.disturbance import Disturbances, challengers, confirmed
 from autosched.tuning.job import TuneJob
 from autosched.tuning.remaining import history_of
 from autosched.tuning.result import TaskResult, TuneResult
@@ -34,6 +35,9 @@ from autosched.tuning.task_run import TaskRun, verify_new_best
 
 if TYPE_CHECKING:
     from autosched.tasks.spec import TaskSpec
+
+# Rounds in which the best of a task is timed again.
+_AGAIN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ class TuningLoop:
         self._trials = 0
         self._faults_told = 0
         self._watch = Watch(tree_cpu_s)  # it is a child of a child that times
+        self._disturbances = Disturbances(options.doubt, options.slowdown)
         self._finished: set[int] = set()
 
     def tune(self) -> TuneResult:
@@ -92,6 +97,7 @@ class TuningLoop:
             self._tell_finished(stopped)
             with self._watch:
                 self._retime()
+            self._tell_disturbed()
             self._signals.check()
         except KeyboardInterrupt:
             stopped = "interrupted"
@@ -168,7 +174,7 @@ class TuningLoop:
         results = self._runner.collect(ticket, run.best_s)
         checked = verify_new_best(run, self._runner, candidates, results, self._options.tolerance)
         self._write(run.task, candidates, checked, self._scheduler.tasks[batch.turn.task].trials)
-        checked = run.held(candidates, checked)
+        checked = self._undisturbed(run, candidates, run.held(candidates, checked))
         before = run.best_s
         with self._thinking:
             run.tell(candidates, checked)
@@ -180,6 +186,25 @@ class TuningLoop:
         self._tell_faults()
         self._tell_batch(run, candidates, checked, before)
         return ahead
+
+    def _undisturbed(
+        self, run: TaskRun, candidates: Sequence[Candidate], results: list[MeasureResult]
+    ) -> list[MeasureResult]:
+        """A batch as it would have been on a quiet machine."""
+        emulated = run.task.target.card.emulated  # its times are estimates
+        if emulated or not self._disturbances.suspicious(results, run.best_s):
+            return results
+        ((_, best),) = run.measured.leaders(1)
+        (again,) = self._runner.remeasure(run.task, [best], _AGAIN)
+        found = self._disturbances.corrected(results, again, run.best_s)
+        faster = challengers(found, run.best_s, self._options.leaders)
+        if not faster:
+            return found
+        leaders = [best, *(candidates[n] for n in faster)]
+        rounds = self._options.leader_rounds
+        holder, *others = self._runner.remeasure(run.task, leaders, rounds)
+        in_turns = dict(zip(faster, others, strict=True))
+        return confirmed(results, found, run.best_s, in_turns, holder)
 
     def _tell_faults(self) -> None:
         """What is new among the faults of the cost model."""
@@ -262,6 +287,12 @@ class TuningLoop:
         self._measured += zip(records, candidates, strict=True)
         if self._log is not None:
             self._log.append(records)
+
+    def _tell_disturbed(self) -> None:
+        told = str(self._disturbances)
+        if told:
+            self._warnings.append(told)
+            self._progress.message(told)
 
     def _successes(self) -> int:
         return sum(run.successes for run in self._runs)

@@ -145,6 +145,9 @@ class TuneOptions:
         leader_rounds: interleaved rounds of that re-measurement.
         retiming_s: seconds a task that a time budget reserves for it.
         retiming_share: largest share of a time budget that is reserved for it.
+        doubt: a batch whose fastest takes this many times the task's best time is followed by
+            another timing of the best: the machine may have become slower (``tuning.disturbance``).
+        slowdown: of the best from which that is believed.
         tolerance: largest relative error against the oracle, ``max|y - ref| / max|ref|``.
         predicted_first: a task begins with what would be compiled without tuning.
         seed: of everything random.
@@ -171,6 +174,8 @@ class TuneOptions:
     leader_rounds: int = 5
     retiming_s: float = 0.5
     retiming_share: float = 0.1
+    doubt: float = 1.05
+    slowdown: float = 1.15
     tolerance: float = 1e-4
     predicted_first: bool = False
     seed: int = 0
@@ -192,6 +197,8 @@ class TuneOptions:
             parse_budget(self.budget_s)
         for name in ("leaders", "leader_rounds", "seed", "retiming_s"):
             check_number(name, getattr(self, name), 0, math.inf)
+        for name in ("doubt", "slowdown"):
+            check_number(name, getattr(self, name), 1, math.inf)
         shares = ["finish_share", "improvement", "tolerance", "retiming_share"]
         shares += [] if self.stop_below is None else ["stop_below"]
         for name in shares:

@@ -58,6 +58,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "LONG_PROGRAM": "size of a space",
     },
     "autosched/search/unmeasured.py": {"SURE_BELOW": "how far the draft model is believed"},
+    "autosched/tuning/loop.py": {"_AGAIN": "rounds of a timing"},
     "autosched/tuning/options.py": {
         "DEFAULT_TRIALS": "the limit where nobody sets one",
         "STOP_BELOW": "noise, where nobody says what it is",

@@ -92,6 +92,16 @@ def test_the_log_remembers_who_won() -> None:
     assert order(log, found) == [2, 0, 1]  # a new one that is much faster
 
 
+def test_a_burst_on_a_quicker_machine_says_nothing_against_the_winner() -> None:
+    a, b, c = found = candidates(3)
+    log = [record(c, 1.1, "trial", 1.0), record(a, 1.0, "trial", 1.0)]
+    log += [record(b, 1.8, "trial", 2.0)]  # it has become 1.8 times slower
+    log += [record(a, 1.8, "final", 3.0), record(b, 1.9, "final", 3.0)]
+    assert order(log, found) == [0, 2, 1]
+    log += [record(c, 1.1, "trial", 4.0)]  # as quick as it was, and seen again
+    assert order(log, found) == [2, 0, 1]
+
+
 def test_an_earlier_re_measurement_on_a_faster_machine_wins_nothing() -> None:
     a, b, c = found = candidates(3)
     log = [record(a, 1.0, "final", 1.0), record(c, 1.05, "final", 1.0)]
