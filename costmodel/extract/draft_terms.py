@@ -112,7 +112,9 @@ def _overhead_cycles(analysis: Analysis, checks: Validity) -> Quantity:
 
 
 def _region_cycles(analysis: Analysis) -> Quantity:
-    """Of starting and joining the threads."""
+    """Of starting and joining the threads, once for all statements in the same loops."""
+    if analysis.target.threads == 1 or not analysis.statement.starts_region:
+        return 0.0
     return where(tasks_of(analysis) > 1.0, analysis.target.rates.region, 0.0)
 
 

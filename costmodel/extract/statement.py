@@ -70,11 +70,19 @@ class StoreSite:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statement:
-    """The stores of one stage: initialisation, update, write-back.  ``main`` does the work."""
+    """The stores of one stage: initialisation, update, write-back.
+
+    Attributes:
+        name: of the stage.
+        main: does the work.
+        sites: all of them, in order.
+        starts_region: whether no statement before it is in the same parallel loops.
+    """
 
     name: str
     main: StoreSite
     sites: tuple[StoreSite, ...]
+    starts_region: bool = True
 
 
 def statements_of(nest: LoopNest) -> tuple[Statement, ...]:
@@ -83,14 +91,21 @@ def statements_of(nest: LoopNest) -> tuple[Statement, ...]:
     Raises:
         CostModelError: the nest has no store.
     """
-    found = stores_within(nest.roots, _Context(), _Context.inside)
-    sites = [context.site(store) for store, context in found]
+    stores = stores_within(nest.roots, _Context(), _Context.inside)
+    sites = [context.site(store) for store, context in stores]
     if not sites:
         raise CostModelError("the nest has no store", f"nest {nest.name}")
     groups: dict[str, list[StoreSite]] = {}
     for site in sites:
         groups.setdefault(site.store.stage, []).append(site)
-    return tuple(Statement(name, _main(group), tuple(group)) for name, group in groups.items())
+    seen: set[LoopVar] = set()
+    found = []
+    for name, group in groups.items():
+        main = _main(group)
+        parallel = {loop.var for loop in main.loops if loop.kind in PARALLEL_KINDS}
+        found.append(Statement(name, main, tuple(group), parallel.isdisjoint(seen)))
+        seen |= parallel
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

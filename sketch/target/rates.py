@@ -25,7 +25,7 @@ class Rates:
             different pages.
         page_bytes: what a processor fetches ahead of a walk through memory ends at such bounds.
         overlap: share of the smaller of compute and memory time that is not hidden.
-        branch: cycles of a loop iteration that nothing hides.
+        branch: cycles of a loop iteration that nothing hides: most of it runs beside the work.
         region: cycles to start and join a parallel region.
         chain_slack: how much of the scheduling slack in ``fma_slack`` a chain of updates of one
             accumulator does without.
@@ -53,11 +53,11 @@ class Rates:
     memory: float = 0.08
     jumping: float = 1.0
     page_bytes: float = 4096.0
-    overlap: float = 0.2
-    branch: float = 1.0
-    region: float = 2000.0
+    overlap: float = 0.12
+    branch: float = 0.2
+    region: float = 400.0
     chain_slack: float = 1.25
-    tile_accumulator: float = 1.5
+    tile_accumulator: float = 3.0
     memory_accumulator: float = 2.5
     tile_latencies: float = 3.0
     spill: float = 2.0
