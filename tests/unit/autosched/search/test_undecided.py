@@ -37,11 +37,11 @@ def test_it_ends() -> None:
 
 
 class Mistaken(ModelScorer):
-    """The draft, which is wrong about one variant."""
+    """The draft, which is wrong about one variant, which is not its favourite."""
 
     def score(self, population: Population) -> Floats:
         scores = super().score(population)
-        return scores * 100 if population.sketch.variant == "winograd-4" else scores
+        return scores * 100 if population.sketch.variant == "winograd-6" else scores
 
 
 def tried(options: BanditOptions) -> int:
@@ -55,7 +55,7 @@ def tried(options: BanditOptions) -> int:
         batch = policy.ask(8)
         assert len(batch) == 8 and len({candidate.key for candidate in batch}) == 8
         policy.tell(batch, runner.measure(task, batch))
-        count += sum(candidate.sketch.variant == "winograd-4" for candidate in batch)
+        count += sum(candidate.sketch.variant == "winograd-6" for candidate in batch)
     return count
 
 
