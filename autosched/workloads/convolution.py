@@ -7,6 +7,7 @@ extents, input channels, output channels, kernel extent, stride, padding, dilati
 from __future__ import annotations
 
 from autosched.workloads.definition import workload
+from autosched.workloads.layouts import laid_out
 from autosched.workloads.operands import operands
 from sketch.lang import reducers
 from sketch.lang.expr import Axis, Expr, select
@@ -37,7 +38,7 @@ _CAPSULE = 4  # a capsule is a matrix of 4 x 4 (Hinton et al., ICLR 2018)
 )
 def c1d(
     n: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0,
-    dilation: int = 1,
+    dilation: int = 1, layout: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """1-D convolution: [n, w, ci] with [kernel, ci, co].
 
@@ -50,9 +51,12 @@ def c1d(
         stride: of the windows.
         padding: zeros on each side.
         dilation: distance of taps.
+        layout: of data, weight and result: "NHWC" or "NCHW".
     """
-    data, weight = operands((n, w, ci), (kernel, ci, co))
-    return conv(data, weight, stride, padding, dilation, name="c1d")
+    return laid_out(
+        layout, (n, w, ci), (kernel, ci, co),
+        lambda data, weight: conv(data, weight, stride, padding, dilation, name="c1d"),
+    )  # fmt: skip
 
 
 @workload(
@@ -61,7 +65,7 @@ def c1d(
 )
 def c2d(
     n: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0,
-    dilation: int = 1,
+    dilation: int = 1, layout: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """2-D convolution: [n, h, w, ci] with [kernel, kernel, ci, co].
 
@@ -75,9 +79,12 @@ def c2d(
         stride: of the windows.
         padding: zeros on each side.
         dilation: distance of taps.
+        layout: of data, weight and result: "NHWC" or "NCHW".
     """
-    data, weight = operands((n, h, w, ci), (kernel, kernel, ci, co))
-    return conv(data, weight, stride, padding, dilation, name="c2d")
+    return laid_out(
+        layout, (n, h, w, ci), (kernel, kernel, ci, co),
+        lambda data, weight: conv(data, weight, stride, padding, dilation, name="c2d"),
+    )  # fmt: skip
 
 
 @workload(
@@ -86,7 +93,7 @@ def c2d(
 )
 def c3d(
     n: int, d: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1,
-    padding: int = 0, dilation: int = 1,
+    padding: int = 0, dilation: int = 1, layout: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """3-D convolution: [n, d, h, w, ci] with [kernel, kernel, kernel, ci, co].
 
@@ -101,9 +108,12 @@ def c3d(
         stride: of the windows.
         padding: zeros on each side.
         dilation: distance of taps.
+        layout: of data, weight and result: "NHWC" or "NCHW".
     """
-    data, weight = operands((n, d, h, w, ci), (kernel, kernel, kernel, ci, co))
-    return conv(data, weight, stride, padding, dilation, name="c3d")
+    return laid_out(
+        layout, (n, d, h, w, ci), (kernel, kernel, kernel, ci, co),
+        lambda data, weight: conv(data, weight, stride, padding, dilation, name="c3d"),
+    )  # fmt: skip
 
 
 @workload(
@@ -145,7 +155,7 @@ def grp(
 )
 def dil(
     n: int, h: int, w: int, ci: int, co: int, kernel: int, stride: int = 1, padding: int = 0,
-    dilation: int = 2,
+    dilation: int = 2, layout: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """Dilated convolution: [n, h, w, ci] with [kernel, kernel, ci, co].
 
@@ -159,9 +169,12 @@ def dil(
         stride: of the windows.
         padding: zeros on each side.
         dilation: distance of taps.
+        layout: of data, weight and result: "NHWC" or "NCHW".
     """
-    data, weight = operands((n, h, w, ci), (kernel, kernel, ci, co))
-    return conv(data, weight, stride, padding, dilation, name="dil")
+    return laid_out(
+        layout, (n, h, w, ci), (kernel, kernel, ci, co),
+        lambda data, weight: conv(data, weight, stride, padding, dilation, name="dil"),
+    )  # fmt: skip
 
 
 @workload(
@@ -175,7 +188,7 @@ def dil(
 )
 def dep(
     n: int, h: int, w: int, c: int, kernel: int, stride: int = 1, padding: int = 0,
-    dilation: int = 1,
+    dilation: int = 1, layout: str = "NHWC",
 ) -> Tensor:  # fmt: skip
     """Depthwise convolution: [n, h, w, c] with [kernel, kernel, 1, c].
 
@@ -188,9 +201,12 @@ def dep(
         stride: of the windows.
         padding: zeros on each side.
         dilation: distance of taps.
+        layout: of data, weight and result: "NHWC" or "NCHW".
     """
-    data, weight = operands((n, h, w, c), (kernel, kernel, 1, c))
-    return depthwise_conv(data, weight, stride, padding, dilation, name="dep")
+    return laid_out(
+        layout, (n, h, w, c), (kernel, kernel, 1, c),
+        lambda data, weight: depthwise_conv(data, weight, stride, padding, dilation, name="dep"),
+    )  # fmt: skip
 
 
 @workload(

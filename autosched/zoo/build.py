@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Final
+from typing import Final, get_args
 
 from autosched.graph.errors import GraphError
 from autosched.graph.ir import Network
+from autosched.graph.ops.base import Layout
 from autosched.zoo.bert import BERT_BASE, add_bert
 from autosched.zoo.dcgan import add_dcgan
 from autosched.zoo.dla import add_dla34
@@ -34,32 +35,46 @@ _FAMILIES: Final[Mapping[str, Callable[[LayerBuilder, int, int | None], None]]] 
     "mlp": add_mlp,
 }
 NAMES: Final = tuple(_FAMILIES)
+# What people look for the same network under.
+_ALIASES: Final[Mapping[str, str]] = {"centernet": "dla-34"}
 
 
-def build(name: str, batch: int = 1, image: int | None = None, seed: int = 0) -> Network:
-    """The network ``name``, in its model layout, with weights drawn from ``seed``.
+def build(
+    name: str,
+    batch: int = 1,
+    image: int | None = None,
+    seed: int = 0,
+    layout: Layout = "NCHW",
+) -> Network:
+    """The network ``name`` with weights drawn from ``seed``.
 
         >>> print(asd.zoo.build("mlp", image=4))
         Network(mlp, data: float32[1, 16] -> logits: float32[1, 10], 5 nodes)
 
     Args:
-        name: one of ``NAMES``.
+        name: one of ``NAMES``, or "centernet", which is "dla-34" with its heads.
         batch: extent of the first dimension of the input.
         image: height and width of the input in pixels (for bert-base: tokens of a sequence); the
             family's own default if None.
         seed: seeds all weights; they depend on neither ``batch`` nor ``image`` (but for the first
             dense layer of an mlp or vgg, whose size they give).
+        layout: of images (and of videos, with depth before height) among inputs and outputs.
 
     Raises:
-        GraphError: unknown name (the message lists all, and the closest first), or a batch or an
-            image too small for the network.
+        GraphError: unknown name (the message lists all, and the closest first) or layout, or a
+            batch or an image too small for the network.
     """
-    if name not in _FAMILIES:
-        close = get_close_matches(name, NAMES, n=1, cutoff=0.5)
+    if layout not in get_args(Layout):
+        known = " and ".join(get_args(Layout))
+        raise GraphError(f"no layout is called {layout!r}", "zoo", f"there are {known}")
+    family = _ALIASES.get(name, name)
+    if family not in _FAMILIES:
+        known = (*NAMES, *_ALIASES)
+        close = get_close_matches(name, known, n=1, cutoff=0.5)
         guess = f"did you mean {close[0]!r}? " if close else ""
         raise GraphError(
-            f"no network is called {name!r}", "zoo", f"{guess}known: {', '.join(NAMES)}"
+            f"no network is called {name!r}", "zoo", f"{guess}known: {', '.join(known)}"
         )
-    layers = LayerBuilder(name, seed)
-    _FAMILIES[name](layers, batch, image)
+    layers = LayerBuilder(name, seed, layout == "NHWC")
+    _FAMILIES[family](layers, batch, image)
     return layers.finish()

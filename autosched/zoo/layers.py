@@ -21,13 +21,14 @@ from autosched.graph.ops.conv_transpose import ConvTranspose
 from autosched.graph.ops.elementwise import BinaryOp, Clip, UnaryOp
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.norm import BatchNorm
-from autosched.graph.ops.pooling import GlobalPool, Pool
-from autosched.graph.ops.shape import Concat, Reshape
+from autosched.graph.ops.pooling import GlobalPool, Pool, channels_first, channels_last
+from autosched.graph.ops.shape import Concat, Reshape, Transpose
 from autosched.zoo import calibration
 from autosched.zoo.calibration import Extents, Float32
 
 OUTPUT: Final = "logits"
 BATCH_NORM_EPSILON: Final = 1e-5
+_LEAST_IMAGE: Final = 3  # dimensions that a sequence has: batch, tokens, features
 _BIAS_DEVIATION: Final = np.float32(0.1)
 
 
@@ -36,10 +37,16 @@ class LayerBuilder:
 
     Kernels, strides and padding (the same on both sides) are one number for all spatial dimensions
     or one for each; padding that is not given keeps the size at stride 1.
+
+    Args:
+        name: of the network.
+        seed: of its weights.
+        channels_last: the network's own images, inputs and outputs, are NHWC (or NDHWC).
     """
 
-    def __init__(self, name: str, seed: int) -> None:
+    def __init__(self, name: str, seed: int, channels_last: bool = False) -> None:
         self._builder = GraphBuilder(name)
+        self._channels_last = channels_last
         self._samples: dict[str, Float32] = {}
         self._weights = np.random.default_rng((seed, 0))
         self._images = np.random.default_rng((seed, 1))
@@ -47,9 +54,14 @@ class LayerBuilder:
         self._last = ""
 
     def input(self, shape: Shape, sample: Shape, name: str = "data") -> str:
-        """An input of ``shape``; its calibration image has shape ``sample``."""
-        self._builder.input(Value(name, shape))
-        return self._sampled(name, self._images.standard_normal(sample, dtype=np.float32))
+        """An input of ``shape``, NCHW; its calibration image has shape ``sample``."""
+        image = self._images.standard_normal(sample, dtype=np.float32)
+        if not self._is_moved(shape):
+            self._builder.input(Value(name, shape))
+            return self._sampled(name, image)
+        self._builder.input(Value(name, (shape[0], *shape[2:], shape[1])))
+        moved = Transpose(channels_first(len(shape)))
+        return self._sampled(self._builder.add(moved, (name,), f"{name}.nchw"), image)
 
     def input_indices(self, name: str, shape: Shape) -> str:
         """An int64 input of ``shape``, without a calibration image."""
@@ -308,7 +320,18 @@ class LayerBuilder:
     def finish(self) -> Network:
         """The network; without any output, that is the layer added last, under ``logits``."""
         outputs = self._outputs or {OUTPUT: self._last}
-        return Network(self._builder.name, self._builder.finish(outputs))
+        given = {name: self._given(value) for name, value in outputs.items()}
+        return Network(self._builder.name, self._builder.finish(given))
+
+    def _given(self, value: str) -> str:
+        """An output in the layout of the network's images."""
+        rank = len(self.shape(value))
+        if not self._is_moved(self.shape(value)):
+            return value
+        return self._builder.add(Transpose(channels_last(rank)), (value,), f"{value}.nhwc")
+
+    def _is_moved(self, shape: Shape) -> bool:
+        return self._channels_last and len(shape) > _LEAST_IMAGE
 
     def _conv_weight(self, data: str, channels: int, kernel: int | Extents, groups: int) -> Float32:
         sample = self._samples[data]

@@ -110,3 +110,33 @@ def test_sketches(golden: Callable[[str, str], None]) -> None:
         ]
         lines.append(f"{workload.name}: {' '.join(counts)}")
     golden("sketches", "\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("C1D", (2, 9, 3, 5, 3, 2, 1)),
+        ("C2D", (2, 6, 5, 3, 4, 3, 1, 1)),
+        ("C3D", (1, 4, 5, 3, 2, 3, 2, 1)),
+        ("DIL", (1, 8, 7, 3, 4, 3, 1, 2)),
+        ("DEP", (2, 6, 5, 4, 3, 2, 1)),
+    ],
+)
+def test_convolutions_may_have_their_channels_first(
+    name: str, shape: tuple[int, ...], rng: np.random.Generator
+) -> None:
+    last, first = (get(name).dag(*shape, layout=layout) for layout in ("NHWC", "NCHW"))
+    data, weight = random_inputs(last, rng).values()
+    rank = data.ndim
+    moved = {
+        "data": np.moveaxis(data, -1, 1),
+        "weight": weight.transpose(rank - 1, rank - 2, *range(rank - 2)),
+    }
+    (expected,) = interpret(last, {"data": data, "weight": weight}).values()
+    (found,) = interpret(first, moved).values()
+    np.testing.assert_allclose(np.moveaxis(found, 1, -1), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_an_unknown_layout_of_a_convolution_is_refused() -> None:
+    with pytest.raises(ExpressionError, match="'CHWN' is no layout"):
+        get("C2D").dag(1, 4, 4, 2, 2, 3, layout="CHWN")

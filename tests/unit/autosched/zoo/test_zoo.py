@@ -196,3 +196,27 @@ def test_unknown_names_list_what_there_is(wrong: str, guess: str) -> None:
 def test_sizes_that_make_no_network_are_rejected(sizes: dict[str, int]) -> None:
     with pytest.raises(GraphError):
         zoo.build("resnet-18", **sizes)
+
+
+@pytest.mark.parametrize(("name", "image"), [("squeezenet-1.1", 34), ("centernet", 32)])
+def test_images_may_have_their_channels_last(name: str, image: int) -> None:
+    first, last = (zoo.build(name, 2, image, layout=layout) for layout in ("NCHW", "NHWC"))
+    assert last.inputs[0].shape == (2, image, image, 3)
+    data = _inputs(first)["data"]
+    expected = evaluate(first.graph, {"data": data})
+    values = evaluate(last.graph, {"data": data.transpose(0, 2, 3, 1)})
+    for output, value in expected.items():
+        order = (0, 2, 3, 1) if value.ndim == 4 else (0, 1)
+        np.testing.assert_array_equal(values[output], value.transpose(order))
+    names = [call.name for call in extract(last).subgraphs]
+    assert not any(name.startswith("transpose") for name in names)
+
+
+def test_videos_may_have_their_channels_last() -> None:
+    network = zoo.build("resnet3d-18", image=16, layout="NHWC")
+    assert network.inputs[0].shape == (1, 16, 16, 16, 3)
+
+
+def test_an_unknown_layout_is_refused() -> None:
+    with pytest.raises(GraphError, match="no layout is called 'CHWN'"):
+        zoo.build("mlp", layout="CHWN")  # type: ignore[arg-type]
