@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, get_args
 
+from autosched.graph.ops.base import Layout
 from benchmarks.harness import round_count
 from benchmarks.network_cases import CASES
 from benchmarks.rivals import RIVALS
@@ -14,10 +15,16 @@ NETWORK_RIVALS: Final = ("openvino", "onnxruntime", "torch_eager", "torch_induct
 
 
 def add_networks(parser: ArgumentParser) -> None:
-    """Which networks to run: ``networks``, or ``all``."""
+    """Which networks to run: ``networks``, or ``all``, and their ``layout``."""
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--networks", nargs="+", choices=CASES)
     which.add_argument("--all", action="store_true", help=f"all of {', '.join(CASES)}")
+    parser.add_argument(
+        "--layout",
+        choices=get_args(Layout),
+        default="NCHW",
+        help="of our images (default: NCHW); rivals get the model that they prefer",
+    )
 
 
 def add_comparison(

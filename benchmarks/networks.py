@@ -17,6 +17,7 @@ import autosched
 from autosched import zoo
 from autosched.compilation.network import extract_checked, network_tasks
 from autosched.graph.ir import Network as ZooNetwork
+from autosched.graph.ops.base import Layout
 from autosched.onnx.export import to_onnx
 from autosched.records.best import rank, select
 from autosched.records.log import RecordLog
@@ -58,10 +59,10 @@ def measure(case: Case, threads: int, arguments: argparse.Namespace, folder: Pat
 
     No weights stay in this process while the contenders run.
     """
-    network = zoo.build(case.name)
-    tuned = tune(case.name, network, threads, arguments, folder)
-    workload = exported(network, tuned.flops, folder)
-    del network
+    tuned = tune(
+        case.name, zoo.build(case.name, layout=arguments.layout), threads, arguments, folder
+    )
+    workload = exported(zoo.build(case.name), tuned.flops, folder, arguments.layout)
     return compared(case, workload, tuned, threads, arguments)
 
 
@@ -115,8 +116,15 @@ def tune(
     return Tuned(str(path), flops, _sum_of_tasks(module, log))
 
 
-def exported(network: ZooNetwork, flops: float, folder: Path) -> Network:
-    """The network as an ONNX model in ``folder``, for the rivals."""
+def exported(network: ZooNetwork, flops: float, folder: Path, layout: Layout) -> Network:
+    """The network as an ONNX model in ``folder``, for the rivals.
+
+    Args:
+        network: NCHW.
+        flops: of a run.
+        folder: of the file.
+        layout: of our module.
+    """
     model = folder / f"{network.name}.onnx"
     model.write_bytes(to_onnx(network.graph).SerializeToString())
     return Network(
@@ -125,6 +133,7 @@ def exported(network: ZooNetwork, flops: float, folder: Path) -> Network:
         tuple((value.name, value.shape, value.dtype) for value in network.inputs),
         tuple(value.name for value in network.outputs),
         flops,
+        channels_last=layout == "NHWC",
     )
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import autosched
 from autosched import zoo
-from autosched.records.accuracy import ACCURACIES, Accuracy
-from autosched.tuning.options import EFFORTS, Effort
+from autosched.records.accuracy import ACCURACIES
+from autosched.tuning.options import EFFORTS
 from benchmarks.command_line import add_comparison, add_networks
 from benchmarks.contender import Contender
 from benchmarks.harness import Options, compare
@@ -54,13 +54,20 @@ class Compiled:
     tuned: str | None
 
 
-def compiled(
-    name: str, threads: int, accuracy: Accuracy, effort: Effort, log: Path, folder: Path
-) -> Compiled:
-    """Compile with and without ``log``; runs in a process of its own."""
-    network, target = zoo.build(name), autosched.Target("cpu", threads=threads)
+def compiled(name: str, threads: int, arguments: argparse.Namespace, folder: Path) -> Compiled:
+    """Compile with and without the network's log; runs in a process of its own.
+
+    Args:
+        name: of the network.
+        threads: of the modules.
+        arguments: ``layout``, ``accuracy``, ``effort`` and ``logs``.
+        folder: of the files.
+    """
+    log = Path(arguments.logs) / f"{name}.{threads}t.jsonl"
+    layout, accuracy = arguments.layout, arguments.accuracy
+    network, target = zoo.build(name, layout=layout), autosched.Target("cpu", threads=threads)
     start, cpu_start = time.perf_counter(), time.process_time()
-    module = autosched.compile(network, target, accuracy=accuracy, effort=effort)
+    module = autosched.compile(network, target, accuracy=accuracy, effort=arguments.effort)
     seconds, cpu_s = time.perf_counter() - start, time.process_time() - cpu_start
     steps = module.program.kernel_steps
     path = folder / f"{name}.{threads}t.asd"
@@ -70,7 +77,7 @@ def compiled(
         tuned = folder / f"{name}.{threads}t.tuned.asd"
         autosched.compile(network, target, log=log, accuracy=accuracy).save(tuned)
     return Compiled(
-        exported(network, sum(step.info.flops for step in steps), folder),
+        exported(zoo.build(name), sum(step.info.flops for step in steps), folder, layout),
         str(path),
         seconds,
         cpu_s,
@@ -85,10 +92,8 @@ def _of_variant(algorithm: str) -> bool:
 
 def measure(name: str, threads: int, arguments: argparse.Namespace, folder: Path) -> Row:
     """Compile, and compare in interleaved rounds."""
-    log = Path(arguments.logs) / f"{name}.{threads}t.jsonl"
-    chosen = arguments.accuracy, arguments.effort
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        done = pool.submit(compiled, name, threads, *chosen, log, folder).result()
+        done = pool.submit(compiled, name, threads, arguments, folder).result()
     rivals: list[Contender] = [
         r for r in RIVALS if r.name in arguments.rivals and r.supports(done.workload)
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -92,22 +92,40 @@ class OursNetwork:
     def prepare(self, workload: Workload, threads: int) -> Prepared:
         """Load the module and pin its threads."""
         import autosched
+        from autosched.graph.ops.pooling import channels_first, channels_last
 
         del os.environ["GOMP_CPU_AFFINITY"]  # the module pins its threads itself
         module = autosched.load(self.path)
         module.pin_threads()
         arrays = workload.arrays()
+        assert isinstance(workload, Network)
+        if workload.channels_last:
+            arrays = _reordered(arrays, channels_last)
         latest: list[Mapping[str, NDArray[np.float32]]] = [{}]
 
         def run() -> None:
             latest[0] = module.run(arrays)
 
+        def outputs() -> Mapping[str, NDArray[np.float32]]:
+            moved = workload.channels_last
+            return _reordered(latest[0], channels_first) if moved else latest[0]
+
         return Prepared(
             run=run,
-            outputs=lambda: latest[0],
+            outputs=outputs,
             note=f"{len(module.program.steps)} kernels",
             details=lambda: _details(module, arrays),
         )
+
+
+def _reordered(
+    arrays: Mapping[str, NDArray[Any]], order: Callable[[int], tuple[int, ...]]
+) -> dict[str, NDArray[Any]]:
+    """Images and videos with their dimensions in another order; other arrays as they are."""
+    return {
+        name: np.ascontiguousarray(array.transpose(order(array.ndim))) if array.ndim > 3 else array
+        for name, array in arrays.items()
+    }
 
 
 def _details(module: Module, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:

@@ -166,6 +166,8 @@ class Network:
         flops: of a run.
         in_torch: PyTorch runs the module ``wild_models.build(name)``, from which the file was
             written, instead of the file.
+        channels_last: our module takes and gives images NHWC; the file, which is for those who
+            prefer NCHW, and ``inputs`` are NCHW.
     """
 
     name: str
@@ -174,6 +176,7 @@ class Network:
     outputs: tuple[str, ...]
     flops: float
     in_torch: bool = False
+    channels_last: bool = False
 
     @property
     def weights(self) -> tuple[str, ...]:

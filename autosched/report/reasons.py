@@ -172,7 +172,7 @@ def _drivers(
     for features, seconds in training_data(memory.candidates, memory.results, _no_extra()):
         dataset.append(task.key, features, seconds)
         others.append(features)
-    model, own = usual_model(), features_of(from_rows(best.sketch, [best.values]))
+    model, own = usual_model(task.target), features_of(from_rows(best.sketch, [best.values]))
     try:
         if others:
             checked_update(model, dataset)

@@ -65,8 +65,8 @@ def build(
             batch or an image too small for the network.
     """
     if layout not in get_args(Layout):
-        known = " and ".join(get_args(Layout))
-        raise GraphError(f"no layout is called {layout!r}", "zoo", f"there are {known}")
+        layouts = " and ".join(get_args(Layout))
+        raise GraphError(f"no layout is called {layout!r}", "zoo", f"there are {layouts}")
     family = _ALIASES.get(name, name)
     if family not in _FAMILIES:
         known = (*NAMES, *_ALIASES)
