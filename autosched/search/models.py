@@ -10,6 +10,7 @@ from costmodel.gbdt_options import GbdtOptions
 
 if TYPE_CHECKING:
     from costmodel.model import CostModel
+    from sketch.target.target import Target
 
 ModelName = Literal["gbdt", "forest", "ridge", "draft", "random"]
 
@@ -49,18 +50,17 @@ def make_model(name: ModelName, seed: int = 0, gbdt: GbdtOptions | None = None) 
             assert_never(unknown)
 
 
-def usual_model(seed: int = 0, gbdt: GbdtOptions | None = None) -> CostModel:
-    """Where nothing is said: the model of the release, adapted in the run; without one, trees that
-    begin with nothing.
+def usual_model(target: Target, seed: int = 0, gbdt: GbdtOptions | None = None) -> CostModel:
+    """Where nothing is said: the model of the release, adapted in the run; where it has none for
+    such machines, trees that begin with nothing.
 
     Raises:
         CostModelError: the file of the release is damaged, or of another feature table.
     """
-    from costmodel.shipped import SHIPPED
+    from costmodel.shipped import shipped_for
 
-    return (
-        trained_model(SHIPPED, seed, gbdt) if SHIPPED.exists() else make_model("gbdt", seed, gbdt)
-    )
+    path = shipped_for(target)
+    return make_model("gbdt", seed, gbdt) if path is None else trained_model(path, seed, gbdt)
 
 
 def trained_model(path: Path, seed: int = 0, gbdt: GbdtOptions | None = None) -> CostModel:

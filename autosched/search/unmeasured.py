@@ -1,10 +1,11 @@
-"""What to compile where nothing was measured: first the variants that the draft is sure of."""
+"""What to compile where nothing was measured: first the variants that are surely faster."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from autosched.search.favourite import favourites
 from autosched.search.space import build_space, draft_candidate, reference_space
 from autosched.tasks.candidate import Candidate
 from sketch.errors import AutoschedError
@@ -23,8 +24,8 @@ class Predicted:
     """A candidate that was never measured.
 
     Attributes:
-        candidate: the best of its variant by the draft model.
-        share: its draft seconds over those of the best candidate of the reference, which has 1.
+        candidate: the favourite of its variant.
+        share: its predicted seconds over those of the reference's favourite, which has 1.
     """
 
     candidate: Candidate
@@ -39,22 +40,21 @@ def predicted(task: TaskSpec, quick: bool = False, variants: bool = True) -> tup
         quick: the draft model sees few candidates of the reference.
         variants: the task may be computed in another way than it is written.
     """
-    written = Predicted(draft_candidate(task, quick))
+    if quick:
+        return (Predicted(draft_candidate(task, quick)),)
+    reference = next(iter(favourites(reference_space(task), task.target).values()))
+    written = Predicted(reference.candidate)
     if not variants or len(task.variants) == 1:
         return (written,)
-    others = sorted(_others(task), key=lambda item: item.share)
+    others = sorted(_others(task, reference.seconds), key=lambda item: item.share)
     return (*(item for item in others if item.share < SURE_BELOW), written)
 
 
-def _others(task: TaskSpec) -> list[Predicted]:
-    """The best candidate of each variant but the reference."""
+def _others(task: TaskSpec, reference_s: float) -> list[Predicted]:
+    """The favourite of each variant but the reference, whose own takes ``reference_s``."""
     try:
         space = build_space(task.variants[1:], task.target, task.rules)
     except AutoschedError:  # no row fits the machine, or none of a user's rules knows the program
         return []
-    reference_s = float(reference_space(task).drafts[0][0])
-    found: dict[str, Predicted] = {}
-    for sketch, rows, drafts in zip(space.sketches, space.samples, space.drafts, strict=True):
-        share = float(drafts[0]) / reference_s
-        found.setdefault(sketch.variant, Predicted(Candidate(sketch, rows.row(0)), share))
-    return list(found.values())
+    found = favourites(space, task.target).values()
+    return [Predicted(item.candidate, item.seconds / reference_s) for item in found]

@@ -60,7 +60,7 @@ class TuningLoop:
         self._progress, self._cache_state = job.progress, job.cache_state
         self._callbacks = job.callbacks
         search = options.search
-        model = job.cost_model or usual_model(options.seed, search.gbdt)
+        model = job.cost_model or usual_model(tasks[0].target, options.seed, search.gbdt)
         self._learner = Learner(model, search.model_trials, search.learner, search.extra_features)
         rng = job.rng or np.random.default_rng(options.seed)
         pools = job.pools

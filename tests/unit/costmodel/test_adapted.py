@@ -20,7 +20,10 @@ from costmodel.gbdt import GradientBoostedModel
 from costmodel.gbdt_options import GbdtOptions
 from costmodel.metrics import rank_correlation
 from costmodel.shipped import MOST_BYTES, SHIPPED
+from sketch.target.gpu_targets import cuda_target
+from tests.support.targets import AVX512
 
+CPU = AVX512
 _SMALL = GbdtOptions(trees=40, least_trees=40)
 # What takes longer than the draft says: everywhere, and on one machine alone.
 _EVERYWHERE, _HERE = FEATURE_INDEX["register_spill"], FEATURE_INDEX["tail_valid"]
@@ -125,14 +128,15 @@ def test_the_usual_model_is_the_shipped_one_where_there_is_one(
 ) -> None:
     path = tmp_path / "shipped.json"
     monkeypatch.setattr("costmodel.shipped.SHIPPED", path)
-    assert isinstance(usual_model(), GradientBoostedModel)
+    assert isinstance(usual_model(CPU), GradientBoostedModel)
     prior().save(path)
-    for model in (usual_model(3), trained_model(path, 3)):
+    for model in (usual_model(CPU, 3), trained_model(path, 3)):
         assert isinstance(model, AdaptedModel)
     assert isinstance(make_model("gbdt"), GradientBoostedModel)
+    assert isinstance(usual_model(cuda_target("sm_90")), GradientBoostedModel)
     path.write_text(path.read_text().replace('"features": "', '"features": "0-'))
     with pytest.raises(CostModelError, match="features of version 0-"):
-        usual_model()
+        usual_model(CPU)
 
 
 def test_the_shipped_model_is_of_this_feature_table() -> None:
