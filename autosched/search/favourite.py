@@ -1,4 +1,4 @@
-"""What to run when nothing was measured: the draft model narrows, the model of the release chooses."""
+"""What to run when nothing was measured: the draft narrows, the model of the release chooses."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from costmodel.gbdt import GradientBoostedModel
     from sketch.target.target import Target
 
-# Rows of each sketch that the draft likes best; behind them the model rarely finds a better one, and
-# their features take about as long as those of the whole sample took to draft.
+# Rows of each sketch that the draft likes best; behind them the model rarely finds a better one.
 _ROWS: Final = 128
 
 
