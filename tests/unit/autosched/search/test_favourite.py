@@ -22,7 +22,7 @@ def product() -> asd.Task:
     b = asd.placeholder((64, 80), name="b", constant=True)
     k = asd.reduce_axis(64, "k")
     c = asd.compute((48, 80), lambda i, j: asd.sum(a[i, k] * b[k, j], k), name="c")
-    return asd.Task(c, AVX512)
+    return asd.Task(asd.ComputeDAG([c]), AVX512)
 
 
 def test_the_draft_chooses_where_there_is_no_model(
