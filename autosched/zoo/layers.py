@@ -35,8 +35,8 @@ _BIAS_DEVIATION: Final = np.float32(0.1)
 class LayerBuilder:
     """Appends layers to a network; values are NCHW (or NCDHW) and float32.
 
-    Kernels, strides and padding (the same on both sides) are one number for all spatial dimensions
-    or one for each; padding that is not given keeps the size at stride 1.
+    Kernels, strides and padding (the same on both sides) are one number or one for each spatial
+    dimension; padding that is not given keeps the size at stride 1.
 
     Args:
         name: of the network.
@@ -56,15 +56,15 @@ class LayerBuilder:
     def input(self, shape: Shape, sample: Shape, name: str = "data") -> str:
         """An input of ``shape``, NCHW; its calibration image has shape ``sample``."""
         image = self._images.standard_normal(sample, dtype=np.float32)
-        if not self._is_moved(shape):
-            self._builder.input(Value(name, shape))
-            return self._sampled(name, image)
-        self._builder.input(Value(name, (shape[0], *shape[2:], shape[1])))
-        moved = Transpose(channels_first(len(shape)))
-        return self._sampled(self._builder.add(moved, (name,), f"{name}.nchw"), image)
+        moved = self._is_moved(shape)
+        given = (shape[0], *shape[2:], shape[1]) if moved else shape
+        data = self._builder.input(Value(name, given))
+        if moved:
+            data = self._builder.add(Transpose(channels_first(len(shape))), (data,))
+        return self._sampled(data, image)
 
     def input_indices(self, name: str, shape: Shape) -> str:
-        """An int64 input of ``shape``, without a calibration image."""
+        """An int64 input, without a calibration image."""
         return self._builder.input(Value(name, shape, "int64"))
 
     def node(self, op: Op, inputs: Sequence[str], name: str) -> str:
@@ -325,10 +325,9 @@ class LayerBuilder:
 
     def _given(self, value: str) -> str:
         """An output in the layout of the network's images."""
-        rank = len(self.shape(value))
-        if not self._is_moved(self.shape(value)):
-            return value
-        return self._builder.add(Transpose(channels_last(rank)), (value,), f"{value}.nhwc")
+        order = channels_last(len(self.shape(value)))
+        moved = self._is_moved(self.shape(value))
+        return self._builder.add(Transpose(order), (value,)) if moved else value
 
     def _is_moved(self, shape: Shape) -> bool:
         return self._channels_last and len(shape) > _LEAST_IMAGE
