@@ -78,7 +78,7 @@ def test_a_trained_model_needs_no_log(
     task, log = tuned
     prior = GradientBoostedModel(GbdtOptions(trees=4, least_trees=4))
     prior.update(recorded_dataset([task], RecordLog(log).read().records))
-    monkeypatch.setattr("autosched.report.reasons.usual_model", lambda: AdaptedModel(prior))
+    monkeypatch.setattr("autosched.report.reasons.usual_model", lambda _: AdaptedModel(prior))
     found = task.reasons()
     assert found.drivers and found.programs == sum(rows.count for rows in task.space.samples)
     assert found.runner_up is None and "no model" not in str(found)
