@@ -92,7 +92,7 @@ def test_a_model_that_predicts_nan_is_named(
             return super().predict(features) * np.nan
 
     task, log = tuned
-    monkeypatch.setattr("autosched.report.reasons.usual_model", Diverged)
+    monkeypatch.setattr("autosched.report.reasons.usual_model", lambda _: Diverged())
     found = task.reasons(log)
     assert "predict gave NaN" in found.fault and "Diverged" in str(found)
 
