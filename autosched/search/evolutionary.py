@@ -104,8 +104,12 @@ class EvolutionaryPolicy:
             if not own:
                 continue
             rows = self._space.samples[max(own, key=lambda n: float(shares[n]))]
-            rows = rows.take(np.flatnonzero(measured.unseen(rows))[:_TRIED_ROWS])
-            if rows.count:
+            # Before anything was measured, the order in which the draft has them is all there is.
+            most = _TRIED_ROWS if measured.trials else 1
+            rows = rows.take(np.flatnonzero(measured.unseen(rows))[:most])
+            if rows.count == 1:
+                batch.append(Candidate(rows.sketch, rows.row(0)))
+            elif rows.count:
                 batch.append(Scored(rows, self._scorer.score(rows)).best(1).candidate(0))
         measured.note_asked(batch)
         return batch
