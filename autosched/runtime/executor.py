@@ -19,6 +19,7 @@ from autosched.runtime.memory import allocate, view
 from autosched.runtime.native_plan import ROW_BYTES, NativeLibrary, NativePlan
 from autosched.runtime.outputs import Outputs
 from autosched.runtime.program import ExecutionPlan, HostStep, Place, Step, TensorSpec
+from autosched.system.memory_limit import check_room
 from codegen.denormals import flush_flag
 
 _RUN_PLAN: Final = ctypes.CFUNCTYPE(
@@ -75,6 +76,8 @@ class Executor:
         """``constants``: the constants' segment, from ``memory.allocate``; ``payloads``: the
         serialized ONNX models of the host steps, by name.
         """
+        outputs = sum(spec.size_bytes for spec, _ in program.outputs)
+        check_room("the values and outputs of a module", program.arena_bytes + outputs)
         self._memory = {"arena": allocate(program.arena_bytes), "constants": constants}
         bases = {name: memory.ctypes.data for name, memory in self._memory.items()}
         self._plan = NativePlan(program, bases, library)

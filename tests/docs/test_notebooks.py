@@ -15,7 +15,7 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 TINY = {
     "01_quickstart": 'trials = 8\nbudget = "1s"\nimage = 32\nthreads = 1',
     "02_reading_a_tuning_log": (
-        'log = "log.jsonl"\nmodel = "mlp"\nimage = 16\nthreads = 1\ntrials = 24'
+        'log = "log.jsonl"\nmodel = "mlp"\nimage = 16\nthreads = 1\ntrials = 48'
     ),
     "03_comparing_policies": ("simulated = True\ntable_size = 20\ntrials = 4\nrepetitions = 1"),
     "04_from_expression_to_cuda": (

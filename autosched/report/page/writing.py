@@ -65,7 +65,7 @@ def write_report(subject: ReportSubject, path: str | PathLike[str]) -> None:
     check_library()
     import vl_convert
 
-    text = _page(subject, vl_convert.javascript_bundle(None))
+    text = _page(subject, vl_convert.javascript_bundle())
     try:
         with replaced_file(Path(path)) as partial:
             # Names of files may hold what is no character.

@@ -108,3 +108,11 @@ def test_an_earlier_re_measurement_on_a_faster_machine_wins_nothing() -> None:
     assert order(log, found) == [0, 2]
     log += [record(a, 1.2, "final", 2.0), record(b, 1.25, "final", 2.0)]  # 20 % slower now
     assert order(log, found) == [0, 1, 2]
+
+
+def test_what_was_left_out_of_a_re_measurement_is_not_hidden_by_it() -> None:
+    """As a variant whose error is beyond the budget of one run, but not of who asks now."""
+    a, b, c = found = candidates(3)
+    log = [record(a, 1.0, "trial", 1.0), record(b, 1.1, "trial", 1.0), record(c, 0.3, "trial", 1.0)]
+    log += [record(a, 1.0, "final", 2.0), record(b, 1.1, "final", 2.0)]
+    assert order(log, found) == [2, 0, 1]

@@ -45,7 +45,7 @@ def test_what_is_available_is_read_from_the_system(
     [
         lambda: random_arrays([TensorSpec("x", (1 << 28,), "float32")]),
         lambda: allocate(GIGABYTE + 1),
-        lambda: asd.workloads.get("SFM").task(1, 1 << 14, 1 << 14, threads=1).module(),
+        lambda: asd.workloads.get("SFM").task(1, 1 << 14, 17000, threads=1).module(),
     ],
 )
 def test_what_does_not_fit_is_refused(call: Callable[[], object], small_machine: None) -> None:
