@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from autosched.report.page.blocks import PageSection
 from autosched.report.page.choices import (
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from autosched.graph.extract import Extraction
     from autosched.records.record import Record
     from autosched.tasks.spec import TaskSpec
+
+_BUNDLED: Final = "window.vegaEmbed = vegaEmbed;"  # what the page's script calls
 
 
 def sections_of(subject: ReportSubject, roofs: Roofs) -> tuple[PageSection, ...]:
@@ -65,7 +67,7 @@ def write_report(subject: ReportSubject, path: str | PathLike[str]) -> None:
     check_library()
     import vl_convert
 
-    text = _page(subject, vl_convert.javascript_bundle())
+    text = _page(subject, vl_convert.javascript_bundle(_BUNDLED))
     try:
         with replaced_file(Path(path)) as partial:
             # Names of files may hold what is no character.
