@@ -79,7 +79,7 @@ class TaskScheduler:
     def restore(
         self, index: int, trials: int, failed: int, best_s: float, history: History = ()
     ) -> None:
-        """Count the results of an earlier run.
+        """Count the results of an earlier run; where all failed, the cause may be gone by now.
 
         Args:
             index: of the task.
@@ -92,7 +92,7 @@ class TaskScheduler:
         task.trials, task.failed, task.best_s = trials, failed, best_s
         task.batches = math.ceil(trials / max(1, self._batch()))
         task.improved_at = trials
-        self._stop_if_done(task)
+        self._stop_if_enough(task)
         if math.isfinite(best_s):
             task.earlier = tuple(history)
             task.history.append((trials, best_s))
@@ -358,10 +358,13 @@ class TaskScheduler:
         return {kind: max(speeds) for kind, speeds in groups.items() if len(speeds) > 1}
 
     def _stop_if_done(self, task: TaskProgress) -> None:
+        self._stop_if_enough(task)
+        self._stop_if_vain(task)
+
+    def _stop_if_enough(self, task: TaskProgress) -> None:
         most = self._options.task_trials
         if most is not None and task.trials >= most:
             task.stopped = "trials"
-        self._stop_if_vain(task)
 
     def _stop_if_vain(self, task: TaskProgress) -> None:
         """Where everything fails, or nothing improves."""

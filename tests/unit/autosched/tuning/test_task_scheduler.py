@@ -175,6 +175,15 @@ def test_a_task_that_never_runs_does_not_starve_the_others() -> None:
     assert run.scheduler.tasks[0].stopped == "nothing runs"
 
 
+def test_a_task_that_never_ran_is_tried_again_by_the_next_run() -> None:
+    """The measuring processes may have been killed; the run that goes on knows no such cause."""
+    run = Simulation([falling(1, 0.5)], TuneOptions(trials=64))
+    run.scheduler.restore(0, 40, 40, math.inf)
+    turn = run.scheduler.next_turn()
+    assert turn is not None and turn.task == 0
+    assert sum(run.run()) == 64
+
+
 def test_all_tasks_stopped_ends_the_run() -> None:
     run = Simulation([falling(1, 1)] * 2, TuneOptions(trials=100))
     run.scheduler.stop_task(0, "every candidate was measured")
