@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Rows of each sketch that the draft likes best; behind them the model rarely finds a better one.
 _ROWS: Final = 128
+_FIRST: Final = 4  # candidates that a short run begins with
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,18 @@ def favourites(space: Space, target: Target) -> dict[str, Favourite]:
         if known is None or seconds < known.seconds:
             found[sketch.variant] = Favourite(Candidate(sketch, rows.row(best)), seconds)
     return found
+
+
+def ahead_of_reference(space: Space, target: Target, reference: str) -> tuple[Candidate, ...]:
+    """The favourites of the variants that are thought to be faster than ``reference``, and its own.
+
+    The fastest ones first, and four at most.
+    """
+    found = favourites(space, target)
+    names = sorted(found, key=lambda name: found[name].seconds)
+    place = names.index(reference) if reference in found else len(names)
+    chosen = [*names[:place][: _FIRST - 1], *names[place : place + 1]]
+    return tuple(found[name].candidate for name in chosen)
 
 
 @lru_cache(1)

@@ -58,19 +58,6 @@ class Space:
         """What to run when nothing was measured."""
         return Candidate(self.sketches[0], self.samples[0].row(0))
 
-    def favourites(self, reference: str, most: int = 4) -> tuple[Candidate, ...]:
-        """What the draft likes best of each variant, down to the one called ``reference``.
-
-        ``most``: of them, that of the reference included.
-        """
-        found: dict[str, Candidate] = {}
-        for sketch, rows in zip(self.sketches, self.samples, strict=True):
-            found.setdefault(sketch.variant, Candidate(sketch, rows.row(0)))
-        names = list(found)
-        place = names.index(reference) if reference in found else len(names)
-        chosen = [*names[:place][: most - 1], *names[place : place + 1]]
-        return tuple(found[name] for name in chosen)
-
 
 # By the task object, as long as it lives.
 _spaces: Final[WeakKeyDictionary[TaskSpec, Space]] = WeakKeyDictionary()

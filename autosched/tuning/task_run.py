@@ -15,6 +15,7 @@ from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timin
 from autosched.records.error_budget import VariantErrors
 from autosched.records.paired import winner
 from autosched.search.choice import make_policy, uses_model
+from autosched.search.favourite import ahead_of_reference
 from autosched.search.finish import FinishPolicy
 from autosched.search.learner import Learner
 from autosched.search.measured import Measured
@@ -128,7 +129,8 @@ class TaskRun:
         """What would be compiled without tuning, where the options want it first."""
         if not self._options.predicted_first:
             return ()
-        return space_of(self.task).favourites(self.task.variants[0].name)
+        task = self.task
+        return ahead_of_reference(space_of(task), task.target, task.variants[0].name)
 
     @property
     def _uses_model(self) -> bool:
