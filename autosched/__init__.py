@@ -44,9 +44,11 @@ for _name in COMPANIONS:
 
 if TYPE_CHECKING:
     from autosched import onnx_backend, plots, research, study, workloads, zoo
-    from autosched.api import Target, extract_tasks, from_onnx, load, tune
+    from autosched.api import Target, extract_tasks, load, tune
     from autosched.api import compile as compile
+    from autosched.inference_session import InferenceSession
     from autosched.measure.options import MeasureOptions
+    from autosched.network_source import from_onnx
     from autosched.records.log import RecordLog
     from autosched.runtime.module import Module
     from autosched.runtime.probes.calibrate import calibrate
@@ -110,8 +112,10 @@ if TYPE_CHECKING:
     from sketch.lang.tensor import compute, placeholder, reduce_axis
 
 _HOMES = {
-    "autosched.api": ("Target", "compile", "extract_tasks", "from_onnx", "load", "tune"),
+    "autosched.api": ("Target", "compile", "extract_tasks", "load", "tune"),
+    "autosched.inference_session": ("InferenceSession",),
     "autosched.measure.options": ("MeasureOptions",),
+    "autosched.network_source": ("from_onnx",),
     "autosched.records.log": ("RecordLog",),
     "autosched.runtime.module": ("Module",),
     "autosched.runtime.probes.calibrate": ("calibrate",),
@@ -138,14 +142,15 @@ _PACKAGES = ("onnx_backend", "plots", "research", "study", "workloads", "zoo")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "AutoschedError", "ComputeDAG", "ExtraFeature", "MeasureOptions", "Module", "RecordLog",
-    "SearchOptions", "Target", "Task", "TuneOptions", "acos", "acosh", "all_of", "any_of", "argmax",
-    "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
-    "calibrate", "cast", "ceil", "compute", "cos", "cosh", "equal", "erf", "exp", "expm1",
-    "extract_tasks", "floor", "fmod", "from_onnx", "from_torch", "isinf", "isnan", "left_shift",
-    "load", "log", "log1p", "maximum", "minimum", "onnx_backend", "placeholder", "plots", "prod",
-    "reduce_axis", "research", "right_shift", "rsqrt", "select", "sigmoid", "sign", "sin", "sinh",
-    "sqrt", "study", "tan", "tanh", "trunc", "trunc_div", "tune", "workload", "workloads", "zoo",
+    "AutoschedError", "ComputeDAG", "ExtraFeature", "InferenceSession", "MeasureOptions", "Module",
+    "RecordLog", "SearchOptions", "Target", "Task", "TuneOptions", "acos", "acosh", "all_of",
+    "any_of", "argmax", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not",
+    "bitwise_or", "bitwise_xor", "calibrate", "cast", "ceil", "compute", "cos", "cosh", "equal",
+    "erf", "exp", "expm1", "extract_tasks", "floor", "fmod", "from_onnx", "from_torch", "isinf",
+    "isnan", "left_shift", "load", "log", "log1p", "maximum", "minimum", "onnx_backend",
+    "placeholder", "plots", "prod", "reduce_axis", "research", "right_shift", "rsqrt", "select",
+    "sigmoid", "sign", "sin", "sinh", "sqrt", "study", "tan", "tanh", "trunc", "trunc_div", "tune",
+    "workload", "workloads", "zoo",
 ]  # fmt: skip
 # `from autosched import *` leaves these functions of Python alone: write `asd.max`.
 _LIKE_BUILTINS = ("abs", "compile", "max", "min", "pow", "round", "sum")

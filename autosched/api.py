@@ -1,23 +1,22 @@
-"""What users call: ``from_onnx``, ``extract_tasks``, ``tune``, ``compile``, ``load``, ``Target``.
+"""What users call: ``extract_tasks``, ``tune``, ``compile``, ``load``, ``Target``.
 
 Everything heavy is imported inside the functions, so that ``import autosched`` stays quick.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast, overload
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, cast, overload
 
-from autosched.system.optional_packages import require
+from autosched.network_source import PathText, networks_of
 from sketch.target.target import Target as CodeTarget
 
 if TYPE_CHECKING:
-    from autosched.graph.ir import Network
     from autosched.measure.options import MeasureOptions
     from autosched.measure.protocol import Runner
+    from autosched.network_source import AnyNetwork, SeveralNetworks
     from autosched.records.accuracy import Accuracy
     from autosched.report.callbacks import Callback
     from autosched.report.events import Progress
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from sketch.target.gpu_targets import DeviceName
 
 _Parameters = ParamSpec("_Parameters")
-PathText = str | PathLike[str]
 AnyTarget = str | CodeTarget
 
 
@@ -110,20 +108,8 @@ def resolve_target(
     return on_device(target, device)
 
 
-def check_network(net: object) -> None:
-    """Raise OptionError when ``net`` is no network, such as the name of one."""
-    from autosched.graph.ir import Network
-    from autosched.system.errors import OptionError
-
-    if not isinstance(net, Network):
-        raise OptionError(
-            f"{net if isinstance(net, str) else type(net).__name__!r} is no network",
-            hint='give zoo.build("resnet-18"), from_onnx("model.onnx") or from_torch(module, ...)',
-        )
-
-
 def extract_tasks(
-    net: Network | Sequence[Network], target: AnyTarget = "cpu", threads: int | None = None
+    net: AnyNetwork | SeveralNetworks, target: AnyTarget = "cpu", threads: int | None = None
 ) -> tuple[Task, ...]:
     """The distinct tasks of a network, as ``tune`` finds them: each with its number of uses.
 
@@ -134,7 +120,7 @@ def extract_tasks(
         dense_bias.1 [1x10] 0.01025 MFLOP (direct)
 
     Args:
-        net: from ``from_onnx`` or ``zoo.build``; or several networks, whose equal tasks are one.
+        net: see ``compile``; or several networks, whose equal tasks are one.
         target: a name that ``Target`` knows, or a target.
         threads: worker threads, instead of the target's.
 
@@ -146,42 +132,12 @@ def extract_tasks(
     from autosched.tuning.networks import shared_tasks
 
     machine = resolve_target(target, threads)
-    extractions = [extract_checked(network) for network in _networks(net)]
+    extractions = [extract_checked(network) for network in networks_of(net)]
     return tuple(Task.of(spec) for spec in shared_tasks(extractions, machine))
 
 
-def _networks(net: Network | Sequence[Network]) -> list[Network]:
-    """A list of one, or of all; raises OptionError when something else is given."""
-    networks = list(net) if isinstance(net, Sequence) and not isinstance(net, str) else [net]
-    for network in networks:
-        check_network(network)
-    return networks
-
-
-def from_onnx(source: PathText | Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Network:
-    """Read an ONNX model (needs the ``onnx`` package).
-
-    Args:
-        source: path of the file, or the loaded ``onnx.ModelProto``.
-        shapes: shape by input name, for inputs whose shape the model leaves open.
-
-    Raises:
-        ModelImportError: no such file, an invalid model, or operators that are not supported (all
-            of them are listed).
-        MissingPackageError: ``onnx`` is not installed.
-    """
-    from autosched.system.memory_limit import enough_memory
-
-    require("onnx", "from_onnx", "onnx")
-    from autosched.onnx.importer import from_onnx as read
-
-    fixed = None if shapes is None else {name: tuple(shape) for name, shape in shapes.items()}
-    with enough_memory("importing an ONNX model"):
-        return read(Path(source) if isinstance(source, PathLike) else source, fixed)
-
-
 def compile(
-    net: Network,
+    net: AnyNetwork | SeveralNetworks,
     target: AnyTarget = "cpu",
     log: PathText | None = None,
     threads: int | None = None,
@@ -191,15 +147,20 @@ def compile(
     denormals: Denormals = "flush",
     accuracy: Accuracy = "default",
 ) -> Module:
-    """Compile a network.
+    """Compile a network, or one network for several shapes of its inputs.
 
         >>> net = asd.zoo.build("mlp", image=4)
         >>> module = asd.compile(net, log="mlp.jsonl", effort="none")  # the log may be missing
         >>> module.run({"data": np.ones((1, 16), np.float32)})["logits"].shape
         (1, 10)
+        >>> both = asd.compile([asd.zoo.build("mlp", batch=n, image=4) for n in (1, 8)])
+        >>> both.run({"data": np.ones((8, 16), np.float32)})["logits"].shape
+        (8, 10)
 
     Args:
-        net: from ``from_onnx`` or ``zoo.build``.
+        net: from ``from_onnx`` or ``zoo.build``, or the path of an ``.onnx`` file.
+            Several, which differ in the shapes of their inputs alone (such as the batch), become
+            one ``MultiShapeModule``, which runs what was compiled for the shapes it is given.
         target: a name that ``Target`` knows, or a target.  A module for another machine than this
             one can be saved and exported, and does not run.
         log: records of tuning.  A task without a record for this target gets the schedule that
@@ -227,15 +188,22 @@ def compile(
 
     Raises:
         WrongResultError: a kernel without a record computes something else than its task says.
-        AutoschedError: no network, NaN weights, an unreadable log, an unknown target.
+        OptionError: what is given is no network, or nothing is.
+        AssemblyError: several networks differ in more than the shapes of their inputs.
+        AutoschedError: NaN weights, an unreadable log, an unknown target.
     """
-    from autosched.runtime.link import link
+    from autosched.runtime.link import link_all
+    from autosched.system.errors import OptionError
     from autosched.tuning.effort import network_contents_at
 
-    check_network(net)
+    networks = networks_of(net)
+    if not networks:
+        raise OptionError("no network was given to compile")
     machine = resolve_target(target, threads, device)
-    contents = network_contents_at(effort, net, machine, log, check, accuracy)
-    return link(*contents, denormals)
+    contents = [
+        network_contents_at(effort, network, machine, log, check, accuracy) for network in networks
+    ]
+    return link_all(contents, denormals)
 
 
 def load(
@@ -243,6 +211,7 @@ def load(
     trusted: bool = False,
     device: DeviceName | None = None,
     denormals: Denormals | None = None,
+    shared: bool = False,
 ) -> Module:
     """Read a module that ``Module.save`` wrote; it runs at once, nothing is compiled.
 
@@ -260,6 +229,10 @@ def load(
         device: ``"emulated"``: a module for a GPU runs on the emulated device;
             ``"emulated-checked"``: with its accesses to memory checked.
         denormals: ``"flush"`` or ``"keep"``, see ``compile``; None: what it was compiled with.
+        shared: read constants where the system keeps the file: all processes that load it like this
+            share that memory, and loading copies nothing.  Else they are a copy of this process,
+            in huge pages, which large networks read faster.  Do not write into the file meanwhile;
+            ``Module.save`` replaces it.
 
     Raises:
         UntrustedModuleError: it was saved by another user or on another machine, and ``trusted``
@@ -269,14 +242,16 @@ def load(
     """
     from autosched.runtime.archive import read_archive
     from autosched.runtime.backend import runtime_of
-    from autosched.runtime.link import link
+    from autosched.runtime.link import link_all
     from codegen.backend import check_runs
 
-    program, constants, objects, payloads = read_archive(Path(path), trusted)
-    program = replace(program, target=resolve_target(program.target, device=device))
-    check_runs(program.target, "load a module")
-    runtime_of(program.target).check_here(objects, program.target)
-    return link(program, constants, objects, payloads, denormals)
+    modules = []
+    for program, constants, objects, payloads in read_archive(Path(path), trusted, shared):
+        target = resolve_target(program.target, device=device)
+        check_runs(target, "load a module")
+        runtime_of(target).check_here(objects, target)
+        modules.append((replace(program, target=target), constants, objects, payloads))
+    return link_all(modules, denormals)
 
 
 class _Tune(Protocol[_Parameters]):
@@ -284,18 +259,18 @@ class _Tune(Protocol[_Parameters]):
 
     @overload
     def __call__(
-        self, net: Network, /, *args: _Parameters.args, **options: _Parameters.kwargs
+        self, net: AnyNetwork, /, *args: _Parameters.args, **options: _Parameters.kwargs
     ) -> NetworkTuning: ...
 
     @overload
     def __call__(
-        self, net: Sequence[Network], /, *args: _Parameters.args, **options: _Parameters.kwargs
+        self, net: SeveralNetworks, /, *args: _Parameters.args, **options: _Parameters.kwargs
     ) -> SessionTuning: ...
 
 
 def _as_given(
     function: Callable[
-        Concatenate[Network | Sequence[Network], _Parameters], NetworkTuning | SessionTuning
+        Concatenate[AnyNetwork | SeveralNetworks, _Parameters], NetworkTuning | SessionTuning
     ],
 ) -> _Tune[_Parameters]:
     """For type checkers: one network gives one result, several give one of them all."""
@@ -304,7 +279,7 @@ def _as_given(
 
 @_as_given
 def tune(
-    net: Network | Sequence[Network],
+    net: AnyNetwork | SeveralNetworks,
     target: AnyTarget = "cpu",
     budget: str | float | None = None,
     trials: int | None = None,
@@ -333,7 +308,7 @@ def tune(
         >>> module = asd.compile(net, log="tuned.jsonl")
 
     Args:
-        net: from ``from_onnx`` or ``zoo.build``; or several networks, which then are tuned together
+        net: see ``compile``; or several networks, which then are tuned together
             and share the trials of equal tasks.
         target: a name that ``Target`` knows, or a target.
         budget: wall-clock time: ``"10m"``, ``"1h30m"``, or seconds.  Without budget and trials:
@@ -372,7 +347,7 @@ def tune(
     from autosched.tuning.objectives import weighted_sum
     from autosched.tuning.options import options_or_default
 
-    networks = _networks(net)
+    networks = networks_of(net)
     machine = resolve_target(target, threads, device)
     chosen = options_or_default(options)
     job = TuneJob(
@@ -387,4 +362,5 @@ def tune(
         objective=objective or weighted_sum,
     )
     session = tune_networks(networks, machine, job)
-    return session if isinstance(net, Sequence) else session.networks[0]
+    several = isinstance(net, Sequence) and not isinstance(net, str)
+    return session if several else session.networks[0]

@@ -19,9 +19,9 @@ from onnx import helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from autosched.api import compile as compile_network
-from autosched.api import from_onnx
 from autosched.graph.errors import ModelImportError, OpenShapesError, UnsupportedModelError
 from autosched.host.evaluator import HostError
+from autosched.network_source import from_onnx
 from autosched.onnx.importer.piece import value_info
 from autosched.runtime.module import Module
 

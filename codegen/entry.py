@@ -14,6 +14,9 @@ from sketch.target.target import Target
 
 Base = Literal["arena", "constants", "input", "output"]
 
+ABI_VERSION: Final = 1
+"""Of the C functions: it changes when a program that was compiled for them must not call them."""
+
 # What the functions return; the C header spells them out.
 OK: Final = 0
 NOT_INITIALIZED: Final = 1
@@ -75,6 +78,7 @@ class Entry:
         arena_bytes: memory that ``PREFIX_init`` takes.
         loops: calls that are repeated, in order.
         denormals: whether denormal numbers become 0 while it runs.
+        signature: what ``PREFIX_signature`` returns, uint64.
     """
 
     prefix: str
@@ -84,11 +88,12 @@ class Entry:
     arena_bytes: int
     loops: Sequence[Repetition] = ()
     denormals: Denormals = "flush"
+    signature: int = 0
 
 
 def entry_symbols(prefix: str) -> tuple[str, ...]:
     """The names of the C functions."""
-    return (f"{prefix}_init", f"{prefix}_run", f"{prefix}_free")
+    return tuple(f"{prefix}_{name}" for name in ("init", "run", "free", "abi", "signature"))
 
 
 def build_entry(entry: Entry, target: Target) -> bytes:
@@ -99,6 +104,8 @@ def build_entry(entry: Entry, target: Target) -> bytes:
         int PREFIX_init(void)
         int PREFIX_run(const void *const *inputs, void *const *outputs)
         void PREFIX_free(void)
+        int PREFIX_abi(void)
+        uint64_t PREFIX_signature(void)
 
     It needs the kernels, ``constants``, and of the C library posix_memalign, madvise, free, memset
     and memcpy.
@@ -117,7 +124,17 @@ def entry_text(entry: Entry) -> str:
         *(f"declare hidden void @{symbol}(ptr, ptr)" for symbol in kernels),
         _memory_functions(entry.prefix, max(entry.arena_bytes, BUFFER_ALIGNMENT)),
         *_run(entry),
+        _identity(entry),
     ])  # fmt: skip
+
+
+def _identity(entry: Entry) -> str:
+    """What a program asks a library for that it loads when it runs."""
+    signed = entry.signature - (1 << 64) if entry.signature >> 63 else entry.signature
+    return (
+        f"define i32 @{entry.prefix}_abi() nounwind {{ ret i32 {ABI_VERSION} }}\n"
+        f"define i64 @{entry.prefix}_signature() nounwind {{ ret i64 {signed} }}\n"
+    )
 
 
 def _memory_functions(prefix: str, arena_bytes: int) -> str:

@@ -21,6 +21,8 @@ PUBLIC: Final = (
     "autosched.system.errors",
     "autosched.system.user_warnings",
     "autosched.tuning.objectives",
+    "autosched.inference_session",
+    "autosched.network_source",
     "autosched.onnx_backend",
     "autosched.plots",
     "autosched.tuning.options",

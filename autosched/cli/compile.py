@@ -68,14 +68,20 @@ def _run(args: argparse.Namespace) -> None:
     check_output(saved)
     if library is not None and library.name:
         check_output(library.with_name(f"{library.name}.o"))
-    program, constants, objects, payloads = _contents(args)
-    untuned = untuned_warning(program)
-    if untuned and args.log is None:  # with a log it has been said already
-        say(args, untuned)
+    modules = _contents(args)
+    if library is not None and len(modules) > 1:
+        raise UsageError(
+            f"a library has one set of shapes, the module has {len(modules)}", args.model,
+            "give --save",
+        )  # fmt: skip
+    for untuned in (untuned_warning(program) for program, *_ in modules):
+        if untuned and args.log is None:  # with a log it has been said already
+            say(args, untuned)
     if saved is not None:
-        write_archive(saved, program, constants, objects, payloads)
+        write_archive(saved, modules)
         say(args, f"{saved}: {size_text(saved.stat().st_size)}")
     if library is not None:
+        program, constants, objects, _ = modules[0]
         export = runtime_of(program.target).export
         say(args, export(program, constants, objects, library, args.name))
 
@@ -104,7 +110,7 @@ def _stem(args: argparse.Namespace) -> str:
     return Path(args.model).name.removesuffix(".onnx").removesuffix(COMPILED_SUFFIX)
 
 
-def _contents(args: argparse.Namespace) -> Contents:
+def _contents(args: argparse.Namespace) -> list[Contents]:
     """What is compiled, without loading it: it may be for another machine."""
     from autosched.runtime.archive import read_archive  # what is saved again is signed
 
@@ -112,8 +118,9 @@ def _contents(args: argparse.Namespace) -> Contents:
         check_compiled(args)
         if args.device is not None:
             raise UsageError("--device says where a module runs", args.model, "leave it out")
-        return with_denormals(read_archive(Path(args.model), args.trusted), args.denormals)
-    return compiled_contents(args, _constants(args))
+        modules = read_archive(Path(args.model), args.trusted)
+        return [with_denormals(contents, args.denormals) for contents in modules]
+    return [compiled_contents(args, _constants(args))]
 
 
 def _constants(args: argparse.Namespace) -> dict[str, NDArray[Any]] | None:

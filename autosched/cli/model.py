@@ -126,9 +126,9 @@ def open_network(
     model: str, shapes: Sequence[tuple[str, tuple[int, ...]]] | None = None
 ) -> Network:
     """The network that MODEL and --shape name."""
-    if model.endswith(".onnx") or Path(model).is_file():
-        from autosched.api import from_onnx
+    from autosched.network_source import from_onnx, names_file
 
+    if names_file(model):
         return from_onnx(model, dict(shapes) if shapes else None)
     from autosched.zoo import build
 

@@ -19,16 +19,17 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
     return tuple(cpus)
 
 
-def _siblings(cpu: int) -> tuple[int, ...]:
+def siblings(cpu: int) -> tuple[int, ...]:
+    """The CPUs that share a core with one, itself included; itself alone where nobody tells."""
     try:
-        return parse_cpu_list((_SYSFS / f"cpu{cpu}/topology/thread_siblings_list").read_text())
+        return parse_cpu_list((_SYSFS / f"cpu{cpu}/topology/threadsiblings_list").read_text())
     except (OSError, ValueError):
         return (cpu,)
 
 
 def cores_first(cpus: Sequence[int]) -> tuple[int, ...]:
     """``cpus`` reordered: one hardware thread of every core, then the second ones, and so on."""
-    rank = {cpu: sum(other < cpu for other in _siblings(cpu) if other in cpus) for cpu in cpus}
+    rank = {cpu: sum(other < cpu for other in siblings(cpu) if other in cpus) for cpu in cpus}
     return tuple(sorted(cpus, key=lambda cpu: (rank[cpu], cpu)))
 
 

@@ -3,7 +3,9 @@
 ``module.json``: program, target, format version; ``constants.bin``: the constants' segment, byte
 for byte; ``objects/NAME.o``: relocatable objects, one a kernel; ``host/NAME.onnx``: ONNX models
 that host steps evaluate; ``manifest.json``: size and digest of every other member, and a signature
-of these.  Nothing is compressed, so that no member is larger than the file.
+of these.  Nothing is compressed, so that no member is larger than the file.  A file of several
+modules (``MultiShapeModule``) has all but the manifest of each in a folder, ``0/``, ``1/``, ...
+Constants begin at a multiple of a page, so that processes may map them instead of reading them.
 
 Trust: whoever wrote the file decides what machine code runs.  The signature, made with a key of
 this user on this machine (``user_key``), tells files that were saved here from all others, which
@@ -16,17 +18,19 @@ from __future__ import annotations
 import hashlib
 import json
 import stat
+import struct
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import count, takewhile
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.errors import ModuleFileError, UntrustedModuleError
-from autosched.runtime.memory import allocate
+from autosched.runtime.memory import allocate, mapped
 from autosched.runtime.plan_check import check_program
 from autosched.runtime.program import ExecutionPlan
 from autosched.runtime.program_json import program_json, program_of
@@ -42,57 +46,85 @@ _HOST, _HOST_SUFFIX = "host/", ".onnx"
 # Larger pieces would stay with the process: the allocator keeps what was freed for the next ones.
 _CHUNK_BYTES: Final = 1 << 20
 _ENCRYPTED: Final = 1  # a flag of a zip's member
+_PAGE_BYTES: Final = 4096
+# A local header of a zip ends with the lengths of the name and of the extra fields that follow it;
+# zipfile puts the sizes of a large member into an extra field.
+_HEADER_BYTES: Final = 30
+_LENGTHS: Final = struct.Struct("<HH")
+_SIZES_BYTES: Final = 20
+_PADDING: Final = struct.Struct("<HHH")  # an extra field: its kind, its bytes, the alignment
+_PADDING_KIND: Final = 0xD935  # as zipalign writes it
 
 Contents = tuple[ExecutionPlan, NDArray[np.uint8], dict[str, bytes], dict[str, bytes]]
 
 
-def write_archive(
-    path: Path,
-    program: ExecutionPlan,
-    constants: NDArray[np.uint8],
-    objects: Mapping[str, bytes],
-    payloads: Mapping[str, bytes] | None = None,
-) -> None:
-    """Write a module; an existing file is replaced only when all is written.
+def write_archive(path: Path, modules: Sequence[Contents]) -> None:
+    """Write one module or several; an existing file is replaced only when all is written.
 
     It is signed with the key of this user, which is made where there is none.
-
-    Args:
-        path: of the file.
-        program: buffers and steps.
-        constants: packed, one block of bytes.
-        objects: machine code by kernel.
-        payloads: ONNX models of the host steps.
 
     Raises:
         ModuleFileError: the file cannot be written.
     """
-    members: dict[str, Any] = {_PLAN: json.dumps(program_json(program), indent=1).encode()}
-    suffix = runtime_of(program.target).suffix
-    members |= {f"{_OBJECTS}{name}{suffix}": code for name, code in objects.items()}
-    members |= {f"{_HOST}{name}{_HOST_SUFFIX}": data for name, data in (payloads or {}).items()}
-    members[_CONSTANTS] = constants.data
+    members: dict[str, Any] = {}
+    for number, contents in enumerate(modules):
+        folder = f"{number}/" if len(modules) > 1 else ""
+        members |= {folder + name: data for name, data in _members(*contents).items()}
     manifest = {name: [len(data), _digest(data)] for name, data in members.items()}
     sealed = {"members": manifest, "signature": signature(_canonical(manifest), create=True)}
     try:
         with (
             replaced_file(path) as partial,
-            zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive,
+            partial.open("wb") as stream,
+            zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive,
         ):
             archive.writestr(_MANIFEST, json.dumps(sealed, indent=1))
             for name, data in members.items():
-                with archive.open(name, "w", force_zip64=name == _CONSTANTS) as stream:
-                    stream.write(data)
+                aligned = name.endswith(_CONSTANTS)
+                item = _padded(name, stream.tell()) if aligned else zipfile.ZipInfo(name)
+                with archive.open(item, "w", force_zip64=aligned) as member:
+                    member.write(data)
     except OSError as error:
         raise ModuleFileError(
             f"cannot write the module: {error.strerror or error}", str(path)
         ) from error
 
 
-def read_archive(path: Path, trusted: bool = False) -> Contents:
-    """The program, its constants' segment (in huge-page memory), its objects and host payloads.
+def _members(
+    program: ExecutionPlan,
+    constants: NDArray[np.uint8],
+    objects: Mapping[str, bytes],
+    payloads: Mapping[str, bytes],
+) -> dict[str, Any]:
+    """The files of one module, by name."""
+    suffix = runtime_of(program.target).suffix
+    return {
+        _PLAN: json.dumps(program_json(program), indent=1).encode(),
+        **{f"{_OBJECTS}{name}{suffix}": code for name, code in objects.items()},
+        **{f"{_HOST}{name}{_HOST_SUFFIX}": data for name, data in payloads.items()},
+        _CONSTANTS: constants.data,
+    }
+
+
+def _padded(name: str, offset: int) -> zipfile.ZipInfo:
+    """A member whose header is written at ``offset``, and whose data begin at a page."""
+    item = zipfile.ZipInfo(name)
+    begin = offset + _HEADER_BYTES + len(name) + _SIZES_BYTES + _PADDING.size
+    padding = -begin % _PAGE_BYTES
+    item.extra = _PADDING.pack(_PADDING_KIND, 2 + padding, _PAGE_BYTES) + bytes(padding)
+    return item
+
+
+def read_archive(path: Path, trusted: bool = False, shared: bool = False) -> list[Contents]:
+    """Of each module of a file: the program, its constants' segment, its objects, host payloads.
 
     Nothing of it is executed or linked.
+
+    Args:
+        path: of the file.
+        trusted: whoever wrote it is trusted.
+        shared: constants are those pages that the system keeps of the file, for all processes;
+            else they are a copy in huge-page memory.
 
     Raises:
         UntrustedModuleError: another user or another machine wrote it, and ``trusted`` is false.
@@ -102,8 +134,9 @@ def read_archive(path: Path, trusted: bool = False) -> Contents:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise ModuleFileError("this is no regular file", where)
-        with zipfile.ZipFile(path) as archive:
-            return _Reader(archive, path.stat().st_size).contents(trusted)
+        with path.open("rb") as stream, zipfile.ZipFile(stream) as archive:
+            reader = _Reader(archive, stream, path.stat().st_size)
+            return reader.modules(trusted, shared)
     except OSError as error:
         raise ModuleFileError(f"cannot read the module: {error}", where) from error
     except AutoschedError as error:
@@ -120,22 +153,35 @@ def read_archive(path: Path, trusted: bool = False) -> Contents:
 
 
 class _Reader:
-    """One archive that is being read; ``size_bytes`` of the whole file."""
+    """One archive that is being read from ``stream``; ``size_bytes`` of the whole file."""
 
-    def __init__(self, archive: zipfile.ZipFile, size_bytes: int) -> None:
-        self._archive = archive
+    def __init__(self, archive: zipfile.ZipFile, stream: BinaryIO, size_bytes: int) -> None:
+        self._archive, self._stream = archive, stream
         self._members = _sound_members(archive, size_bytes)
         self._digests: dict[str, str] = {}
 
-    def contents(self, trusted: bool) -> Contents:
+    def modules(self, trusted: bool, shared: bool) -> list[Contents]:
         """All of it, checked."""
         self._open_manifest(trusted)
-        program = program_of(_parse(self._read(_PLAN)))
+        numbers = takewhile(lambda n: f"{n}/{_PLAN}" in self._digests, count())
+        folders = [""] if _PLAN in self._digests else [f"{number}/" for number in numbers]
+        if not folders:
+            raise ValueError(f"it has no {_PLAN}")
+        return [self._module(folder, shared) for folder in folders]
+
+    def _module(self, folder: str, shared: bool) -> Contents:
+        program = program_of(_parse(self._read(folder + _PLAN)))
         runtime = runtime_of(program.target)
-        objects = self._read_all(_OBJECTS, runtime.suffix)
-        payloads = self._read_all(_HOST, _HOST_SUFFIX)
+        objects = self._read_all(folder + _OBJECTS, runtime.suffix)
+        payloads = self._read_all(folder + _HOST, _HOST_SUFFIX)
         check_program(program, runtime.signatures(objects, program.target), payloads)
-        return program, self._read_constants(program.constants_bytes), objects, payloads
+        fill = self._map_constants if shared else self._read_constants
+        name, size_bytes = folder + _CONSTANTS, program.constants_bytes
+        if self._members[name].file_size != size_bytes:
+            raise ValueError(
+                f"{name} has {self._members[name].file_size} bytes, expected {size_bytes}"
+            )
+        return program, fill(name, size_bytes), objects, payloads
 
     def _open_manifest(self, trusted: bool) -> None:
         if _MANIFEST not in self._members:
@@ -170,21 +216,35 @@ class _Reader:
         if found != self._digests[name]:
             raise ValueError(f"{name} has changed since it was written")
 
-    def _read_constants(self, size_bytes: int) -> NDArray[np.uint8]:
-        stored = self._members[_CONSTANTS].file_size
-        if stored != size_bytes:
-            raise ValueError(f"{_CONSTANTS} has {stored} bytes, expected {size_bytes}")
+    def _read_constants(self, name: str, size_bytes: int) -> NDArray[np.uint8]:
         memory = allocate(size_bytes)
         window, digest, filled = memory.data, hashlib.sha256(), 0
-        with self._archive.open(_CONSTANTS) as stream:
+        with self._archive.open(name) as member:
             while filled < size_bytes:
-                chunk = stream.read(min(size_bytes - filled, _CHUNK_BYTES))
+                chunk = member.read(min(size_bytes - filled, _CHUNK_BYTES))
                 if not chunk:
-                    raise EOFError(f"{_CONSTANTS} is cut off")
+                    raise EOFError(f"{name} is cut off")
                 window[filled : filled + len(chunk)] = chunk
                 digest.update(chunk)
                 filled += len(chunk)
-        self._check_digest(_CONSTANTS, digest.hexdigest())
+        self._check_digest(name, digest.hexdigest())
+        return memory
+
+    def _map_constants(self, name: str, size_bytes: int) -> NDArray[np.uint8]:
+        if not size_bytes:
+            return self._read_constants(name, size_bytes)
+        self._archive.open(name).close()  # its header is where it must be
+        header = self._members[name].header_offset
+        self._stream.seek(header + _HEADER_BYTES - _LENGTHS.size)
+        lengths = _LENGTHS.unpack(self._stream.read(_LENGTHS.size))
+        begin = header + _HEADER_BYTES + sum(lengths)
+        if begin % _PAGE_BYTES:
+            raise ModuleFileError(
+                "its constants cannot be shared: an earlier release wrote it",
+                hint="load it without shared=True and save it again",
+            )
+        memory = mapped(self._stream, begin, size_bytes)
+        self._check_digest(name, _digest(memory.data))
         return memory
 
 

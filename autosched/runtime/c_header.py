@@ -1,7 +1,9 @@
-"""The C header of an exported library."""
+"""The C header of an exported library, and what its tensors are called in C."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
 import textwrap
@@ -11,6 +13,7 @@ from typing import Final
 from autosched.runtime.program import ExecutionPlan, TensorSpec
 from autosched.system.element_types import element_bytes
 from codegen.denormals import Denormals
+from codegen.entry import ABI_VERSION
 
 # Types of elements that C has no name for are passed as their bits.
 C_TYPES: Final = {
@@ -48,7 +51,13 @@ int {name}_init(void);
 int {name}_run(const void *const *inputs, void *const *outputs);
 
 /* Gives the memory back; {name}_init takes it again.  Not while {name}_run runs. */
-void {name}_free(void);"""
+void {name}_free(void);
+
+/* {upper}_ABI and {upper}_SIGNATURE as the library has them.  A program that loads the library when
+   it runs compares them with those of its header: the version of these functions, and a hash of the
+   names, types and shapes of all inputs and outputs. */
+int {name}_abi(void);
+uint64_t {name}_signature(void);"""
 
 
 _DENORMALS: Final[Mapping[Denormals, str]] = {
@@ -61,6 +70,13 @@ def identifier(text: str) -> str:
     """``text`` as a C identifier."""
     name = re.sub(r"[^0-9A-Za-z_]", "_", text)
     return name if name and not name[0].isdigit() else f"_{name}"
+
+
+def interface_signature(program: ExecutionPlan) -> int:
+    """A hash of the names, dtypes and shapes of all inputs and outputs, uint64."""
+    sides = (program.inputs, tuple(spec for spec, _ in program.outputs))
+    facts = [[[s.name, s.dtype, list(s.shape)] for s in specs] for specs in sides]
+    return int.from_bytes(hashlib.sha256(json.dumps(facts).encode()).digest()[:8], "big")
 
 
 def header_text(program: ExecutionPlan, name: str, version: str) -> str:
@@ -79,6 +95,8 @@ def header_text(program: ExecutionPlan, name: str, version: str) -> str:
         f"   Needs a processor with:\n   {_features(target.features)}.\n"
         f"   {_link_hint(target.threads)}\n   {_DENORMALS[program.denormals]} */",
         *_opening(upper),
+        f"#define {upper}_ABI {ABI_VERSION}\n"
+        f"#define {upper}_SIGNATURE UINT64_C({interface_signature(program):#018x})",
         _defines(program, upper, _CODES),
         _FUNCTIONS.format(name=name, upper=upper) + "\n",
         *_tensors(program, upper),
@@ -175,8 +193,8 @@ def _table(prefix: str, specs: Sequence[TensorSpec]) -> str:
 
 def _typed_call(name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str:
     """A function with one typed parameter a tensor, around ``NAME_run``."""
-    sources = _parameters("in", inputs)
-    results = _parameters("out", outputs)
+    sources = parameter_names("in", inputs)
+    results = parameter_names("out", outputs)
     given = [f"const {C_TYPES[s.dtype]} *{p}" for s, p in zip(inputs, sources, strict=True)]
     given += [f"{C_TYPES[s.dtype]} *{p}" for s, p in zip(outputs, results, strict=True)]
     return "\n".join([
@@ -191,7 +209,7 @@ def _typed_call(name: str, inputs: Sequence[TensorSpec], outputs: Sequence[Tenso
     ])  # fmt: skip
 
 
-def _parameters(prefix: str, specs: Sequence[TensorSpec]) -> list[str]:
+def parameter_names(prefix: str, specs: Sequence[TensorSpec]) -> list[str]:
     """``in_data``; numbers are appended to all where two names are one in C."""
     names = [f"{prefix}_{identifier(spec.name)}" for spec in specs]
     distinct = len(set(names)) == len(names)

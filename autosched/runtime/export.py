@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.runtime.c_header import C_TYPES, header_text, identifier
+from autosched.runtime.c_header import C_TYPES, header_text, identifier, interface_signature
+from autosched.runtime.cpp_header import cpp_header_text
 from autosched.runtime.errors import ExportError
 from autosched.runtime.linker import link_shared
 from autosched.runtime.program import Argument, ExecutionPlan, Place
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 # Kernels address their constants relative to themselves, in 32 bits with sign.
 _MOST_CONSTANTS: Final = (1 << 31) - (1 << 26)
-_SUFFIXES: Final = (".o", ".h", ".so")
+_SUFFIXES: Final = (".o", ".h", ".hpp", ".so")
 _OPENMP: Final = ("GOMP_", "omp_")
 
 
@@ -39,7 +40,7 @@ class ExportedLibrary:
 
     Attributes:
         name: prefix of the C functions.
-        object_file, header: always there.
+        object_file, header, cpp_header: always there.
         shared_library: None where no linker was found, or it failed.
         note: what linked the shared library, or why there is none.
     """
@@ -47,11 +48,12 @@ class ExportedLibrary:
     name: str
     object_file: Path
     header: Path
+    cpp_header: Path
     shared_library: Path | None
     note: str
 
     def __str__(self) -> str:
-        files = [self.object_file, self.header]
+        files = [self.object_file, self.header, self.cpp_header]
         files += [self.shared_library] if self.shared_library is not None else []
         lines = [f"{path}: {size_text(path.stat().st_size)}" for path in files]
         return "\n".join([*lines, self.note])
@@ -64,7 +66,7 @@ def export_program(
     path: Path,
     name: str | None = None,
 ) -> ExportedLibrary:
-    """Write ``path.o``, ``path.h`` and, where a linker is found, ``path.so``.
+    """Write ``path.o``, ``path.h``, ``path.hpp`` and, where a linker is found, ``path.so``.
 
     Args:
         program: what to run; none of its steps may run on the host.
@@ -83,19 +85,19 @@ def export_program(
         raise ExportError("this names no file", str(path), "give the path of the files to write")
     prefix = identifier(name or base.name)
     merged = _merge(program, constants, objects, prefix)
-    object_file, header, shared = (_with_suffix(base, suffix) for suffix in _SUFFIXES)
+    object_file, header, cpp_header, shared = (_with_suffix(base, suffix) for suffix in _SUFFIXES)
     try:
         base.parent.mkdir(parents=True, exist_ok=True)
         _write(merged, object_file)
         header.write_text(header_text(program, prefix, __version__), encoding="utf-8")
+        cpp_header.write_text(cpp_header_text(program, prefix, header.name), encoding="utf-8")
         shared.unlink(missing_ok=True)  # one of an earlier export would no longer fit the header
     except OSError as error:
         raise ExportError(f"cannot write the library: {error.strerror}", str(base)) from error
     needs_openmp = any(symbol.startswith(_OPENMP) for symbol in merged.undefined)
     result = link_shared(object_file, shared, needs_openmp)
-    return ExportedLibrary(
-        prefix, object_file, header, shared if result.written else None, result.note
-    )
+    written = shared if result.written else None
+    return ExportedLibrary(prefix, object_file, header, cpp_header, written, result.note)
 
 
 def check_exportable(program: ExecutionPlan) -> None:
@@ -140,6 +142,7 @@ def _merge(
         program.arena_bytes,
         [Repetition(loop.first, loop.count, loop.trips) for loop in program.loops],
         program.denormals,
+        interface_signature(program),
     )  # fmt: skip
     start = read_object(build_entry(entry, program.target), "entry")
     used = dict.fromkeys(step.symbol for step in program.kernel_steps)

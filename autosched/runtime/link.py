@@ -1,9 +1,10 @@
-"""A module from what its file holds."""
+"""Modules from what their files hold."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,13 @@ from autosched.runtime.backend import runtime_of
 from autosched.runtime.elsewhere import ProgramElsewhere
 from autosched.runtime.loaded import LoadedProgram
 from autosched.runtime.module import Module
+from autosched.runtime.multi_shape import MultiShapeModule
 from autosched.runtime.program import ExecutionPlan
 from autosched.system.limits import check_choice
 from codegen.denormals import DENORMALS, Denormals
+
+if TYPE_CHECKING:
+    from autosched.runtime.archive import Contents
 
 
 def link(
@@ -51,3 +56,13 @@ def link(
         else ProgramElsewhere(program, missing)
     )
     return Module(program, constants, loaded, objects, payloads)
+
+
+def link_all(modules: Sequence[Contents], denormals: Denormals | None = None) -> Module:
+    """``link`` of one module; of several, which are one network for several shapes, all in one.
+
+    Raises:
+        AssemblyError: they are not for different shapes of one network.
+    """
+    linked = [link(*contents, denormals) for contents in modules]
+    return linked[0] if len(linked) == 1 else MultiShapeModule(linked)

@@ -12,6 +12,8 @@ from typing import Final
 # Tried in this order; compilers know where the libraries are, bare linkers are told.
 _COMPILERS: Final = ("cc", "gcc", "clang")
 _LINKERS: Final = ("ld", "ld.lld")
+TOOLS: Final = (*_COMPILERS, *_LINKERS)
+"""What can link, the best first."""
 _LIBRARY_FOLDERS: Final = (
     "/lib64", "/usr/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu",
     "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib",
@@ -32,9 +34,9 @@ def link_shared(source: Path, output: Path, needs_openmp: bool) -> LinkResult:
 
     ``needs_openmp``: the library shall load libgomp by itself.
     """
-    found = [tool for tool in (*_COMPILERS, *_LINKERS) if shutil.which(tool) is not None]
+    found = [tool for tool in TOOLS if shutil.which(tool) is not None]
     if not found:
-        names = ", ".join((*_COMPILERS, *_LINKERS))
+        names = ", ".join(TOOLS)
         return LinkResult(False, f"no shared library: none of {names} is installed")
     failures = []
     for tool in found:

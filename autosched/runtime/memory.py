@@ -1,9 +1,9 @@
-"""Memory that kernels work in: private, anonymous, aligned to huge pages."""
+"""Memory that kernels work in: private, anonymous, in huge pages; or a file's, shared."""
 
 from __future__ import annotations
 
 import mmap
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,29 @@ def allocate(size_bytes: int) -> NDArray[np.uint8]:
     total = size_bytes + 2 * HUGE_PAGE_BYTES
     with room_for("the values of a module", size_bytes):
         mapping = _mapping(total)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        _advise(mapping)
+    _advise(mapping)
     whole = np.frombuffer(mapping, dtype=np.uint8)
     start = -whole.ctypes.data % HUGE_PAGE_BYTES
     return whole[start : start + size_bytes]
+
+
+def mapped(stream: BinaryIO, begin: int, size_bytes: int) -> NDArray[np.uint8]:
+    """Bytes of an open file, uint8 ``[size_bytes]``, read-only, where the system keeps them.
+
+    All processes that map a file share its pages, and the system may drop and read them again.
+    The array owns the mapping, which outlives the file's name.
+
+    Args:
+        stream: of the file, opened for reading.
+        begin: of the first byte.
+        size_bytes: at least 1.
+    """
+    first = begin - begin % mmap.ALLOCATIONGRANULARITY
+    mapping = mmap.mmap(
+        stream.fileno(), begin - first + size_bytes, access=mmap.ACCESS_READ, offset=first
+    )
+    _advise(mapping)
+    return np.frombuffer(mapping, dtype=np.uint8)[begin - first :]
 
 
 def _mapping(size_bytes: int) -> mmap.mmap:
@@ -41,6 +59,8 @@ def _mapping(size_bytes: int) -> mmap.mmap:
 
 
 def _advise(mapping: mmap.mmap) -> None:
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
+        return
     try:
         mapping.madvise(mmap.MADV_HUGEPAGE)
     except OSError:

@@ -23,12 +23,14 @@ from autosched.runtime.untuned import Untuned, untuned_tasks
 from autosched.system.stability import EMULATED, Conditions, Watch
 
 if TYPE_CHECKING:
+    from autosched.runtime.archive import Contents
     from autosched.runtime.explanation import Explanation
     from autosched.runtime.export import ExportedLibrary
     from autosched.runtime.gpu.export import ExportedSource
     from sketch.target.target import Target
 
-_PROFILE_RUNS = 20
+PROFILE_RUNS = 20
+"""Runs of a profile, unless told otherwise."""
 
 
 class Module:
@@ -77,6 +79,11 @@ class Module:
         return tuple(spec for spec, _ in self.program.outputs)
 
     @property
+    def modules(self) -> tuple[Module, ...]:
+        """One for each set of input shapes that it was compiled for; of this one, itself."""
+        return (self,)
+
+    @property
     def untuned(self) -> tuple[Untuned, ...]:
         """Tasks without a record, which use what the draft model predicts to be fastest."""
         return untuned_tasks(self.program)
@@ -85,6 +92,11 @@ class Module:
     def constants(self) -> NDArray[np.uint8]:
         """The packed constants, uint8 ``[constants_bytes]``."""
         return self._constants
+
+    @property
+    def contents(self) -> Contents:
+        """All that is written to a file."""
+        return self.program, self.constants, dict(self.objects), dict(self.payloads)
 
     def run(
         self, inputs: Mapping[str, Any], out: Mapping[str, NDArray[Any]] | None = None
@@ -189,7 +201,7 @@ class Module:
     def profile(
         self,
         inputs: Mapping[str, Any] | None = None,
-        repeats: int = _PROFILE_RUNS,
+        repeats: int = PROFILE_RUNS,
         counters: bool = False,
     ) -> Profile:
         """Time every step inside ``repeats`` ordinary runs: a table of operators.
@@ -226,7 +238,7 @@ class Module:
         return make_profile(self.program, seconds, steps, peak, counts, self._conditions(watch))
 
     def explain(
-        self, inputs: Mapping[str, Any] | None = None, repeats: int = _PROFILE_RUNS
+        self, inputs: Mapping[str, Any] | None = None, repeats: int = PROFILE_RUNS
     ) -> Explanation:
         """Every operator against what this machine could do at best, most time lost first.
 
@@ -276,7 +288,7 @@ class Module:
         """
         from autosched.runtime.archive import write_archive
 
-        write_archive(Path(path), self.program, self.constants, self.objects, self.payloads)
+        write_archive(Path(path), [module.contents for module in self.modules])
 
     def export_library(
         self, path: str | Path, name: str | None = None

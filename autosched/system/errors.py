@@ -19,5 +19,9 @@ class TuningError(AutoschedError):
     """Tuning cannot go on: nothing runs, or there is nothing to tune."""
 
 
+class MachineError(AutoschedError):
+    """This machine lacks something that nothing can be tuned without."""
+
+
 class WorkloadError(AutoschedError):
     """A workload is not known, or its arguments do not fit."""

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from autosched import api
 from autosched.graph.errors import ModelImportError
+from autosched.network_source import from_onnx
 from autosched.torch_frontend.agreement import agree
 from autosched.torch_frontend.background import BackgroundTuning
 from autosched.torch_frontend.export import export_onnx
@@ -201,7 +201,7 @@ class CompiledGraph:
     def _compiled(self, kept: KeptGraph | None, args: Sequence[Any]) -> _Compiled:
         variable = self._variable(args)
         bound = _bind(self._graph, args, variable, self._computed)
-        network = api.from_onnx(_exported(bound, [args[index].detach() for index in variable]))
+        network = from_onnx(_exported(bound, [args[index].detach() for index in variable]))
         self._check_outputs(network.outputs)
         if kept is not None:
             network = replace(network, name=kept.name)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import Any, Literal, get_args
 
-from autosched.api import AnyTarget, PathText, resolve_target
+from autosched.api import AnyTarget, resolve_target
+from autosched.network_source import PathText
 from autosched.records.accuracy import ACCURACIES, Accuracy
 from autosched.system.errors import OptionError
 from autosched.system.limits import check_choice, check_kinds, check_number

@@ -88,6 +88,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "codegen/cuda/passes/vectorize.py": {"_LONGEST": "registers of a piece"},
     "codegen/cuda/signature.py": {"_INT_LIMIT": "the int of CUDA C++"},
     "codegen/entry.py": {
+        "ABI_VERSION": "C ABI",
         "OK": "C ABI",
         "NOT_INITIALIZED": "C ABI",
         "OUT_OF_MEMORY": "C ABI",

@@ -11,6 +11,7 @@ import pytest
 import autosched as asd
 
 EXAMPLES = {
+    "asd.InferenceSession": asd.InferenceSession,
     "asd.Target": asd.Target,
     "asd.compile": asd.compile,
     "asd.extract_tasks": asd.extract_tasks,

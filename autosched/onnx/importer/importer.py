@@ -19,14 +19,16 @@ from autosched.onnx.importer.shapes import (
 )
 
 
-def from_onnx(source: str | Path | onnx.ModelProto, shapes: Shapes | None = None) -> Network:
-    """Import an ONNX model (a file, or the model itself) as a network.
+def from_onnx(
+    source: str | Path | bytes | onnx.ModelProto, shapes: Shapes | None = None
+) -> Network:
+    """Import an ONNX model (a file, its bytes, or the model itself) as a network.
 
     Nodes without a kernel run on the host, where onnx's reference implementation has them
     and their results have static shapes.
 
     Args:
-        source: path of the ``.onnx`` file, or a loaded model.
+        source: path of the ``.onnx`` file, its bytes, or a loaded model.
         shapes: shapes of inputs, by name; needed where the model has symbolic dimensions.
 
     Raises:

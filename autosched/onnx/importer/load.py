@@ -19,7 +19,7 @@ _NOT_ONNX: Final = "give a model that onnx.checker accepts"
 _DEFAULT: Final = "ai.onnx"  # the long name of the default domain
 
 
-def load_model(source: str | Path | onnx.ModelProto) -> onnx.ModelProto:
+def load_model(source: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
     """A checked model, its weights in memory, its local functions inlined.
 
     Raises:
@@ -27,14 +27,14 @@ def load_model(source: str | Path | onnx.ModelProto) -> onnx.ModelProto:
             weights missing.
         UnsupportedModelError: its opset is too old.
     """
-    if not isinstance(source, str | Path | onnx.ModelProto):
+    if not isinstance(source, str | Path | bytes | onnx.ModelProto):
         raise ModelImportError(
             f"a model cannot be of type {type(source).__name__}",
             "from_onnx",
-            "give the path of a file or an onnx.ModelProto",
+            "give the path of a file, its bytes or an onnx.ModelProto",
         )
-    where = "ONNX model" if isinstance(source, onnx.ModelProto) else f"file {source}"
-    model = source if isinstance(source, onnx.ModelProto) else _read(Path(source), where)
+    where = f"file {source}" if isinstance(source, str | Path) else "ONNX model"
+    model = source if isinstance(source, onnx.ModelProto) else _read(source, where)
     if not model.ir_version or not model.graph.output or not model.opset_import:
         raise ModelImportError("this is no ONNX model, or only a piece of one", where, _NOT_ONNX)
     _check_weights_present(model, where)
@@ -85,16 +85,18 @@ def _array(tensor: onnx.TensorProto) -> NDArray[Any]:
     return array.astype(object) if array.dtype.kind in "US" else array
 
 
-def _read(path: Path, where: str) -> onnx.ModelProto:
-    if not path.is_file():
+def _read(source: str | Path | bytes, where: str) -> onnx.ModelProto:
+    if not isinstance(source, bytes) and not Path(source).is_file():
         raise ModelImportError("there is no such file", where, "check the path")
     try:
-        model = onnx.load(path, load_external_data=False)
+        if isinstance(source, bytes):
+            return onnx.load_from_string(source)
+        model = onnx.load(Path(source), load_external_data=False)
     except Exception as error:  # DecodeError, ValueError, UnicodeDecodeError, ...
         raise ModelImportError(
             f"this is no ONNX model, or it is truncated: {_first_line(error)}", where, _NOT_ONNX
         ) from error
-    load_external_data(model, path.parent, where)
+    load_external_data(model, Path(source).parent, where)
     return model
 
 

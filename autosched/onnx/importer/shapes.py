@@ -21,6 +21,7 @@ from autosched.onnx.importer.pool_inference import infer_with_pools
 
 Dimension = int | str
 Dimensions = tuple[Dimension, ...] | None
+Declared = tuple[str, str, Dimensions]  # name, dtype, dimensions
 Shapes = Mapping[str, Sequence[int]]
 
 
@@ -49,6 +50,20 @@ def input_values(model: onnx.ModelProto, shapes: Shapes | None) -> tuple[Value, 
     return tuple(
         _checked(Value(name, _resolved(name, dims, given, symbols), dtypes[name]))
         for name, dims in declared.items()
+    )
+
+
+def declared_tensors(model: onnx.ModelProto) -> tuple[list[Declared], list[Declared]]:
+    """The inputs (initializers are none) and the outputs of a model, as it describes them.
+
+    Raises:
+        UnsupportedModelError: one is no tensor.
+    """
+    initialized = {tensor.name for tensor in model.graph.initializer}
+    inputs = [info for info in model.graph.input if info.name not in initialized]
+    return (
+        [(info.name, _dtype(info), _declared(info)) for info in inputs],
+        [(info.name, _dtype(info, "output"), _declared(info)) for info in model.graph.output],
     )
 
 
@@ -149,14 +164,14 @@ def _resolved(
     return shape
 
 
-def _dtype(info: onnx.ValueInfoProto) -> str:
+def _dtype(info: onnx.ValueInfoProto, what: str = "input") -> str:
     form = info.type.WhichOneof("value")
     dtype = dtype_name(info.type.tensor_type.elem_type) if form == "tensor_type" else None
     if dtype is None:
         raise UnsupportedModelError(
-            f"input {info.name!r} is no tensor of a known type ({form or 'no type'})",
+            f"{what} {info.name!r} is no tensor of a known type ({form or 'no type'})",
             "from_onnx",
-            "export a model whose inputs are tensors",
+            f"export a model whose {what}s are tensors",
         )
     return dtype
 

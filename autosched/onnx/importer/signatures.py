@@ -9,15 +9,8 @@ import onnx
 from onnx import defs
 
 from autosched.onnx.importer.site import UnsupportedError
+from autosched.onnx.type_names import onnx_type
 
-# where ONNX's name of an element type is not NumPy's without underscores
-_NAMES: Final[Mapping[str, str]] = {
-    "float32": "float",
-    "float64": "double",
-    "object": "string",
-    "float4_e2m1fn": "float4e2m1",
-    "float8_e8m0fnu": "float8e8m0",
-}
 _VARIADIC: Final = defs.OpSchema.FormalParameterOption.Variadic
 
 
@@ -36,7 +29,7 @@ def check_signature(node: onnx.NodeProto, dtypes: Mapping[str, str], version: in
         if name not in dtypes or not schema.inputs:
             continue
         formal = schema.inputs[min(position, len(schema.inputs) - 1)]
-        text = f"tensor({_onnx_name(dtypes[name])})"
+        text = onnx_type(dtypes[name])
         variable = formal.type_str
         if text not in allowed.get(
             variable, (variable,)
@@ -47,7 +40,3 @@ def check_signature(node: onnx.NodeProto, dtypes: Mapping[str, str], version: in
             raise UnsupportedError(
                 f"its inputs must have one type, but {name!r} is a {text} next to {bound[variable]}"
             )
-
-
-def _onnx_name(dtype: str) -> str:
-    return _NAMES.get(dtype, dtype.replace("_", ""))

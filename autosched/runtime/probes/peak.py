@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import time
+from collections.abc import Callable
 from functools import cache
 from typing import Final
 
@@ -11,7 +13,7 @@ import numpy as np
 from autosched.runtime.probes.pinned_threads import best_seconds
 from codegen.backend import check_runs
 from codegen.kernel import Kernel
-from codegen.llvm.jit import load
+from codegen.llvm.jit import Library, load
 from codegen.llvm.machine import emit_object
 from sketch.target.target import Target
 
@@ -41,12 +43,29 @@ def _known(target: Target) -> float:
 
 def chained_peak(target: Target) -> float:
     """Floating-point operations a second of all threads of this machine, measured anew."""
+    _library, run = _chains(target)
+    seconds = best_seconds(lambda _: run(_TRIPS), target.threads, _REPEATS)
+    return 2.0 * CHAINS * target.lanes(4) * _TRIPS * target.threads / seconds
+
+
+def chain_seconds(target: Target, samples: int) -> list[float]:
+    """Seconds of equal work of a few milliseconds in the calling thread, one after another."""
+    _library, run = _chains(target)
+    run(_TRIPS)
+    seconds = []
+    for _ in range(samples):
+        began = time.perf_counter()
+        run(_TRIPS)
+        seconds.append(time.perf_counter() - began)
+    return seconds
+
+
+def _chains(target: Target) -> tuple[Library, Callable[[int], float]]:
+    """The function of trips; it lives as long as its library."""
     text = fma_chains(target.lanes(4))
     kernel = Kernel("fma_peak", SYMBOL, emit_object(text, target), (), 0, target, CHAINS)
     library = load([kernel])
-    run = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(library.address(SYMBOL))
-    seconds = best_seconds(lambda _: run(_TRIPS), target.threads, _REPEATS)
-    return 2.0 * CHAINS * target.lanes(4) * _TRIPS * target.threads / seconds
+    return library, ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(library.address(SYMBOL))
 
 
 def fma_chains(lanes: int) -> str:

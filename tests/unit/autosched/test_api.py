@@ -202,7 +202,7 @@ def test_code_for_another_machine_is_refused(module: Any, tmp_path: Path) -> Non
     target = replace(module.target, features="+sse2,+warp-drive")
     path = tmp_path / "other.asd"
     program = replace(module.program, target=target)
-    write_archive(path, program, module.constants, module.objects)
+    write_archive(path, [(program, module.constants, module.objects, {})])
     with pytest.raises(TargetError, match="warp-drive"):
         asd.load(path)
 

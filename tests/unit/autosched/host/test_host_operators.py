@@ -117,7 +117,7 @@ def test_files_without_a_payload_are_damaged(tmp_path: Path) -> None:
 
     module = asd.compile(Network("mixed", _graph()), threads=1)
     path = tmp_path / "broken.asd"
-    write_archive(path, module.program, module.constants, module.objects, {})
+    write_archive(path, [(module.program, module.constants, module.objects, {})])
     with pytest.raises(ModuleFileError, match="damaged"):
         asd.load(path)
 

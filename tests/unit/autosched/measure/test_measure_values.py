@@ -82,7 +82,7 @@ def test_cpu_lists_are_read_as_the_kernel_writes_them():
 
 
 def test_threads_take_whole_cores_first(monkeypatch):
-    monkeypatch.setattr(pinning, "_siblings", lambda cpu: (cpu % 4, cpu % 4 + 4))
+    monkeypatch.setattr(pinning, "siblings", lambda cpu: (cpu % 4, cpu % 4 + 4))
     assert cores_first(range(8)) == (0, 1, 2, 3, 4, 5, 6, 7)
     assert cores_first([0, 4, 1, 5]) == (0, 1, 4, 5)
     assert cores_first([4, 5]) == (4, 5)

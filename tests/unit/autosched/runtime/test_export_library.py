@@ -29,6 +29,9 @@ from sketch.target.target import Target
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler (cc, gcc)")
 
+CPP_COMPILER = shutil.which("c++") or shutil.which("g++")
+needs_cpp = pytest.mark.skipif(CPP_COMPILER is None, reason="no C++ compiler (c++, g++)")
+
 ROWS, COLUMNS = 192, 160
 MAIN = """\
 #include <stdio.h>
@@ -58,6 +61,51 @@ int main(int argc, char **argv) {
     file = fopen(argv[2], "wb");
     if (!file || fwrite(c, 1, sizeof c, file) != sizeof c) return 18;
     return fclose(file);
+}
+"""
+
+CPP_MAIN = """\
+#include <fstream>
+#include <thread>
+#include "product.hpp"
+
+using autosched::product_network;
+
+int main() {
+    std::vector<float> a(PRODUCT_INPUT_0_ELEMENTS), c(PRODUCT_OUTPUT_0_ELEMENTS);
+    std::ifstream("a.bin", std::ios::binary)
+        .read(reinterpret_cast<char *>(a.data()), PRODUCT_INPUT_0_BYTES);
+    if (product_call(a.data(), c.data()) != PRODUCT_NOT_INITIALIZED) return 1;
+    {
+        product_network network;
+        product_network copy(network);
+        { product_network third; third = copy; }
+        std::vector<float> others[2];
+        std::thread threads[2];
+        for (int n = 0; n < 2; ++n)
+            threads[n] = std::thread([&, n] {
+                for (int k = 0; k < 20; ++k) others[n] = network(a).out_C;
+            });
+        for (auto &thread : threads) thread.join();
+        network.run(a.data(), c.data());
+        if (others[0] != c || others[1] != c) return 2;
+        try {
+            network(std::vector<float>(3));
+            return 3;
+        } catch (const std::invalid_argument &error) {
+            if (std::string(error.what()).find("input A has 3 elements") == std::string::npos)
+                return 4;
+        }
+        try {
+            network.run(nullptr, c.data());
+            return 5;
+        } catch (const autosched::error &error) {
+            if (error.code() != PRODUCT_NULL_POINTER) return 6;
+        }
+    }
+    if (product_call(a.data(), c.data()) != PRODUCT_NOT_INITIALIZED) return 7;
+    std::ofstream("c.bin", std::ios::binary)
+        .write(reinterpret_cast<const char *>(c.data()), PRODUCT_OUTPUT_0_BYTES);
 }
 """
 
@@ -120,6 +168,41 @@ def test_the_shared_library_computes_what_run_does(module: Module, tmp_path: Pat
     assert library.my_net_run(inputs, outputs) == 0
     np.testing.assert_array_equal(found, module.run({"A": A})["C"])
     library.my_net_free()
+    library.my_net_signature.restype = ctypes.c_uint64
+    text = exported.header.read_text()
+    assert f"#define MY_NET_SIGNATURE UINT64_C({library.my_net_signature():#018x})" in text
+    assert f"#define MY_NET_ABI {library.my_net_abi()}\n" in text
+
+
+@needs_cpp
+def test_a_cpp_program_computes_what_run_does(module: Module, tmp_path: Path) -> None:
+    exported = module.export_library(tmp_path / "product")
+    (tmp_path / "main.cpp").write_text(CPP_MAIN)
+    assert CPP_COMPILER is not None
+    flags = ["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]
+    libraries = ["-lgomp"] if module.target.threads > 1 else []
+    command = [CPP_COMPILER, *flags, "main.cpp", exported.object_file.name, "-o", "main"]
+    subprocess.run([*command, *libraries], check=True, cwd=tmp_path)
+    A.tofile(tmp_path / "a.bin")
+    done = subprocess.run([tmp_path / "main"], cwd=tmp_path, env={}, timeout=60)
+    assert done.returncode == 0
+    found = np.fromfile(tmp_path / "c.bin", np.float32).reshape(ROWS, COLUMNS)
+    np.testing.assert_array_equal(found, module.run({"A": A})["C"])
+
+
+@needs_cpp
+def test_a_library_with_other_shapes_is_noticed_when_it_is_loaded(tmp_path: Path) -> None:
+    """The header of one network, the library of another of the same name."""
+    matmul(1).export_library(tmp_path / "product")
+    other = asd.compile(build("mlp", image=4), threads=1, effort="none")
+    object_file = other.export_library(tmp_path / "other", name="product").object_file
+    main = '#include "product.hpp"\nint main() { autosched::product_network network; }\n'
+    (tmp_path / "main.cpp").write_text(main)
+    assert CPP_COMPILER is not None
+    command = [CPP_COMPILER, "-std=c++11", "-pthread", "main.cpp", object_file.name, "-o", "main"]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True)
+    assert done.returncode != 0 and "not the one of this header" in done.stderr
 
 
 @needs_compiler

@@ -1,0 +1,141 @@
+"""``InferenceSession`` answers as ONNX Runtime's does, for fixed and for open shapes."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autosched as asd
+from autosched import inference_session
+from autosched.runtime.errors import InputError
+from autosched.system.errors import OptionError
+from autosched.system.user_warnings import AutoschedWarning
+
+onnx = pytest.importorskip("onnx", reason="sessions read ONNX models")
+
+WEIGHTS = np.random.default_rng(0).standard_normal((6, 4), dtype=np.float32)
+
+
+def model_bytes(batch: int | str) -> bytes:
+    """``relu(x @ w)`` and ``sum(x)`` of each row."""
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], ["y"]),
+             helper.make_node("ReduceSum", ["x", "axes"], ["s"], keepdims=0)]  # fmt: skip
+    infos = {"x": [batch, 6], "y": [batch, 4], "s": [batch]}
+    values = {n: helper.make_tensor_value_info(n, kind, dims) for n, dims in infos.items()}
+    constants = [onnx.numpy_helper.from_array(WEIGHTS, "w"),
+                 onnx.numpy_helper.from_array(np.array([1], np.int64), "axes")]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", [values["x"]], [values["y"], values["s"]], constants)
+    opsets = [helper.make_opsetid("", 17)]
+    return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString())
+
+
+def x_of(batch: int) -> Any:
+    return np.random.default_rng(batch).standard_normal((batch, 6), dtype=np.float32)
+
+
+def session_of(model: Any, **options: Any) -> asd.InferenceSession:
+    return asd.InferenceSession(model, effort="none", threads=1, **options)
+
+
+def same_as_numpy(session: asd.InferenceSession, batch: int) -> None:
+    x = x_of(batch)
+    y, total = session.run(None, {"x": x})
+    np.testing.assert_allclose(y, np.maximum(x @ WEIGHTS, 0), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(total, x.sum(axis=1), rtol=1e-5, atol=1e-5)
+
+
+def test_it_answers_as_onnxruntime_does() -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="answers are compared with its own")
+    for batch in (3, "n"):
+        model = model_bytes(batch)
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = 1
+        arguments = (model, options, ["CPUExecutionProvider"])
+        theirs = runtime.InferenceSession(*arguments)
+        mine = asd.InferenceSession(*arguments, effort="none")
+        for method in ("get_inputs", "get_outputs"):
+            found, expected = (
+                [(arg.name, arg.type, arg.shape) for arg in getattr(session, method)()]
+                for session in (mine, theirs)
+            )
+            assert found == expected
+        assert mine.get_providers() == theirs.get_providers()
+        feed = {"x": x_of(3)}
+        for names in (None, ["s"], ["s", "y"], ["y"], []):
+            for a, b in zip(mine.run(names, feed), theirs.run(names, feed), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_a_file_of_either_kind_or_a_module(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model_bytes(2))
+    module = asd.compile(path, threads=1, effort="none")
+    module.save(tmp_path / "net.asd")
+    for model in (path, str(path), str(tmp_path / "net.asd"), module):
+        same_as_numpy(session_of(model), 2)
+    same_as_numpy(session_of(tmp_path / "net.asd", shared=True), 2)
+    assert session_of(module).get_inputs()[0].shape == [2, 6]
+
+
+def test_a_module_for_several_batches() -> None:
+    networks = [asd.from_onnx(model_bytes("n"), {"x": (n, 6)}) for n in (1, 4)]
+    session = session_of(asd.compile(networks, threads=1, effort="none"))
+    assert session.get_inputs()[0].shape == [None, 6]
+    assert [arg.shape for arg in session.get_outputs()] == [[None, 4], [None]]
+    for batch in (1, 4):
+        same_as_numpy(session, batch)
+    with pytest.raises(InputError, match="no code for"):
+        session.run(None, {"x": x_of(2)})
+
+
+def test_open_shapes_are_compiled_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[Any] = []
+    compile_network = inference_session.compile_network
+
+    def counted(network: Any, *arguments: Any, **options: Any) -> Any:
+        compiled.append(network.inputs[0].shape)
+        return compile_network(network, *arguments, **options)
+
+    monkeypatch.setattr(inference_session, "compile_network", counted)
+    session = session_of(model_bytes("n"))
+    assert compiled == []
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda batch: same_as_numpy(session, batch), (1, 2, 1, 2)))
+    assert sorted(compiled) == [(1, 6), (2, 6)]
+    monkeypatch.setattr(inference_session, "_MOST_SHAPES", 2)
+    with pytest.warns(AutoschedWarning, match=r"more than 2 sets of input shapes"):
+        same_as_numpy(session, 3)
+    assert len(compiled) == 3
+
+
+@pytest.mark.parametrize("batch", [2, "n"])
+def test_what_does_not_fit_is_one_clear_error(batch: int | str) -> None:
+    session = session_of(model_bytes(batch))
+    with pytest.raises(InputError, match=r"no output is named 'z' \| the model has y, s"):
+        session.run(["z"], {"x": x_of(2)})
+    with pytest.raises(InputError, match=r"no array for input 'x'; no input is named 'X'"):
+        session.run(None, {"X": x_of(2)})
+    with pytest.raises(asd.AutoschedError, match="shape"):
+        session.run(None, {"x": np.zeros((2, 7), np.float32)})
+    with pytest.raises(asd.AutoschedError, match=r"float64|list is no array"):
+        session.run(None, {"x": np.zeros((2, 6))})
+
+
+def test_providers_and_options() -> None:
+    model, both = model_bytes(1), ["CUDAExecutionProvider", ("CPUExecutionProvider", {})]
+    assert session_of(model, providers=both).get_providers() == ["CPUExecutionProvider"]
+    with pytest.raises(OptionError, match=r'TensorrtExecutionProvider do not .*target="cuda"'):
+        session_of(model, providers=["TensorrtExecutionProvider"])
+    options = SimpleNamespace(intra_op_num_threads=2)
+    session = asd.InferenceSession(model, options, effort="none")
+    assert session._only is not None and session._only.target.threads == 2
+    with pytest.raises(asd.AutoschedError, match="this is no ONNX model"):
+        session_of(b"nonsense")
+    with pytest.raises(asd.AutoschedError, match="no such file"):
+        session_of("missing.onnx")
