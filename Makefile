@@ -2,7 +2,7 @@
 # make check    set up, then lint, types, imports and architecture tests (under 30 s)
 # make test     set up, then check and test everything but the long tests (no GPU, no network access
 #               after set-up)
-# make test-slow  set up, then run the long tests
+# make test-slow  set up, then run the long tests, and those of random programs on more of them
 # make docs     set up, then write the API reference as HTML into out/docs
 # make campaign set up, then attack everything with random cases for MINUTES (docs/campaign.md)
 # make bench    set up with the rivals, then run the benchmarks and regenerate the README's table
@@ -68,7 +68,8 @@ test: $(DEV_STAMP)
 	if wait $$lint; then exit $$tests; fi; cat out/lint.txt; echo 'make lint failed (above)'; exit 1
 
 test-slow: $(DEV_STAMP)
-	@$(BIN)/python -m pytest -q $(PARALLEL) -m slow --timeout 1200 $(ARGS)
+	@$(BIN)/python -m pytest -q $(PARALLEL) -m "slow or drawn" \
+		--hypothesis-profile long --timeout 1200 $(ARGS)
 
 docs: $(DEV_STAMP)
 	@$(BIN)/python scripts/api_reference.py out/docs

@@ -63,8 +63,8 @@ class FileCache:
             os.utime(path)
         except FileNotFoundError:
             return None
-        except OSError:  # a folder that may only be read
-            return path if path.exists() else None
+        except OSError:  # a folder that may only be read, or not even that
+            return path if os.path.exists(path) else None
         return path
 
     def drop(self, name: str) -> None:

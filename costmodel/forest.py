@@ -105,9 +105,11 @@ class Forest:
             kept &= left
             left = kept
         leaves = _LOWEST.take(left) + np.arange(0, len(self.values), _LEAVES)[:, None]
-        # By tree, as LightGBM does it: the sums are the same to the last bit.
-        sums: NDArray[np.float64] = self.values.take(leaves).sum(axis=0)
-        return sums
+        found = self.values.take(leaves)
+        # By tree, as LightGBM does it: the sums are the same to the last bit.  NumPy would add a
+        # single column in pairs.
+        sums = found.sum(axis=0) if found.shape[1] > 1 else np.add.accumulate(found, axis=0)[-1]
+        return np.asarray(sums, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
 
+from tests.support.examples import PROFILES
+
 # Tests start hundreds of child processes: these read our modules compiled, where that is allowed.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -28,9 +30,14 @@ sys.dont_write_bytecode = False
 pytest.register_assert_rewrite("autosched.testing")
 
 # The same cases every time, however slow the machine is; `make campaign` draws new ones.
-settings.register_profile(
-    "suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+for profile, percent in PROFILES.items():
+    settings.register_profile(
+        profile,
+        max_examples=percent,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
 settings.load_profile("suite")
 
 GOLDEN = Path(__file__).parent / "golden"

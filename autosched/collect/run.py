@@ -16,6 +16,7 @@ from autosched.collect.task_work import TaskWork, WorkBatch
 from autosched.measure.options import MeasureOptions
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.records.corpus import Corpus, ProgramGroup
+from autosched.records.corpus_file import check_corpus
 from autosched.records.identity import recorded
 from autosched.records.record import record_of
 from autosched.search.corpus_data import CorpusReplayer
@@ -124,8 +125,9 @@ class Collector:
         Whatever ends it, what was measured is saved; every half minute it is saved anyway.
 
         Raises:
-            RecordError: the corpus cannot be written.
+            RecordError: the corpus cannot be written; nothing is measured where that is known.
         """
+        check_corpus(self.path)
         with noted_signals() as signals:
             try:
                 self._recall()

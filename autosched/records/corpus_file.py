@@ -22,7 +22,8 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +32,7 @@ from numpy.typing import NDArray
 
 from autosched.measure.result import STAGES
 from autosched.records.errors import RecordError
-from autosched.system.replaced_file import replaced_file
+from autosched.system.replaced_file import check_replaceable, replaced_file
 from sketch.errors import TargetError
 from sketch.target.target import Target
 
@@ -53,9 +54,20 @@ def write_corpus(corpus: Corpus, path: Path) -> None:
     Raises:
         RecordError: it cannot be written.
     """
+    with _as_record_error(path), replaced_file(path) as partial, partial.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **_arrays(corpus))
+
+
+def check_corpus(path: Path) -> None:
+    """Raise RecordError where a corpus could not be written."""
+    with _as_record_error(path):
+        check_replaceable(path)
+
+
+@contextmanager
+def _as_record_error(path: Path) -> Iterator[None]:
     try:
-        with replaced_file(path) as partial, partial.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **_arrays(corpus))
+        yield
     except OSError as error:
         raise RecordError(f"the corpus cannot be written: {error.strerror}", str(path)) from error
 

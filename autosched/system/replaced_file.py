@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +18,7 @@ def replaced_file(path: Path) -> Iterator[Path]:
     Raises:
         OSError: ``path`` is a folder or names no file, or the replacement fails.
     """
-    if not _is_possible(path):
-        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), ascii(str(path)))
-    if path.is_dir() or not path.name:
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    _check_name(path)
     # A name of its own for each writer: threads may save to one path at the same time.  Short,
     # because that of ``path`` may be as long as the system allows.
     partial = path.with_name(f".part{secrets.token_hex(8)}")
@@ -29,6 +27,20 @@ def replaced_file(path: Path) -> Iterator[Path]:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def check_replaceable(path: Path) -> None:
+    """Raise OSError where ``replaced_file`` would: better before the work than after it."""
+    _check_name(path)
+    with tempfile.TemporaryFile(dir=path.parent):
+        pass
+
+
+def _check_name(path: Path) -> None:
+    if not _is_possible(path):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), ascii(str(path)))
+    if path.is_dir() or not path.name:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
 
 
 def _is_possible(path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 import queue
 import subprocess
@@ -49,9 +50,12 @@ def in_child(network: Network, options: BackendOptions, folder: Path) -> None:
             start_new_session=True,  # Ctrl-C is for this process
         )
     assert child.stdin is not None
-    with child.stdin:  # its end would end the child
-        pickle.dump((network, options, folder), child.stdin)
-        child.stdin.flush()
+    try:
+        with child.stdin:  # its end would end the child
+            pickle.dump((network, options, folder), child.stdin)
+            child.stdin.flush()
+            status = child.wait()
+    except BrokenPipeError:  # it ended before it had read all, and says why
         status = child.wait()
     if status:
         lines = output.read_text(encoding="utf-8", errors="replace").split("\n")
@@ -86,8 +90,10 @@ class BackgroundTuning:
                 tuner(network, options, Path(folder))
                 # Nobody else may write to that folder.
                 self._module = api.load(Path(folder) / MODULE, trusted=True)
-        except (AutoschedError, OSError) as error:
-            LOG.warning("%s is not tuned in the background: %s", self._name, error)
+        except Exception as error:  # the graph has its first code, and others wait to be tuned
+            known = isinstance(error, AutoschedError | OSError)
+            why = str(error) if known else f"{type(error).__name__}: {error}"
+            LOG.warning("%s is not tuned in the background: %s", self._name, why)
 
 
 @cache
@@ -101,3 +107,7 @@ def _jobs() -> queue.SimpleQueue[Callable[[], None]]:
 
     threading.Thread(target=work, daemon=True, name="autosched-background").start()
     return jobs
+
+
+# A forked child has no such thread: it makes one of its own.
+os.register_at_fork(after_in_child=_jobs.cache_clear)

@@ -7,6 +7,7 @@ somebody else wrote, or that was renamed, is not used.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -112,7 +113,7 @@ def kept_graph(
     if files is None or key is None:
         return None
     kept = KeptGraph(f"graph-{key}", files)
-    if options.tunes and options.log is not None and not Path(options.log).exists():
+    if options.tunes and options.log is not None and not os.path.exists(options.log):
         kept.drop()  # whoever removes the log wants to tune again
     return kept
 

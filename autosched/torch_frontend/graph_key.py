@@ -129,15 +129,15 @@ def _software() -> list[Any]:
             versions[name] = version(name)
         except PackageNotFoundError:
             versions[name] = ""
-    return [versions, _files()]
+    return [versions, _files(Path(__file__).parents[2])]
 
 
-def _files() -> str:
+def _files(root: Path) -> str:
     digest = hashlib.sha256()
-    root = Path(__file__).parents[2]
     for package in _PACKAGES:
         for path in sorted((root / package).rglob("*")):
-            if path.suffix != ".pyc" and path.is_file():
+            # Python writes compiled modules meanwhile, under names of their own first.
+            if path.parent.name != "__pycache__" and path.is_file():
                 state = path.stat()
                 digest.update(
                     f"{path.relative_to(root)} {state.st_size} {state.st_mtime_ns}\n".encode()

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+import numpy as np
 import pytest
 
 import autosched as asd
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Network, Value
-from autosched.graph.ops.elementwise import UnaryOp
+from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from autosched.runtime.module import Module
 from autosched.system.errors import TuningError
+from autosched.torch_frontend import background
 from autosched.torch_frontend.background import BackgroundTuning, in_child
 from autosched.torch_frontend.compiled_graph import CompiledGraph
 from autosched.torch_frontend.options import BackendOptions
@@ -100,9 +104,15 @@ def test_tuned_kernels_are_used_once_they_are_there(
     assert (tmp_path / "cache").exists() == right
 
 
-def test_a_tuning_that_fails_is_said(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [(TuningError("nothing runs"), "nothing runs"), (KeyError("x"), "KeyError: 'x'")],
+)
+def test_a_tuning_that_fails_is_said_and_the_next_one_begins(
+    error: Exception, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
     def tuner(network: Network, options: BackendOptions, folder: Path) -> None:
-        raise TuningError("nothing runs")
+        raise error
 
     done = Event()
     with caplog.at_level(logging.WARNING, "autosched.torch"):
@@ -110,13 +120,37 @@ def test_a_tuning_that_fails_is_said(caplog: pytest.LogCaptureFixture) -> None:
         BackgroundTuning(network("relu"), OPTIONS, "", lambda *_: done.set())
         assert done.wait(LONGEST_S)
     assert failed.take() is None
-    assert "graph 0/0 is not tuned in the background: nothing runs" in caplog.text
+    assert f"graph 0/0 is not tuned in the background: {message}" in caplog.text
+
+
+def test_a_forked_process_tunes_too() -> None:
+    done = Event()
+    BackgroundTuning(network("relu"), OPTIONS, "", lambda *_: done.set())
+    assert done.wait(LONGEST_S)
+    child = os.fork()
+    if child == 0:
+        own = Event()
+        BackgroundTuning(network("relu"), OPTIONS, "", lambda *_: own.set())
+        os._exit(0 if own.wait(LONGEST_S) else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_child_that_fails_is_said(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").mkdir()
     with pytest.raises(TuningError, match=r"log\.jsonl"):
         in_child(network("relu"), OPTIONS, tmp_path)
+
+
+def test_a_child_that_ends_before_it_has_read_all_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = "import sys; sys.stdin.close(); sys.exit('no room')"
+    monkeypatch.setattr(background, "_CHILD", (sys.executable, "-c", program))
+    net = GraphBuilder("wide")
+    weight = net.constant("w", np.zeros((4, 1 << 18), np.float32))
+    result = net.add(BinaryOp("add"), (net.input(Value("x", (4, 1 << 18))), weight))
+    with pytest.raises(TuningError, match="no room"):
+        in_child(Network("wide", net.finish({"y": result})), OPTIONS, tmp_path)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 from autosched.graph.errors import ModelImportError
 from autosched.torch_frontend.compiled_graph import CompiledGraph
 from autosched.torch_frontend.graph_cache import KeptGraph, kept_graph
-from autosched.torch_frontend.graph_key import graph_key
+from autosched.torch_frontend.graph_key import _files, graph_key
 from autosched.torch_frontend.options import BackendOptions
 from tests.support.lazily import lazily
 
@@ -186,6 +186,25 @@ def test_the_key_covers_all_that_decides_what_is_compiled(tmp_path: Path) -> Non
     log.write_text("{}")
     keys += [key()]
     assert len(set(keys)) == len(keys) and None not in keys
+
+
+def test_what_python_writes_meanwhile_is_no_part_of_the_key(tmp_path: Path) -> None:
+    package = tmp_path / "sketch"
+    (package / "__pycache__").mkdir(parents=True)
+    (package / "rule.py").write_text("")
+    before = _files(tmp_path)
+    (package / "__pycache__" / "rule.cpython-311.pyc.140123").write_text("half of it")
+    assert _files(tmp_path) == before
+    (package / "other.py").write_text("")
+    assert _files(tmp_path) != before
+
+
+def test_a_folder_that_cannot_be_looked_into_has_no_graph(case: Case, tmp_path: Path) -> None:
+    for folder in (tmp_path / ("x" * 300), tmp_path / "x" / ("y" * 5000)):
+        options = replace(case.options, cache=folder, trials=1, log=folder / "log.jsonl")
+        kept = kept_graph(case.graph, case.args, STATIC, options)
+        assert kept is not None
+        assert (kept.load(), kept.refusal()) == (None, None)
 
 
 def test_a_log_that_is_tuned_into_is_one_by_its_name(tmp_path: Path) -> None:

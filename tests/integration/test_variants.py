@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from codegen.host import host_target
@@ -25,6 +25,7 @@ from sketch.variants import variants_of
 from sketch.variants.winograd import winograd
 from sketch.variants.winograd_blocks import winograd_four, winograd_six
 from tests.support.compiled import random_run
+from tests.support.examples import examples
 from tests.support.targets import SMALL
 
 
@@ -65,7 +66,7 @@ PADDING = st.tuples(*[st.integers(0, 2)] * 4)
 
 
 @each_algorithm
-@settings(max_examples=40)
+@examples(40)
 @given(SIZES, SIZES, st.integers(1, 2), PADDING, st.booleans(), st.integers(0, 99))
 def test_the_variant_computes_the_same(
     algorithm: str,

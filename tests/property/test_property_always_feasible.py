@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import autosched as asd
@@ -19,6 +19,7 @@ from sketch.rules.backend import default_rules
 from sketch.rules.compute_location import ComputeLocation
 from sketch.rules.generate import at_root, generate
 from sketch.target.gpu_targets import cuda_target
+from tests.support.examples import examples
 from tests.support.workloads import WORKLOADS
 
 AVX512 = cpu_target("cpu-avx512", 2)
@@ -60,7 +61,7 @@ def row_scaled(rows: int, depth: int, columns: int) -> asd.ComputeDAG:
 PROGRAMS = {"strided sum": strided_sum, "row scaled": row_scaled}
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     program=st.sampled_from(sorted(PROGRAMS)),
     target=st.sampled_from(["512 bits", "8 lanes, 16 registers", "4 lanes, small caches"]),

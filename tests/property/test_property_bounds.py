@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from sketch.dag.dag import ComputeDAG
@@ -19,12 +19,13 @@ from sketch.lang.functions import all_of, maximum, minimum
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from tests.support.compiled import check_run
 from tests.support.cpu_targets import runnable
+from tests.support.examples import examples
 
 TARGETS = [*runnable(), runnable()[0].with_threads(2)]
 EXTENTS = st.sampled_from([1, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 37, 53])
 SMALL = st.integers(1, 4)
-COMMON = settings(
-    max_examples=50,
+COMMON = examples(
+    50,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 RUNS = (st.integers(0, len(TARGETS) - 1), st.integers(0, 47), st.integers(0, 2**32 - 1))

@@ -6,19 +6,20 @@ Floats are whole numbers here, so that arithmetic in float32 and in the oracle's
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.dtypes import is_unsigned, numpy_dtype
 from tests.support.compiled import check_run
 from tests.support.cpu_targets import runnable
+from tests.support.examples import examples
 from tests.support.odd_names import renamed
 from tests.support.random_programs import programs
 
 TARGETS = runnable()
-COMMON = settings(
-    max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+COMMON = examples(
+    40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
 
 

@@ -35,6 +35,7 @@ from sketch.target.gpu_targets import cuda_target
 from sketch.target.target import Target
 from sketch.verify import verify
 from tests.support.compiled import run_compiled
+from tests.support.examples import examples
 from tests.support.odd_names import names_of, renamed
 from tests.support.random_programs import programs
 from tests.support.workloads import WORKLOADS, random_inputs
@@ -73,7 +74,7 @@ def check(plain: ComputeDAG, odd: ComputeDAG, target: Target, choice: int, seed:
         assert relative_error(outputs[name].reshape(np.shape(expected)), expected) < 1e-5
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     data=st.data(),
     name=st.sampled_from(sorted(WORKLOADS)),
@@ -86,7 +87,7 @@ def test_odd_names(data: st.DataObject, name: str, target: str, choice: int, see
     check(plain, data.draw(renamed(plain)), TARGETS[target], choice, seed)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     data=st.data(),
     plain=st.sampled_from(sorted(WORKLOADS)).map(lambda name: WORKLOADS[name]()) | programs(),

@@ -3,7 +3,7 @@ the oracle, on random programs under odd names.
 """
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sketch.dag.dag import ComputeDAG
@@ -17,6 +17,7 @@ from sketch.oracle.interpret import interpret
 from sketch.oracle.reference import sample_reference
 from tests.support.compiled import check_run
 from tests.support.cpu_targets import runnable
+from tests.support.examples import examples
 from tests.support.odd_names import renamed
 from tests.support.workloads import random_inputs
 
@@ -88,21 +89,21 @@ def assert_paths_agree(dag, seed):
     assert sampled.check(general) < 1e-10
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(convolutions().flatmap(renamed), st.integers(0, 2**32 - 1))
 def test_convolutions(dag, seed):
     assert sum_of_products(dag.stages[0]) is not None
     assert_paths_agree(dag, seed)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(sums_of_products().flatmap(renamed), st.integers(0, 2**32 - 1))
 def test_sums_of_products(dag, seed):
     assert sum_of_products(dag.stages[0]) is not None
     assert_paths_agree(dag, seed)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     st.one_of(convolutions(), sums_of_products()).flatmap(renamed),
     st.sampled_from(TARGETS),

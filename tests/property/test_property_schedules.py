@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codegen.host import host_target
@@ -23,6 +23,7 @@ from sketch.population.population import mutate, sample
 from sketch.rules.generate import generate
 from sketch.target.target import Target
 from tests.support.compiled import packed_inputs, run_compiled
+from tests.support.examples import examples
 from tests.support.odd_names import renamed
 from tests.support.workloads import WORKLOADS, random_inputs
 
@@ -48,7 +49,7 @@ def check(dag: ComputeDAG, target: Target, choice: int, seed: int) -> None:
     assert found.check(shaped) < 1e-5, f"{sketch} with {row}"
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     dag=st.sampled_from(sorted(WORKLOADS)).flatmap(lambda name: renamed(WORKLOADS[name]())),
     target=st.sampled_from(sorted(TARGETS)),
@@ -59,7 +60,7 @@ def test_workloads(dag: ComputeDAG, target: str, choice: int, seed: int) -> None
     check(dag, TARGETS[target], choice, seed)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     m=st.integers(1, 40),
     n=st.integers(1, 70),
@@ -79,7 +80,7 @@ def test_products_of_any_shape(
     check(ComputeDAG([result]), TARGETS[target], choice, seed)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     size=st.tuples(st.integers(1, 19), st.integers(1, 19)),
     channels=st.sampled_from([1, 3, 4, 7]),

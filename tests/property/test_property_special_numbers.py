@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from sketch.dag.dag import ComputeDAG
@@ -21,6 +21,7 @@ from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators.softmax import log_softmax, softmax
 from tests.support.compiled import check_run
 from tests.support.cpu_targets import runnable
+from tests.support.examples import examples
 from tests.support.odd_names import renamed
 
 TARGETS = runnable()
@@ -33,8 +34,8 @@ EXACT = ("neg", "abs", "sign", "floor", "ceil", "round", "trunc")
 # Results that are not exact stay at the top: a rounding below a comparison may turn it around.
 SMOOTH = ("exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "atan", "expm1", "log1p")
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
-COMMON = settings(
-    max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+COMMON = examples(
+    80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
 
 

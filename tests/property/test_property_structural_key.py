@@ -1,11 +1,12 @@
 """The structural key on random expressions: spelling never shows, structure always does."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.expr import binary
 from sketch.lang.tensor import compute, placeholder
+from tests.support.examples import examples
 
 trees = st.recursive(
     st.sampled_from([0, 1, 2]),
@@ -29,7 +30,7 @@ def build(tree, swap, names, order):
     return ComputeDAG([compute((5,), lambda i: node(tree, i) + 1.0, name=names[3])])
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(trees, st.permutations(range(3)))
 def test_names_and_operand_order_do_not_show(tree, order):
     key = build(tree, False, ("a", "b", "c", "out"), (0, 1, 2)).key
@@ -37,7 +38,7 @@ def test_names_and_operand_order_do_not_show(tree, order):
     assert key == build(tree, False, ("c", "a", "b", "d"), order).key
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(trees)
 def test_structure_shows(tree):
     key = build(tree, False, ("a", "b", "c", "out"), (0, 1, 2)).key

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -26,6 +26,7 @@ from sketch.schedule.sketch import Sketch
 from sketch.target.target import Target
 from tests.support.compiled import packed_inputs, run_compiled
 from tests.support.cpu_targets import runnable
+from tests.support.examples import examples
 from tests.support.guard_pages import run_guarded
 
 Array = NDArray[np.float64]
@@ -83,7 +84,7 @@ def check_sum(
     assert error(got) <= 4 * numpy, f"{sketch} with {row}: {error(got)}, NumPy {numpy}"
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(
     length=st.sampled_from([256, 300, 1000, 4096, 12_289, 65_536]),
     layout=st.sampled_from(sorted(layouts(256))),
@@ -113,7 +114,7 @@ def test_millions_of_terms(length: int, threads: int, values: str) -> None:
         check_sum(shape, axes, values, TARGETS[0].with_threads(threads), threads)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(
     dtype=st.sampled_from(["float16", "bfloat16", "float32", "float64"]),
     values=st.sampled_from(["0..1", "constant"]),

@@ -25,6 +25,7 @@ from sketch.population.population import sample
 from sketch.rules.generate import generate
 from sketch.schedule.sketch import Sketch
 from tests.support.compiled import packed_inputs
+from tests.support.examples import examples
 from tests.support.guard_pages import run_guarded
 from tests.support.step_mutations import mutate_steps
 from tests.support.workloads import WORKLOADS, random_inputs
@@ -62,7 +63,7 @@ def outcome(name: str, seed: int) -> str:
     return "right"
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.sampled_from(NAMES), st.integers(0, 2**32))
 def test_what_is_accepted_is_right(name: str, seed: int) -> None:
     outcome(name, seed)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from autosched.runtime.errors import CalibrationError
 from autosched.runtime.probes.bandwidth import streamed_bandwidth
 from autosched.runtime.probes.operations import region_seconds, vector_seconds
 from autosched.runtime.probes.peak import chained_peak
-from autosched.system.replaced_file import replaced_file
+from autosched.system.replaced_file import check_replaceable, replaced_file
 from autosched.system.stability import MOST_DEVIATION, Watch, relative_deviation, share
 from codegen.calibration import Calibration, calibration_file, known_calibration, machine_of
 from codegen.host import host_target
@@ -41,6 +42,7 @@ def calibrate(force: bool = False) -> Calibration:
     Raises:
         CalibrationError: the machine was busy, or the file cannot be written; says how busy.
     """
+    path = _writable()
     found = measured_rates(host_target())
     if found.disturbed and not force:
         raise CalibrationError(
@@ -48,13 +50,26 @@ def calibrate(force: bool = False) -> Calibration:
             hint="run it again on an idle machine, or say --force (force=True)",
         )
     try:
-        path = calibration_file()
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replaced_file(path) as partial:
             partial.write_text(found.to_text(), encoding="utf-8")
-    except (OSError, RuntimeError) as error:
+    except OSError as error:
         raise CalibrationError(f"the rates cannot be kept: {error}") from error
     return found
+
+
+def _writable() -> Path:
+    """Where the rates will be kept: whether they can be is said before they are measured.
+
+    Raises:
+        CalibrationError: they cannot.
+    """
+    try:
+        path = calibration_file()
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        check_replaceable(path)
+    except (OSError, RuntimeError) as error:
+        raise CalibrationError(f"the rates cannot be kept: {error}") from error
+    return path
 
 
 def current_calibration() -> Calibration | None:

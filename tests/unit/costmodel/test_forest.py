@@ -53,6 +53,18 @@ def test_sums_are_lightgbms(
         np.testing.assert_array_equal(sums, summed_by_lightgbm(model, features))
 
 
+def test_a_statement_alone_has_the_sum_that_it_has_among_others(
+    train: Dataset, conv_features: tuple[Features, ...]
+) -> None:
+    forest = trained(train, OPTIONS)._forest
+    assert forest is not None
+    values = conv_features[0].values[:1]
+    together = forest.scores(values)
+    assert together is not None
+    alone = [forest.scores(values[:, :, n : n + 1]) for n in range(values.shape[2])]
+    np.testing.assert_array_equal(np.concatenate(alone, axis=1), together)
+
+
 def test_trees_that_were_added_count(train: Dataset, conv_features: tuple[Features, ...]) -> None:
     model = trained(train, replace(OPTIONS, scratch_programs=1, more_trees=5), updates=2)
     forest = model._forest

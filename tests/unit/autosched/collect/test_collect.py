@@ -17,6 +17,7 @@ from autosched.measure.protocol import MeasuredTask
 from autosched.measure.result import MeasureResult
 from autosched.measure.simulated import SimulatedRunner
 from autosched.records.corpus import Corpus, Origin
+from autosched.records.errors import RecordError
 from autosched.search.sampling import sample_feasible
 from autosched.search.space import space_of
 from autosched.tasks.candidate import Candidate
@@ -97,6 +98,15 @@ def test_what_was_measured_before_an_end_is_there(tmp_path: Path) -> None:
     assert seen == [12, 24]  # each batch took longer than a corpus may be unsaved
     assert len(Corpus.load(path)) == 24
     assert len(collector(path).collect(tasks())) == 48
+
+
+def test_a_corpus_that_cannot_be_written_is_said_before_anything_is_measured(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "missing" / "corpus.npz"
+    run = Collector(path, Killed(Clock(), 0), SMALL, CollectOptions(1e6, 24))
+    with pytest.raises(RecordError, match="the corpus cannot be written"):
+        run.collect(tasks())
 
 
 def test_time_ends_a_run(tmp_path: Path) -> None:

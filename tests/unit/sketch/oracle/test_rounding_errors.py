@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autosched.measure.inputs import random_inputs
@@ -19,6 +19,7 @@ from sketch.operators import normalization, softmax
 from sketch.oracle.reference import Reference, Samples, reference, sample_reference
 from tests.support.compiled import random_run
 from tests.support.cpu_targets import runnable
+from tests.support.examples import examples
 
 A, B = placeholder((64, 200), name="A"), placeholder((64, 200), name="B")
 TARGETS = [target.with_threads(n) for target in runnable() for n in (1, 2)]
@@ -134,7 +135,7 @@ def expressions(draw: st.DrawFn, depth: int = 4) -> Callable[[Expr, Expr], Expr]
     return lambda a, b: binary(op, left(a, b), right(a, b))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     body=expressions(), reduced=st.booleans(), target=st.integers(0, 99), seed=st.integers(0, 9999)
 )

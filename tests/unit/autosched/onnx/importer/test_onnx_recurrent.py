@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import autosched as asd
@@ -19,6 +19,7 @@ from autosched.graph.loop_call import LoopCall
 from autosched.onnx.importer import from_onnx
 from autosched.runtime.module import Module
 from autosched.runtime.program import ExecutionPlan
+from tests.support.examples import examples
 from tests.support.recurrent_reference import (
     DEFAULTS,
     FUNCTIONS,
@@ -100,7 +101,7 @@ def cases(draw: Any) -> Case:
     return make_case(operator, rng, sizes, optional, **attributes)  # type: ignore[arg-type]
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(case=cases(), variable=st.booleans())
 def test_attributes(case: Case, variable: bool) -> None:
     """Constant weights or not: no host operator, and the standard's values."""
