@@ -27,7 +27,7 @@ def check_straight_line(nest: LoopNest, target: Target) -> None:
                 raise CodegenError(
                     f"unrolled loops make {total} instructions, "
                     f"at most {target.code.straight_instructions} become code",
-                    f"stage {store.stage} of {nest.name}",
+                    f"stage {store.stage_name} of {nest.name}",
                     "unroll loops of fewer trips, or split them first",
                 )
 
@@ -62,6 +62,6 @@ def _check_vectors(store: Store, loops: tuple[Loop, ...], name: str, target: Tar
             raise CodegenError(
                 f"a vector operation of {int(loop.extent)} lanes takes {size} bytes, "
                 f"at most {most} become code",
-                f"stage {store.stage} of {name}",
+                f"stage {store.stage_name} of {name}",
                 f"split the vectorised loop; {target.vector_bytes} bytes are one instruction",
             )

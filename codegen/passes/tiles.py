@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from codegen.passes.affine import flatten, variables
 from codegen.passes.rewrite import is_dynamic, map_body, substitute
 from sketch.lang.expr import Expr, Reducer
+from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import (
     Affine,
     Allocate,
@@ -82,7 +83,7 @@ def fill(
     values: Sequence[Expr],
     loops: Sequence[Loop],
     guards: tuple[Predicate, ...],
-    stage: str,
+    stage: Compute | None,
     suffix: str,
     reducer: Reducer | None = None,
 ) -> tuple[Node, ...]:
@@ -95,7 +96,7 @@ def fill(
         values: one for each buffer.
         loops: over the tile; each nest gets fresh copies.
         guards: conditions of the stores.
-        stage: name of the stage, for printing.
+        stage: what the statements are a part of.
         suffix: of the loops' names.
         reducer: combines with what is there; None: overwrites, one nest for each buffer.
     """

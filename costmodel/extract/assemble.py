@@ -36,6 +36,7 @@ from costmodel.extract.structure import (
 from costmodel.extract.validity import validity
 from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX
 from costmodel.features import Features
+from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import LoopNest
 from sketch.rules.backend import GPU_SKETCHES, sketch_backend
 from sketch.target.target import Target
@@ -68,8 +69,8 @@ def draft_columns(nest: LoopNest, programs: Rows, target: Target) -> list[Quanti
     kernels = kernels_of(nest, target)
     for statement in statements_of(nest):
         analysis = analyse(statement, programs, target)
-        if statement.name in kernels:
-            totals.append(gpu_draft_terms(analysis, kernels[statement.name]).total)
+        if statement.stage in kernels:
+            totals.append(gpu_draft_terms(analysis, kernels[statement.stage]).total)
             continue
         checks = validity(analysis.main)
         traffic = cache_traffic(analysis, checks.tail_executed)
@@ -77,7 +78,7 @@ def draft_columns(nest: LoopNest, programs: Rows, target: Target) -> list[Quanti
     return totals
 
 
-def kernels_of(nest: LoopNest, target: Target) -> Mapping[str, KernelShape]:
+def kernels_of(nest: LoopNest, target: Target) -> Mapping[Compute | None, KernelShape]:
     """The kernel of every stage, where the target runs kernels of blocks of threads; else none."""
     on_gpu = sketch_backend(target) is GPU_SKETCHES
     return kernel_shapes(nest, target) if on_gpu else {}
@@ -85,8 +86,8 @@ def kernels_of(nest: LoopNest, target: Target) -> Mapping[str, KernelShape]:
 
 def feature_columns(
     nest: LoopNest, programs: Rows, dag: ComputeDAG, target: Target
-) -> dict[str, Columns]:
-    """The features of every statement, by its name.
+) -> Mapping[Statement, Columns]:
+    """The features of every statement.
 
     Args:
         nest: of a population of P programs.
@@ -96,26 +97,27 @@ def feature_columns(
     """
     statements = statements_of(nest)
     shared = shared_buffers(statements)
-    originals = {t.name: math.prod(t.shape) for t in dag.inputs}
+    inputs = zip(nest.arguments, dag.inputs, strict=False)  # results come after them
+    originals = {id(buffer): math.prod(tensor.shape) for buffer, tensor in inputs}
     analyses = [analyse(statement, programs, target) for statement in statements]
     program = program_columns(analyses, dag.flops, len(nest.roots))
     kernels = kernels_of(nest, target)
     return {
-        analysis.statement.name: {
+        statement: {
             **program,
-            **statement_columns(analysis, shared, originals, kernels.get(analysis.statement.name)),
+            **statement_columns(analysis, shared, originals, kernels.get(statement.stage)),
         }
-        for analysis in analyses
+        for statement, analysis in zip(statements, analyses, strict=True)
     }
 
 
-def write_features(columns: Mapping[str, Columns], count: int) -> Features:
+def write_features(columns: Mapping[Statement, Columns], count: int) -> Features:
     """Columns of ``count`` programs as features; those without a column are 0."""
     values = np.zeros((len(columns), FEATURE_COUNT, count), dtype=np.float32)
     for row, statement in zip(values, columns.values(), strict=True):
         for name, value in statement.items():
             row[FEATURE_INDEX[name]] = value
-    return Features(values, tuple(columns))
+    return Features(values, tuple(statement.name for statement in columns))
 
 
 def program_columns(analyses: Sequence[Analysis], flops: float, roots: int) -> Columns:
@@ -133,7 +135,7 @@ def program_columns(analyses: Sequence[Analysis], flops: float, roots: int) -> C
 def statement_columns(
     analysis: Analysis,
     shared: frozenset[int],
-    originals: Mapping[str, int],
+    originals: Mapping[int, int],
     kernel: KernelShape | None = None,
 ) -> Columns:
     """The features of one statement.
@@ -141,7 +143,7 @@ def statement_columns(
     Args:
         analysis: of the statement.
         shared: ids of the buffers that other statements touch too.
-        originals: elements of each placeholder, before packing.
+        originals: elements of each placeholder before packing, by the id of its buffer.
         kernel: of a GPU, in which the statement is; None on CPUs.
     """
     tile, checks = register_tile(analysis), validity(analysis.main)
@@ -179,9 +181,9 @@ def _draft_columns(terms: DraftTerms) -> Columns:
 
 def shared_buffers(statements: tuple[Statement, ...]) -> frozenset[int]:
     """Buffers that more than one statement touches."""
-    users: dict[int, set[str]] = {}
+    users: dict[int, set[Statement]] = {}
     for statement in statements:
         for site in statement.sites:
             for buffer in site.buffers():
-                users.setdefault(id(buffer), set()).add(statement.name)
-    return frozenset(buffer for buffer, names in users.items() if len(names) > 1)
+                users.setdefault(id(buffer), set()).add(statement)
+    return frozenset(buffer for buffer, found in users.items() if len(found) > 1)

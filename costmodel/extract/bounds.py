@@ -58,7 +58,7 @@ def program_terms(nest: LoopNest, target: Target) -> ProgramTerms:
     totals = np.zeros(5)
     for statement in statements_of(nest):
         analysis = analyse(statement, np.arange(1), target)
-        kernel = kernels.get(statement.name)
+        kernel = kernels.get(statement.stage)
         if kernel is not None:
             terms, covered = gpu_bound_terms(analysis, kernel), True
         else:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.extract.quantity import Quantity, ceil, larger, smaller, to_quantity
+from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import Buffer, LoopKind, LoopNest, Node, Store
 from sketch.nest.walk import store_loads, stores, stores_within
 from sketch.population.blocks_gpu import blocks_of, threads_of
@@ -37,8 +38,8 @@ class KernelShape:
     resident: Quantity
     busiest: Quantity
     arithmetic: Quantity
-    first: str
-    read_before: Mapping[str, frozenset[Buffer]]
+    first: Compute | None
+    read_before: Mapping[Compute | None, frozenset[Buffer]]
 
     def warps(self, target: Target) -> Quantity:
         """Warps of a block."""
@@ -49,9 +50,9 @@ class KernelShape:
         return smaller(self.resident, self.busiest) * self.warps(target)
 
 
-def kernel_shapes(nest: LoopNest, target: Target) -> Mapping[str, KernelShape]:
+def kernel_shapes(nest: LoopNest, target: Target) -> Mapping[Compute | None, KernelShape]:
     """The kernel of every stage of a nest."""
-    shapes: dict[str, KernelShape] = {}
+    shapes: dict[Compute | None, KernelShape] = {}
     for root in nest.roots:
         found = [store for store, _ in stores_within((root,), None, lambda _, node: None)]
         stages = [store.stage for store in found]
@@ -89,10 +90,10 @@ def _arithmetic(root: Node, target: Target) -> Quantity:
     return total / target.card.fma_lanes
 
 
-def _read_before(found: Sequence[Store]) -> Mapping[str, frozenset[Buffer]]:
+def _read_before(found: Sequence[Store]) -> Mapping[Compute | None, frozenset[Buffer]]:
     """What the stages before each one read, by stage."""
     read: frozenset[Buffer] = frozenset()
-    before: dict[str, frozenset[Buffer]] = {}
+    before: dict[Compute | None, frozenset[Buffer]] = {}
     for store in found:
         before.setdefault(store.stage, read)
         read |= {load.buffer for load in store_loads(store)}

@@ -91,7 +91,7 @@ def gpu_draft_terms(analysis: Analysis, kernel: KernelShape) -> DraftTerms:
     under_way = smaller(kernel.resident, kernel.busiest) * kernel.threads * use.in_flight
     reach = card.memory_latency * card.l2_bytes_per_cycle
     moved = moved / smaller(under_way / reach, 1.0)
-    first = analysis.statement.name == kernel.first
+    first = analysis.statement.stage is kernel.first
     # a block also waits for its last warp before another one takes its place
     rounds = use.rounds + (1.0 if first else 0.0)
     waits = rounds * card.barrier_cycles + use.exposed * card.memory_latency
@@ -353,7 +353,7 @@ def _unique_bytes(analysis: Analysis, kernel: KernelShape) -> Quantity:
     """
     target = analysis.target
     room = float(target.l2_bytes)
-    before = kernel.read_before[analysis.statement.name]
+    before = kernel.read_before[analysis.statement.stage]
     total: Quantity = 0.0
     for access, elements in zip(analysis.accesses, analysis.element_levels, strict=True):
         if access.buffer.scope in (Scope.LOCAL, Scope.SHARED):

@@ -163,9 +163,9 @@ def _recorded(sketch: Sketch) -> _Recorded:
         programs, *columns = inputs
         nest = lower(sketch, dict(zip(names, columns, strict=True)))
         found = feature_columns(nest, programs, sketch.dag, sketch.target)
-        statements.extend(found)
-        places.extend((n, name) for n, statement in enumerate(found.values()) for name in statement)
-        return [value for statement in found.values() for value in statement.values()]
+        statements.extend(statement.name for statement in found)
+        places.extend((n, name) for n, its in enumerate(found.values()) for name in its)
+        return [value for its in found.values() for value in its.values()]
 
     tape = record(extraction, 1 + len(names))
     return _Recorded(tape, tuple(places), tuple(statements))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from costmodel.errors import CostModelError
 from costmodel.extract.quantity import Quantity, is_one, to_quantity
+from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import (
     Allocate,
     Buffer,
@@ -73,16 +74,21 @@ class Statement:
     """The stores of one stage: initialisation, update, write-back.
 
     Attributes:
-        name: of the stage.
+        stage: what they compute; None where a nest is written by hand.
         main: does the work.
         sites: all of them, in order.
         starts_region: whether no statement before it is in the same parallel loops.
     """
 
-    name: str
+    stage: Compute | None
     main: StoreSite
     sites: tuple[StoreSite, ...]
     starts_region: bool = True
+
+    @property
+    def name(self) -> str:
+        """The name of the stage."""
+        return self.main.store.stage_name
 
 
 def statements_of(nest: LoopNest) -> tuple[Statement, ...]:
@@ -95,15 +101,15 @@ def statements_of(nest: LoopNest) -> tuple[Statement, ...]:
     sites = [context.site(store) for store, context in stores]
     if not sites:
         raise CostModelError("the nest has no store", f"nest {nest.name}")
-    groups: dict[str, list[StoreSite]] = {}
+    groups: dict[Compute | None, list[StoreSite]] = {}
     for site in sites:
         groups.setdefault(site.store.stage, []).append(site)
     seen: set[LoopVar] = set()
     found = []
-    for name, group in groups.items():
+    for stage, group in groups.items():
         main = _main(group)
         parallel = {loop.var for loop in main.loops if loop.kind in PARALLEL_KINDS}
-        found.append(Statement(name, main, tuple(group), parallel.isdisjoint(seen)))
+        found.append(Statement(stage, main, tuple(group), parallel.isdisjoint(seen)))
         seen |= parallel
     return tuple(found)
 

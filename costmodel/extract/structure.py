@@ -222,8 +222,11 @@ def validity_columns(analysis: Analysis, tile: AccumulatorTile, checks: Validity
     }
 
 
-def packing_columns(analysis: Analysis, originals: Mapping[str, int]) -> Columns:
-    """Constants of the statement; ``originals``: elements of each placeholder before packing."""
+def packing_columns(analysis: Analysis, originals: Mapping[int, int]) -> Columns:
+    """Constants of the statement.
+
+    ``originals``: elements of each placeholder before packing, by the id of its buffer.
+    """
     stored: Quantity = 0.0
     waste: Quantity = 1.0
     packed: Quantity = 0.0
@@ -234,7 +237,8 @@ def packing_columns(analysis: Analysis, originals: Mapping[str, int]) -> Columns
             continue
         size = to_quantity(buffer.size)
         stored = stored + size * access.element_bytes
-        waste = waste * (size / originals[buffer.name]) if buffer.name in originals else waste
+        original = originals.get(id(buffer))
+        waste = waste if original is None else waste * (size / original)
         packed = packed + _is_packed(buffer)
         ahead = where(to_quantity(buffer.ahead) > 0.0, 1.0, 0.0)
         prefetched = prefetched + size * access.element_bytes * ahead

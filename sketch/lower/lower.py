@@ -152,13 +152,13 @@ class _Emitter:
             values=body.values,
             reducer=None if reduce is None else reduce.reducer,
             predicates=predicates,
-            stage=stage.plan.op.name,
+            stage=stage.plan.op,
         )
 
     def _outlined(
         self, stage: PlacedStage, values: tuple[Expr, ...], reducer: Reducer | None = None
     ) -> Store:
-        return Store(self._targets(stage), (), values, reducer, (), stage.plan.op.name)
+        return Store(self._targets(stage), (), values, reducer, (), stage.plan.op)
 
     def _initialise(self, stage: PlacedStage, depth: int) -> tuple[Node, ...]:
         """Store identities in all that the reduce loops from ``depth`` on accumulate into."""
@@ -190,7 +190,7 @@ class _Emitter:
             indices=self._indices(stage, renamed),
             values=reduce.reducer.identity,
             predicates=predicates,
-            stage=stage.plan.op.name,
+            stage=stage.plan.op,
         )
 
     def _bounds(self, stage: PlacedStage, spatial_only: bool = False) -> tuple[Predicate, ...]:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from sketch.lang.affine import add_terms, scale_terms
 from sketch.lang.expr import Axis, Expr, Reducer, Var
+from sketch.lang.tensor import Compute
 
 Num = int | NDArray[np.int64]
 
@@ -191,6 +192,7 @@ class Store:
     """``targets[i][indices] = values[i]``, or the reducer's combine with what is there.
 
     With a ``reducer``, ``values`` are the new terms.  All targets share ``indices``.
+    ``stage``: what it computes, or a part of what it does; None where a nest is written by hand.
     """
 
     targets: tuple[Buffer, ...]
@@ -198,7 +200,12 @@ class Store:
     values: tuple[Expr, ...]
     reducer: Reducer | None = None
     predicates: tuple[Predicate, ...] = ()
-    stage: str = ""
+    stage: Compute | None = field(default=None, repr=False)
+
+    @property
+    def stage_name(self) -> str:
+        """For messages."""
+        return "" if self.stage is None else self.stage.name
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -98,7 +98,7 @@ class _Walk:
                     self._store(node, loops, facts)
 
     def _store(self, store: Store, loops: tuple[Loop, ...], facts: Facts) -> None:
-        where = f"statement of stage {store.stage}"
+        where = f"statement of stage {store.stage_name}"
         facts = facts.also(store.predicates, where)
         self._claim(store, loops, where)
         for buffer in store.targets:
@@ -131,7 +131,7 @@ class _Walk:
                 raise LoweringError(f"writes {buffer.scope.value} {buffer.name}", where)
             if store.reducer is not None and not before:
                 raise LoweringError(f"adds to {buffer.name} before anything is there", where)
-            if store.stage and any(self._clash(store, other.store) for other in before):
+            if store.stage is not None and any(self._clash(store, other.store) for other in before):
                 raise LoweringError(
                     f"buffer {buffer.name} is written by two statements",
                     where,
@@ -141,7 +141,7 @@ class _Walk:
 
     @staticmethod
     def _clash(store: Store, other: Store) -> bool:
-        if other.stage != store.stage:
+        if other.stage is not store.stage:
             return store.targets[0].scope is not Scope.OUTPUT
         return store.reducer is None or other.reducer is not None
 

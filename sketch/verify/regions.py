@@ -111,7 +111,7 @@ def check_computed(computed: Computed, indices: tuple[Index, ...], facts: Facts)
     for predicate in computed.conditions:
         if not _obeyed(predicate, computed, places, facts):
             raise LoweringError(
-                f"reads elements of {buffer.name} that stage {store.stage} leaves out",
+                f"reads elements of {buffer.name} that stage {store.stage_name} leaves out",
                 facts.where,
                 "compute the stage further out",
             )

@@ -23,11 +23,12 @@ from costmodel.feature_table import (
 )
 from costmodel.features import Features
 from sketch.dag.dag import ComputeDAG
-from sketch.lang.expr import Axis, Expr, select
+from sketch.lang.expr import Axis, Const, Expr, select
 from sketch.lang.functions import maximum
-from sketch.lang.tensor import compute, placeholder
+from sketch.lang.tensor import Compute, compute, placeholder
 from sketch.lower import lower
-from sketch.nest.loopnest import LoopNest
+from sketch.lower.buffers import dense_buffer
+from sketch.nest.loopnest import LoopNest, Scope, Store
 from sketch.population.population import Population, sample
 from sketch.rules.generate import generate
 from sketch.target.gpu_targets import cuda_target
@@ -40,6 +41,15 @@ def test_the_table_is_consistent() -> None:
     assert len(set(FEATURE_NAMES)) == len(FEATURES) == FEATURE_COUNT >= 90
     assert all(f.doc and f.unit and f.group for f in FEATURES)
     assert len(describe_features().splitlines()) == FEATURE_COUNT
+
+
+def test_stages_of_one_name_are_two_statements() -> None:
+    y = dense_buffer("y", "float32", (), Scope.OUTPUT)
+    stages = [Compute("y", (), (Const(0.0, "float32"),)) for _ in range(2)]
+    stores = tuple(Store((y,), (), stage.bodies, stage=stage) for stage in stages)
+    found = statements_of(LoopNest("y", (y,), (), stores))
+    assert [statement.stage for statement in found] == stages
+    assert [statement.name for statement in found] == ["y", "y"]
 
 
 def test_one_candidate_equals_its_row_of_the_population(

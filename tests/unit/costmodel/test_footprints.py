@@ -73,7 +73,7 @@ def test_windows_are_exact(stride: int, kernel: int) -> None:
     x = buffer("x", 200)
     y = buffer("y", 12, scope=Scope.OUTPUT)
     load = BufferLoad(x, (Affine(((i0, stride), (i1, stride), (k, 1))),))
-    store = Store((y,), (Affine(((i0, 1), (i1, 1))),), (load,), stage="y")
+    store = Store((y,), (Affine(((i0, 1), (i1, 1))),), (load,))
     nest = nest_of(store, (i0, 3, 4), (i1, 4, 1), (k, kernel, 1))
     (statement,) = statements_of(nest)
     written, read = accesses_of(statement)
@@ -88,7 +88,7 @@ def test_stencil_offsets_widen_the_range() -> None:
     i = LoopVar("i")
     x, y = buffer("x", 50), buffer("y", 48, scope=Scope.OUTPUT)
     left, right = (BufferLoad(x, (Affine(((i, 1),), c),)) for c in (0, 2))
-    store = Store((y,), (Affine(((i, 1),)),), (left + right,), stage="y")
+    store = Store((y,), (Affine(((i, 1),)),), (left + right,))
     (statement,) = statements_of(nest_of(store, (i, 48, 1)))
     _, read = accesses_of(statement)
     assert footprint(read, statement.main.loops, 64).elements == [50.0, 3.0]
@@ -99,9 +99,7 @@ def test_blocks_of_a_packed_buffer_count_once() -> None:
     packed = Buffer("w", "float32", (64, 10, 16), (10, 16, 1), (16, 1, 1), Scope.CONSTANT, 640)
     y = buffer("y", 64, scope=Scope.OUTPUT)
     index = (Affine(((block, 1),)), Affine(((k, 1),)), Affine(((inner, 1),)))
-    store = Store(
-        (y,), (Affine(((block, 1), (inner, 1))),), (BufferLoad(packed, index),), stage="y"
-    )
+    store = Store((y,), (Affine(((block, 1), (inner, 1))),), (BufferLoad(packed, index),))
     nest = nest_of(store, (block, 4, 16), (k, 10, 1), (inner, 16, 1))
     (statement,) = statements_of(nest)
     _, read = accesses_of(statement)
@@ -115,7 +113,7 @@ def test_lines_of_short_rows_join() -> None:
     row, channel = LoopVar("row"), LoopVar("channel")
     x, y = buffer("x", 64, 4), buffer("y", 64, 4, scope=Scope.OUTPUT)
     index = (Affine(((row, 1),)), Affine(((channel, 1),)))
-    store = Store((y,), index, (BufferLoad(x, index),), stage="y")
+    store = Store((y,), index, (BufferLoad(x, index),))
     (statement,) = statements_of(nest_of(store, (row, 64, 1), (channel, 4, 1)))
     _, read = accesses_of(statement)
     assert footprint(read, statement.main.loops, 64).lines == [16.0, 1.0, 1.0]
@@ -124,7 +122,7 @@ def test_lines_of_short_rows_join() -> None:
 def test_constants_touch_nothing() -> None:
     i = LoopVar("i")
     y = buffer("y", 8, scope=Scope.OUTPUT)
-    store = Store((y,), (Affine(((i, 1),)),), (Const(0.0, "float32"),), stage="y")
+    store = Store((y,), (Affine(((i, 1),)),), (Const(0.0, "float32"),))
     (statement,) = statements_of(nest_of(store, (i, 8, 1)))
     assert [access.buffer for access in accesses_of(statement)] == [y]
 

@@ -24,7 +24,7 @@ def _buffer(name: str, dtype: str = "float32") -> Buffer:
 
 
 def _store(name: str) -> Store:
-    return Store((_buffer(name),), (Affine(()),), (Const(0.0, "float32"),), stage=name)
+    return Store((_buffer(name),), (Affine(()),), (Const(0.0, "float32"),))
 
 
 def _loop(var: LoopVar, *body: Node) -> Loop:
@@ -38,8 +38,8 @@ NEST = (_loop(OUTER, Allocate(_buffer("private"), (Branch(OUTER, CASES),))), THI
 
 
 def test_stores_stand_in_order_with_the_loops_around_them() -> None:
-    found = [(store.stage, [loop.var for loop in loops]) for store, loops in stores(NEST)]
-    assert found == [("first", [OUTER]), ("second", [OUTER, INNER]), ("third", [])]
+    found = [(store, [loop.var for loop in loops]) for store, loops in stores(NEST)]
+    assert found == [(FIRST, [OUTER]), (SECOND, [OUTER, INNER]), (THIRD, [])]
 
 
 def test_what_is_known_inside_a_node_is_made_once() -> None:

@@ -8,13 +8,15 @@ import pytest
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import LoweringError
 from sketch.lang.expr import Axis, Const, Expr, select
-from sketch.lang.functions import maximum, minimum
-from sketch.lang.tensor import compute, placeholder
+from sketch.lang.functions import maximum, minimum, sum
+from sketch.lang.tensor import Compute, compute, placeholder, reduce_axis
 from sketch.lower import lower
 from sketch.lower.buffers import dense_buffer
 from sketch.nest.loopnest import (
     Affine,
+    Allocate,
     Buffer,
+    BufferLoad,
     Loop,
     LoopKind,
     LoopNest,
@@ -47,13 +49,14 @@ def test_every_lowered_row_passes(name: str, target: Target, seed: int) -> None:
 
 OUT = dense_buffer("out", "float32", (8,), Scope.OUTPUT)
 II, J = LoopVar("i"), LoopVar("j")
-ZERO = Const(0.0, "float32")
+ZERO, ONE = Const(0.0, "float32"), Const(1.0, "float32")
+STAGE = Compute("out", (), (ZERO,))
 
 
 def nest(
     *loops: tuple[LoopVar, int, int, LoopKind], index: Affine, out: Buffer = OUT, **options: object
 ) -> LoopNest:
-    node: object = Store((out,), (index,), (ZERO,), stage="out", **options)  # type: ignore[arg-type]
+    node: object = Store((out,), (index,), (ZERO,), stage=STAGE, **options)  # type: ignore[arg-type]
     for var, extent, stride, kind in reversed(loops):
         node = Loop(var, extent, stride, kind, "spatial", (node,))  # type: ignore[arg-type]
     return LoopNest("out", (out,), (), (node,))  # type: ignore[arg-type]
@@ -96,10 +99,31 @@ def test_broken_nests_are_named(broken: LoopNest, message: str) -> None:
 
 def test_a_private_buffer_does_not_escape() -> None:
     private = dense_buffer("acc", "float32", (8,), Scope.LOCAL)
-    store = Store((private,), (Affine(((II, 1),)),), (ZERO,), stage="acc")
+    store = Store((private,), (Affine(((II, 1),)),), (ZERO,))
     body = Loop(II, 8, 1, SERIAL, "spatial", (store,))
     with pytest.raises(LoweringError, match="buffer acc is used outside its allocation"):
         verify(LoopNest("out", (OUT,), (), (body,)))
+
+
+def test_one_stage_starts_and_sums_a_buffer() -> None:
+    """Another stage of the same name is another stage."""
+    tensor = compute((), lambda: sum(ONE, axis=reduce_axis(8)))
+    index, reducer = Affine(((II, 1),)), tensor.op.reduce.reducer
+
+    def loop(store: Store) -> Loop:
+        return Loop(II, 8, 1, SERIAL, "spatial", (store,))
+
+    def made(first: Compute, second: Compute) -> LoopNest:
+        private = dense_buffer("acc", "float32", (8,), Scope.LOCAL)
+        start = Store((private,), (index,), (ZERO,), stage=first)
+        update = Store((private,), (index,), (ONE,), reducer, stage=second)
+        copy = Store((OUT,), (index,), (BufferLoad(private, (index,)),))
+        inside = (loop(start), loop(update), loop(copy))
+        return LoopNest("out", (OUT,), (), (Allocate(private, inside),))
+
+    verify(made(STAGE, STAGE))
+    with pytest.raises(LoweringError, match="acc is written by two statements"):
+        verify(made(STAGE, Compute("out", (), (ZERO,))))
 
 
 @pytest.mark.parametrize("padded", [False, True])
