@@ -10,7 +10,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
 from sketch.lang.expr import Axis, Const, Expr, Reducer, Var, binary, cast, select, unary
 from sketch.lang.functions import exp, maximum
-from sketch.lang.tensor import StoreMap, Tensor, compute, placeholder, reduce_axis
+from sketch.lang.tensor import SharedBuffer, StoreMap, Tensor, compute, placeholder, reduce_axis
 
 # The identity of a running maximum whose shifted exponential must stay a number.
 LOWEST: Final = -1e30
@@ -25,8 +25,9 @@ def dag_of(program: Json) -> ComputeDAG:
         for entry in program["inputs"]
     }
     buffers: dict[str, Tensor | list[Tensor]] = {}
+    arrays: dict[tuple[str, tuple[int, ...]], SharedBuffer] = {}
     for stage in program["stages"]:
-        made = _stage(stage, tensors)
+        made = _stage(stage, tensors, arrays)
         tensors |= {tensor.name: tensor for tensor in made}
         if stage["store"] is not None:
             found = buffers.setdefault(stage["store"]["buffer"], [])
@@ -39,13 +40,16 @@ def dag_of(program: Json) -> ComputeDAG:
     return ComputeDAG(outputs)
 
 
-def _stage(stage: Json, tensors: Mapping[str, Tensor]) -> list[Tensor]:
+def _stage(
+    stage: Json,
+    tensors: Mapping[str, Tensor],
+    arrays: dict[tuple[str, tuple[int, ...]], SharedBuffer],
+) -> list[Tensor]:
     store = None
     if stage["store"] is not None:
         place = stage["store"]
-        store = StoreMap(
-            place["buffer"], tuple(place["shape"]), place["offset"], tuple(place["strides"])
-        )
+        key = place["buffer"], tuple(place["shape"])
+        store = StoreMap(arrays.setdefault(key, SharedBuffer(*key)), place["offset"], tuple(place["strides"]))
     names = [name for name, _ in stage["axes"]]
 
     def body(*axes: Axis) -> Any:

@@ -27,7 +27,7 @@ from sketch.lang.expr import (
     Unary,
     Var,
 )
-from sketch.lang.tensor import Compute, Operation, Placeholder, Tensor
+from sketch.lang.tensor import Compute, Operation, Placeholder, SharedBuffer, Tensor
 
 _COMMUTATIVE: Final = (
     "add", "mul", "min", "max", "eq", "ne", "bit_and", "bit_or", "bit_xor",
@@ -73,7 +73,7 @@ def structural_form(
         lines.append(_stage_text(op, name) if isinstance(op, Compute) else _input_text(op))
         numbers[id(op)] = len(numbers)
 
-    buffers: dict[str, int] = {}
+    buffers: dict[SharedBuffer, int] = {}
     lines.extend(_output_text(tensor, name, buffers) for tensor in outputs)
     ordered = sorted(inputs, key=lambda tensor: numbers[id(tensor.op)])
     return StructuralForm(_digest("\n".join(lines))[:16], tuple(ordered))
@@ -88,12 +88,12 @@ def _input_text(op: Placeholder) -> str:
     return f"input {op.shape} {op.dtype} {'constant' if op.constant else 'variable'}{origin}"
 
 
-def _output_text(tensor: Tensor, name: Names, buffers: dict[str, int]) -> str:
+def _output_text(tensor: Tensor, name: Names, buffers: dict[SharedBuffer, int]) -> str:
     store = tensor.op.store if isinstance(tensor.op, Compute) else None
     if store is None:
         return f"output {name(tensor)}"
     number = buffers.setdefault(store.buffer, len(buffers))
-    return f"output {name(tensor)} b{number} {store.shape} {store.offset} {store.strides}"
+    return f"output {name(tensor)} b{number} {store.buffer.shape} {store.offset} {store.strides}"
 
 
 def _merkle(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -18,7 +18,7 @@ from sketch.errors import ExpressionError
 from sketch.lang.expr import Expr, Load
 from sketch.lang.rewrite import rewrite
 from sketch.lang.store_cover import check_stores
-from sketch.lang.tensor import Compute, Operation, Placeholder, Tensor, tensors_of
+from sketch.lang.tensor import Compute, Operation, Placeholder, SharedBuffer, Tensor, tensors_of
 
 # Longer programs are cut into several: what a schedule costs grows faster than their length.
 MOST_STAGES: Final = 1000
@@ -83,7 +83,7 @@ class ComputeDAG:
     def names(self) -> frozenset[str]:
         """All names in the program: of stages, placeholders, tensors and shared buffers."""
         tensors = [t for op in self.stages for t in tensors_of(op)]
-        buffers = (op.store.buffer for op in self.stages if op.store is not None)
+        buffers = (op.store.buffer.name for op in self.stages if op.store is not None)
         stages = (op.name for op in self.stages)
         return frozenset((*(t.name for t in (*self.inputs, *tensors)), *stages, *buffers))
 
@@ -203,13 +203,13 @@ def _with_loads(op: Compute, change: Callable[[Load], Load]) -> Compute:
 def output_name(tensor: Tensor) -> str:
     """The name of the array that holds an output."""
     store = tensor.op.store if isinstance(tensor.op, Compute) else None
-    return tensor.name if store is None else store.buffer
+    return tensor.name if store is None else store.buffer.name
 
 
 def output_shape(tensor: Tensor) -> tuple[int, ...]:
     """The shape of the array that holds an output: of the shared buffer where there is one."""
     store = tensor.op.store if isinstance(tensor.op, Compute) else None
-    return tensor.shape if store is None else store.shape
+    return tensor.shape if store is None else store.buffer.shape
 
 
 def collect(outputs: tuple[Tensor, ...]) -> tuple[tuple[Compute, ...], tuple[Tensor, ...]]:
@@ -271,20 +271,29 @@ def _check_names(dag: ComputeDAG) -> None:
             f"{repeated[0]!r} names two different stages or placeholders",
             hint="give each its own name",
         )
-    known = {op.name: op for op in dag.stages}
-    taken = {*known, *(t.op.name for t in dag.inputs)}
+    operations: list[Operation] = [*dag.stages, *(tensor.op for tensor in dag.inputs)]
+    known = {op.name: op for op in operations}
     for op in dag.stages:
         for tensor in tensors_of(op):
-            if tensor.name != op.name and tensor.name in taken:
+            if tensor.name != op.name and tensor.name in known:
                 raise ExpressionError(
                     f"{tensor.name!r} is what output {tensor.output} of stage {op.name} is called",
                     f"stage {tensor.name}",
                     "give one of the two another name",
                 )
-        if op.store is None or op.store.buffer not in taken:
+    _check_buffer_names(dag.stages, known)
+
+
+def _check_buffer_names(stages: Sequence[Compute], known: Mapping[str, Operation]) -> None:
+    """A shared buffer is called as no other, and as no tensor but a stage that writes it."""
+    buffers: dict[str, SharedBuffer] = {}
+    for op in stages:
+        if op.store is None:
             continue
-        owner = known.get(op.store.buffer)
-        if owner is None or owner.store is None or owner.store.buffer != op.store.buffer:
+        buffer = buffers.setdefault(op.store.buffer.name, op.store.buffer)
+        owner = known.get(buffer.name, op)
+        store = owner.store if isinstance(owner, Compute) else None
+        if buffer is not op.store.buffer or store is None or store.buffer is not buffer:
             raise ExpressionError(
-                f"buffer {op.store.buffer!r} has the name of another tensor", f"stage {op.name}"
+                f"buffer {buffer.name!r} has the name of another tensor", f"stage {op.name}"
             )

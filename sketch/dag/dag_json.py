@@ -28,7 +28,7 @@ from sketch.lang.expr import (
     Var,
 )
 from sketch.lang.prepared import JoinedDimensions, LinearMap, Prepared
-from sketch.lang.tensor import Compute, Operation, Placeholder, StoreMap, Tensor
+from sketch.lang.tensor import Compute, Operation, Placeholder, SharedBuffer, StoreMap, Tensor
 
 _Json = dict[str, Any]
 _DAMAGED: Final = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
@@ -53,8 +53,10 @@ def dag_from_json(data: Any) -> ComputeDAG:
     """
     try:
         operations: list[Operation] = [_input_of(item) for item in data["inputs"]]
+        buffers: dict[tuple[str, tuple[int, ...]], SharedBuffer] = {}
         for item in data["stages"]:
-            operations.append(_StageReader(item, operations).stage())
+            store = _store_of(item.get("store"), buffers)
+            operations.append(_StageReader(item, operations, store).stage())
         return ComputeDAG([Tensor(operations[n], output) for n, output in data["outputs"]])
     except _DAMAGED as error:
         raise ExpressionError(f"{quoted(data)} is no program: {error}") from error
@@ -109,7 +111,8 @@ class _StageWriter:
             ]
         data["nodes"] = self._nodes
         if op.store is not None:
-            data["store"] = list(asdict(op.store).values())
+            buffer = op.store.buffer
+            data["store"] = [buffer.name, buffer.shape, op.store.offset, op.store.strides]
         return data
 
     def _all(self, nodes: Sequence[Expr]) -> list[int]:
@@ -147,10 +150,12 @@ class _StageWriter:
 
 
 class _StageReader:
-    """Reads a stage; ``operations``: those before it."""
+    """Reads a stage; ``operations``: those before it; ``store``: where it writes."""
 
-    def __init__(self, data: _Json, operations: Sequence[Operation]) -> None:
-        self._data, self._operations = data, operations
+    def __init__(
+        self, data: _Json, operations: Sequence[Operation], store: StoreMap | None
+    ) -> None:
+        self._data, self._operations, self._store = data, operations, store
         self._axes = _axes(data["axes"], "spatial")
         self._over = _axes(data.get("over", ()), "reduce")
         self._nodes: list[Expr] = []
@@ -167,7 +172,7 @@ class _StageReader:
                 name, self._vars(lhs), self._vars(rhs), self._all(result), self._constants(identity)
             )
             bodies = (Reduce(reducer, bodies, self._over),)
-        return Compute(data["name"], self._axes, bodies, _store_of(data.get("store")))
+        return Compute(data["name"], self._axes, bodies, self._store)
 
     def _all(self, places: Sequence[int]) -> tuple[Expr, ...]:
         return tuple(self._nodes[place] for place in places)
@@ -212,8 +217,13 @@ def _literal(text: str, dtype: str) -> float | int | bool:
     return float(text) if is_float(dtype) else int(text)
 
 
-def _store_of(data: Any) -> StoreMap | None:
+def _store_of(
+    data: Any, buffers: dict[tuple[str, tuple[int, ...]], SharedBuffer]
+) -> StoreMap | None:
+    """Where a stage writes; ``buffers``: those of the stages before it, by name and shape."""
     if data is None:
         return None
-    buffer, shape, offset, strides = data
-    return StoreMap(buffer, tuple(shape), offset, tuple(strides))
+    name, shape, offset, strides = data
+    key = name, tuple(shape)
+    buffer = buffers.setdefault(key, SharedBuffer(*key))
+    return StoreMap(buffer, offset, tuple(strides))

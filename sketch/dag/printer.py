@@ -56,8 +56,8 @@ def _store_text(op: Compute) -> str:
     ]
     if op.store.offset or not terms:
         terms.append(str(op.store.offset))
-    shape = ", ".join(str(extent) for extent in op.store.shape)
-    return f" -> {op.store.buffer}[{shape}] at {' + '.join(terms)}"
+    shape = ", ".join(str(extent) for extent in op.store.buffer.shape)
+    return f" -> {op.store.buffer.name}[{shape}] at {' + '.join(terms)}"
 
 
 def _tuple(parts: list[str]) -> str:

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketch.errors import ExpressionError
-from sketch.lang.tensor import Compute, StoreMap, Tensor
+from sketch.lang.tensor import Compute, SharedBuffer, StoreMap, Tensor
 
 
 def check_stores(outputs: Sequence[Tensor], stages: Sequence[Compute]) -> None:
     """Raise ExpressionError unless the stages of every buffer are disjoint and cover it."""
     written = {id(tensor.op) for tensor in outputs}
-    buffers: dict[str, list[Compute]] = {}
+    buffers: dict[SharedBuffer, list[Compute]] = {}
     for op in stages:
         if op.store is None:
             continue
@@ -25,19 +25,16 @@ def check_stores(outputs: Sequence[Tensor], stages: Sequence[Compute]) -> None:
                 f"stage {op.name}",
             )
         buffers.setdefault(op.store.buffer, []).append(op)
-    for name, writers in buffers.items():
-        _check_buffer(name, writers)
+    for buffer, writers in buffers.items():
+        _check_buffer(buffer, writers)
 
 
-def _check_buffer(name: str, writers: Sequence[Compute]) -> None:
-    where = f"buffer {name} written by {', '.join(op.name for op in writers)}"
-    shapes = {op.store.shape for op in writers if op.store is not None}
+def _check_buffer(buffer: SharedBuffer, writers: Sequence[Compute]) -> None:
+    where = f"buffer {buffer.name} written by {', '.join(op.name for op in writers)}"
     dtypes = {op.output_dtypes[0] for op in writers}
-    if len(shapes) > 1 or len(dtypes) > 1:
-        raise ExpressionError(
-            f"the writers disagree: shapes {sorted(shapes)}, dtypes {sorted(dtypes)}", where
-        )
-    size = math.prod(shapes.pop())
+    if len(dtypes) > 1:
+        raise ExpressionError(f"the writers disagree: dtypes {sorted(dtypes)}", where)
+    size = math.prod(buffer.shape)
     total = sum(math.prod(op.shape) for op in writers)
     covered = np.zeros(size, dtype=bool)
     for op in writers:
@@ -83,6 +80,6 @@ def _is_injective(op: Compute) -> bool:
 
 
 def _is_injective_by_counting(op: Compute) -> bool:
-    marks = np.zeros(math.prod(store_of(op).shape), dtype=bool)
+    marks = np.zeros(math.prod(store_of(op).buffer.shape), dtype=bool)
     store_view(marks, op)[...] = True
     return int(marks.sum()) == math.prod(op.shape)

@@ -23,17 +23,24 @@ from sketch.lang.prepared import Prepared
 from sketch.lang.rewrite import children, substitute_axes
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedBuffer:
+    """A row-major array that several stages write; ``name``: what callers know it by."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class StoreMap:
     """Where a stage writes inside a shared buffer.
 
     Element ``(i0, i1, ...)`` of the stage goes to flat element
-    ``offset + sum(strides[d] * i_d)`` of ``buffer`` (shape ``shape``, row-major).  Several stages
-    of one DAG may name the same buffer; together they must cover it exactly once.
+    ``offset + sum(strides[d] * i_d)`` of ``buffer``.  The stages of a DAG that write one buffer
+    must together cover it exactly once.
     """
 
-    buffer: str
-    shape: tuple[int, ...]
+    buffer: SharedBuffer
     offset: int
     strides: tuple[int, ...]
 
@@ -311,7 +318,7 @@ def _check_store(op: Compute, where: str) -> None:
             f"the store map has {len(op.store.strides)} strides for {len(op.axes)} axes", where
         )
     size = 1
-    for extent in op.store.shape:
+    for extent in op.store.buffer.shape:
         size *= extent
     ends = [s * (a.extent - 1) for s, a in zip(op.store.strides, op.axes, strict=True)]
     low = op.store.offset + sum(min(end, 0) for end in ends)

@@ -10,7 +10,7 @@ import numpy as np
 
 from sketch.errors import LoweringError
 from sketch.lang.dtypes import size_of
-from sketch.lang.tensor import Operation, Placeholder, StoreMap, Tensor
+from sketch.lang.tensor import Operation, Placeholder, SharedBuffer, StoreMap, Tensor
 from sketch.lower.placement import PlacedStage, Placement
 from sketch.nest.loopnest import (
     Affine,
@@ -63,7 +63,7 @@ class View:
         for index, stride in zip(indices, store.strides, strict=True):
             if isinstance(index, Quasi):
                 raise LoweringError(
-                    f"buffer {store.buffer} is written in parts and read through an index that is "
+                    f"buffer {store.buffer.name} is written in parts and read through an index that is "
                     "not affine",
                     hint="read it in a program of its own",
                 )
@@ -239,7 +239,7 @@ def make_buffers(placement: Placement) -> Buffers:
         pack = packs.get(tensor.op)
         tensors[tensor.op, 0] = StoredTensor(_argument(tensor, pack, placement), None, pack)
     workspaces: list[Buffer] = []
-    shared: dict[str, Buffer] = {}
+    shared: dict[SharedBuffer, Buffer] = {}
     places = zip(program.dag.output_stages, program.dag.outputs, strict=True)
     results = {(StageId(stage), tensor.output) for stage, tensor in places}
     for stage in placement.stages.values():
@@ -289,12 +289,12 @@ def _argument(tensor: Tensor, pack: Pack | None, placement: Placement) -> Buffer
     )
 
 
-def _shared(store: StoreMap, dtype: str, shared: dict[str, Buffer]) -> Buffer:
+def _shared(store: StoreMap, dtype: str, shared: dict[SharedBuffer, Buffer]) -> Buffer:
     if store.buffer not in shared:
         size = 1
-        for extent in store.shape:
+        for extent in store.buffer.shape:
             size *= extent
-        shared[store.buffer] = dense_buffer(store.buffer, dtype, (size,), Scope.OUTPUT)
+        shared[store.buffer] = dense_buffer(store.buffer.name, dtype, (size,), Scope.OUTPUT)
     return shared[store.buffer]
 
 

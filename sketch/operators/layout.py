@@ -9,7 +9,7 @@ from typing import Any
 from sketch.errors import ExpressionError
 from sketch.lang.dtypes import BOOL, is_float
 from sketch.lang.expr import Axis, Const, Expr, select
-from sketch.lang.tensor import StoreMap, Tensor, compute
+from sketch.lang.tensor import SharedBuffer, StoreMap, Tensor, compute
 from sketch.nest.loopnest import row_major
 from sketch.operators.window import inside
 
@@ -239,10 +239,11 @@ def concat_elements(
     total = sum(shape[axis] for shape, _ in parts)
     whole = (*first[:axis], total, *first[axis + 1 :])
     strides = tuple(int(s) for s in row_major(whole))
+    buffer = SharedBuffer(name, whole)
     tensors: list[Tensor] = []
     start = 0
     for number, (shape, element) in enumerate(parts):
-        store = StoreMap(name, whole, start * strides[axis], strides)
+        store = StoreMap(buffer, start * strides[axis], strides)
         tensors.append(stage(shape, element, f"{name}.{number}", store))
         start += shape[axis]
     return tuple(tensors)

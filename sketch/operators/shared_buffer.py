@@ -16,7 +16,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.errors import ExpressionError
 from sketch.lang.expr import Axis, Const, Expr, Load
 from sketch.lang.rewrite import rewrite
-from sketch.lang.tensor import Compute, Operation, StoreMap, Tensor
+from sketch.lang.tensor import Compute, Operation, SharedBuffer, StoreMap, Tensor
 from sketch.nest.loopnest import row_major
 
 Coordinate = tuple[int, Mapping[int, int]]
@@ -25,29 +25,26 @@ Coordinate = tuple[int, Mapping[int, int]]
 
 def stored(
     tensor: Tensor,
-    buffer: str,
-    shape: Sequence[int],
+    buffer: SharedBuffer,
     coordinates: Sequence[Coordinate],
     order: Sequence[int] | None = None,
 ) -> Tensor:
-    """``tensor`` writing to its place in a value of ``shape``.
+    """``tensor`` writing to its place in a value.
 
     Args:
         tensor: output of a stage.
-        buffer: name of the shared buffer.
-        shape: of the whole value.
+        buffer: that holds the whole value.
         coordinates: of an element in the value, one for each dimension.
         order: dimension d of the buffer is dimension ``order[d]`` of the value; None: the same.
     """
-    order = range(len(shape)) if order is None else order
-    extents = tuple(shape[d] for d in order)
-    steps = dict(zip(order, (int(s) for s in row_major(extents)), strict=True))
+    order = range(len(buffer.shape)) if order is None else order
+    steps = dict(zip(order, (int(s) for s in row_major(buffer.shape)), strict=True))
     strides = [0] * tensor.ndim
     for dimension, (_, terms) in enumerate(coordinates):
         for axis, stride in terms.items():
             strides[axis] += stride * steps[dimension]
     offset = sum(start * steps[d] for d, (start, _) in enumerate(coordinates))
-    return _with_store(tensor, StoreMap(buffer, extents, offset, tuple(strides)))
+    return _with_store(tensor, StoreMap(buffer, offset, tuple(strides)))
 
 
 def merged_channels(
@@ -68,7 +65,8 @@ def merged_channels(
         outputs *= extent
     coordinates: list[Coordinate] = [(0, {d: 1}) for d in range(first)]
     shape = (*tensor.shape[:first], outputs)
-    return stored(tensor, name, shape, [*coordinates, (0, channel)], order)
+    extents = shape if order is None else tuple(shape[d] for d in order)
+    return stored(tensor, SharedBuffer(name, extents), [*coordinates, (0, channel)], order)
 
 
 def apply_to_parts(
@@ -88,8 +86,10 @@ def apply_to_parts(
         ExpressionError: a stage reads ``whole`` at another place than its own.
     """
     stages = _dependent_stages(whole, result)
+    assert isinstance(parts[0].op, Compute) and parts[0].op.store is not None
+    buffer = replace(parts[0].op.store.buffer, name=name)
     return tuple(
-        _part_of_result(part, whole, stages, name, f".{number}" if len(parts) > 1 else "")
+        _part_of_result(part, whole, stages, buffer, f".{number}" if len(parts) > 1 else "")
         for number, part in enumerate(parts)
     )
 
@@ -127,7 +127,7 @@ def _expect_own_point(op: Compute, whole: Tensor, dependent: set[int]) -> None:
 
 
 def _part_of_result(
-    part: Tensor, whole: Tensor, stages: Sequence[Compute], name: str, suffix: str
+    part: Tensor, whole: Tensor, stages: Sequence[Compute], buffer: SharedBuffer, suffix: str
 ) -> Tensor:
     assert isinstance(part.op, Compute) and part.op.store is not None
     store = part.op.store
@@ -135,9 +135,9 @@ def _part_of_result(
     computed: dict[int, Operation] = {id(whole.op): _with_store(part, None).op}
     for op in stages:
         axes = tuple(Axis(a.name, a.extent, "spatial") for a in part.op.axes)
-        last = replace(store, buffer=name) if op is stages[-1] else None
+        last = replace(store, buffer=buffer) if op is stages[-1] else None
         bodies = tuple(_at_part(body, op, axes, coordinates, computed) for body in op.bodies)
-        label = name if op is stages[-1] else op.name
+        label = buffer.name if op is stages[-1] else op.name
         computed[id(op)] = Compute(f"{label}{suffix}", axes, bodies, last)
     return Tensor(computed[id(stages[-1])])
 
@@ -180,7 +180,7 @@ def place_of(op: Compute) -> tuple[Coordinate, ...]:
         ExpressionError: the strides do not keep to dimensions.
     """
     assert op.store is not None
-    extents = op.store.shape
+    extents = op.store.buffer.shape
     steps = [int(step) for step in row_major(extents)]
     offsets, rest = [], op.store.offset
     for step in steps:
@@ -194,7 +194,7 @@ def place_of(op: Compute) -> tuple[Coordinate, ...]:
         dimension = _dimension_of(stride, axis.extent, steps, room)
         if dimension is None:
             raise ExpressionError(
-                f"axis {axis.name} crosses dimensions of {op.store.buffer}", f"stage {op.name}"
+                f"axis {axis.name} crosses dimensions of {op.store.buffer.name}", f"stage {op.name}"
             )
         terms[dimension][position] = stride // steps[dimension]
         room[dimension] -= (axis.extent - 1) * stride // steps[dimension]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sketch.errors import ExpressionError
 from sketch.lang.expr import Axis, Const, Expr
-from sketch.lang.tensor import Tensor, compute
+from sketch.lang.tensor import SharedBuffer, Tensor, compute
 from sketch.operators.channels import (
     Channels,
     dense_channels,
@@ -59,11 +59,12 @@ def conv_transpose(
     choices = combinations(windows)
     total = sum(s * (e - 1) for s, (_, e) in zip(channels.strides, channels.axes, strict=True)) + 1
     shape = (data.shape[0], *(window.outputs for window in windows), total)
+    buffer = SharedBuffer(name, shape if order is None else tuple(shape[d] for d in order))
     parts = []
     for number, ranges in enumerate(choices):
         label = name if len(choices) == 1 else f"{name}.{number}"
         tensor, coordinates = _part(data, weight, channels, windows, ranges, label)
-        parts.append(stored(tensor, name, shape, coordinates, order))
+        parts.append(stored(tensor, buffer, coordinates, order))
     return tuple(parts)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import ClassVar, Protocol
 
+from sketch.lang.tensor import SharedBuffer
 from sketch.schedule.program import Program, StagePlan
 from sketch.schedule.replay import apply_step
 from sketch.schedule.stage import StageId
@@ -42,7 +43,7 @@ class State:
     program: Program
     steps: tuple[Step, ...] = ()
     scheduled: frozenset[StageId] = frozenset()
-    choices: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    choices: Mapping[tuple[SharedBuffer, int], int] = field(default_factory=dict)
     idle: int = 0
     foreign: tuple[str, ...] = ()
 

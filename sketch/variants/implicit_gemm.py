@@ -20,7 +20,7 @@ from typing import Final
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Reduce, Select, select
 from sketch.lang.rewrite import rewrite, walk
-from sketch.lang.tensor import Compute, StoreMap, Tensor, compute
+from sketch.lang.tensor import Compute, SharedBuffer, StoreMap, Tensor, compute
 from sketch.variants.element_wise import is_element_wise, readers
 from sketch.variants.rebuild import rebuild
 
@@ -49,7 +49,7 @@ def implicit_gemm(dag: ComputeDAG) -> ComputeDAG | None:
             return None
         pixels = Axis(_PIXELS, prod(op.shape[:-1]), "spatial")
         made = _product(match, pixels, current) if op is match.op else _flat(op, pixels, current)
-        store = StoreMap(op.name, op.shape, 0, (op.shape[-1], 1))
+        store = StoreMap(SharedBuffer(op.name, op.shape), 0, (op.shape[-1], 1))
         return Tensor(replace(made, store=store if id(op) in outputs else None))
 
     return rebuild(dag, replacement)

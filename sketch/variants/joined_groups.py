@@ -21,7 +21,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang.expr import Axis, Const, Expr, Load
 from sketch.lang.prepared import JoinedDimensions
 from sketch.lang.rewrite import rewrite, walk
-from sketch.lang.tensor import Compute, Placeholder, StoreMap, Tensor
+from sketch.lang.tensor import Compute, Placeholder, SharedBuffer, StoreMap, Tensor
 from sketch.nest.loopnest import row_major
 from sketch.variants.element_wise import is_element_wise, readers
 from sketch.variants.rebuild import rebuild
@@ -160,7 +160,7 @@ def _dimensions(load: Load, op: Compute) -> tuple[int, int] | None:
 def _store(stage: Compute) -> StoreMap | None:
     """Where a joined stage writes; None where groups do not lie side by side."""
     steps = tuple(int(step) for step in row_major(stage.shape))
-    store = stage.store or StoreMap(stage.name, stage.shape, 0, steps)
+    store = stage.store or StoreMap(SharedBuffer(stage.name, stage.shape), 0, steps)
     *others, group, channel = store.strides
     if group != channel * stage.axes[-1].extent:
         return None

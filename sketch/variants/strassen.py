@@ -24,7 +24,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
 from sketch.lang.expr import Axis, Const, Expr
 from sketch.lang.prepared import CombinedParts
-from sketch.lang.tensor import Compute, Placeholder, Tensor, compute, reduce_axis
+from sketch.lang.tensor import Compute, Placeholder, SharedBuffer, Tensor, compute, reduce_axis
 from sketch.operators.shared_buffer import Coordinate, apply_to_parts, stored
 from sketch.oracle.contraction import Factor, sum_of_products
 from sketch.variants.combinations import combinations
@@ -168,7 +168,7 @@ def _results(match: _Product) -> Tensor:
     coordinates: list[Coordinate] = [(0, {number: 1}) for number in range(first)]
     coordinates[pair] = (0, {pair: _PARTS, first: 1})
     last = (0, {first + 1: columns, first + 2: 1})
-    return stored(found, op.name, op.shape, [*coordinates, last])
+    return stored(found, SharedBuffer(op.name, op.shape), [*coordinates, last])
 
 
 def _sums(match: _Product) -> Tensor:

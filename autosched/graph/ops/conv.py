@@ -205,7 +205,7 @@ def with_bias(
         return parts
     first = parts[0].op
     assert isinstance(first, Compute) and first.store is not None
-    shape = first.store.shape
+    shape = first.store.buffer.shape
     channel = 1 if op.layout == "NCHW" else len(shape) - 1
     whole = placeholder(shape, parts[0].dtype, f"{name}.whole")
     total = layout.stage(shape, lambda axes: whole[axes] + bias[0][axes[channel]], name)

@@ -10,9 +10,9 @@ import pytest
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ExpressionError
 from sketch.lang import reducers
-from sketch.lang.expr import Axis, select, unary
+from sketch.lang.expr import Axis, cast, select, unary
 from sketch.lang.functions import all_of, maximum
-from sketch.lang.tensor import StoreMap, compute, placeholder, reduce_axis
+from sketch.lang.tensor import SharedBuffer, StoreMap, compute, placeholder, reduce_axis
 from tests.support import workloads
 from tests.support.workloads import WORKLOADS
 
@@ -249,35 +249,51 @@ def stored(*maps):
 
 
 def test_interleaved_stages_cover_a_buffer():
-    dag = stored(StoreMap("out", (8,), 0, (2,)), StoreMap("out", (8,), 1, (2,)))
+    out = SharedBuffer("out", (8,))
+    dag = stored(StoreMap(out, 0, (2,)), StoreMap(out, 1, (2,)))
     assert dag.output_names == ("out",)
 
 
 @pytest.mark.parametrize(
-    ("maps", "message"),
+    ("buffer", "places", "message"),
     [
-        ((StoreMap("out", (8,), 0, (1,)), StoreMap("out", (8,), 3, (1,))), "one place"),
-        ((StoreMap("out", (9,), 0, (1,)), StoreMap("out", (9,), 5, (1,))), "the first is 4"),
-        ((StoreMap("out", (4,), 0, (0,)),), "one place"),
-        ((StoreMap("out", (8,), 0, (1,)), StoreMap("out", (2, 4), 4, (1,))), "disagree"),
-        ((StoreMap("a", (4,), 0, (1,)),), "name of another"),
+        (SharedBuffer("out", (8,)), [(0, (1,)), (3, (1,))], "one place"),
+        (SharedBuffer("out", (9,)), [(0, (1,)), (5, (1,))], "the first is 4"),
+        (SharedBuffer("out", (4,)), [(0, (0,))], "one place"),
+        (SharedBuffer("a", (4,)), [(0, (1,))], "name of another"),
     ],
 )
-def test_bad_store_maps_are_refused(maps, message):
+def test_bad_store_maps_are_refused(buffer, places, message):
     with pytest.raises(ExpressionError, match=message):
-        stored(*maps)
+        stored(*(StoreMap(buffer, *place) for place in places))
+
+
+def test_two_buffers_of_one_name_are_refused():
+    first, second = SharedBuffer("out", (4,)), SharedBuffer("out", (4,))
+    with pytest.raises(ExpressionError, match="'out' has the name of another tensor"):
+        stored(StoreMap(first, 0, (1,)), StoreMap(second, 0, (1,)))
+
+
+def test_writers_of_a_buffer_have_one_dtype():
+    a, buffer = placeholder((4,), name="a"), SharedBuffer("out", (8,))
+    one = compute((4,), lambda i: a[i] * 1.0, name="one", store=StoreMap(buffer, 0, (1,)))
+    two = compute((4,), lambda i: cast(a[i], "int32"), name="two", store=StoreMap(buffer, 4, (1,)))
+    with pytest.raises(ExpressionError, match="disagree: dtypes"):
+        ComputeDAG([one, two])
 
 
 def test_stage_with_a_store_map_must_be_an_output():
     a = placeholder((4,), name="a")
-    inner = compute((4,), lambda i: a[i] + 1.0, name="s", store=StoreMap("out", (4,), 0, (1,)))
+    store = StoreMap(SharedBuffer("out", (4,)), 0, (1,))
+    inner = compute((4,), lambda i: a[i] + 1.0, name="s", store=store)
     with pytest.raises(ExpressionError, match="an output of the program"):
         ComputeDAG([compute((4,), lambda i: inner[i] + 1.0, name="t")])
 
 
 def test_store_maps_are_part_of_the_key():
     def key(first, second, name="out"):
-        return stored(StoreMap(name, (8,), *first), StoreMap(name, (8,), *second)).key
+        out = SharedBuffer(name, (8,))
+        return stored(StoreMap(out, *first), StoreMap(out, *second)).key
 
     interleaved = key((0, (2,)), (1, (2,)))
     assert interleaved == key((0, (2,)), (1, (2,)), "other")

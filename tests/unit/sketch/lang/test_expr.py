@@ -9,7 +9,7 @@ from sketch.errors import ExpressionError
 from sketch.lang import reducers
 from sketch.lang.expr import Binary, Cast, Const, Load, as_expr, cast, select, unary
 from sketch.lang.functions import all_of, any_of, equal, maximum
-from sketch.lang.tensor import StoreMap, compute, placeholder, reduce_axis
+from sketch.lang.tensor import SharedBuffer, StoreMap, compute, placeholder, reduce_axis
 
 
 @pytest.fixture
@@ -108,10 +108,11 @@ def test_bad_shapes_are_refused(shape):
 
 
 def test_store_map_must_stay_in_its_buffer(data):
+    short, whole = SharedBuffer("out", (20,)), SharedBuffer("out", (24,))
     with pytest.raises(ExpressionError, match="reaches elements"):
-        compute((4, 6), lambda i, j: data[i, j], store=StoreMap("out", (20,), 0, (6, 1)))
+        compute((4, 6), lambda i, j: data[i, j], store=StoreMap(short, 0, (6, 1)))
     with pytest.raises(ExpressionError, match="strides"):
-        compute((4, 6), lambda i, j: data[i, j], store=StoreMap("out", (24,), 0, (1,)))
+        compute((4, 6), lambda i, j: data[i, j], store=StoreMap(whole, 0, (1,)))
 
 
 def test_reductions_check_dtype_and_axes(data):

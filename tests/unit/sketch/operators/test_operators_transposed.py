@@ -156,7 +156,7 @@ def test_epilogues_go_to_every_part(rng):
     data = placeholder((1, 3, 3, 4), name="data")
     weight = placeholder((3, 3, 4, 8), name="weight")
     parts = conv_transpose(data, weight, 2, 1, output_padding=1)
-    whole = placeholder(parts[0].op.store.shape, name="whole")
+    whole = placeholder(parts[0].op.store.buffer.shape, name="whole")
     bias, other = placeholder((8,), name="bias"), placeholder(whole.shape, name="other")
     total = broadcast.add(broadcast.add(whole, bias, "biased"), other)
     ends = apply_to_parts(parts, whole, elementwise.relu(total), "y")
