@@ -73,7 +73,7 @@ def _was_killed(result: MeasureResult) -> bool:
 
 
 def _took_device(result: object) -> bool:
-    """Whether a kernel did something that a device forgives only a new process."""
+    """Whether a kernel left the device in an error that only a new process clears."""
     return isinstance(result, Failure) and result.kind == DeviceLostError.__name__
 
 

@@ -117,7 +117,7 @@ class RecordLog:
 
 
 def check_regular(path: Path) -> None:
-    """Raise RecordError for what is no file: a pipe would block its reader for ever.
+    """Raise RecordError for what is no file: a pipe would block its reader.
 
     Raises:
         OSError: the path cannot be looked at.

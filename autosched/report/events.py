@@ -56,7 +56,7 @@ class ProgressSnapshot:
         current: number of the task at work, None between tasks.
         trials, trials_limit: over all tasks; the limit is None where there is none.
         elapsed_s, budget_s: wall-clock time of this run and its limit.
-        left_s: expected time to the end; infinite where nobody knows.
+        left_s: expected time to the end; infinite where it is not known.
         stopped: why tuning ended; empty before.
         conditions: what else the CPUs did during the final re-timing.
     """

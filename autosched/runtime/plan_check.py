@@ -36,7 +36,7 @@ class Signature:
     """How a kernel is called.
 
     Attributes:
-        workspaces: how many of its last arguments are memory that it is lent.
+        workspaces: how many of its last arguments are workspaces.
         sizes: bytes of each argument; None: the plan is believed.
     """
 

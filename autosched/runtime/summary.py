@@ -48,10 +48,10 @@ def _memory(program: ExecutionPlan) -> str:
     """The sizes of the segments, and what one call needs of all at most."""
     constants, arena = program.constants_bytes, program.arena_bytes
     outputs = sum(spec.size_bytes for spec, place in program.outputs if place.segment != "host")
-    # Of a GPU's plan nobody can tell which arguments are workspaces.
+    # Of a GPU's plan it is not known which arguments are workspaces.
     in_process = runtime_of(program.target).in_process
-    lent = max((step.sizes[-1] for step in program.kernel_steps if in_process), default=0)
-    workspace = f" (workspace {size_text(lent)} of it)" if lent else ""
+    largest = max((step.sizes[-1] for step in program.kernel_steps if in_process), default=0)
+    workspace = f" (workspace {size_text(largest)} of it)" if largest else ""
     return (
         f"memory: constants {size_text(constants)}; for each call arena {size_text(arena)}"
         f"{workspace} and outputs {size_text(outputs)}; at most "

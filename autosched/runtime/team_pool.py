@@ -67,7 +67,7 @@ class TeamPool:
         return self if threads == self._threads else shared_teams(threads)
 
     def _watched(self, team: Team) -> Iterator[Team]:
-        """Lend the team, and note whether its workers were kept from running."""
+        """Hand out the team, and note whether its workers were kept from running."""
         sleeps = team.sleeps()
         yield team
         if not self._cores and team.sleeps() != sleeps and team.held_back_s() > _HOLD_UP_S:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SAMPLE_ROWS: Final = 512
 QUICK_ROWS: Final = 64
 KEEP_WITHIN: Final = 2.0
-# Each sketch is searched, so a task must not drown in structure; fewer where a program is long.
+# Each sketch is searched, and many of them leave few trials for each; fewer where a program is long.
 MAX_SKETCHES: Final = 48
 MAX_OF_LONG: Final = 8
 LONG_PROGRAM: Final = 64  # stages

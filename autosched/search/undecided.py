@@ -1,4 +1,4 @@
-"""Variants to be tried again: nobody knows yet that their best is slower than that of others."""
+"""Variants to be tried again: it is not yet known that their best is slower than that of others."""
 
 from __future__ import annotations
 

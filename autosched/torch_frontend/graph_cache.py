@@ -68,7 +68,7 @@ class KeptGraph:
         self.files.drop(self._file)
 
     def refusal(self) -> str | None:
-        """Why the graph cannot be compiled; None if nobody knows that it cannot."""
+        """Why the graph cannot be compiled; None if that is not known."""
         path = self.files.find(self._refusal)
         try:
             return None if path is None else path.read_text(encoding="utf-8", errors="replace")

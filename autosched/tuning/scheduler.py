@@ -203,7 +203,7 @@ class TaskScheduler:
     def expected_gain(self) -> float:
         """Relative fall of the objective to expect of the budget before the finish.
 
-        Infinite where nobody knows: while some task has no time yet, and in the finish.
+        Infinite where it is not known: while some task has no time yet, and in the finish.
         """
         tasks, left = self.tasks, self._search_left()
         unknown = any(math.isinf(task.best_s) and not task.stopped for task in tasks)

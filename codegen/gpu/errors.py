@@ -18,7 +18,7 @@ class DeviceLaunchError(DeviceError):
 
 
 class DeviceLostError(DeviceError):
-    """A kernel did what a device does not forgive, such as reading an illegal address.
+    """A kernel did what a device does not recover from, such as reading an illegal address.
 
     The error is sticky: every later request of this process to the device fails as well.  A new
     process can use the device again.

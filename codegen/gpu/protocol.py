@@ -5,7 +5,7 @@ ordered inside a stream, and only by events and ``synchronise`` between streams.
 called from several threads at a time, one stream from one thread at a time.
 
 Each of these methods raises ``DeviceError``: ``DeviceLostError`` once a kernel did something
-illegal, by then for ever.  A kernel's own fault is often seen only by a later call.
+illegal, and from then on always.  A kernel's own fault is often seen only by a later call.
 """
 
 from __future__ import annotations

@@ -17,14 +17,14 @@ from sketch.schedule.stage import StageId
 from sketch.target.target import Target
 
 # Bound on the sketches of a program.  Which of them are searched is the caller's choice; this only
-# keeps a program from drowning in structure.
+# limits the time and memory that making them takes.
 MAX_SKETCHES: Final = 192
 # Bound on the states that are followed up at a time: alternatives of many stages multiply.
 MAX_PENDING: Final = 128
 # From so many stages on both are fewer, so that the work grows with the program only.
 _MANY_STAGES: Final = 8
 _LEAST: Final = 16
-# A rule that forgets to mark its stage as scheduled is asked about it for ever.
+# A rule that forgets to mark its stage as scheduled is asked about it again and again.
 _MAX_IDLE: Final = 8
 
 _BUILT_IN: Final = frozenset(type(rule) for backend in SKETCH_BACKENDS for rule in backend.rules)

@@ -24,7 +24,7 @@ from sketch.schedule.steps import (
 )
 
 # Trips of the tiles of an axis, for each of its elements.  Vectors, and the threads of a GPU block,
-# may be far wider than an axis; beyond that a loop nest would just count for ever.
+# may be far wider than an axis; beyond that a loop nest would only count.
 _MOST_PADDING: Final = 4096
 
 

@@ -54,7 +54,7 @@ class Consuming(DraftModel):
 
 
 class Forgetful(RandomPolicy):
-    """Asks for its first batch for ever."""
+    """Asks for its first batch again and again."""
 
     first: list[Candidate] | None = None
 

@@ -119,7 +119,7 @@ def wrong(dag: ComputeDAG, rows: int, folder: Path, target: Target = H200) -> It
         target: what the sketches are for.
 
     Raises:
-        EmulationError, MemoryFault, DivergenceError: a row does what a GPU does not forgive.
+        EmulationError, MemoryFault, DivergenceError: a row does what a GPU does not allow.
     """
     inputs = random_inputs(dag, np.random.default_rng(1))
     expected = interpret(dag, inputs)

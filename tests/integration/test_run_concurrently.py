@@ -152,7 +152,7 @@ def test_pinned_threads_give_the_caller_its_cores_back() -> None:
     assert right(module, 1, 4)
 
 
-def test_cores_that_are_not_lent_are_refused() -> None:
+def test_cores_that_this_process_has_not_are_refused() -> None:
     from autosched.runtime.errors import AssemblyError
 
     core = min(os.sched_getaffinity(0))

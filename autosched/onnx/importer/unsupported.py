@@ -20,7 +20,7 @@ class Unsupported:
     Attributes:
         operator: with its domain, where that is not ONNX's own.
         label: of the node.
-        reason: why; empty where nobody knows the operator.
+        reason: why; empty for an unknown operator.
     """
 
     operator: str

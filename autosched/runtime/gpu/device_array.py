@@ -79,7 +79,7 @@ def read_array(value: Any, device: Device, where: str) -> NDArray[Any] | DeviceA
         if value.__dlpack_device__()[0] != CUDA:
             return np.from_dlpack(value)
         # The stream -1: everything on the device is waited for, or the caller orders it.
-        lent = Borrowed(value.__dlpack__(stream=-1))
+        borrowed = Borrowed(value.__dlpack__(stream=-1))
     except (TypeError, ValueError, RuntimeError, BufferError, AttributeError) as error:
         raise InputError(
             f"cannot read {type(value).__name__} through DLPack: {error}",
@@ -88,8 +88,8 @@ def read_array(value: Any, device: Device, where: str) -> NDArray[Any] | DeviceA
         ) from error
     if device.kind == "emulated":
         raise InputError("an array on a GPU, but the device is emulated", where)
-    if not lent.dense and math.prod(lent.shape):
+    if not borrowed.dense and math.prod(borrowed.shape):
         raise InputError(
             "an array on the GPU with gaps between its elements", where, "use .contiguous()"
         )
-    return DeviceArray(lent.address, lent.shape, lent.dtype, device, lent)
+    return DeviceArray(borrowed.address, borrowed.shape, borrowed.dtype, device, borrowed)

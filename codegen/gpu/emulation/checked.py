@@ -61,7 +61,7 @@ class CheckedProgram:
         ``reverse``: threads and blocks in descending order.
 
         Raises:
-            EmulationError: what no GPU forgives, or what depends on the order of threads: an access
+            EmulationError: what no GPU allows, or what depends on the order of threads: an access
                 out of bounds, misaligned or of what nothing has written, a race, a barrier or an
                 exchange of values that some threads miss, a crash.
         """

@@ -48,7 +48,7 @@ _RUNNING: Final = Lock()
 
 
 class EmulationError(CodegenError):
-    """A kernel does what no GPU forgives."""
+    """A kernel does what no GPU allows."""
 
 
 @lru_cache(maxsize=1)
@@ -97,7 +97,7 @@ class EmulatedLaunch:
 
 
 def load_launches(source: CudaSource, cache: FileCache) -> tuple[EmulatedLaunch, ...]:
-    """The launches of one program, whose library is loaded once for each CPU lent to this process.
+    """The launches of one program, whose library is loaded once for each CPU that it may use.
 
     All but the first are copies: each has threads and shared memory of its own.
 

@@ -44,7 +44,7 @@ def run_kernel(
     ``arguments``: one region a parameter, their ``start`` is overwritten.
 
     Raises:
-        MemoryFault, DivergenceError: the kernel does what a GPU does not forgive.
+        MemoryFault, DivergenceError: the kernel does what a GPU does not allow.
         PtxError: an instruction that is not known.
     """
     return _Machine(kernel, grid, block, arguments, dynamic_bytes).run()

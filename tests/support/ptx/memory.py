@@ -16,7 +16,7 @@ _BLOCKS: Final = -3  # threads of several blocks
 
 
 class MemoryFault(AssertionError):
-    """An access that a GPU does not forgive, or that depends on the order of threads."""
+    """An access that a GPU does not allow, or that depends on the order of threads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def run_ptx(
     """Outputs by name, from inputs and constants by name.
 
     Raises:
-        MemoryFault, DivergenceError: a kernel does what a GPU does not forgive.
+        MemoryFault, DivergenceError: a kernel does what a GPU does not allow.
         PtxError: the text is not understood.
     """
     kernels = parse_ptx(ptx)

@@ -37,7 +37,7 @@ def test_what_is_available_is_read_from_the_system(
     monkeypatch.setattr(memory_limit, "_MEMINFO", tmp_path / "none")
     assert available_bytes() is None
     with room_for("anything", 1 << 60):
-        pass  # nobody knows that it does not fit
+        pass  # it is not known that it does not fit
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_a_machine_with_less_memory_than_the_card_says_so() -> None:
 
 
 @pytest.mark.parametrize("fault", ["trap", "address"])
-def test_what_a_gpu_does_not_forgive_is_sticky(device: EmulatedDevice, fault: str) -> None:
+def test_what_a_gpu_does_not_allow_is_sticky(device: EmulatedDevice, fault: str) -> None:
     code, addresses = loaded(device, TRAP)
     stream = device.stream()
     stream.copy_in(addresses["x"], np.ones(8, np.float32))

@@ -50,7 +50,7 @@ def test_form_of_gpu_sketches(golden: Callable[[str, str], None]) -> None:
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_no_task_drowns_in_structure(name: str) -> None:
+def test_no_task_has_too_many_sketches(name: str) -> None:
     assert 1 <= len(generate(WORKLOADS[name](), SMALL)) <= MAX_SKETCHES
 
 
