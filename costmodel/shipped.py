@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from sketch.population.feasible import SIMD_CPU, hardware_of
-
-if TYPE_CHECKING:
-    from sketch.target.target import Target
+from sketch.target.of_kind import of_kind
+from sketch.target.target import Target, TargetKind
 
 SHIPPED: Final = Path(__file__).with_name("shipped.json")
 """A release may come without it."""
@@ -17,9 +16,15 @@ MOST_BYTES: Final = 3_000_000
 """Of the file."""
 
 
-def shipped_for(target: Target) -> Path | None:
-    """The model's file, where it knows kernels like those of a target; None: there is none.
+@dataclass(frozen=True, slots=True)
+class _TrainedOn:
+    """The model of one kind of machine; None: there is none."""
 
-    It was trained on kernels of CPUs.
-    """
-    return SHIPPED if SHIPPED.exists() and hardware_of(target) is SIMD_CPU else None
+    kind: TargetKind
+    path: Path | None
+
+
+def shipped_for(target: Target) -> Path | None:
+    """The model's file, where it knows kernels like those of a target; None: there is none."""
+    path = of_kind(target, (_TrainedOn("cpu", SHIPPED), _TrainedOn("cuda", None))).path
+    return path if path is not None and path.exists() else None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -38,13 +39,24 @@ from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX
 from costmodel.features import Features
 from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import LoopNest
-from sketch.rules.backend import GPU_SKETCHES, sketch_backend
-from sketch.target.target import Target
+from sketch.target.of_kind import of_kind
+from sketch.target.target import Target, TargetKind
 
 if TYPE_CHECKING:
     from sketch.dag.dag import ComputeDAG
 
 Columns = dict[str, Quantity]
+
+
+@dataclass(frozen=True, slots=True)
+class _Launches:
+    """How a kind of machine runs nests; ``shapes``: to the kernel of every stage."""
+
+    kind: TargetKind
+    shapes: Callable[[LoopNest, Target], Mapping[Compute | None, KernelShape]]
+
+
+_LAUNCHES: Final = (_Launches("cpu", lambda nest, target: {}), _Launches("cuda", kernel_shapes))
 
 
 def extract(nest: LoopNest, count: int, dag: ComputeDAG, target: Target) -> Features:
@@ -80,8 +92,7 @@ def draft_columns(nest: LoopNest, programs: Rows, target: Target) -> list[Quanti
 
 def kernels_of(nest: LoopNest, target: Target) -> Mapping[Compute | None, KernelShape]:
     """The kernel of every stage, where the target runs kernels of blocks of threads; else none."""
-    on_gpu = sketch_backend(target) is GPU_SKETCHES
-    return kernel_shapes(nest, target) if on_gpu else {}
+    return of_kind(target, _LAUNCHES).shapes(nest, target)
 
 
 def feature_columns(

@@ -21,6 +21,8 @@ GPU_NUMBERS = (
     "threads_per_block",
     "registers_per_block",
 )
+# Values that are for one kind of machine: what is compared with them asks for the kind.
+FOR_ONE_KIND = ("CPU", "CUDA", "GPU", "SIMD_CPU", "CPU_SKETCHES", "GPU_SKETCHES")
 
 
 def kind_tests(tree: ast.AST) -> Iterator[ast.Compare | ast.Match]:
@@ -57,6 +59,15 @@ def number_tests(tree: ast.AST) -> Iterator[ast.expr]:
         yield from (t for t in tested if isinstance(t, ast.Attribute) and t.attr in GPU_NUMBERS)
 
 
+def backend_tests(tree: ast.AST) -> Iterator[ast.Compare]:
+    """Whether something is what is for one kind: ``hardware_of(target) is GPU``."""
+    for node in nodes(tree):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot):
+            sides = [node.left, *node.comparators]
+            if any(isinstance(side, ast.Name) and side.id in FOR_ONE_KIND for side in sides):
+                yield node
+
+
 def is_kind_of_target(node: ast.AST) -> bool:
     return (
         isinstance(node, ast.Attribute)
@@ -70,7 +81,8 @@ def test_the_kind_of_a_target_is_looked_at_in_one_place(package_sources):
         f"{source.at(node)} {ast.unparse(node)}"
         for source in package_sources
         if source.path not in CHOOSES
-        for node in (*kind_tests(source.tree), *number_tests(source.tree))
+        for find in (kind_tests, number_tests, backend_tests)
+        for node in find(source.tree)
     ]
     assert found == []
 
@@ -80,6 +92,13 @@ def test_the_check_finds_tests_of_kinds_and_nothing_else():
         assert list(kind_tests(ast.parse(line))), line
     for line in ("loop.kind is LoopKind.SERIAL", "a.target.kind == b.target.kind", 'x == "cpu"'):
         assert not list(kind_tests(ast.parse(line))), line
+
+
+def test_the_check_finds_comparisons_with_what_is_for_one_kind():
+    for line in ("hardware_of(t) is SIMD_CPU", "CUDA is not backend_of(t)"):
+        assert list(backend_tests(ast.parse(line))), line
+    for line in ("one.hardware is hardware", "code == CUDA"):
+        assert not list(backend_tests(ast.parse(line))), line
 
 
 def test_the_check_finds_numbers_that_stand_for_a_kind():
