@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.search.options import SpaceOptions
 from autosched.search.sampling import sample_feasible
 from autosched.system.errors import TaskError
 from autosched.system.user_warnings import notify
@@ -26,13 +27,7 @@ if TYPE_CHECKING:
     from sketch.rules.generate import Generation
     from sketch.rules.rule import SketchRule
 
-SAMPLE_ROWS: Final = 512
-QUICK_ROWS: Final = 64
-KEEP_WITHIN: Final = 2.0
-# Each sketch is searched, and many of them leave few trials for each; fewer where a program is long.
-MAX_SKETCHES: Final = 48
-MAX_OF_LONG: Final = 8
-LONG_PROGRAM: Final = 64  # stages
+_USUAL: Final = SpaceOptions()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,16 +55,17 @@ class Space:
 
 
 # By the task object, as long as it lives.
-_spaces: Final[WeakKeyDictionary[TaskSpec, Space]] = WeakKeyDictionary()
+_spaces: Final[WeakKeyDictionary[TaskSpec, dict[SpaceOptions, Space]]] = WeakKeyDictionary()
 _reference_spaces: Final[WeakKeyDictionary[TaskSpec, Space]] = WeakKeyDictionary()
 
 
-def space_of(task: TaskSpec) -> Space:
-    """The space of a task, built once for each task object; see ``build_space``."""
-    if task not in _spaces:
+def space_of(task: TaskSpec, options: SpaceOptions = _USUAL) -> Space:
+    """The space of a task, built once for each task object and options; see ``build_space``."""
+    known = _spaces.setdefault(task, {})
+    if options not in known:
         with uncollected():
-            _spaces[task] = build_space(task.variants, task.target, task.rules)
-    return _spaces[task]
+            known[options] = build_space(task.variants, task.target, task.rules, options=options)
+    return known[options]
 
 
 def draft_candidate(task: TaskSpec, quick: bool = False) -> Candidate:
@@ -97,7 +93,7 @@ def build_space(
     target: Target,
     rules: tuple[SketchRule, ...] | None = None,
     quick: bool = False,
-    most: int | None = None,
+    options: SpaceOptions = _USUAL,
 ) -> Space:
     """Generate sketches of all variants, score random rows of each, and drop those far behind.
 
@@ -110,8 +106,7 @@ def build_space(
         rules: see ``sketch.rules.generate``; None: the target's default rules.
         quick: score few rows, where some schedule is wanted soon; nothing should be tuned from such
             a space.
-        most: sketches of the task, of all its variants; those that a draft of a few rows likes best
-            (None: 48, and 8 of a program with more than 64 stages).
+        options: how many sketches; those that a draft of a few rows likes best.
 
     Raises:
         TaskError: no sketch has a single feasible row.
@@ -121,14 +116,14 @@ def build_space(
     usable: list[Drafted] = []
     cut: tuple[tuple[Sketch, float], ...] = ()
     tried = 0
-    most = _cap(variants) if most is None else most
+    most = options.most_for(max(len(variant.dag.stages) for variant in variants))
     for choice in _rule_sets(rules, target):
         with uncollected():
             found = _explored(variants, target, choice, rules is not None)
         sketches = [sketch for generation in found for sketch in generation.sketches]
         tried += len(sketches)
-        best, cut = _best(sketches, most)
-        usable = _usable(best, quick)
+        best, cut = _best(sketches, most, options)
+        usable = _usable(best, options, quick)
         if usable:
             break
     else:
@@ -137,7 +132,7 @@ def build_space(
             f"program {variants[0].dag.key} on {target.kind} {target.arch}",
             "the target's registers, caches or instruction budget are too small",
         )
-    kept = prune(usable)
+    kept = prune(usable, options)
     return Space(
         tuple(population.sketch for population, _ in kept),
         tuple(population for population, _ in kept),
@@ -164,13 +159,8 @@ def _explored(
     return found
 
 
-def _cap(variants: Sequence[Variant]) -> int:
-    longest = max(len(variant.dag.stages) for variant in variants)
-    return MAX_SKETCHES if longest <= LONG_PROGRAM else MAX_OF_LONG
-
-
 def _best(
-    sketches: Sequence[Sketch], most: int
+    sketches: Sequence[Sketch], most: int, options: SpaceOptions
 ) -> tuple[Sequence[Sketch], tuple[tuple[Sketch, float], ...]]:
     """The ``most`` sketches that the draft likes best, in their order, and the others with seconds.
 
@@ -178,9 +168,8 @@ def _best(
     """
     if len(sketches) <= most:
         return sketches, ()
-    drafted = [
-        (population.sketch, float(seconds[0])) for population, seconds in _usable(sketches, True)
-    ]
+    usable = _usable(sketches, options, quick=True)
+    drafted = [(population.sketch, float(seconds[0])) for population, seconds in usable]
     ranked = sorted(drafted, key=lambda item: item[1])
     firsts = {sketch.variant: sketch for sketch, _ in reversed(ranked)}
     wanted = [*firsts.values(), *(sketch for sketch, _ in ranked)]
@@ -209,13 +198,13 @@ def _rule_sets(
 Drafted = tuple[Population, NDArray[np.float64]]
 
 
-def _usable(sketches: Sequence[Sketch], quick: bool) -> list[Drafted]:
+def _usable(sketches: Sequence[Sketch], options: SpaceOptions, quick: bool) -> list[Drafted]:
     """The sketches that have feasible rows, drafted."""
     usable: list[Drafted] = []
     refused: list[AutoschedError] = []
     for sketch in sketches:
         try:
-            population, seconds = _draft(sketch, quick)
+            population, seconds = _draft(sketch, options, quick)
         except (LoweringError, ScheduleError) as error:
             if not sketch.rules:
                 raise
@@ -230,12 +219,12 @@ def _usable(sketches: Sequence[Sketch], quick: bool) -> list[Drafted]:
     return usable
 
 
-def _draft(sketch: Sketch, quick: bool) -> Drafted:
+def _draft(sketch: Sketch, options: SpaceOptions, quick: bool) -> Drafted:
     """Random rows, the best first; the rows depend on the sketch alone."""
     from costmodel.extract import draft_seconds
 
     rng = np.random.default_rng(int(sketch.key, 16))
-    rows, enough = (QUICK_ROWS, 1) if quick else (SAMPLE_ROWS, SAMPLE_ROWS)
+    rows, enough = (options.few_rows, 1) if quick else (options.rows, options.rows)
     population = sample_feasible(sketch, rows, rng, enough)
     if not population.count:
         return population, np.empty(0)
@@ -244,10 +233,10 @@ def _draft(sketch: Sketch, quick: bool) -> Drafted:
     return population.take(order), seconds[order]
 
 
-def prune(drafted: Sequence[Drafted]) -> list[Drafted]:
-    """Sketches within ``KEEP_WITHIN`` of the best and the best of each variant, best first."""
+def prune(drafted: Sequence[Drafted], options: SpaceOptions = _USUAL) -> list[Drafted]:
+    """Sketches near enough to the best and the best of each variant, best first."""
     ranked = sorted(drafted, key=lambda item: round(float(np.log(item[1][0])), 6))
-    limit = float(ranked[0][1][0]) * KEEP_WITHIN
+    limit = float(ranked[0][1][0]) * options.keep_within
     kept: list[Drafted] = []
     close: list[Drafted] = []
     seen: set[str] = set()
@@ -258,5 +247,5 @@ def prune(drafted: Sequence[Drafted]) -> list[Drafted]:
             kept.append(item)
         elif item[1][0] <= limit:
             close.append(item)
-    chosen = {id(item[0]) for item in (kept + close)[:MAX_SKETCHES]}
+    chosen = {id(item[0]) for item in (kept + close)[: options.most]}
     return [item for item in ranked if id(item[0]) in chosen]

@@ -21,7 +21,7 @@ from autosched.search.learner import Learner
 from autosched.search.measured import Measured
 from autosched.search.policy import SearchPolicy
 from autosched.search.restricted import CandidatePool, RestrictedPolicy
-from autosched.search.space import space_of
+from autosched.search.space import Space, space_of
 from autosched.tasks.candidate import Candidate
 from autosched.tasks.rough_seconds import rough_seconds
 from autosched.tuning.options import TuneOptions
@@ -70,7 +70,11 @@ class TaskRun:
     @cached_property
     def measured(self) -> Measured:
         """What is known of the task."""
-        return Measured(space_of(self.task).sketches)
+        return Measured(self._space.sketches)
+
+    @property
+    def _space(self) -> Space:
+        return space_of(self.task, self._options.search.space)
 
     @property
     def successes(self) -> int:
@@ -130,7 +134,7 @@ class TaskRun:
         if not self._options.predicted_first:
             return ()
         task = self.task
-        return ahead_of_reference(space_of(task), task.target, task.variants[0].name)
+        return ahead_of_reference(self._space, task.target, task.variants[0].name)
 
     @property
     def _uses_model(self) -> bool:
@@ -144,7 +148,7 @@ class TaskRun:
     @cached_property
     def _search(self) -> SearchPolicy:
         policy = make_policy(
-            space_of(self.task), self._learner.scorer(self.task.key), self._rng,
+            self._space, self._learner.scorer(self.task.key), self._rng,
             self._options.search, self.measured, (*self._seeds, *self._predicted()),
         )  # fmt: skip
         return policy if self._pool is None else RestrictedPolicy(policy, self._pool)

@@ -50,14 +50,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "autosched/search/recall.py": {"_ROOM": "what a record may ask of another machine"},
     "autosched/search/sampling.py": {"_DRAWS": "how long feasible rows are looked for"},
-    "autosched/search/space.py": {
-        "SAMPLE_ROWS": "the space of a task, that of one which is only compiled, too",
-        "QUICK_ROWS": "time of compiling without a record",
-        "KEEP_WITHIN": "the space of a task, that of one which is only compiled, too",
-        "MAX_SKETCHES": "size of a space",
-        "MAX_OF_LONG": "size of a space",
-        "LONG_PROGRAM": "size of a space",
-    },
     "autosched/search/unmeasured.py": {"SURE_BELOW": "how far the draft model is believed"},
     "autosched/tuning/loop.py": {"_AGAIN": "rounds of a timing"},
     "autosched/tuning/options.py": {

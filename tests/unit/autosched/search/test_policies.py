@@ -11,11 +11,11 @@ from autosched.search.evolution import evolve
 from autosched.search.finish import FinishPolicy, neighbours
 from autosched.search.genetic import GeneticPolicy
 from autosched.search.measured import Measured
-from autosched.search.options import SearchOptions
+from autosched.search.options import SearchOptions, SpaceOptions
 from autosched.search.sampling import sample_feasible
 from autosched.search.scorer import ranking
 from autosched.search.selection import Scored, pick
-from autosched.search.space import KEEP_WITHIN, prune
+from autosched.search.space import prune
 from autosched.system.errors import OptionError
 from autosched.task import Task
 from autosched.tasks.candidate import Candidate
@@ -75,7 +75,8 @@ def test_every_workload_has_a_space(name: str) -> None:
     bests = [float(drafts[0]) for drafts in space.drafts]
     assert 1 <= len(space.sketches) <= 48
     assert bests == sorted(bests)
-    far = [n for n, best in enumerate(bests) if best > KEEP_WITHIN * bests[0] * (1 + 1e-6)]
+    limit = SpaceOptions().keep_within * bests[0] * (1 + 1e-6)
+    far = [n for n, best in enumerate(bests) if best > limit]
     variants = [sketch.variant for sketch in space.sketches]
     assert all(variants[n] not in variants[:n] for n in far)
     assert space.draft_candidate().sketch is space.sketches[0]

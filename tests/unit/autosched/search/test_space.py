@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from autosched.search.options import SpaceOptions
 from autosched.search.sampling import sample_feasible
 from autosched.search.space import build_space
 from autosched.system.user_warnings import AutoschedWarning
@@ -82,7 +83,7 @@ def test_the_cap_keeps_what_the_draft_likes_best() -> None:
     variants = (Variant("direct", dag), Variant("again", dag))
     whole = [sketch for v in variants for sketch in explore(dag, target, None, v.name).sketches]
     assert len(whole) > 3
-    free, capped = build_space(variants, target), build_space(variants, target, most=3)
+    free, capped = build_space(variants, target), build_space(variants, target, options=SpaceOptions(most=3))
     assert free.cut == ()
     drafts = {
         (sketch.variant, sketch.key): float(draft_seconds(rows, once=True).min())
@@ -96,6 +97,26 @@ def test_the_cap_keeps_what_the_draft_likes_best() -> None:
     assert {variant for variant, _ in kept} == {"direct", "again"}
     assert sorted(drafts.values())[:2] == [drafts[name] for name in kept[:2]]
     assert {(s.variant, s.key) for s in capped.sketches} <= set(kept)
+
+
+def described(options: SpaceOptions) -> list[tuple[str, float]]:
+    """What a space has: the rows of each sketch, and the seconds of those that were cut."""
+    space = build_space((Variant("direct", chain(1)),), cpu_target("cpu-avx2"), options=options)
+    kept = zip(space.sketches, space.samples, strict=True)
+    return [*((sketch.key, rows.count) for sketch, rows in kept),
+            *((sketch.key, seconds) for sketch, seconds in space.cut)]  # fmt: skip
+
+
+FEW = SpaceOptions(rows=64, most=3)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"rows": 16}, {"few_rows": 2}, {"keep_within": 1.0}, {"most": 2},
+     {"long_program": 1, "most_of_long": 1}],
+)  # fmt: skip
+def test_every_field_acts_on_the_space(change: dict[str, float]) -> None:
+    assert described(replace(FEW, **change)) != described(FEW)  # type: ignore[arg-type]
 
 
 def rng_of(sketch: Sketch) -> np.random.Generator:

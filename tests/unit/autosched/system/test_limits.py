@@ -17,6 +17,7 @@ from autosched.search.options import (
     GeneticOptions,
     LearnerOptions,
     SearchOptions,
+    SpaceOptions,
 )
 from autosched.system.errors import OptionError
 from autosched.tuning.options import SchedulerOptions, TuneOptions, parse_budget
@@ -24,7 +25,7 @@ from costmodel.errors import CostModelError
 
 CLASSES = (
     TuneOptions, SchedulerOptions, MeasureOptions, SearchOptions, EvolutionOptions,
-    GeneticOptions, BanditOptions, FinishOptions, LearnerOptions,
+    GeneticOptions, BanditOptions, FinishOptions, LearnerOptions, SpaceOptions,
 )  # fmt: skip
 # None of these is a value of any field, nor is a set of options where a number is asked for.
 NEVER = (math.nan, -math.inf, -1, "x", "3", b"", {}, object(), 1j, CLASSES)

@@ -69,9 +69,9 @@ def small_model() -> GradientBoostedModel:
 def test_a_space_is_drawn_when_its_task_has_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
 
-    def noted(task: Task) -> Space:
+    def noted(task: Task, options: SpaceOptions) -> Space:
         drawn.append(task.name)
-        return space_of(task)
+        return space_of(task, options)
 
     monkeypatch.setattr("autosched.tuning.task_run.space_of", noted)
     tune(FakeRunner(), options=replace(OPTIONS, trials=2))
