@@ -109,7 +109,7 @@ class StepInfo:
         task: key of its tuning task.
         schedule: "record" (the best of a log), "model" (predicted, never measured) or "host"
             (no kernel: onnxruntime or onnx's reference computes it).
-        bytes: of its inputs, constants and outputs, once for each execution; 0 where it is not known.
+        bytes: of its inputs, constants and outputs, once for each execution; 0: not known.
         algorithm: a variant and its error; "" where the task is computed as it is written.
     """
 

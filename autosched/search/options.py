@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
+from autosched.search.space_options import SpaceOptions
 from autosched.system.errors import OptionError
 from autosched.system.limits import check_kinds, check_number, check_tuple
 from costmodel.extra_feature import ExtraFeature, extra_names
@@ -30,37 +31,6 @@ _MOST_SPARE: Final = 1000
 _MOST_POWER: Final = 100
 
 POLICIES: Final = ("evolutionary", "genetic", "random", "grid")
-
-
-@dataclass(frozen=True, slots=True)
-class SpaceOptions:
-    """Which sketches of a task are searched.
-
-    Attributes:
-        rows: random rows of each sketch that the draft model ranks.
-        few_rows: of each where sketches are only compared, or one is wanted soon.
-        keep_within: sketches are kept whose best row is at most so many times as slow as that of
-            the best one, as the draft model has it; and the best of each variant.
-        most: sketches of a task.
-        most_of_long: sketches of a task with a program of more than ``long_program`` stages.
-        long_program: see ``most_of_long``.
-    """
-
-    rows: int = 512
-    few_rows: int = 64
-    keep_within: float = 2.0
-    most: int = 48
-    most_of_long: int = 8
-    long_program: int = 64
-
-    def __post_init__(self) -> None:
-        check_kinds(self)
-        for name in ("rows", "few_rows", "keep_within", "most", "most_of_long", "long_program"):
-            check_number(name, getattr(self, name), 1, math.inf)
-
-    def most_for(self, stages: int) -> int:
-        """Sketches of a task whose longest program has so many stages."""
-        return self.most if stages <= self.long_program else self.most_of_long
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +217,7 @@ class SearchOptions:
     measured_share: float = 0.2
     sketch_rows: int = 384
     model_trials: int = 4
-    space: SpaceOptions = SpaceOptions()
+    space: SpaceOptions = field(default_factory=SpaceOptions)
     evolution: EvolutionOptions = EvolutionOptions()
     genetic: GeneticOptions = GeneticOptions()
     bandit: BanditOptions = BanditOptions()

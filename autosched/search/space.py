@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.search.options import SpaceOptions
 from autosched.search.sampling import sample_feasible
+from autosched.search.space_options import SpaceOptions
 from autosched.system.errors import TaskError
 from autosched.system.user_warnings import notify
 from autosched.tasks.candidate import Candidate

@@ -156,7 +156,7 @@ def conditions_of(ticks: Sequence[int], own_cpu_s: float, load: float | None = N
 
 
 def cpu_ticks(path: Path = _STAT) -> tuple[int, ...]:
-    """Columns of ``/proc/stat``, summed over the CPUs that this process may use; () where unknown."""
+    """Columns of ``/proc/stat``, summed over the CPUs of this process; () where unknown."""
     names = {f"cpu{number}" for number in os.sched_getaffinity(0)}
     try:
         lines = path.read_text(encoding="ascii").splitlines()

@@ -49,7 +49,9 @@ def _stage(
     if stage["store"] is not None:
         place = stage["store"]
         key = place["buffer"], tuple(place["shape"])
-        store = StoreMap(arrays.setdefault(key, SharedBuffer(*key)), place["offset"], tuple(place["strides"]))
+        store = StoreMap(
+            arrays.setdefault(key, SharedBuffer(*key)), place["offset"], tuple(place["strides"])
+        )
     names = [name for name, _ in stage["axes"]]
 
     def body(*axes: Axis) -> Any:

@@ -63,8 +63,8 @@ class View:
         for index, stride in zip(indices, store.strides, strict=True):
             if isinstance(index, Quasi):
                 raise LoweringError(
-                    f"buffer {store.buffer.name} is written in parts and read through an index that is "
-                    "not affine",
+                    f"buffer {store.buffer.name} is written in parts and read through an index "
+                    "that is not affine",
                     hint="read it in a program of its own",
                 )
             total = total + index.scale(stride)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sketch.errors import ScheduleError
 from sketch.population.feasible import BlockDraw, feasible, fills, hardware_of
 from sketch.schedule.decision import DecisionId
+from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.program import root_host
 from sketch.schedule.sketch import Sketch
 from sketch.schedule.stage import StageId
@@ -176,7 +177,7 @@ def _sample_blocks(
     return Population(sketch, values)
 
 
-@lru_cache(maxsize=256)
+@kept_by_sketch
 def register_tiles(sketch: Sketch) -> tuple[tuple[tuple[int, ...], Ints], ...]:
     """For every nest: (columns of the decisions of unrolled loops, their feasible combinations
     ``[T, C]``).
@@ -191,7 +192,7 @@ def register_tiles(sketch: Sketch) -> tuple[tuple[tuple[int, ...], Ints], ...]:
     return tuple(tables)
 
 
-@lru_cache(maxsize=256)
+@kept_by_sketch
 def nests(sketch: Sketch) -> Mapping[StageId, tuple[int, ...]]:
     """Columns of the decisions of every nest, by its root stage."""
     found: dict[StageId, tuple[int, ...]] = {}

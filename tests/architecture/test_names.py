@@ -39,7 +39,11 @@ FOUND_BY_IDENTITY = (
 )
 # Files in them that may look things up by name, and why.
 MAY_LOOK_UP = {
+    "codegen/passes/restride.py": "callers say by name which argument is not dense",
     "costmodel/extract/extra.py": "features of users, which are known by their names",
+    "costmodel/extract/operations.py": "the kind of a reducer",
+    "sketch/nest/interpreter.py": "callers give arrays by name",
+    "sketch/verify/symbolic.py": "inputs and outputs of two programs are compared by name",
     "sketch/lower/packing.py": "callers give the arrays of constants by name",
     "sketch/schedule/program.py": "finds what a person names: a stage, an axis",
     "sketch/schedule/stage_steps.py": "a name for printing is not one that is there already",

@@ -77,7 +77,7 @@ def _nest(count: int, lanes: int, kind: LoopKind, function: Callable[[Expr], Exp
     x, y = _buffer("x", count, Scope.INPUT), _buffer("y", count, Scope.OUTPUT)
     outer, lane = LoopVar("i"), LoopVar("lane")
     index = Affine(((outer, 1), (lane, 1)))
-    store = Store((y,), (index,), (function(BufferLoad(x, (index,))),), stage="y")
+    store = Store((y,), (index,), (function(BufferLoad(x, (index,))),))
     return LoopNest(
         "function", (x, y), (), (_walk(outer, lane, count // lanes, lanes, kind, store),)
     )
@@ -97,7 +97,6 @@ def _regions(threads: int, lanes: int) -> LoopNest:
             (result,),
             (Affine(((outer, 1), (lane, 1))),),
             (BufferLoad(source, (there,)),),
-            stage=result.name,
         )
         roots.append(_walk(outer, lane, threads, lanes, LoopKind.PARALLEL, store))
     return LoopNest("regions", tuple(values), (), tuple(roots))

@@ -10,7 +10,7 @@ OPTIONS = MeasureOptions(samples=10, min_sample_s=200e-6, burst_s=0.5)
 
 
 class Clock:
-    """A kernel that takes given times, the last one from then on; keeps how often it ran per sample."""
+    """A kernel that takes given times, then always the last; keeps how often it ran per sample."""
 
     def __init__(self, *seconds):
         self.seconds, self.runs = list(seconds), []

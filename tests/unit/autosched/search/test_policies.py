@@ -11,11 +11,12 @@ from autosched.search.evolution import evolve
 from autosched.search.finish import FinishPolicy, neighbours
 from autosched.search.genetic import GeneticPolicy
 from autosched.search.measured import Measured
-from autosched.search.options import SearchOptions, SpaceOptions
+from autosched.search.options import SearchOptions
 from autosched.search.sampling import sample_feasible
 from autosched.search.scorer import ranking
 from autosched.search.selection import Scored, pick
 from autosched.search.space import prune
+from autosched.search.space_options import SpaceOptions
 from autosched.system.errors import OptionError
 from autosched.task import Task
 from autosched.tasks.candidate import Candidate

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from autosched.search.options import SpaceOptions
 from autosched.search.sampling import sample_feasible
 from autosched.search.space import build_space
+from autosched.search.space_options import SpaceOptions
 from autosched.system.user_warnings import AutoschedWarning
 from autosched.task import Task
 from autosched.tasks.spec import Variant
@@ -83,7 +83,8 @@ def test_the_cap_keeps_what_the_draft_likes_best() -> None:
     variants = (Variant("direct", dag), Variant("again", dag))
     whole = [sketch for v in variants for sketch in explore(dag, target, None, v.name).sketches]
     assert len(whole) > 3
-    free, capped = build_space(variants, target), build_space(variants, target, options=SpaceOptions(most=3))
+    free = build_space(variants, target)
+    capped = build_space(variants, target, options=SpaceOptions(most=3))
     assert free.cut == ()
     drafts = {
         (sketch.variant, sketch.key): float(draft_seconds(rows, once=True).min())
@@ -101,12 +102,14 @@ def test_the_cap_keeps_what_the_draft_likes_best() -> None:
 
 def described(options: SpaceOptions) -> list[tuple[str, float]]:
     """What a space has: the rows of each sketch, and the seconds of those that were cut."""
-    space = build_space((Variant("direct", chain(1)),), cpu_target("cpu-avx2"), options=options)
+    variants = [Variant(name, CHAIN) for name in ("direct", "again")]
+    space = build_space(variants, cpu_target("cpu-avx2"), options=options)
     kept = zip(space.sketches, space.samples, strict=True)
     return [*((sketch.key, rows.count) for sketch, rows in kept),
             *((sketch.key, seconds) for sketch, seconds in space.cut)]  # fmt: skip
 
 
+CHAIN = chain(1)
 FEW = SpaceOptions(rows=64, most=3)
 
 

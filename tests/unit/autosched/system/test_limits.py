@@ -17,8 +17,8 @@ from autosched.search.options import (
     GeneticOptions,
     LearnerOptions,
     SearchOptions,
-    SpaceOptions,
 )
+from autosched.search.space_options import SpaceOptions
 from autosched.system.errors import OptionError
 from autosched.tuning.options import SchedulerOptions, TuneOptions, parse_budget
 from costmodel.errors import CostModelError

@@ -20,6 +20,7 @@ from autosched.report.events import ProgressSnapshot
 from autosched.search.options import SearchOptions
 from autosched.search.recall import best_of, recall
 from autosched.search.space import Space, space_of
+from autosched.search.space_options import SpaceOptions
 from autosched.system.errors import OptionError, TaskError, TuningError
 from autosched.task import Task
 from autosched.tasks.candidate import Candidate

@@ -8,7 +8,8 @@ import pytest
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import LoweringError
 from sketch.lang.expr import Axis, Const, Expr, select
-from sketch.lang.functions import maximum, minimum, sum
+from sketch.lang.functions import maximum, minimum
+from sketch.lang.reducers import sum as sum_
 from sketch.lang.tensor import Compute, compute, placeholder, reduce_axis
 from sketch.lower import lower
 from sketch.lower.buffers import dense_buffer
@@ -107,7 +108,7 @@ def test_a_private_buffer_does_not_escape() -> None:
 
 def test_one_stage_starts_and_sums_a_buffer() -> None:
     """Another stage of the same name is another stage."""
-    tensor = compute((), lambda: sum(ONE, axis=reduce_axis(8)))
+    tensor = compute((), lambda: sum_(ONE, axis=reduce_axis(8)))
     index, reducer = Affine(((II, 1),)), tensor.op.reduce.reducer
 
     def loop(store: Store) -> Loop:
