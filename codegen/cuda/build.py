@@ -19,6 +19,7 @@ from codegen.cuda.passes.pipeline import pipeline_tiles
 from codegen.cuda.passes.relax_guards import relax_guards
 from codegen.cuda.passes.short_integers import short_integers
 from codegen.cuda.passes.vectorize import vectorize
+from codegen.cuda.passes.whole_tiles import whole_tiles
 from codegen.cuda.passes.write_out import write_out
 from codegen.cuda.passes.zero_fill import zero_fill
 from codegen.cuda.prelude import prelude_of
@@ -60,7 +61,7 @@ def device_functions(nest: LoopNest, target: Target) -> tuple[DeviceFunction, ..
     """The kernels of a nest, in launch order."""
     pipeline = partial(pipeline_tiles, asynchronous=copies_ahead(target))
     functions = bind_threads(prepare(nest))
-    for run in (vectorize, keep_rows, fetch_pieces, pipeline, insert_barriers):
+    for run in (whole_tiles, vectorize, keep_rows, fetch_pieces, pipeline, insert_barriers):
         functions = tuple(map(run, functions))
     return functions
 

@@ -6,13 +6,23 @@ index of the block or thread.  What is left runs in every thread, between barrie
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import gcd
 
 from sketch.lang.affine import UNBOUNDED
 from sketch.lang.dtypes import size_of
 from sketch.lang.expr import Expr, Reducer
-from sketch.nest.loopnest import Buffer, BufferLoad, Index, Loop, LoopVar, Predicate, Store
+from sketch.nest.loopnest import (
+    Affine,
+    Buffer,
+    BufferLoad,
+    Index,
+    Loop,
+    LoopVar,
+    Predicate,
+    Store,
+)
 
 # Bytes that PTX's cp.async copies.
 _ASYNCHRONOUS = (4, 8, 16)
@@ -164,15 +174,31 @@ DeviceNode = Store | For | Cooperative | Declare | Barrier | Combine | Move | Fe
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Shift:
+    """A variable that is what a binding of blocks is, up to ``most``."""
+
+    var: LoopVar
+    of: Binding
+    most: int
+
+    @property
+    def values(self) -> Mapping[LoopVar, Affine]:
+        """The variable in the place of the binding's."""
+        return {self.of.var: Affine(((self.var, 1),))}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class DeviceFunction:
     """One kernel; blocks and threads are linear.
 
-    ``blocks`` and ``threads`` decode blockIdx.x and threadIdx.x, outermost first.
+    ``blocks`` and ``threads`` decode blockIdx.x and threadIdx.x, outermost first; ``shifts`` come
+    from them.
     """
 
     blocks: tuple[Binding, ...]
     threads: tuple[Binding, ...]
     body: tuple[DeviceNode, ...] = field(repr=False)
+    shifts: tuple[Shift, ...] = ()
 
     @property
     def grid(self) -> int:
@@ -183,6 +209,12 @@ class DeviceFunction:
     def block(self) -> int:
         """Threads of a block."""
         return points(self.threads)
+
+    @property
+    def steps(self) -> dict[LoopVar, int]:
+        """What the variables of blocks and threads are multiples of."""
+        steps = {b.var: b.stride for b in (*self.blocks, *self.threads)}
+        return steps | {s.var: gcd(s.of.stride, s.most) for s in self.shifts}
 
 
 def points(bindings: tuple[Binding, ...]) -> int:

@@ -80,6 +80,9 @@ class _Emitter(StatementText):
         self._depth += 1
         self._line(f"typedef {index_type(function)} index_t;")
         self._decode(function.blocks, "block", "blockIdx.x")
+        for shift in function.shifts:
+            start = self._expressions.variable(shift.of.var)
+            self._constant(shift.var, f"{start} < {shift.most} ? {start} : {shift.most}")
         self._decode(function.threads, "thread", "threadIdx.x")
         if self._shared.dynamic_bytes:
             self._line(f"DYNAMIC_SHARED({self._shared.dynamic_bytes});")

@@ -45,6 +45,7 @@ def index_type(function: DeviceFunction) -> str:
     spans = {binding.var: binding.extent * binding.stride for binding in bindings}
     loops = [node for node in walk_device(function.body) if isinstance(node, For)]
     spans.update({loop.var: loop.extent * loop.stride for loop in loops})
+    spans.update({shift.var: shift.most + 1 for shift in function.shifts})
 
     def span(form: Affine) -> int:
         return abs(form.const) + sum(abs(c) * spans[var] for var, c in form.terms)

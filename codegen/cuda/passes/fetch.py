@@ -26,8 +26,7 @@ _GLOBAL: Final = (Scope.INPUT, Scope.CONSTANT, Scope.WORKSPACE)
 
 def fetch_pieces(function: DeviceFunction) -> DeviceFunction:
     """The function with copies into shared memory as ``Fetch``."""
-    steps = {b.var: b.stride for b in (*function.blocks, *function.threads)}
-    return replace(function, body=_nodes(function.body, steps))
+    return replace(function, body=_nodes(function.body, function.steps))
 
 
 def _nodes(nodes: tuple[DeviceNode, ...], steps: Steps) -> tuple[DeviceNode, ...]:

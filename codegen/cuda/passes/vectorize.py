@@ -48,8 +48,7 @@ Steps = Mapping[LoopVar, int]
 
 def vectorize(function: DeviceFunction) -> DeviceFunction:
     """The function with wide accesses where elements follow each other for sure."""
-    steps = {b.var: b.stride for b in (*function.blocks, *function.threads)}
-    return replace(function, body=_nodes(function.body, steps))
+    return replace(function, body=_nodes(function.body, function.steps))
 
 
 def _nodes(nodes: tuple[DeviceNode, ...], steps: Steps) -> tuple[DeviceNode, ...]:
