@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from codegen.team import Team
 
 
-_HOLD_UP_S: Final = 1e-3
-
-
 class TeamPool:
     """Teams of one size, on certain cores or on any."""
 
@@ -70,8 +67,8 @@ class TeamPool:
         """Hand out the team, and note whether its workers were kept from running."""
         sleeps = team.sleeps()
         yield team
-        if not self._cores and team.sleeps() != sleeps and team.held_back_s() > _HOLD_UP_S:
-            self._crowding.held_up(self._clock())
+        if not self._cores and team.sleeps() != sleeps:
+            self._crowding.held_up(self._clock(), team.held_back_s(), self._threads)
 
     def _take(self) -> Team | None:
         if self._threads == 1:
