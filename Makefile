@@ -3,6 +3,7 @@
 # make test     set up, then check and test everything but the long tests (no GPU, no network access
 #               after set-up)
 # make test-slow  set up, then run the long tests, and those of random programs on more of them
+# make wheel    set up, then build a wheel into dist; prints its size and what an import takes
 # make docs     set up, then write the API reference as HTML into out/docs
 # make campaign set up, then attack everything with random cases for MINUTES (docs/campaign.md)
 # make bench    set up with the rivals, then run the benchmarks and regenerate the README's table
@@ -26,7 +27,7 @@ DEV_STAMP    := $(VENV)/.installed-dev
 RIVALS_STAMP := $(VENV)/.installed-rivals
 SETUP_INPUTS := pyproject.toml scripts/setup
 
-.PHONY: help tune check test test-slow lint format docs bench campaign clean
+.PHONY: help tune check test test-slow lint format wheel docs bench campaign clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -70,6 +71,12 @@ test: $(DEV_STAMP)
 test-slow: $(DEV_STAMP)
 	@$(BIN)/python -m pytest -q $(PARALLEL) -m "slow or drawn" \
 		--hypothesis-profile long --timeout 1200 $(ARGS)
+
+wheel: $(DEV_STAMP)
+	@rm -rf dist
+	@$(BIN)/python -m pip wheel -qq --disable-pip-version-check --no-deps --wheel-dir dist .
+	@wc -c dist/*.whl
+	@$(BIN)/python -X importtime -c 'import autosched' 2>&1 | sed -n '$$s/.*| *\([0-9]*\) |.*/import autosched: \1 us/p'
 
 docs: $(DEV_STAMP)
 	@$(BIN)/python scripts/api_reference.py out/docs
