@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,25 @@ from sketch.nest.intervals import value_interval
 from sketch.nest.loopnest import Affine, Index, Loop, LoopVar, Predicate
 
 _Narrowed = tuple[Affine, int, int]
+_FactorOf = Callable[[Mapping[LoopVar, int], Affine], int]
+
+
+def share(terms: Mapping[LoopVar, int], part: Affine) -> int:
+    """The factor with which all of ``part`` occurs in ``terms``; 0 when it does not."""
+    factor = 0
+    for var, coefficient in part.terms:
+        quotient, remainder = divmod(terms.get(var, 0), coefficient)
+        if remainder or not quotient or (factor and quotient != factor):
+            return 0
+        factor = quotient
+    return factor
+
+
+def least_share(terms: Mapping[LoopVar, int], part: Affine) -> int:
+    """The factor with which ``part`` occurs in ``terms`` at least: 1 of ``x + y`` in ``2x + y``."""
+    quotients = [terms.get(var, 0) / coefficient for var, coefficient in part.terms]
+    signs = {quotient > 0 for quotient in quotients}
+    return int(min(quotients, key=abs)) if len(signs) == 1 else 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,12 +134,14 @@ class Facts:
             low, high = max(low, first), min(high, last)
         return low, high
 
-    def _by(self, order: Iterable[_Narrowed], index: Affine) -> Interval:
-        """Bounds by taking out one predicate's form after the other."""
+    def _by(
+        self, order: Iterable[_Narrowed], index: Affine, factor_of: _FactorOf = share
+    ) -> Interval:
+        """Bounds by taking out one predicate's form after the other; with any factors of them."""
         rest = dict(index.terms)
         low = high = index.const
         for form, first, last in order:
-            factor = share(rest, form)
+            factor = factor_of(rest, form)
             if factor == 0:
                 continue
             ends = (first - form.const) * factor, (last - form.const) * factor
@@ -154,17 +175,11 @@ class Facts:
         return isinstance(index, Affine) and self._closely_within(index, bounds, extent)
 
     def _closely_within(self, index: Affine, known: Interval, extent: int) -> bool:
-        """``within``, also by each predicate alone: others may take out parts of its form first."""
-        found = [known, *(self._by((narrowed,), index) for narrowed in self.narrowed)]
+        """``within``, also by each predicate alone, as others may take out parts of its form first,
+        and by what an index has at least of its form.
+        """
+        found = [known]
+        for narrowed in self.narrowed:
+            found.append(self._by((narrowed,), index))
+            found.append(self._by((narrowed, *self.narrowed), index, least_share))
         return max(low for low, _ in found) >= 0 and min(high for _, high in found) < extent
-
-
-def share(terms: Mapping[LoopVar, int], part: Affine) -> int:
-    """The factor with which all of ``part`` occurs in ``terms``; 0 when it does not."""
-    factor = 0
-    for var, coefficient in part.terms:
-        quotient, remainder = divmod(terms.get(var, 0), coefficient)
-        if remainder or not quotient or (factor and quotient != factor):
-            return 0
-        factor = quotient
-    return factor

@@ -53,7 +53,7 @@ class _Visit:
             case Select(condition, then, otherwise):
                 self.loads(condition, facts)
                 for branch, holds in ((then, True), (otherwise, False)):
-                    there = facts.also(implied(condition, holds))
+                    there = facts.also(implied(condition, holds, facts.interval))
                     self.kept.append(there)
                     if not there.impossible:
                         self.loads(branch, there)

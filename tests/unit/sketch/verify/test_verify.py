@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -159,6 +161,60 @@ def test_every_predicate_is_tried_alone() -> None:
     facts = Facts(reaches, dict.fromkeys(reaches, 1), predicates)
     assert facts.within(place, 20)
     assert not facts.within(place, 19)
+
+
+def test_a_form_is_taken_out_as_often_as_an_index_has_it_at_least() -> None:
+    """9 i + 10 j where 0 <= i + j <= 10, and where j < 9 bounds what is left."""
+    i, j = LoopVar("i"), LoopVar("j")
+    both, place = Affine(((i, 1), (j, 1)), -1), Affine(((i, 9), (j, 10)), -9)
+    facts = Facts({i: 95, j: 15}, {i: 1, j: 1}, (Predicate(both, 0, 11),))
+    bounded = facts.also((Predicate(Affine(((j, 1),)), 0, 9),))
+    assert bounded.within(place, 99) and not bounded.within(place, 98)
+    assert not facts.within(place, 99)
+
+
+def test_what_is_said_to_be_within_is_within(rng: np.random.Generator) -> None:
+    """All points of random loops under random predicates."""
+    said = 0
+    for _ in range(300):
+        variables = [LoopVar(name) for name in "abc"]
+        reaches = {v: int(rng.integers(0, 6)) for v in variables}
+        forms = [
+            Affine(
+                tuple((v, int(c)) for v, c in zip(variables, row[:3], strict=True) if c),
+                int(row[3]),
+            )
+            for row in rng.integers(-2, 4, (3, 4))
+        ]
+        predicates = tuple(Predicate(form, 0, int(rng.integers(1, 9))) for form in forms[:2])
+        facts = Facts(reaches, dict.fromkeys(variables, 1), predicates)
+        extent = int(rng.integers(1, 30))
+        if not facts.within(forms[2], extent):
+            continue
+        said += 1
+        for values in product(*(range(reaches[v] + 1) for v in variables)):
+            where = dict(zip(variables, values, strict=True))
+            first, second, place = (
+                form.const + sum(c * where[v] for v, c in form.terms) for form in forms
+            )
+            if all(0 <= x < p.high for x, p in zip((first, second), predicates, strict=True)):
+                assert 0 <= place < extent, (forms, predicates, extent, values)
+    assert said > 30
+
+
+def test_a_condition_that_no_number_meets_excludes_what_it_guards(
+    rng: np.random.Generator,
+) -> None:
+    """As padding of a reduced place: 0 % 4 - 2 >= 0."""
+    data = placeholder((5, 20), name="x")
+
+    def element(i: Axis, j: Axis) -> Expr:
+        place = Const(0, "int64") % 4 - 2
+        return select(place >= 0, data[i, place], 1.0)
+
+    dag = ComputeDAG([compute((5, 20), element, name="y")])
+    for sketch in generate(dag, SMALL):
+        verify(lower(sketch, sample(sketch, 1, rng).row(0)))
 
 
 @pytest.mark.parametrize("target", [SMALL, cuda_target("sm_90")], ids=["cpu", "gpu"])
