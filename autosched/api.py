@@ -341,7 +341,7 @@ def tune(
         AutoschedError: no network, a malformed option, an unwritable log, or a machine on which
             nothing runs.
     """
-    from autosched.records.log import RecordLog
+    from autosched.records.store import open_store
     from autosched.tuning.job import TuneJob
     from autosched.tuning.networks import progress_or_table, tune_networks
     from autosched.tuning.objectives import weighted_sum
@@ -354,7 +354,7 @@ def tune(
         options=chosen.overridden(trials, budget, seed, extra_features, accuracy),
         measure=measure,
         runner=runner,
-        log=None if log is None else RecordLog(log),
+        log=None if log is None else open_store(log),
         skip_tuned=skip_tuned,
         progress=progress_or_table(progress, quiet, None if runner else machine),
         callbacks=callbacks,

@@ -127,7 +127,7 @@ class Task(TaskSpec):
         Raises:
             AutoschedError: a malformed option, an unwritable log, or nothing runs.
         """
-        from autosched.records.log import RecordLog
+        from autosched.records.store import open_store
         from autosched.tuning.job import TuneJob
         from autosched.tuning.networks import progress_or_table
         from autosched.tuning.options import DEFAULT_TRIALS, options_or_default
@@ -141,7 +141,7 @@ class Task(TaskSpec):
                 options=chosen.unless_limited(trials=DEFAULT_TRIALS),
                 measure=measure,
                 runner=runner,
-                log=None if log is None else RecordLog(log),
+                log=None if log is None else open_store(log),
                 progress=progress_or_table(progress, quiet, None if runner else self.target),
                 callbacks=callbacks,
                 cost_model=cost_model,

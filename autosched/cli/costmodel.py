@@ -52,28 +52,31 @@ def _eval(args: argparse.Namespace) -> None:
 
 def _on_log(args: argparse.Namespace) -> tuple[list[tuple[str, Evaluation]], dict[str, str]]:
     """Evaluations on the log of a model, and what they are of."""
+    from autosched.records.store import log_name
+
     if args.log is None:
         raise UsageError("there is no log", args.model or args.workload, "give --log FILE")
     check_log(args.log)
     subject = open_subject(args)
     with Waiting(f"judging cost models on {subject.label}", args.quiet):
         found = _evaluations(args, subject)
-    return found, {subject.kind: subject.label, "log": args.log}
+    return found, {subject.kind: subject.label, "log": log_name(args.log)}
 
 
 def _evaluations(args: argparse.Namespace, subject: Subject) -> list[tuple[str, Evaluation]]:
     """How each of the cost models does, for each way to hold something out."""
-    from autosched.records.log import RecordLog
+    from autosched.records.store import open_store
     from autosched.study import recorded_dataset
     from costmodel.evaluation import SPLITS, evaluate
 
-    log = RecordLog(args.log).read()
+    store = open_store(args.log)
+    log = store.read()
     notify(log.warnings)
     dataset = recorded_dataset(subject.tasks(target_of(args)), log.records)
     if not len(dataset):
         raise UsageError(
             f"no record of {subject.label} for this target",
-            args.log,
+            store.name,
             "tune first, or see --threads",
         )
     splits = [split for split in SPLITS if split != "by-task" or len(dataset.tasks) > 1]

@@ -86,8 +86,9 @@ def add_model(parser: Parser, compiled: bool = True, kinds: str = "") -> None:
 def add_log(parser: Parser) -> None:
     """--log and --effort, for commands that compile: where schedules come from."""
     parser.add_argument(
-        "--log", metavar="FILE",
-        help="records of tuning; without it every operator gets its best predicted schedule",
+        "--log", metavar="LOG",
+        help="records of tuning, a file or a database (sqlite:///FILE, "
+        "postgresql://USER@HOST/NAME); without it every operator gets its best predicted schedule",
     )  # fmt: skip
     parser.add_argument(
         "--effort", choices=EFFORTS,
@@ -229,13 +230,14 @@ def check_log(log: str | None, new: bool = False) -> None:
         UsageError: it does not exist.
         RecordError: it is something else than a log.
     """
-    from autosched.records.log import check_log as check_content
+    from autosched.records.store import open_store
 
     if log is None:
         return
-    if not new and not Path(log).exists():
-        raise UsageError("the log does not exist", log, "leave --log out, or tune first")
-    check_content(Path(log))
+    store = open_store(log)
+    if not new and not store.exists():
+        raise UsageError("the log does not exist", store.name, "leave --log out, or tune first")
+    store.check()
 
 
 def is_compiled(args: argparse.Namespace) -> bool:

@@ -150,8 +150,9 @@ def _prune_arguments(parser: Parser) -> None:
 
 
 def _prune(args: argparse.Namespace) -> None:
-    from autosched.records.merge import prune, replace_log, unique
+    from autosched.records.merge import prune, unique
     from autosched.records.reading import RecordSet
+    from autosched.records.store import open_store
 
     output = args.log if args.output is None else args.output
     found = _read([args.log])
@@ -159,7 +160,7 @@ def _prune(args: argparse.Namespace) -> None:
     if args.model is not None:
         records = _replayable(records, args.model)
     records = prune(records, args.keep)
-    replace_log(records, output)
+    open_store(output).replace(records)
     _report_written(args, RecordSet(records), output)
 
 
@@ -182,20 +183,34 @@ def _distill_arguments(parser: Parser) -> None:
 def _distill(args: argparse.Namespace) -> None:
     from autosched.records.merge import merge
 
-    names = [Path(log).name for log in args.logs]
+    names = [_file_name(log) for log in args.logs]
     if len(set(names)) < len(names):
-        raise UsageError("two logs have one name", ", ".join(args.logs), "distill them one by one")
+        raise UsageError("two logs have one name", ", ".join(names), "distill them one by one")
     for log, name in zip(args.logs, names, strict=True):
         output = Path(args.output) / name
         _report_written(args, merge([log], output, keep=1), str(output))
 
 
+def _file_name(log: str) -> str:
+    """Of the small log of a log: its own, or that of a database and ``.jsonl``."""
+    from autosched.records.log import RecordLog
+    from autosched.records.store import open_store
+
+    store = open_store(log)
+    if isinstance(store, RecordLog):
+        return store.path.name
+    return Path(store.name.partition("?")[0]).with_suffix(".jsonl").name
+
+
 def _report_written(args: argparse.Namespace, written: RecordSet, output: str) -> None:
+    from autosched.records.store import open_store
     from autosched.runtime.table import size_text
 
     notify(written.warnings)
-    size = size_text(Path(output).stat().st_size)
-    say(args, f"{output}: {len(written.records)} records, {size}")
+    store = open_store(output)
+    size = store.size_bytes()
+    taken = "" if size is None else f", {size_text(size)}"
+    say(args, f"{store.name}: {len(written.records)} records{taken}")
 
 
 def _csv_arguments(parser: Parser) -> None:

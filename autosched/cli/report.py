@@ -64,10 +64,13 @@ def _read(path: str) -> RecordSet:
 
 def _names(logs: Sequence[str]) -> list[str]:
     """What the page calls the logs: without their folders, where these do not tell them apart."""
-    names = [Path(log).name for log in logs]
-    found = names if len(set(names)) == len(names) else list(logs)
+    from autosched.records.store import log_name
+
+    whole = [log_name(log) for log in logs]
+    names = [Path(log).name for log in whole]
+    found = names if len(set(names)) == len(names) else whole
     if len(set(found)) < len(found):
-        raise UsageError("a log is named twice", ", ".join(logs), "name each once")
+        raise UsageError("a log is named twice", ", ".join(whole), "name each once")
     return found
 
 
@@ -82,7 +85,7 @@ def _subject(args: argparse.Namespace, logs: Mapping[str, RecordSet]) -> ReportS
     runs = [run for log, found in logs.items() for run in runs_of(log, found.records, specs)]
     warnings = [warning for found in logs.values() for warning in found.warnings]
     operators = () if extraction is None else operators_of(extraction)
-    title = f"Tuning report: {args.model or Path(args.logs[0]).name}"
+    title = f"Tuning report: {args.model or next(iter(logs))}"
     return ReportSubject(title, tuple(runs), specs, operators, tuple(warnings))
 
 

@@ -51,9 +51,10 @@ def _arguments(parser: Parser) -> None:
         help="measured candidates over all operators, those already in the log included",
     )  # fmt: skip
     parser.add_argument(
-        "--log", metavar="FILE",
-        help="every trial is appended here; an existing log is resumed (default: MODEL.jsonl "
-        "or, in lower case, WORKLOAD.jsonl)",
+        "--log", metavar="LOG",
+        help="every trial is appended here, to a file or a database (sqlite:///FILE, "
+        "postgresql://USER@HOST/NAME); an existing log is resumed (default: MODEL.jsonl or, in "
+        "lower case, WORKLOAD.jsonl)",
     )  # fmt: skip
     parser.add_argument("--seed", type=int, metavar="N", help="of everything random (default: 0)")
     parser.add_argument(
@@ -126,15 +127,15 @@ def _model(chosen: ModelName | Path | None, options: TuneOptions) -> CostModel |
 
 
 def _run(args: argparse.Namespace) -> None:
-    from autosched.records.log import RecordLog, check_log
+    from autosched.records.store import open_store
     from autosched.tuning.job import TuneJob
     from autosched.tuning.networks import progress_or_table
     from codegen.backend import check_runs
 
     if args.log is not None:
-        check_log(Path(args.log))  # before the model is read, and before it is taken for the log
+        open_store(args.log).check()  # before the model is read, and is taken for the log
     subject = open_subject(args)
-    log = f"{subject.name}.jsonl" if args.log is None else args.log
+    log = open_store(f"{subject.name}.jsonl" if args.log is None else args.log)
     target, quiet = target_of(args), args.quiet or args.json == "-"
     emulated = target.card.emulated
     check_runs(target, "tune")  # before there is a log
@@ -143,7 +144,7 @@ def _run(args: argparse.Namespace) -> None:
     job = TuneJob(
         options=options,
         measure=measure,
-        log=RecordLog(log),
+        log=log,
         skip_tuned=args.skip_tuned,
         cost_model=_model(args.cost_model, options),
     )
@@ -151,7 +152,7 @@ def _run(args: argparse.Namespace) -> None:
         shown = ProgressAfter(wait, progress_or_table(None, quiet, target))
         tuning = subject.tune(target, replace(job, progress=shown))
     if tuning.result.interrupted:
-        print(f"everything measured is in {log}; the same command goes on", file=sys.stderr)
+        print(f"everything measured is in {log.name}; the same command goes on", file=sys.stderr)
         raise KeyboardInterrupt
     if args.quiet and args.json is None:
         return
@@ -160,7 +161,7 @@ def _run(args: argparse.Namespace) -> None:
         repeats = _EMULATED_RUNS if emulated else _RUNS
         comparison = tuning.compare(repeats, wait.tell)
     say(args, comparison)
-    say(args, f"next: {_next(args, log)}")
+    say(args, f"next: {_next(args, log.name)}")
     write_json(args.json, tuning.to_json() | comparison.to_json())
 
 

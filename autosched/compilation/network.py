@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from autosched.measure.result import CacheState
 from autosched.records.accuracy import ACCURACIES, Accuracy
 from autosched.records.best import target_warning
 from autosched.records.error_budget import held_to, with_constants
-from autosched.records.log import RecordLog
+from autosched.records.store import AnyLog, open_store
 from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan
 from autosched.runtime.backend import runtime_of
@@ -113,7 +112,7 @@ def compile_network(
 def contents_from_log(
     network: Network,
     target: Target,
-    log: str | PathLike[str] | None,
+    log: AnyLog | None,
     quick: bool = False,
     check: bool = True,
     accuracy: Accuracy = "default",
@@ -126,14 +125,14 @@ def contents_from_log(
     Args:
         network: what is compiled.
         target: for which machine.
-        log: path of the log; None: the draft model picks every schedule.
+        log: its path or URL; None: the draft model picks every schedule.
         quick: the draft model sees few candidates.
         check: run kernels that no one compared with the oracle yet, on sampled regions.
         accuracy: records of variants that it does not allow are not used.
     """
     if log is None:
         return network_contents(network, target, (), quick, check, accuracy)
-    found = RecordLog(log).read()
+    found = open_store(log).read()
     notify(found.warnings)
     contents = network_contents(network, target, found.records, quick, check, accuracy)
     tasks = {step.info.task for step in contents[0].kernel_steps}

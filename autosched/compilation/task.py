@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from autosched.compilation.unmeasured import accepted, unmeasured
 from autosched.measure.inputs import random_inputs
 from autosched.records.accuracy import Accuracy
 from autosched.records.error_budget import with_constants
+from autosched.records.store import AnyLog
 from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan
 from autosched.runtime.backend import runtime_of
@@ -46,7 +46,7 @@ Arrays = Mapping[str, NDArray[Any]]
 def task_module(
     task: TaskSpec,
     constants: Arrays | None = None,
-    log: str | PathLike[str] | None = None,
+    log: AnyLog | None = None,
     check: bool = True,
     denormals: Denormals = "flush",
     accuracy: Accuracy = "default",
@@ -72,7 +72,7 @@ def task_module(
 def task_contents(
     task: TaskSpec,
     constants: Arrays | None = None,
-    log: str | PathLike[str] | None = None,
+    log: AnyLog | None = None,
     check: bool = True,
     accuracy: Accuracy = "default",
     quick: bool = False,
@@ -82,7 +82,7 @@ def task_contents(
     Args:
         task: the task and its target.
         constants: arrays of constant inputs by name; they are packed into the module.
-        log: path of the log; None: the draft model picks the schedule.
+        log: its path or URL; None: the draft model picks the schedule.
         check: run a kernel that no one compared with the oracle yet, on sampled regions.
         accuracy: records of variants that it does not allow are not used.
         quick: without a record, choose the schedule from few candidates.
@@ -94,7 +94,7 @@ def task_contents(
 def _build_contents(
     task: TaskSpec,
     constants: Arrays,
-    log: str | PathLike[str] | None,
+    log: AnyLog | None,
     check: bool,
     accuracy: Accuracy,
     quick: bool,
@@ -140,7 +140,7 @@ def _build_contents(
 
 
 def _built(
-    task: TaskSpec, log: str | PathLike[str] | None, check: bool, accuracy: Accuracy, quick: bool
+    task: TaskSpec, log: AnyLog | None, check: bool, accuracy: Accuracy, quick: bool
 ) -> Built:
     """The best record's kernel, or that of the draft model's favourite which is good enough."""
 
@@ -167,7 +167,7 @@ def _built(
 def contents_from_log(
     task: TaskSpec,
     constants: Arrays,
-    log: str | PathLike[str] | None,
+    log: AnyLog | None,
     accuracy: Accuracy = "default",
     quick: bool = False,
 ) -> Contents:
@@ -176,7 +176,7 @@ def contents_from_log(
     Args:
         task: the task and its target.
         constants: arrays of constant inputs by name; they are packed into the module.
-        log: path of the log; None: the draft model picks the schedule.
+        log: its path or URL; None: the draft model picks the schedule.
         accuracy: records of variants that it does not allow are not used.
         quick: without a record, choose the schedule from few candidates.
     """

@@ -7,9 +7,10 @@ the middle of a line leaves a torn one: readers ignore it, and the next append e
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from autosched.records.line import LONGEST_BYTES, looks_recorded
 from autosched.records.reading import NO_LOG, NO_LOG_HINT, RecordSet, parse_lines
 from autosched.records.record import Record
 from autosched.records.shared import lines_of
+from autosched.system.replaced_file import replaced_file
 
 # Blank space written and taken back by `check_writable`: a few records' worth.
 _PROBE: Final = b" " * 8191 + b"\n"
@@ -28,7 +30,7 @@ _PROBE: Final = b" " * 8191 + b"\n"
 
 @dataclass(frozen=True, slots=True)
 class RecordLog:
-    """A log file; nothing is opened or created before it is written to.
+    """A log file, see ``RecordStore``; nothing is opened or created before it is written to.
 
     A log is data: it holds names and numbers, no code.  Whoever writes to one chooses among the
     schedules of a program; what does not fit a task is not used.
@@ -41,6 +43,21 @@ class RecordLog:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         object.__setattr__(self, "path", Path(path))
         object.__setattr__(self, "_known", [Known()])
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    def check(self) -> None:
+        """Raise RecordError for a file that is no log; one that is empty or missing may be one.
+
+        Raises:
+            RecordError: it is no file, cannot be read, or has lines and we wrote none of them.
+        """
+        check_log(self.path)
 
     def check_writable(self) -> None:
         """Raise RecordError now rather than after the first batch.
@@ -76,8 +93,10 @@ class RecordLog:
             data = b"".join(line + b"\n" for line in lines)
             _write_all(fd, b"\n" + data if torn else data)
 
-    def read(self) -> RecordSet:
+    def read(self, tasks: Collection[str] | None = None) -> RecordSet:
         """All records; corrupt lines become warnings.  A log that does not exist yet is empty.
+
+        ``tasks``: only records of the tasks with these keys.
 
         Raises:
             RecordError: the file cannot be read, or is no log: it has lines, and we wrote none of
@@ -93,7 +112,38 @@ class RecordLog:
             raise RecordError(
                 f"the log cannot be read: {error.strerror}", str(self.path)
             ) from error
-        return parse_lines(text, str(self.path))
+        found = parse_lines(text, str(self.path))
+        if tasks is None:
+            return found
+        mine = tuple(record for record in found.records if record.task in tasks)
+        return RecordSet(mine, found.warnings)
+
+    def replace(self, records: Iterable[Record]) -> None:
+        """Write records to a log that is replaced as a whole; on an error it stays as it was.
+
+        Raises:
+            RecordError: the file cannot be written, or is something else than a log.
+        """
+        check_log(self.path)
+        try:
+            with replaced_file(self.path) as partial:
+                partial.parent.mkdir(parents=True, exist_ok=True)
+                partial.touch()  # no record at all is an empty log
+                RecordLog(partial).append(records)
+        except OSError as error:
+            raise RecordError(
+                f"the log cannot be written: {error.strerror}", str(self.path)
+            ) from error
+
+    def state(self) -> str:
+        try:
+            with self.path.open("rb") as stream:
+                return hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError:
+            return ""
+
+    def size_bytes(self) -> int | None:
+        return self.path.stat().st_size
 
     @contextmanager
     def _locked(self, what: str) -> Iterator[int]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from autosched.measure.result import is_wrong
 from autosched.records.best import comparable, rank
 from autosched.records.errors import RecordError
-from autosched.records.log import RecordLog, check_log
 from autosched.records.reading import RecordSet
 from autosched.records.record import Record, to_json
-from autosched.system.replaced_file import replaced_file
+from autosched.records.store import AnyLog, open_store
 
 
 def unique(records: Iterable[Record]) -> tuple[Record, ...]:
@@ -48,53 +45,37 @@ def prune(records: Iterable[Record], keep: int) -> tuple[Record, ...]:
     return tuple(record for record in everything if id(record) in kept)
 
 
-def read_all(paths: Sequence[str | os.PathLike[str]]) -> RecordSet:
+def read_all(logs: Sequence[AnyLog]) -> RecordSet:
     """The records of several logs, one after another.
 
     Raises:
-        RecordError: one of the files does not exist, cannot be read, or has lines but no record:
-            it is no log, or one of a newer release.
+        RecordError: one of them does not exist, cannot be read, or has lines but no record: it is
+            no log, or one of a newer release.
     """
     records: list[Record] = []
     warnings: list[str] = []
-    for path in paths:
-        if not Path(path).exists():
-            raise RecordError("the log does not exist", str(path))
-        part = RecordLog(path).read()
+    for store in map(open_store, logs):
+        if not store.exists():
+            raise RecordError("the log does not exist", store.name)
+        part = store.read()
         records += part.records
         warnings += part.warnings
     return RecordSet(tuple(records), tuple(warnings))
 
 
 def merge(
-    paths: Sequence[str | os.PathLike[str]],
-    out: str | os.PathLike[str],
+    logs: Sequence[AnyLog],
+    out: AnyLog,
     keep: int | None = None,
 ) -> RecordSet:
-    """Write the records of ``paths`` to ``out``, without repetitions; returns what was written.
+    """Write the records of ``logs`` to ``out``, without repetitions; returns what was written.
 
     ``keep``: only the best so many, see ``prune``.  ``out`` is replaced as a whole and may
-    be one of ``paths``; on an error it stays as it was.
+    be one of ``logs``; on an error it stays as it was.
     """
-    merged = read_all(paths)
+    merged = read_all(logs)
     records = unique(merged.records)
     if keep is not None:
         records = prune(records, keep)
-    replace_log(records, out)
+    open_store(out).replace(records)
     return RecordSet(records, merged.warnings)
-
-
-def replace_log(records: Iterable[Record], out: str | os.PathLike[str]) -> None:
-    """Write records to a log that is replaced as a whole; on an error it stays as it was.
-
-    Raises:
-        RecordError: the file cannot be written, or is something else than a log.
-    """
-    check_log(Path(out))
-    try:
-        with replaced_file(Path(out)) as partial:
-            partial.parent.mkdir(parents=True, exist_ok=True)
-            partial.touch()  # no record at all is an empty log
-            RecordLog(partial).append(records)
-    except OSError as error:
-        raise RecordError(f"the log cannot be written: {error.strerror}", str(out)) from error

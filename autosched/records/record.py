@@ -195,19 +195,27 @@ def to_json(record: Record) -> dict[str, Any]:
         "variant": record.variant,
         "steps": [dict(step) for step in record.steps],
         "decisions": dict(record.decisions),
-        "phase": record.phase,
-        "result": _result_to_json(record.result),
-        "seed": record.seed,
         "versions": dict(record.versions),
+        **measured_json(record),
+    }
+    if record.names is not None:
+        stages = [[stage, list(axes)] for stage, axes in record.names.stages]
+        data["names"] = {"inputs": list(record.names.inputs), "stages": stages}
+    return with_checksum(data)
+
+
+def measured_json(record: Record) -> dict[str, Any]:
+    """The fields of a record that it shares with no other."""
+    data: dict[str, Any] = {
+        "result": _result_to_json(record.result),
+        "phase": record.phase,
+        "seed": record.seed,
         "time": record.time,
     }
     for name in _MEASURED_KNOWN:
         if getattr(record, name) is not None:
             data[name] = getattr(record, name)
-    if record.names is not None:
-        stages = [[stage, list(axes)] for stage, axes in record.names.stages]
-        data["names"] = {"inputs": list(record.names.inputs), "stages": stages}
-    return with_checksum(data)
+    return data
 
 
 def _result_to_json(result: MeasureResult) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from autosched.records.record import (
     Reader,
     Record,
     check_schema,
+    measured_json,
     read_fields,
     to_json,
 )
@@ -84,24 +85,55 @@ class MissingHeaderError(RecordError):
         self.key = key
 
 
-def split(data: Mapping[str, Any]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
-    """The headers and the trial of a record's JSON object (see ``record.to_json``), as lines.
+Line = dict[str, Any]
 
-    What is by name stays so: positions are known to who has the program.
+
+class Splitter:
+    """Records as lines: two headers and a trial for each.
+
+    What records share in memory, as those of one run and of one log do, is looked at once.
     """
+
+    def __init__(self) -> None:
+        # With a record that has the objects: their places in memory are not used again.
+        self._known: dict[tuple[Any, ...], tuple[Record, tuple[Line, Line]]] = {}
+
+    def split(self, record: Record) -> tuple[tuple[Line, Line], Line]:
+        """The headers of session and sketch, and the trial.
+
+        What is by name stays so: positions are known to who has the program.
+        """
+        shared = (record.target, record.versions, record.steps, record.names)
+        words = (record.task, record.variant, record.by_name, tuple(record.decisions))
+        key = (*map(id, shared), *words)
+        if key not in self._known:
+            self._known[key] = record, headers_of(to_json(record))
+        headers = self._known[key][1]
+        return headers, trial_of(headers, record.decisions.values(), measured_json(record))
+
+
+def trial_of(
+    headers: tuple[Line, Line], values: Iterable[int], measured: Mapping[str, Any]
+) -> Line:
+    """A trial that refers to its headers; ``measured``: the fields that it shares with no other."""
+    session, sketch = headers
+    return with_checksum(
+        {
+            "v": sketch["v"],
+            "session": session["header"],
+            "sketch": sketch["header"],
+            "values": list(values),
+            **measured,
+        }
+    )
+
+
+def headers_of(data: Mapping[str, Any]) -> tuple[Line, Line]:
+    """Of session and sketch of a record's JSON object, see ``record.to_json``."""
     version = max(data["v"], BY_NAME)
     session = _header(version, _part(data, SESSION_READERS))
-    decisions = data["decisions"]
     content = _part(data, NAMED_READERS if version == BY_NAME else SKETCH_READERS)
-    sketch = _header(version, {**content, "decisions": list(decisions)})
-    trial = {
-        "v": version,
-        "session": session["header"],
-        "sketch": sketch["header"],
-        "values": list(decisions.values()),
-        **_part(data, TRIAL_READERS),
-    }
-    return (session, sketch), with_checksum(trial)
+    return session, _header(version, {**content, "decisions": list(data["decisions"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,20 +160,20 @@ def lines_of(
     """The lines of records for a log that has the headers ``known`` already, by their keys, and
     titles of the tasks ``titled``.
     """
-    copies, tasks = dict(known), set(titled)
+    copies, tasks, splitter = dict(known), set(titled), Splitter()
     for record in records:
         if record.title is not None and record.task not in tasks:
             tasks.add(record.task)
-            yield _encoded(title_line(SCHEMA_VERSION, record.task, record.title))
-        headers, trial = split(to_json(record))
+            yield encoded(title_line(SCHEMA_VERSION, record.task, record.title))
+        headers, trial = splitter.split(record)
         for header in headers:
             key = header["header"]
             before = copies.get(key, Copies(0))
             if not before.written or not before.enough:
                 before = Copies(before.written + 1)
-                yield _encoded(header)
+                yield encoded(header)
             copies[key] = replace(before, trials=before.trials + 1)
-        yield _encoded(trial)
+        yield encoded(trial)
 
 
 def headers_in(text: bytes, before: Mapping[str, Copies] | None = None) -> dict[str, Copies]:
@@ -248,5 +280,6 @@ def _is_shared(value: Any) -> bool:
     return isinstance(value, dict) and value.get("v") in range(BY_NAME, SCHEMA_VERSION + 1)
 
 
-def _encoded(line: Mapping[str, Any]) -> bytes:
+def encoded(line: Any) -> bytes:
+    """A JSON value as a line of a log has it."""
     return json.dumps(line, separators=(",", ":"), allow_nan=False).encode()

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from autosched.measure.result import Timing
 from autosched.records.identity import compatible
-from autosched.records.log import RecordLog
 from autosched.records.reading import RecordSet
 from autosched.records.record import Record
+from autosched.records.store import open_store
 from autosched.system.errors import OptionError
 
 _HINT: Final = "give a log, what tune returned, or records"
@@ -95,8 +95,8 @@ def label_of(key: str, records: Sequence[Record]) -> str:
 def records_of(data: Any) -> Sequence[Record]:
     """The records that ``data`` holds; raises OptionError where it is something else."""
     if isinstance(data, str | os.PathLike):
-        data = RecordLog(data)
-    if isinstance(data, RecordLog):
+        data = open_store(data)
+    if callable(getattr(data, "read", None)):  # a store
         data = data.read()
     if isinstance(data, RecordSet):
         return data.records

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from os import PathLike
 from typing import TYPE_CHECKING
 
 from autosched.measure.result import Failure, Timing
@@ -13,9 +12,9 @@ from autosched.records.accuracy import Accuracy
 from autosched.records.best import rank, select
 from autosched.records.error_budget import held_to
 from autosched.records.identity import compatible
-from autosched.records.log import RecordLog
 from autosched.records.reading import RecordSet
 from autosched.records.record import Record
+from autosched.records.store import AnyLog, open_store
 from autosched.report.reasons import Reasons, reasons_of
 from autosched.runtime.backend import runtime_of
 from autosched.search.by_position import by_position
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 def explain(
     task: TaskSpec,
-    log: str | PathLike[str] | None = None,
+    log: AnyLog | None = None,
     peak_flops: float | None = None,
     accuracy: Accuracy = "default",
 ) -> str:
@@ -45,7 +44,7 @@ def explain(
 
     Args:
         task: what is explained.
-        log: path of the log; None: there is none.
+        log: its path or URL; None: there is none.
         peak_flops: of the machine; None: measured now, or nominal for a GPU.
         accuracy: records of variants that it does not allow have failed.
     """
@@ -67,14 +66,12 @@ def explain(
     return "\n\n".join(part for part in parts if part)
 
 
-def reasons(
-    task: TaskSpec, log: str | PathLike[str] | None = None, accuracy: Accuracy = "default"
-) -> Reasons:
+def reasons(task: TaskSpec, log: AnyLog | None = None, accuracy: Accuracy = "default") -> Reasons:
     """What binds the best schedule, what drives its score, and how it differs from the runner-up.
 
     Args:
         task: what is explained.
-        log: path of the log; None: there is none.
+        log: its path or URL; None: there is none.
         accuracy: records of variants that it does not allow have failed.
     """
     records = _records(task, log, accuracy)
@@ -83,9 +80,9 @@ def reasons(
     return reasons_of(task, candidate, ranked, records)
 
 
-def _records(task: TaskSpec, log: str | PathLike[str] | None, accuracy: Accuracy) -> list[Record]:
+def _records(task: TaskSpec, log: AnyLog | None, accuracy: Accuracy) -> list[Record]:
     """Of a log, as ``accuracy`` allows them; warns of lines that cannot be read."""
-    read = RecordSet(()) if log is None else RecordLog(log).read()
+    read = RecordSet(()) if log is None else open_store(log).read((task.key,))
     notify(read.warnings)
     return held_to(by_position(task, read.records), task, accuracy)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from os import PathLike
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from autosched.measure.result import CacheState, MeasureResult, Timing, is_wrong
@@ -13,8 +12,8 @@ from autosched.records.accuracy import ACCURACIES, Accuracy
 from autosched.records.best import by_distance, rank, seeds, select, target_warning
 from autosched.records.error_budget import held_to
 from autosched.records.identity import executable
-from autosched.records.log import RecordLog
 from autosched.records.record import Record
+from autosched.records.store import AnyLog, open_store
 from autosched.search.by_position import by_position, steps_key
 from autosched.search.space import draft_candidate
 from autosched.system.limits import check_choice
@@ -203,7 +202,7 @@ def _in_order(
 
 def build_best(
     task: TaskSpec,
-    log: str | PathLike[str] | None,
+    log: AnyLog | None,
     build: Callable[[Candidate], _Built],
     accuracy: Accuracy = "default",
 ) -> _Built:
@@ -211,7 +210,7 @@ def build_best(
 
     Args:
         task: what is built.
-        log: path of the log; None: there is none.
+        log: its path or URL; None: there is none.
         build: may refuse a candidate of the log by any exception.
         accuracy: records of variants that it does not allow are not used.
     """
@@ -221,7 +220,7 @@ def build_best(
 
 def build_recorded(
     task: TaskSpec,
-    log: str | PathLike[str] | None,
+    log: AnyLog | None,
     build: Callable[[Candidate], _Built],
     accuracy: Accuracy = "default",
 ) -> tuple[_Built, Recalled] | None:
@@ -232,7 +231,7 @@ def build_recorded(
 
     Args:
         task: what is built.
-        log: path of the log; None: there is none.
+        log: its path or URL; None: there is none.
         build: may refuse a candidate by any exception.
         accuracy: records of variants that it does not allow are not used.
 
@@ -242,9 +241,9 @@ def build_recorded(
     check_choice("accuracy", accuracy, ACCURACIES)
     records: Sequence[Record] = ()
     if log is not None:
-        found = RecordLog(log).read()
-        mine = [record for record in found.records if record.task == task.key]
-        notify((*found.warnings, *filter(None, [target_warning(mine, task.target)])))
+        found = open_store(log).read((task.key,))
+        warning = target_warning(found.records, task.target)
+        notify((*found.warnings, *filter(None, [warning])))
         records = held_to(found.records, task, accuracy)
     for recalled in usable(task, records):
         try:

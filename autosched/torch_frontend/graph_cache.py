@@ -7,13 +7,13 @@ somebody else wrote, or that was renamed, is not used.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from autosched import api
+from autosched.records.store import open_store
 from autosched.runtime.errors import ModuleFileError
 from autosched.runtime.user_key import key_file
 from autosched.torch_frontend.graph_key import graph_key
@@ -113,7 +113,7 @@ def kept_graph(
     if files is None or key is None:
         return None
     kept = KeptGraph(f"graph-{key}", files)
-    if options.tunes and options.log is not None and not os.path.exists(options.log):
+    if options.tunes and options.log is not None and not open_store(options.log).exists():
         kept.drop()  # whoever removes the log wants to tune again
     return kept
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields
 from functools import cache
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from autosched.api import resolve_target
+from autosched.network_source import PathText
+from autosched.records.store import open_store
 from autosched.system.versions import software_versions
 from autosched.torch_frontend.options import BackendOptions
 from autosched.torch_frontend.tensors import digest_of
@@ -102,20 +105,15 @@ def _choices(options: BackendOptions) -> list[Any]:
     return [
         given,
         target.to_json(),
-        None if options.log is None else _log(Path(options.log), options.measures),
+        None if options.log is None else _log(options.log, options.measures),
         str(torch.get_default_dtype()),
     ]
 
 
-def _log(path: Path, tunes: bool) -> str:
+def _log(log: PathText, tunes: bool) -> str:
     """A log that grows with every graph is one by its name."""
-    if tunes:
-        return str(path.absolute())
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError:
-        return ""
+    store = open_store(log)
+    return os.path.abspath(store.name) if tunes else store.state()
 
 
 @cache

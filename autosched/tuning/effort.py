@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from autosched.compilation.network import contents_from_log
 from autosched.compilation.task import contents_from_log as task_from_log
 from autosched.records.accuracy import Accuracy
-from autosched.records.log import RecordLog
+from autosched.records.store import AnyLog, RecordStore, open_store
 from autosched.search.options import EvolutionOptions, SearchOptions
 from autosched.system.errors import TuningError
 from autosched.system.limits import check_choice
@@ -50,7 +49,7 @@ def network_contents_at(
     effort: Effort,
     network: Network,
     target: Target,
-    log: str | PathLike[str] | None = None,
+    log: AnyLog | None = None,
     check: bool = True,
     accuracy: Accuracy = "default",
 ) -> Contents:
@@ -71,16 +70,16 @@ def network_contents_at(
     check_choice("effort", effort, EFFORTS)
     if effort != "quick":
         return contents_from_log(network, target, log, effort == "none", check, accuracy)
-    with _job(log, accuracy) as (job, path):
+    with _job(log, accuracy) as (job, store):
         _measure(lambda: tune_networks([network], target, job).result)
-        return contents_from_log(network, target, path, check=check, accuracy=accuracy)
+        return contents_from_log(network, target, store, check=check, accuracy=accuracy)
 
 
 def task_contents_at(
     effort: Effort,
     task: TaskSpec,
     constants: Mapping[str, NDArray[Any]],
-    log: str | PathLike[str] | None = None,
+    log: AnyLog | None = None,
     accuracy: Accuracy = "default",
 ) -> Contents:
     """``network_contents_at`` of one task.
@@ -94,18 +93,18 @@ def task_contents_at(
     """
     if effort != "quick":
         return task_from_log(task, constants, log, accuracy, effort == "none")
-    with _job(log, accuracy) as (job, path):
+    with _job(log, accuracy) as (job, store):
         _measure(lambda: tune_task(task, constants, job).result)
-        return task_from_log(task, constants, path, accuracy)
+        return task_from_log(task, constants, store, accuracy)
 
 
 @contextmanager
-def _job(log: str | PathLike[str] | None, accuracy: Accuracy) -> Iterator[tuple[TuneJob, Path]]:
+def _job(log: AnyLog | None, accuracy: Accuracy) -> Iterator[tuple[TuneJob, RecordStore]]:
     """A tuning run of the tasks that ``log`` has no record of, and where its records are."""
     with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
-        path = Path(folder) / "measured.jsonl" if log is None else Path(log)
+        store = open_store(Path(folder) / "measured.jsonl" if log is None else log)
         options = replace(MEASURED, accuracy=accuracy)
-        yield TuneJob(options=options, log=RecordLog(path), skip_tuned=True), path
+        yield TuneJob(options=options, log=store, skip_tuned=True), store
 
 
 def _measure(tune: Callable[[], TuneResult]) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from autosched.measure.options import MeasureOptions
     from autosched.measure.protocol import Runner
     from autosched.measure.result import CacheState
-    from autosched.records.log import RecordLog
+    from autosched.records.store import RecordStore
     from autosched.report.callbacks import Callback
     from autosched.tasks.candidate import Candidate
     from autosched.tasks.spec import TaskSpec
@@ -56,7 +56,7 @@ class TuneJob:
     options: TuneOptions = field(default_factory=TuneOptions)
     measure: MeasureOptions | None = None
     runner: Runner | None = None
-    log: RecordLog | None = None
+    log: RecordStore | None = None
     skip_tuned: bool = False
     progress: Progress = field(default_factory=Quiet)
     callbacks: Sequence[Callback] = ()

@@ -113,7 +113,7 @@ class TuningLoop:
         """What the log knows is told to the policies and the model, and counts as trials."""
         if self._log is None:
             return
-        found = self._log.read()
+        found = self._log.read({run.task.key for run in self._runs})
         self._warnings += found.warnings
         self._records = list(found.records)
         for index, run in enumerate(self._runs):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from autosched.compilation.task import task_module
 from autosched.records.accuracy import Accuracy
-from autosched.records.log import RecordLog
+from autosched.records.store import RecordStore
 from autosched.report.comparison import Comparison, Told, before_and_after, untold
 from autosched.tasks.spec import TaskSpec
 from autosched.tuning.job import TuneJob
@@ -33,7 +33,7 @@ class TaskTuning:
 
     task: TaskSpec
     constants: Mapping[str, NDArray[Any]]
-    log: RecordLog | None
+    log: RecordStore | None
     result: TuneResult
     accuracy: Accuracy = "default"
 
@@ -44,8 +44,7 @@ class TaskTuning:
         """
         told("compiling")
         untuned = task_module(self.task, self.constants)
-        log = None if self.log is None else self.log.path
-        tuned = task_module(self.task, self.constants, log, accuracy=self.accuracy)
+        tuned = task_module(self.task, self.constants, self.log, accuracy=self.accuracy)
         inputs = tuned.random_inputs()
         return Comparison(before_and_after(untuned, tuned, inputs, repeats, told), None)
 

@@ -91,7 +91,7 @@ def _without_tuned(job: TuneJob) -> tuple[TuneJob, TuneResult]:
             hint="leave out either skip_tuned or objective",
         )
     assert job.log is not None
-    known = job.log.read()
+    known = job.log.read({task.key for task in job.tasks})
     accuracy = job.options.accuracy
     left = [
         n

@@ -22,8 +22,8 @@ import autosched as asd
 from autosched.measure.simulated import SimulatedRunner
 from autosched.records.checksum import with_checksum
 from autosched.records.log import RecordLog
-from autosched.records.record import to_json
-from autosched.records.shared import split
+from autosched.records.record import TRIAL_READERS, to_json
+from autosched.records.shared import headers_of, trial_of
 from autosched.search.options import SearchOptions
 from autosched.tuning.options import TuneOptions
 
@@ -147,7 +147,9 @@ def mutate(log: SampleLog, rng: random.Random) -> Mutation:
 def shared_lines(data: Data) -> list[str]:
     """The lines of a record: headers and trial, or one line if it cannot be split."""
     try:
-        headers, trial = split(data)
+        headers = headers_of(data)
+        measured = {name: data[name] for name in TRIAL_READERS if name in data}
+        trial = trial_of(headers, data["decisions"].values(), measured)
         if set(data) <= _FIELDS:
             return [json.dumps(line, separators=(",", ":")) for line in (*headers, trial)]
     except (AttributeError, KeyError, TypeError, ValueError):

@@ -8,7 +8,7 @@ from autosched.measure.result import WRONG_RESULT, Failure, Timing
 from autosched.records.best import comparable
 from autosched.records.errors import RecordError
 from autosched.records.log import RecordLog
-from autosched.records.merge import merge, prune, read_all, replace_log
+from autosched.records.merge import merge, prune, read_all
 from autosched.records.reading import RecordSet
 from autosched.records.record import Record
 from autosched.records.rows import COLUMNS, row_of, write_csv
@@ -156,11 +156,11 @@ def test_no_file_is_no_log(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     with pytest.raises(RecordError, match=r"(?i)is a directory"):
-        replace_log(LOG, name)
+        RecordLog(name).replace(LOG)
 
 
 def test_an_empty_log_is_written_into_a_new_folder(tmp_path):
-    replace_log((), tmp_path / "new" / "log.jsonl")
+    RecordLog(tmp_path / "new" / "log.jsonl").replace(())
     assert (tmp_path / "new" / "log.jsonl").read_bytes() == b""
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["log.jsonl"]
 

@@ -16,8 +16,8 @@ from autosched.records.identity import recorded
 from autosched.records.log import RecordLog
 from autosched.records.merge import merge
 from autosched.records.reading import parse_lines
-from autosched.records.record import Record, to_json
-from autosched.records.shared import headers_in, lines_of, split
+from autosched.records.record import Record
+from autosched.records.shared import Splitter, headers_in, lines_of
 from sketch.target.target import Target
 
 ROOT = Path(__file__).parents[4]
@@ -32,7 +32,7 @@ def lines(path: Path) -> list[str]:
 
 
 def test_the_schema_is_what_version_5_says() -> None:
-    (session, sketch), trial = split(to_json(ONE))
+    (session, sketch), trial = Splitter().split(ONE)
     assert trial == {
         "v": 5,
         "session": session["header"],

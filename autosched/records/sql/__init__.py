@@ -1,0 +1,1 @@
+"""Records in a database, by SQLAlchemy: imported where a URL names one."""

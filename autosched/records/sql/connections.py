@@ -1,0 +1,73 @@
+"""Connections to a database: one for each call, so that nothing is shared after ``fork``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from sqlite3 import OperationalError
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import create_engine, event
+from sqlalchemy.pool import NullPool
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL, Connection, Engine
+
+# Other writers need milliseconds for a batch; an import has many of them.
+_LOCKED_S: Final = 30
+_CONNECT_S: Final = 10
+
+
+@contextmanager
+def connection_to(url: URL, writes: bool) -> Iterator[Connection]:
+    """A connection in a transaction, which is committed when the block succeeds.
+
+    Readers see one state of the database, whatever is written meanwhile.  A writer of SQLite locks
+    it at once: one that read first could not write where another has written since.
+    """
+    engine = _engine(url, writes)
+    try:
+        with engine.connect() as connection, connection.begin():
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def file_of(url: URL) -> Path | None:
+    """The file of a SQLite database; None: it is on a server, or has an URI of SQLite's own."""
+    named = url.get_backend_name() == "sqlite" and "uri" not in url.query
+    return Path(url.database) if named and url.database else None
+
+
+def _engine(url: URL, writes: bool) -> Engine:
+    if url.get_backend_name() == "sqlite":
+        return _sqlite_engine(url, writes)
+    given = {} if "connect_timeout" in url.query else {"connect_timeout": _CONNECT_S}
+    level = "READ COMMITTED" if writes else "REPEATABLE READ"
+    return create_engine(url, poolclass=NullPool, connect_args=given, isolation_level=level)
+
+
+def _sqlite_engine(url: URL, writes: bool) -> Engine:
+    given = {} if "timeout" in url.query else {"timeout": _LOCKED_S}
+    engine = create_engine(url, poolclass=NullPool, connect_args=given)
+
+    def opened(raw: Any, _: Any) -> None:
+        raw.isolation_level = None  # sqlite3 begins no transaction by itself
+        if writes:
+            raw.execute("PRAGMA synchronous=NORMAL")
+            _write_ahead(raw)
+
+    def begun(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    event.listen(engine, "connect", opened)
+    event.listen(engine, "begin", begun)
+    return engine
+
+
+def _write_ahead(raw: Any) -> None:
+    """Readers go on while somebody writes: kept in the file, so a new one is told."""
+    if raw.execute("PRAGMA schema_version").fetchone() == (0,):
+        with suppress(OperationalError):  # another process is making the tables, and has told it
+            raw.execute("PRAGMA journal_mode=WAL")

@@ -1,0 +1,147 @@
+"""Records as rows of the tables, and back."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from autosched.measure.result import Timing
+from autosched.records.errors import RecordError
+from autosched.records.line import decode_line
+from autosched.records.reading import RecordSet
+from autosched.records.record import (
+    SCHEMA_VERSION,
+    NewerSchemaError,
+    Record,
+    check_schema,
+)
+from autosched.records.shared import Header, Splitter, encoded, read_header, read_trial
+from autosched.records.title import Title, read_title, title_line
+
+Row = dict[str, Any]
+_DIGEST_BYTES = 16
+# What fits a signed integer of eight bytes.
+_CANDIDATE_BYTES = 8
+_MACHINE_BYTES = 8
+
+
+@dataclass(slots=True)
+class Rows:
+    """What a batch adds to each table; headers and titles once, by their key."""
+
+    sessions: dict[str, Row] = field(default_factory=dict)
+    sketches: dict[str, Row] = field(default_factory=dict)
+    titles: dict[str, Row] = field(default_factory=dict)
+    records: list[Row] = field(default_factory=list)
+
+
+def rows_of(records: Iterable[Record]) -> Rows:
+    """The rows of a batch."""
+    found, splitter = Rows(), Splitter()
+    for record in records:
+        if record.title is not None and record.task not in found.titles:
+            line = title_line(SCHEMA_VERSION, record.task, record.title)
+            found.titles[record.task] = {"task": record.task, "line": _text(line)}
+        (session, sketch), trial = splitter.split(record)
+        if session["header"] not in found.sessions:
+            found.sessions[session["header"]] = _session_row(session)
+        if sketch["header"] not in found.sketches:
+            row = {"key": sketch["header"], "task": record.task, "line": _text(sketch)}
+            found.sketches[row["key"]] = row
+        machine = found.sessions[session["header"]]["machine"]
+        found.records.append(_record_row(record, trial, machine))
+    return found
+
+
+def _session_row(header: Mapping[str, Any]) -> Row:
+    machine = hashlib.sha256(encoded(header["target"])).hexdigest()[: 2 * _MACHINE_BYTES]
+    return {"key": header["header"], "machine": machine, "line": _text(header)}
+
+
+def _record_row(record: Record, trial: Mapping[str, Any], machine: str) -> Row:
+    line = encoded(trial)
+    result = record.result
+    timing = result if isinstance(result, Timing) else None
+    program = hashlib.sha256(encoded([trial["sketch"], trial["values"]])).digest()
+    errors = () if timing is None else timing.variant_errors
+    return {
+        "digest": hashlib.sha256(line).digest()[:_DIGEST_BYTES],
+        "task": record.task,
+        "machine": machine,
+        "variant": record.variant,
+        "candidate": int.from_bytes(program[:_CANDIDATE_BYTES], signed=True),
+        "phase": record.phase,
+        "state": None if timing is None else timing.cache_state,
+        "seconds": None if timing is None else timing.median,
+        "error": None if timing is None else timing.error,
+        "variant_error": max(errors, default=None),
+        "line": line.decode(),
+    }
+
+
+def _text(line: Mapping[str, Any]) -> str:
+    return encoded(line).decode()
+
+
+@dataclass(slots=True)
+class RowReader:
+    """From rows to records; a row that cannot be read becomes a warning.
+
+    Attributes:
+        where: the store, for messages.
+    """
+
+    where: str
+    _headers: dict[str, Header] = field(default_factory=dict)
+    _titles: dict[str, Title] = field(default_factory=dict)
+    _records: list[Record] = field(default_factory=list)
+    _warnings: list[str] = field(default_factory=list)
+
+    def headers(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Keys and lines of headers; trials need theirs first."""
+        for key, line in rows:
+            place = f"{self.where}: header {key}"
+            try:
+                header = read_header(decode_line(line.encode(), place), place)
+                self._headers[header.key] = header
+            except NewerSchemaError:
+                raise
+            except RecordError as error:
+                self._skip(place, error)
+
+    def titles(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Keys of tasks, and the lines of their titles."""
+        for key, line in rows:
+            place = f"{self.where}: title of {key}"
+            try:
+                value = decode_line(line.encode(), place)
+                check_schema(value, place)
+                task, title = read_title(value, place)
+                self._titles[task] = title
+            except NewerSchemaError:
+                raise
+            except RecordError as error:
+                self._skip(place, error)
+
+    def records(self, rows: Iterable[tuple[int, str]]) -> None:
+        """Numbers and lines of records."""
+        for number, line in rows:
+            place = f"{self.where}: record {number}"
+            try:
+                record = read_trial(decode_line(line.encode(), place), self._headers, place)
+            except NewerSchemaError:
+                raise
+            except RecordError as error:
+                self._skip(place, error)
+                continue
+            title = self._titles.get(record.task)
+            self._records.append(record if title is None else replace(record, title=title))
+
+    def found(self) -> RecordSet:
+        """All that could be read."""
+        return RecordSet(tuple(self._records), tuple(self._warnings))
+
+    def _skip(self, place: str, error: RecordError) -> None:
+        self._warnings.append(f"{place}: skipped: {error.what}")

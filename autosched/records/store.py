@@ -1,0 +1,122 @@
+"""``RecordStore``: where records are kept; ``open_store`` opens one by its path or URL."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from autosched.records.reading import RecordSet
+    from autosched.records.record import Record
+
+_SCHEME_END: Final = "://"
+
+
+class RecordStore(Protocol):
+    """Where records are kept: a file of JSON lines, or a database.
+
+    Several processes may append to one store at the same time.  Nothing is opened or created before
+    it is needed, and nothing stays open, so a store survives ``fork``.
+    """
+
+    @property
+    def name(self) -> str:
+        """What messages call it: its path, or its URL without the password."""
+        ...
+
+    def exists(self) -> bool:
+        """Whether it is there.
+
+        Raises:
+            RecordError: that cannot be found out: the server does not answer.
+        """
+        ...
+
+    def check(self) -> None:
+        """Raise RecordError unless it is a store that this release reads, or is still to be made.
+
+        Raises:
+            RecordError: it is something else, or cannot be read.
+            NewerSchemaError: a newer release made it.
+        """
+        ...
+
+    def check_writable(self) -> None:
+        """Raise RecordError now rather than after the first batch; makes a store that is not there.
+
+        Raises:
+            RecordError: it is none, or cannot be written.
+        """
+        ...
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Add a batch, whole or not at all where a database keeps it.
+
+        Raises:
+            RecordError: it cannot be written; what it had before stays.
+        """
+        ...
+
+    def read(self, tasks: Collection[str] | None = None) -> RecordSet:
+        """The records in the order they were appended; what cannot be read becomes warnings.
+
+        ``tasks``: only of the tasks with these keys.  A store that is not there yet is empty.
+
+        Raises:
+            RecordError: it cannot be read.
+            NewerSchemaError: a newer release wrote a part of it.
+        """
+        ...
+
+    def replace(self, records: Iterable[Record]) -> None:
+        """These records instead of those that are there; on an error these stay.
+
+        Raises:
+            RecordError: it cannot be written.
+        """
+        ...
+
+    def state(self) -> str:
+        """Equal as long as nobody writes to it, or makes it.
+
+        Raises:
+            RecordError: it cannot be read.
+        """
+        ...
+
+    def size_bytes(self) -> int | None:
+        """What it takes on this machine's disk; None where it is not here."""
+        ...
+
+
+AnyLog = str | os.PathLike[str] | RecordStore
+"""A log as users name it: a path, a URL, or one that is open."""
+
+
+def open_store(log: AnyLog) -> RecordStore:
+    """The store that a path or a URL names; nothing of it is read yet.
+
+        >>> open_store("resnet-18.jsonl").name
+        'resnet-18.jsonl'
+        >>> open_store("postgresql://ann:secret@db.example/tuning").name
+        'postgresql://ann:***@db.example/tuning'
+
+    Raises:
+        RecordError: a URL of another kind of database, or one that cannot be understood.
+        MissingPackageError: a URL, and the packages of the extra ``db`` are not installed.
+    """
+    if not isinstance(log, str | os.PathLike):
+        return log
+    if isinstance(log, str) and _SCHEME_END in log:
+        from autosched.records.sql.open import open_database
+
+        return open_database(log)
+    from autosched.records.log import RecordLog
+
+    return RecordLog(log)
+
+
+def log_name(log: AnyLog) -> str:
+    """What messages and tables call a log: without a password."""
+    return open_store(log).name

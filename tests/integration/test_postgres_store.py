@@ -1,0 +1,116 @@
+"""Records in a real PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from autosched.measure.result import Failure, Timing
+from autosched.records.errors import RecordError
+from autosched.records.record import NewerSchemaError, Record
+from autosched.records.store import open_store
+from autosched.records.title import Title
+from sketch.target.target import Target
+from tests.support.postgres import PASSWORD, Server, running_server
+
+HERE = Target("cpu", "generic", threads=2)
+ONE = Record("task", HERE, "direct", (), {"i": 4}, Timing((1.0, 2.0, 4.0)), time=1.0)
+NUMBERS = count()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running_server() as found:
+        yield found
+
+
+@pytest.fixture
+def url(server: Server) -> str:
+    return server.create(f"tuning{next(NUMBERS)}")
+
+
+def numbered(number: int, start: int = 0) -> list[Record]:
+    return [replace(ONE, seed=start + n) for n in range(number)]
+
+
+def test_records_come_back_as_they_were(url):
+    store = open_store(url)
+    assert not store.exists() and store.read().records == () and not store.exists()
+    records = (
+        *numbered(3),
+        replace(ONE, phase="final", title=Title("conv", 2e8)),
+        replace(ONE, result=Failure("run", "SIGSEGV", "a \0 and a \N{SNOWMAN}")),
+        replace(ONE, task="other", trial=7, predicted=1e-3),
+    )
+    store.append(records)
+    store.append(records)
+    assert store.exists() and store.read().records == records
+    assert store.read({"other"}).records == (records[5],)
+    state = store.state()
+    store.replace(records[:2])
+    assert store.read().records == records[:2] and store.state() != state
+
+
+def test_many_writers_make_one_store_and_lose_nothing(url):
+    def write(first: int) -> None:
+        store = open_store(url)
+        for n in range(5):
+            store.append([replace(ONE, seed=first + n, task=f"task {k}") for k in (n, n + 1)])
+
+    threads = [threading.Thread(target=write, args=(100 * n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    records = open_store(url).read().records
+    assert len(records) == 60 and len({(r.seed, r.task) for r in records}) == 60
+
+
+def test_a_wrong_password_is_an_error_that_does_not_print_it(server, url):
+    name = url.rpartition("/")[2]
+    for use in ("read", "check_writable", "exists"):
+        with pytest.raises(RecordError, match="refuses the user or the password") as caught:
+            getattr(open_store(server.url(name, "open-sesame")), use)()
+        assert "open-sesame" not in str(caught.value) and PASSWORD not in str(caught.value)
+
+
+def test_a_database_that_does_not_exist_is_an_error(server):
+    with pytest.raises(RecordError, match=r"no such database.*createdb"):
+        open_store(server.url("nowhere")).check_writable()
+
+
+def test_a_user_without_the_right_to_write_can_read(server, url):
+    name = url.rpartition("/")[2]
+    open_store(url).append(numbered(2))
+    server.sql("CREATE ROLE reader LOGIN PASSWORD 'reads'")
+    server.sql("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader", name)
+    store = open_store(f"postgresql://reader:reads@127.0.0.1:{server.port}/{name}")
+    assert list(store.read().records) == numbered(2)
+    with pytest.raises(RecordError, match="no right"):
+        store.append(numbered(1, 9))
+    assert list(open_store(url).read().records) == numbered(2)
+
+
+def test_a_store_of_a_newer_schema_is_left_alone(server, url):
+    store = open_store(url)
+    store.append(numbered(1))
+    server.sql("UPDATE autosched_schema SET version_num = '99'", url.rpartition("/")[2])
+    for use in (store.read, store.check, store.check_writable, lambda: store.append([ONE])):
+        with pytest.raises(NewerSchemaError, match=r"schema '99'.*update autosched"):
+            use()
+
+
+def test_a_server_that_went_away_is_an_error_and_loses_nothing(server, url):
+    store = open_store(url)
+    store.append(numbered(2))
+    server.control("stop", "-m", "immediate")
+    try:
+        with pytest.raises(RecordError, match="does not answer"):
+            store.append(numbered(1, 9))
+    finally:
+        server.control("start")
+    assert list(store.read().records) == numbered(2)
