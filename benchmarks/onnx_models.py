@@ -9,7 +9,15 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.workloads import Conv, Matmul, Network, OuterProducts, Stencil, Workload
+from benchmarks.workloads import (
+    Conv,
+    IntegerMatmul,
+    Matmul,
+    Network,
+    OuterProducts,
+    Stencil,
+    Workload,
+)
 
 OPSET = 17
 IR_VERSION = 8
@@ -25,6 +33,8 @@ def onnx_model(workload: Workload) -> bytes:
             return _conv(workload)
         case Matmul():
             return _matmul(workload)
+        case IntegerMatmul():
+            return _integer_matmul(workload)
         case OuterProducts():
             return _outer_products(workload)
         case Stencil():
@@ -46,8 +56,8 @@ def to_oihw(weight: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.ascontiguousarray(weight.transpose(3, 2, 0, 1))
 
 
-def _value(name: str, shape: tuple[int, ...]) -> Any:
-    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+def _value(name: str, shape: tuple[int, ...], dtype: int = TensorProto.FLOAT) -> Any:
+    return helper.make_tensor_value_info(name, dtype, shape)
 
 
 def _serialise(
@@ -63,6 +73,13 @@ def _serialise(
     onnx.checker.check_model(model)
     serialised: bytes = model.SerializeToString()
     return serialised
+
+
+def _integer_matmul(case: IntegerMatmul) -> bytes:
+    node = helper.make_node("MatMulInteger", ["A", "B"], ["C"])
+    data = _value("A", (case.m, case.k), TensorProto.UINT8)
+    result = _value("C", (case.m, case.n), TensorProto.INT32)
+    return _serialise([node], [data], result, {"B": case.arrays()["B"]})
 
 
 def _conv(case: Conv) -> bytes:

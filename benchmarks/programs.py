@@ -5,11 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from autosched.task import Task
-from benchmarks.workloads import Conv, Matmul, Operator, OuterProducts, Stencil
+from benchmarks.workloads import (
+    Conv,
+    IntegerMatmul,
+    Matmul,
+    Operator,
+    OuterProducts,
+    Stencil,
+)
 from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
-from sketch.lang.expr import select
+from sketch.lang.expr import cast, select
 from sketch.lang.functions import all_of
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators.conv import conv2d
@@ -36,6 +43,10 @@ def program(workload: Operator, renamed: bool = False) -> ComputeDAG:
             rhs = placeholder((workload.k, workload.n), name="B", constant=workload.constant_b)
             product = _plain_product(lhs, rhs) if renamed else matmul(lhs, rhs, name="C")
             return ComputeDAG([product])
+        case IntegerMatmul():
+            lhs = placeholder((workload.m, workload.k), "uint8", name="A")
+            rhs = placeholder((workload.k, workload.n), "int8", name="B", constant=True)
+            return ComputeDAG([_integer_product(lhs, rhs)])
         case OuterProducts():
             return ComputeDAG([_outer_products(workload)])
         case Stencil():
@@ -67,6 +78,16 @@ def _plain_conv(case: Conv) -> Tensor:
 
     shape = (1, case.out, case.out, case.filters)
     result: Tensor = compute(shape, body, name="quux")
+    return result
+
+
+def _integer_product(lhs: Tensor, rhs: Tensor) -> Tensor:
+    k = reduce_axis(lhs.shape[1], "k")
+    result: Tensor = compute(
+        (lhs.shape[0], rhs.shape[1]),
+        lambda i, j: reducers.sum(cast(lhs[i, k], "int32") * cast(rhs[k, j], "int32"), axis=k),
+        name="C",
+    )
     return result
 
 

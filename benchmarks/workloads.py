@@ -48,6 +48,40 @@ class Matmul:
 
 
 @dataclass(frozen=True, slots=True)
+class IntegerMatmul:
+    """``C[m, n] = sum_k A[m, k] * B[k, n]`` in int32; B is a weight.
+
+    Inputs: ``A`` uint8 [m, k], ``B`` int8 [k, n].  Output: ``C`` int32 [m, n].
+    """
+
+    name: str
+    m: int
+    n: int
+    k: int
+
+    @property
+    def flops(self) -> float:
+        """Multiplications and additions."""
+        return 2.0 * self.m * self.n * self.k
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        return ("B",)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return ("C",)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The inputs, the same in every process."""
+        rng = np.random.default_rng(0)
+        return {
+            "A": rng.integers(256, size=(self.m, self.k), dtype=np.uint8),
+            "B": rng.integers(-128, 128, size=(self.k, self.n), dtype=np.int8),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Conv:
     """A square convolution, batch 1, no bias.
 
@@ -194,7 +228,7 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDA
     return rng.integers(_INDICES, size=shape, dtype=dtype)
 
 
-Operator = Matmul | Conv | Stencil | OuterProducts
+Operator = Matmul | IntegerMatmul | Conv | Stencil | OuterProducts
 Workload = Operator | Network
 
 CONVOLUTIONS_3X3 = (

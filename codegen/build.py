@@ -14,6 +14,7 @@ from codegen.passes.promote import promote
 from codegen.passes.share import share
 from codegen.passes.simplify import simplify
 from codegen.passes.specialize import specialize
+from codegen.passes.tensorize import tensorize
 from codegen.straight_line import check_straight_line
 from sketch.nest.loopnest import LoopNest
 from sketch.target.target import Target
@@ -29,7 +30,7 @@ def prepare(nest: LoopNest, target: Target) -> LoopNest:
     """
     nest = share(nest)
     verify(nest)
-    nest = legalize(means(simplify(nest)), target)
+    nest = tensorize(legalize(means(simplify(nest)), target), target)
     check_straight_line(nest, target)
     nest = clip(promote(partial_sums(nest, target), target))
     nest = simplify(specialize(nest, target))

@@ -34,8 +34,7 @@ _PLAIN: Final = Target("cpu", "")
 
 def instructions(target: Target) -> tuple[str, ...]:
     """The instruction sets of a CPU that code is made of, sorted."""
-    have = {part[1:] for part in target.features.split(",") if part.startswith("+")}
-    return tuple(sorted(have & _USED))
+    return tuple(sorted(target.has & _USED))
 
 
 @lru_cache(maxsize=256)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from benchmarks.contender import Prepared
 from benchmarks.onnx_models import onnx_model, to_nchw, to_nhwc
 from benchmarks.workloads import Conv, Workload
+
+_DTYPES: Final = {"tensor(int32)": "int32"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,9 @@ class OnnxRuntime:
         for value in session.get_outputs():
             binding.bind_ortvalue_output(
                 value.name,
-                onnxruntime.OrtValue.ortvalue_from_shape_and_type(value.shape, "float32"),
+                onnxruntime.OrtValue.ortvalue_from_shape_and_type(
+                    value.shape, _DTYPES.get(value.type, "float32")
+                ),
             )
         names = [value.name for value in session.get_outputs()]
 

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from benchmarks import wild_models
 from benchmarks.onnx_models import onnx_model, to_nchw, to_nhwc, to_oihw
 from benchmarks.rivals.torch_module import module_from_onnx
-from benchmarks.workloads import Conv, Matmul, Network, OuterProducts, Stencil, Workload
+from benchmarks.workloads import (
+    Conv,
+    IntegerMatmul,
+    Matmul,
+    Network,
+    OuterProducts,
+    Stencil,
+    Workload,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,8 @@ def torch_model(workload: Workload) -> TorchModel:
             return TorchModel(linear.eval(), (arrays["A"],), ("C",), nhwc=False)
         case Matmul():
             return TorchModel(_MatMul(), (arrays["A"], arrays["B"]), ("C",), nhwc=False)
+        case IntegerMatmul():
+            raise NotImplementedError("no module multiplies uint8 by int8")
         case OuterProducts():
             return TorchModel(_OuterProducts(), (arrays["A"], arrays["B"]), ("C",), nhwc=False)
         case Stencil():

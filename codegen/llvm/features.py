@@ -25,7 +25,7 @@ class ProcessorFeatures:
 
 def features_of(target: Target) -> ProcessorFeatures:
     """The features of a CPU target."""
-    known = {part[1:] for part in target.features.split(",") if part.startswith("+")}
+    known = target.has
     neon = "neon" in known
     return ProcessorFeatures(
         rounding=neon or bool(known & {"sse4.1", "avx", "avx2", "avx512f"}),

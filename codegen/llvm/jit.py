@@ -45,8 +45,7 @@ def missing_instructions(target: Target) -> str | None:
     host = llvm.get_default_triple()
     if triple.split("-")[0] != host.split("-")[0]:
         return f"this machine is {host}, the code is for {triple}"
-    needed = {part[1:] for part in target.features.split(",") if part.startswith("+")}
-    missing = sorted(needed - _host_features())
+    missing = sorted(target.has - _host_features())
     return f"this machine lacks {', '.join(missing)}" if missing else None
 
 

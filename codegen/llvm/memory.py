@@ -49,6 +49,7 @@ class Address:
     const: int
     lane: int
     offsets: str | None
+    align: int = 0  # 0: that of what lies there
 
 
 class Memory:
@@ -177,7 +178,7 @@ class Memory:
             address = self.address(buffer, form, extra)
             ref = self._to_ssa(buffer.dtype, width, self._load(buffer.dtype, width, address, guard))
             if width and buffer.ahead:
-                self._prefetch(address, int(buffer.ahead) * size_of(buffer.dtype))
+                self.prefetch(address, int(buffer.ahead) * size_of(buffer.dtype))
             value = known[key] = SsaValue(ref, buffer.dtype, width)
         return value
 
@@ -213,7 +214,7 @@ class Memory:
         text = f"shufflevector {kind} {block.ref}, {kind} poison, <{width} x i32> <{order}>"
         return SsaValue(self.writer.emit_free(text), buffer.dtype, width)
 
-    def _prefetch(self, address: Address, distance: int) -> None:
+    def prefetch(self, address: Address, distance: int) -> None:
         """Fetch the line ``distance`` bytes behind an address into L2, for reading."""
         self.writer.declare("llvm.prefetch.p0", "void {}(ptr, i32, i32, i32)")
         ahead = self._pointer(replace(address, const=address.const + distance, offsets=None))
@@ -229,12 +230,16 @@ class Memory:
         masked = bool(width) and guard.mask is not None
         pointer = self._safe_pointer(pointer, guard, max(1, width) * size, masked)
         if not masked:
-            return self.writer.emit(f"load {kind}, ptr {pointer}, align {size}")
+            return self.writer.emit(f"load {kind}, ptr {pointer}, align {address.align or size}")
         most = self.features.vector_bytes // size
         parts = width // most
         if parts < 2 or width % most or parts & (parts - 1):
             return self._masked_load(dtype, width, pointer, str(guard.mask))
         return self._split_load(dtype, width, pointer, str(guard.mask), most)
+
+    def load_words(self, width: int, address: Address, guard: Guard) -> str:
+        """Four bytes as an int32, or for each lane the next four."""
+        return self._load("int32", width, address, guard)
 
     def _masked_load(self, dtype: str, width: int, pointer: str, mask: str) -> str:
         """A masked load whose mask LLVM cannot lose.
@@ -361,9 +366,8 @@ class Memory:
         width = self.scope.width
         lane = mask.strip("<>").split(", ").index("i1 true")
         value = self.writer.emit_free(f"extractelement <{width} x {scalar}> {ref}, i64 {lane}")
-        place = pointer
-        if lane:
-            place = self.writer.emit_free(f"getelementptr i8, ptr {pointer}, i64 {lane * size}")
+        step = f"getelementptr i8, ptr {pointer}, i64 {lane * size}"
+        place = self.writer.emit_free(step) if lane else pointer
         self.writer.statement(f"store {scalar} {value}, ptr {place}, align {size}")
 
     def _scatter(self, dtype: str, address: Address, pointer: str, ref: str, guard: Guard) -> None:

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from codegen.llvm.evaluator import Cell, ExpressionEmitter
 from codegen.llvm.flow import Flow
 from codegen.llvm.memory import ALWAYS, Guard, lane_constants
+from codegen.llvm.unit_calls import UNIT_CALLS, load_group, unit_call
 from codegen.llvm.values import Form, SsaValue, mask_literal
 from sketch.lang.dtypes import is_float, size_of
-from sketch.lang.expr import Binary, Expr, Reducer
-from sketch.nest.loopnest import Buffer, Predicate, Store
+from sketch.lang.expr import Binary, Expr, Unary
+from sketch.lang.operator_names import GROUP
+from sketch.lang.reducers import is_sum
+from sketch.nest.loopnest import Buffer, BufferLoad, Predicate, Store
 
 
 @dataclass(slots=True)
@@ -138,7 +141,7 @@ class Statements:
             else self.evaluator.cells[cell]
             for target, cell in zip(store.targets, cells, strict=True)
         ]
-        if _is_sum(reducer):
+        if is_sum(reducer):
             return [self._accumulate(old[0], store.values[0])]
         new = [evaluate(value) for value in store.values]
         pairs = zip((*reducer.lhs, *reducer.rhs), (*old, *new), strict=True)
@@ -148,6 +151,8 @@ class Statements:
     def _accumulate(self, old: SsaValue, term: Expr) -> SsaValue:
         """``old + term``; products are fused, those by a literal 1 or -1 need no product."""
         evaluator, arithmetic = self.evaluator, self.arithmetic
+        if isinstance(term, Binary) and term.op in UNIT_CALLS:
+            return self._unit(old, term)
         if not is_float(old.dtype) or not isinstance(term, Binary) or term.op != "mul":
             return self._plus("add", old, evaluator.evaluate(term))
         lhs, rhs = evaluator.evaluate(term.lhs), evaluator.evaluate(term.rhs)
@@ -161,6 +166,23 @@ class Statements:
             old.dtype, width, operand(lhs, width), operand(rhs, width), operand(old, width)
         )
         return SsaValue(ref, old.dtype, width)
+
+    def _unit(self, old: SsaValue, term: Binary) -> SsaValue:
+        """``old`` and what an instruction of a tensor unit adds to it."""
+        operand, width = self.evaluator.operand, self.scope.width
+        lhs, rhs = self._factor(term.lhs), self._factor(term.rhs)
+        operands = (operand(old, width), operand(lhs, width), operand(rhs, width))
+        return SsaValue(unit_call(self.writer, term.op, operands), old.dtype, width)
+
+    def _factor(self, factor: Expr) -> SsaValue:
+        """What a tensor unit takes, as 32-bit lanes."""
+        if not isinstance(factor, Unary) or factor.op != GROUP:
+            return self.evaluator.evaluate(factor)
+        load = factor.operand
+        assert isinstance(load, BufferLoad)
+        size = size_of(load.dtype)
+        form, extra = self.evaluator.locate(load.buffer, load.indices, size)
+        return load_group(self.memory, load.buffer, form, extra, self.evaluator.guard)
 
     def _accumulate_literal(self, old: SsaValue, lhs: SsaValue, rhs: SsaValue) -> SsaValue | None:
         """``old + lhs * rhs`` where a factor is 1 or -1."""
@@ -204,15 +226,3 @@ class Statements:
         ref = self.evaluator.operand(self.evaluator.convert(value, target.dtype), self.scope.width)
         form, extra = self.evaluator.locate(target, store.indices, size_of(target.dtype))
         self.memory.store(target, form, extra, ref, guard)
-
-
-def _is_sum(reducer: Reducer) -> bool:
-    """Whether the reducer is ``lhs + rhs``."""
-    if len(reducer.result) != 1:
-        return False
-    result = reducer.result[0]
-    return (
-        isinstance(result, Binary)
-        and result.op == "add"
-        and {result.lhs, result.rhs} == {reducer.lhs[0], reducer.rhs[0]}
-    )

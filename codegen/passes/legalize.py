@@ -19,7 +19,13 @@ from sketch.nest.loopnest import Affine, Allocate, Loop, LoopKind, LoopNest, Loo
 from sketch.nest.walk import stores, walk
 from sketch.target.target import Target
 
-_CPU_KINDS = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.UNROLLED)
+_CPU_KINDS = (
+    LoopKind.SERIAL,
+    LoopKind.PARALLEL,
+    LoopKind.VECTORIZED,
+    LoopKind.UNROLLED,
+    LoopKind.TENSOR,
+)
 
 
 def legalize(nest: LoopNest, target: Target) -> LoopNest:

@@ -35,7 +35,7 @@ from sketch.nest.walk import index_variables, store_loads, stores
 
 Nodes = tuple[Node, ...]
 Values = Mapping[LoopVar, Affine]
-STATIC_KINDS = (LoopKind.UNROLLED, LoopKind.VECTORIZED)
+STATIC_KINDS = (LoopKind.UNROLLED, LoopKind.VECTORIZED, LoopKind.TENSOR)
 
 
 def is_dynamic(loop: Loop) -> bool:

@@ -24,6 +24,7 @@ from costmodel.extract.operations import flops, operation_counts
 from costmodel.extract.quantity import Floats, Quantity, Rows, count_true, gather, stack
 from costmodel.extract.statement import PARALLEL_KINDS, LoopInfo, Statement, StoreSite
 from sketch.nest.lanes import store_bytes
+from sketch.nest.loopnest import LoopKind
 from sketch.population.tape import recordable
 from sketch.target.target import Target
 
@@ -173,8 +174,21 @@ class Analysis:
 
     @cached_property
     def main_operations(self) -> Mapping[str, float]:
-        """Operations of one execution of the main store, by kind."""
-        return operation_counts(self.main.store)
+        """Operations of one execution of the main store, by kind; those of a tensor unit are one
+        for all the terms that it adds.
+        """
+        return {"mac": 1.0} if self.uses_unit else operation_counts(self.main.store)
+
+    @property
+    def uses_unit(self) -> bool:
+        """Whether a tensor unit does the work."""
+        return any(loop.kind is LoopKind.TENSOR for loop in self.loops)
+
+    @cached_property
+    def unit_terms(self) -> Quantity:
+        """Terms that a tensor unit adds in one operation."""
+        units = tuple(loop for loop in self.loops if loop.kind is LoopKind.TENSOR)
+        return product(tuple(loop for loop in units if loop.reduce))
 
     @cached_property
     def flops(self) -> Quantity:

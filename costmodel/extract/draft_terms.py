@@ -124,6 +124,8 @@ def _compute_cycles(
     units = analysis.target.fma_accumulators / (rates.fma_slack * rates.fma_latency)
     reduces = analysis.main.store.reducer is not None
     steps = analysis.trips / (tile.rows * tile.vectors) * _vector_share(analysis, tile)
+    if analysis.uses_unit:
+        steps = steps / analysis.unit_terms
     cycles = _cycles(rates)
     weight = sum(
         cycles.get(kind, 1.0) * number for kind, number in analysis.main_operations.items()

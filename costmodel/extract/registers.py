@@ -8,6 +8,7 @@ from costmodel.extract.access import READ, Access
 from costmodel.extract.analysis import Analysis
 from costmodel.extract.quantity import Quantity, ceil, is_one, larger, to_quantity, where
 from costmodel.extract.statement import UNROLLED_KINDS, VECTOR_KINDS, LoopInfo
+from sketch.nest.loopnest import LoopKind
 
 # Vector instructions per operation: polynomials of transcendental functions, everything else one.
 INSTRUCTIONS = {"float_math": 16.0, "int": 0.0}
@@ -67,12 +68,16 @@ class AccumulatorTile:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tile:
-    """Spatial loops of the tile, with their extents where they belong to it (else 1)."""
+    """Spatial loops of the tile, with their extents where they belong to it (else 1).
+
+    ``unit_terms``: neighbours along a reduce axis that a lane of a tensor unit takes together.
+    """
 
     unrolled: tuple[tuple[LoopInfo, Quantity], ...]
     vector: tuple[LoopInfo, Quantity] | None
     reduce_unroll: Quantity
     chain: Quantity
+    unit_terms: Quantity
 
 
 def register_tile(analysis: Analysis) -> AccumulatorTile:
@@ -108,6 +113,7 @@ def _collect(loops: tuple[LoopInfo, ...]) -> _Tile:
     vector: tuple[LoopInfo, Quantity] | None = None
     reduce_unroll: Quantity = 1.0
     chain: Quantity = 1.0
+    unit_terms: Quantity = 1.0
     inside: Quantity = 1.0  # 1 while no serial spatial loop of more than one trip was met
     for loop in reversed(loops):
         extent = loop.extent if is_one(inside) else where(inside == 1.0, loop.extent, 1.0)
@@ -115,13 +121,15 @@ def _collect(loops: tuple[LoopInfo, ...]) -> _Tile:
             vector = (loop, extent)
         elif loop.reduce and loop.kind in UNROLLED_KINDS:
             reduce_unroll = reduce_unroll * extent
+        elif loop.reduce and loop.kind is LoopKind.TENSOR:
+            unit_terms = unit_terms * extent
         elif loop.reduce:
             chain = chain * extent
-        elif loop.kind in UNROLLED_KINDS:
+        elif loop.kind in UNROLLED_KINDS or loop.kind is LoopKind.TENSOR:
             unrolled.append((loop, extent))
         else:
             inside = inside * where(loop.extent == 1.0, 1.0, 0.0)
-    return _Tile(tuple(unrolled), vector, reduce_unroll, chain)
+    return _Tile(tuple(unrolled), vector, reduce_unroll, chain, unit_terms)
 
 
 def _shape(tile: _Tile, reads: list[Access]) -> tuple[Quantity, Quantity]:
@@ -158,7 +166,7 @@ def _loads(
             continue
         vector, width = tile.vector
         step = read.address_step(vector)
-        scalar, dense = width == 1.0, step == 1.0
+        scalar, dense = width == 1.0, step == tile.unit_terms
         broadcast_loads = broadcast_loads + where(scalar, copies, 0.0)
         wide = where(scalar, 0.0, copies)
         vector_loads = vector_loads + where(dense, wide * parts, 0.0)

@@ -23,7 +23,8 @@ from sketch.nest.walk import buffer_loads, stores_within
 PARALLEL_KINDS = (LoopKind.PARALLEL, LoopKind.BLOCK)
 VECTOR_KINDS = (LoopKind.VECTORIZED, LoopKind.THREAD)
 UNROLLED_KINDS = (LoopKind.UNROLLED, LoopKind.VTHREAD)
-STRAIGHT_KINDS = (*UNROLLED_KINDS, *VECTOR_KINDS)  # loops that leave no loop in the code
+# loops that leave no loop in the code
+STRAIGHT_KINDS = (*UNROLLED_KINDS, *VECTOR_KINDS, LoopKind.TENSOR)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,6 +20,8 @@ FLOAT_CALLS: Final = (
     "floor", "ceil", "round", "trunc",
 )  # fmt: skip
 FLOAT_TESTS: Final = ("is_nan", "is_inf")
+GROUP: Final = "group"
+"""An element and those after it in memory, as one 32-bit lane of a tensor unit: of code alone."""
 UNARY: Final = ("neg", "abs", "sign", "not", "bit_not", *FLOAT_CALLS, *FLOAT_TESTS)
 
 

@@ -45,6 +45,18 @@ def _scalar(op: str, dtype: str, identity: float | int) -> Reducer:
     )
 
 
+def is_sum(reducer: Reducer) -> bool:
+    """Whether a reducer is ``lhs + rhs``."""
+    if len(reducer.result) != 1:
+        return False
+    result = reducer.result[0]
+    return (
+        isinstance(result, Binary)
+        and result.op == "add"
+        and {result.lhs, result.rhs} == {reducer.lhs[0], reducer.rhs[0]}
+    )
+
+
 def adds_floats(reducer: Reducer) -> bool:
     """Whether combining adds (or subtracts) floats: then long chains lose digits, and partial
     results that are combined later lose fewer.

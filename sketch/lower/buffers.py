@@ -11,7 +11,7 @@ import numpy as np
 from sketch.errors import LoweringError
 from sketch.lang.dtypes import size_of
 from sketch.lang.tensor import Operation, Placeholder, SharedBuffer, StoreMap, Tensor
-from sketch.lower.placement import PlacedStage, Placement
+from sketch.lower.placement import PackedGroup, PlacedStage, Placement
 from sketch.nest.loopnest import (
     Affine,
     Buffer,
@@ -40,12 +40,14 @@ class View:
     Attributes:
         base: per dimension, the coordinate of the buffer's first element (attached stages).
         packed: dimension that is laid out in panels, and the variables that walk one panel.
+        group: what lies together within a panel.
         store: the affine map of a stage that writes into a shared buffer.
     """
 
     buffer: Buffer
     base: tuple[Affine | None, ...] = ()
     packed: tuple[int, frozenset[LoopVar]] | None = None
+    group: PackedGroup | None = None
     store: StoreMap | None = None
 
     def locate(self, indices: tuple[Index, ...]) -> tuple[Index, ...]:
@@ -73,13 +75,20 @@ class View:
     def _panel(
         self, indices: tuple[Index, ...], dim: int, inner: frozenset[LoopVar]
     ) -> tuple[Index, ...]:
-        index = indices[dim]
+        panel, within = self._split(indices[dim], inner)
+        if self.group is None:
+            return (panel, *(i for d, i in enumerate(indices) if d != dim), within)
+        start, element = self._split(indices[self.group.dim], frozenset((self.group.var,)))
+        places = enumerate(indices)
+        others = tuple(start if d == self.group.dim else i for d, i in places if d != dim)
+        return (panel, *others, within, element)
+
+    def _split(self, index: Index, inner: frozenset[LoopVar]) -> tuple[Affine, Affine]:
+        """The parts of an index without and with the variables ``inner``."""
         if isinstance(index, Quasi) or index.const:
             raise LoweringError(f"{self.buffer.name} is packed along an index that is not plain")
         within = Affine(tuple((v, c) for v, c in index.terms if v in inner))
-        panel = Affine(tuple((v, c) for v, c in index.terms if v not in inner))
-        others = tuple(i for d, i in enumerate(indices) if d != dim)
-        return (panel, *others, within)
+        return Affine(tuple((v, c) for v, c in index.terms if v not in inner)), within
 
 
 def dense_buffer(name: str, dtype: str, shape: tuple[Num, ...], scope: Scope) -> Buffer:
@@ -105,10 +114,12 @@ def packed_buffer(
     width: Num,
     scope: Scope,
     panels_ahead: Num = 0,
+    group: PackedGroup | None = None,
 ) -> Buffer:
     """The buffer of a tensor that is packed in panels.
 
-    Its dimensions are [panel start (in elements), other dimensions, within the panel].
+    Its dimensions are [panel start (in elements), other dimensions, within the panel], and last
+    [within the group] where elements lie together; the group's own dimension starts groups then.
 
     Args:
         name: of the buffer, for printing.
@@ -118,23 +129,30 @@ def packed_buffer(
         width: elements of a panel along ``dim``.
         scope: which memory it is in.
         panels_ahead: how far ahead of a read to prefetch, in panels; 0: not at all.
+        group: which elements lie together within a panel; None: none do.
     """
-    others = tuple(e for d, e in enumerate(extents) if d != dim)
-    strides: list[Num] = [1]
-    step: Num = width
-    for extent in reversed(others):
-        strides.insert(0, step)
-        step = step * extent
+    size = 1 if group is None else group.size
+    grouped = [d for d in range(len(extents)) if group is not None and d == group.dim]
+    others = [d for d in range(len(extents)) if d != dim]
+    lengths = [-(-extents[d] // size) * size if d in grouped else extents[d] for d in others]
+    steps = [size if d in grouped else 1 for d in others]
+    strides: list[Num] = [size]
+    stride: Num = width if group is None else width * size
+    for extent, step in zip(reversed(lengths), reversed(steps), strict=True):
+        stride = stride if step == 1 else stride // step
+        strides.insert(0, stride)
+        stride = stride * extent
     padded = -(-extents[dim] // width) * width
     inner: Num = 1
-    for extent in others:
+    for extent in lengths:
         inner = inner * extent
+    last = [] if group is None else [1]
     return Buffer(
         name=name,
         dtype=dtype,
-        shape=(padded, *others, width),
-        strides=(inner, *strides),
-        steps=(width, *([1] * len(others)), 1),
+        shape=(padded, *lengths, width, *([] if group is None else [size])),
+        strides=(inner, *strides, *last),
+        steps=(width, *steps, 1, *last),
         scope=scope,
         size=padded * inner,
         ahead=panels_ahead * width * inner,
@@ -195,6 +213,7 @@ class StoredTensor:
         buffer: that holds it.
         store: where in it, for a stage that writes into a shared buffer.
         pack: how it is laid out in panels, if it is.
+        group: which elements lie together within a panel.
         maker: the stage that computes it; None for an input.
     """
 
@@ -202,6 +221,7 @@ class StoredTensor:
     store: StoreMap | None = None
     pack: Pack | None = None
     maker: PlacedStage | None = None
+    group: PackedGroup | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,7 +242,7 @@ class Buffers:
         packed = None
         if stored.pack is not None:
             packed = stored.pack.dim, _panel_vars(stored.pack, user)
-        return View(stored.buffer, base, packed, stored.store)
+        return View(stored.buffer, base, packed, stored.group, stored.store)
 
 
 def _panel_vars(pack: Pack, user: PlacedStage) -> frozenset[LoopVar]:
@@ -237,7 +257,9 @@ def make_buffers(placement: Placement) -> Buffers:
     tensors: dict[tuple[Operation, int], StoredTensor] = {}
     for tensor in program.dag.inputs:
         pack = packs.get(tensor.op)
-        tensors[tensor.op, 0] = StoredTensor(_argument(tensor, pack, placement), None, pack)
+        group = None if pack is None else placement.packed_group(pack)
+        argument = _argument(tensor, pack, placement, group)
+        tensors[tensor.op, 0] = StoredTensor(argument, None, pack, group=group)
     workspaces: list[Buffer] = []
     shared: dict[SharedBuffer, Buffer] = {}
     places = zip(program.dag.output_stages, program.dag.outputs, strict=True)
@@ -267,7 +289,9 @@ def _arguments(
     return tuple(dict.fromkeys(found))
 
 
-def _argument(tensor: Tensor, pack: Pack | None, placement: Placement) -> Buffer:
+def _argument(
+    tensor: Tensor, pack: Pack | None, placement: Placement, group: PackedGroup | None
+) -> Buffer:
     op = tensor.op
     assert isinstance(op, Placeholder)
     scope = Scope.CONSTANT if op.constant else Scope.INPUT
@@ -286,6 +310,7 @@ def _argument(tensor: Tensor, pack: Pack | None, placement: Placement) -> Buffer
         placement.panel_width(pack),
         scope,
         placement.panels_ahead(pack),
+        group,
     )
 
 

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from sketch.lang.prepared import Prepared
 from sketch.lang.tensor import Placeholder
-from sketch.lower.placement import place
+from sketch.lower.placement import Placement, place
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
+from sketch.schedule.steps import Pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,35 +26,42 @@ class Packing:
 
     Memory order: [panel, other dimensions, within the panel].  Hashable, so that one packed copy
     serves every use of the same constant.
+
+    ``group``: (dimension, size): so many elements along another dimension lie together, innermost;
+    that dimension, padded as well, counts groups then.
     """
 
     logical_shape: tuple[int, ...]
     dim: int
     width: int
+    group: tuple[int, int] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the packed array."""
+        groups = {} if self.group is None else dict((self.group,))
         panels = -(-self.logical_shape[self.dim] // self.width)
-        rest = tuple(e for d, e in enumerate(self.logical_shape) if d != self.dim)
-        return (panels, *rest, self.width)
+        extents = enumerate(self.logical_shape)
+        rest = tuple(-(-e // groups.get(d, 1)) for d, e in extents if d != self.dim)
+        return (panels, *rest, self.width, *groups.values())
 
     @property
     def key(self) -> str:
         """Stable text form."""
-        return f"panel(dim={self.dim}, width={self.width})"
+        group = "" if self.group is None else f", dim={self.group[0]} by {self.group[1]}"
+        return f"panel(dim={self.dim}, width={self.width}{group})"
 
     def apply(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
         """Pack ``array`` (shape ``logical_shape``, any dtype) into a new C-contiguous array."""
-        panels = self.shape[0]
-        padding = [(0, 0)] * array.ndim
-        padding[self.dim] = (0, panels * self.width - array.shape[self.dim])
+        tiles = {self.dim: self.width, **({} if self.group is None else dict((self.group,)))}
+        padding = [(0, -extent % tiles.get(d, 1)) for d, extent in enumerate(array.shape)]
         padded = np.pad(array, padding) if any(map(any, padding)) else array
-        blocked = padded.reshape(
-            *padded.shape[: self.dim], panels, self.width, *padded.shape[self.dim + 1 :]
-        )
-        moved = np.moveaxis(blocked, (self.dim, self.dim + 1), (0, -1))
-        return np.ascontiguousarray(moved)
+        split = [(e // tiles.get(d, 1), tiles.get(d, 1)) for d, e in enumerate(padded.shape)]
+        blocked = padded.reshape([part for parts in split for part in parts])
+        rest = [2 * d for d in range(array.ndim) if d != self.dim]
+        inside = [2 * d + 1 for d in range(array.ndim) if d not in tiles]
+        order = [2 * self.dim, *rest, *inside, *(2 * d + 1 for d in tiles)]
+        return np.ascontiguousarray(blocked.transpose(order)).reshape(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +103,10 @@ def _packings(sketch: Sketch, values: frozenset[tuple[DecisionId, int]]) -> Mapp
     if not constants:
         return {}
     placement = place(program, dict(values), frozenset(pack.reader for pack, _ in constants))
-    return {
-        op.name: Packing(op.shape, pack.dim, int(placement.panel_width(pack)))
-        for pack, op in constants
-    }
+    return {op.name: _packing(op.shape, pack, placement) for pack, op in constants}
+
+
+def _packing(shape: tuple[int, ...], pack: Pack, placement: Placement) -> Packing:
+    group = placement.packed_group(pack)
+    taken = None if group is None else (group.dim, group.size)
+    return Packing(shape, pack.dim, int(placement.panel_width(pack)), taken)

@@ -14,7 +14,7 @@ import numpy as np
 from sketch.analysis.access import affine_index, stage_loads
 from sketch.errors import LoweringError
 from sketch.lang.expr import Axis, Binary, Const, Expr, Load
-from sketch.lang.tensor import Operation
+from sketch.lang.tensor import Operation, Placeholder
 from sketch.nest.loopnest import Affine, LoopKind, LoopVar, Num
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.labels import decision_label, loop_label
@@ -81,6 +81,18 @@ class PlacedStage:
         return frozenset(loop.var for loop in self.loops if loop.id in loops)
 
 
+@dataclass(frozen=True, slots=True)
+class PackedGroup:
+    """``size`` elements along dimension ``dim`` of a packed tensor, which lie together.
+
+    ``var``: that walks them.
+    """
+
+    dim: int
+    size: int
+    var: LoopVar
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Placement:
     """All stages of a program, placed; in topological order."""
@@ -104,6 +116,19 @@ class Placement:
             if loop.id in pack.loops:
                 width = width * loop.trips
         return width
+
+    def packed_group(self, pack: Pack) -> PackedGroup | None:
+        """What a tensor unit of the reader takes of a packed constant at a time."""
+        op, reader = self.program.operation(pack.tensor), self.stages[pack.reader]
+        if not isinstance(op, Placeholder):
+            return None
+        taken = [x for x in reader.loops if x.kind is LoopKind.TENSOR and x.axis.kind == "reduce"]
+        for load in loads_of(reader.plan, op):
+            for dim, index in enumerate(load.indices):
+                for loop in taken:
+                    if index is loop.axis and dim != pack.dim:
+                        return PackedGroup(dim, int(loop.trips), loop.var)
+        return None
 
     def attached(self, stage: StageId, loop: LoopId) -> tuple[PlacedStage, ...]:
         """Stages computed inside a loop of a stage, in topological order."""

@@ -38,6 +38,7 @@ class LoopKind(Enum):
     PARALLEL = "parallel"  # distributed over threads; only at the top of a root nest
     VECTORIZED = "vectorized"  # one SIMD operation; innermost, stride 1
     UNROLLED = "unrolled"  # straight-line copies
+    TENSOR = "tensor"  # of a tensor unit, around its lanes: one instruction, or unrolled
     BLOCK = "block"  # GPU grid
     VTHREAD = "vthread"  # GPU virtual thread: interleaved copies in one thread
     THREAD = "thread"  # GPU thread

@@ -17,9 +17,10 @@ from sketch.analysis.read_bounds import Facts, bound_by_fact, facts_of
 from sketch.lang.affine import Interval
 from sketch.lang.dtypes import is_float, size_of
 from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Unary
+from sketch.lang.reducers import is_sum
 from sketch.lang.scalar_functions import Array, oracle_dtype
 from sketch.lang.tensor import Compute, Tensor
-from sketch.oracle.evaluate import Loader, constant, is_sum
+from sketch.oracle.evaluate import Loader, constant
 
 Bounds = Mapping[Axis, Interval]
 

@@ -133,8 +133,3 @@ def _simple_combine(reducer: Reducer) -> np.ufunc | None:
             return known.get(op)
         case _:
             return None
-
-
-def is_sum(reducer: Reducer) -> bool:
-    """Whether a reducer adds."""
-    return _simple_combine(reducer) is np.add

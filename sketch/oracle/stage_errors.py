@@ -14,10 +14,11 @@ from typing import Final
 import numpy as np
 
 from sketch.lang.expr import Axis, Reduce, Reducer
+from sketch.lang.reducers import is_sum
 from sketch.lang.scalar_functions import Array
 from sketch.lang.tensor import Compute, Tensor
 from sketch.oracle.contraction import Term, all_finite, contract, contraction_cost, sum_of_products
-from sketch.oracle.evaluate import Evaluator, Loader, constant, is_sum, reduce_values
+from sketch.oracle.evaluate import Evaluator, Loader, constant, reduce_values
 from sketch.oracle.interpret import full_region
 from sketch.oracle.rounding_errors import ErrorLoader, RoundingErrors, magnitude, unit
 from sketch.oracle.stage_values import (

@@ -68,8 +68,10 @@ def register_tile(loops: tuple[Loop, ...], target: Target, lane_bytes: int) -> R
             points = points * loop.extent
             if axis is not None and loop.var.axis is axis:
                 along = along * loop.extent
-        if loop.kind is not LoopKind.UNROLLED:
+        if loop.kind not in (LoopKind.UNROLLED, LoopKind.TENSOR):
             continue
+        if loop.kind is LoopKind.TENSOR and loop.axis_kind == "reduce":
+            continue  # what one instruction adds
         if loop.axis_kind == "reduce":
             copies = copies * loop.extent
         elif axis is not None and loop.var.axis is axis:

@@ -19,6 +19,7 @@ from sketch.rules.inline import InlineStage
 from sketch.rules.rfactor import AddRfactor
 from sketch.rules.rule import SketchRule
 from sketch.rules.simple import ScheduleSimply
+from sketch.rules.tensorize import TileOnUnits
 from sketch.rules.tiling import MultiLevelTilingWithFusion
 from sketch.target.target import Target
 from sketch.variants.derive import ALGORITHMS, GPU_ALGORITHMS, RETIRED_ALGORITHMS, Algorithm
@@ -53,6 +54,7 @@ CPU_SKETCHES: Final = SketchBackend(
         ComputeInBlocks(),
         ComputeLocation(),
         AddCacheWrite(),
+        TileOnUnits(),
         MultiLevelTilingWithFusion(),
         ScheduleSimply(),
     ),

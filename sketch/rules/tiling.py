@@ -30,9 +30,18 @@ from sketch.rules.patterns import (
     vector_axis,
 )
 from sketch.rules.rule import State, Verdict
+from sketch.rules.unit_fit import Fit
 from sketch.schedule.loop import LoopId
 from sketch.schedule.program import Program, StagePlan
-from sketch.schedule.steps import Annotate, ComputeAt, Factor, Reorder, Split, Step
+from sketch.schedule.steps import (
+    Annotate,
+    ComputeAt,
+    Factor,
+    Reorder,
+    Split,
+    Step,
+    Tensorize,
+)
 
 REGISTER_TILE: Final = "SSSRS"
 CACHE_TILE: Final = "SSRSRS"
@@ -110,6 +119,7 @@ class Tiling:
             so that an operand can be computed for one at a time; empty: no such blocks.
         panel_trips: vectors in a panel, where the nest around is made of panels; None: a decision
             of the consumer.
+        unit: the tensor unit that computes it, and along which axes; None: plain vectors.
     """
 
     state: State
@@ -120,6 +130,7 @@ class Tiling:
     nested: bool = False
     blocks: frozenset[Axis] = frozenset()
     panel_trips: Factor | None = None
+    unit: Fit | None = None
 
     def apply(self) -> State:
         host, inner = self.host.id, self.inner.id
@@ -130,6 +141,7 @@ class Tiling:
         tile = self._host_level(self._last)
         vector = self._vector_pair()[0]
         lane = self.host.loop(vector, self._last + 1)
+        tile += [self.host.loop(a, self._last + 1) for a in self.host.op.axes if self._rows(a) > 1]
         order = (*outer, *rest, *tile, lane)
         parallel = [] if self.nested else self._parallel()
         state = state.then(
@@ -165,7 +177,16 @@ class Tiling:
         return axis, self.inner.op.axes[position]
 
     def _lanes(self) -> int:
+        if self.unit is not None:
+            return self.unit.unit.n
         return lanes_for(self._vector_pair()[0], self.inner.op, self.state.target)
+
+    def _rows(self, axis: Axis) -> int:
+        """Rows that the tensor unit computes at a time along an axis of the consumer; 1: none."""
+        if self.unit is None or self.unit.rows is None:
+            return 1
+        pairs = zip(self.host.op.axes, self.inner.op.axes, strict=True)
+        return self.unit.unit.m if any(a is axis and b is self.unit.rows for a, b in pairs) else 1
 
     @property
     def _batch_outside(self) -> bool:
@@ -193,8 +214,9 @@ class Tiling:
                 factors = (*self._names(axis), self._lanes())
                 steps.append(Split(self.host.id, self.host.axis(axis), factors))
             elif self._is_split(axis):
-                split = Split(self.host.id, self.host.axis(axis), self._names(axis))
-                steps.append(split)
+                rows = (self._rows(axis),) if self._rows(axis) > 1 else ()
+                factors = (*self._names(axis), *rows)
+                steps.append(Split(self.host.id, self.host.axis(axis), factors))
         return steps
 
     def _parallel(self) -> list[LoopId]:
@@ -224,13 +246,16 @@ class Tiling:
         name = inner.id
         vector = self._vector_pair()[1]
         steps: list[Step] = []
-        cache_loops, tile_loops = [], []
+        cache_loops, tile_loops, unit_loops = [], [], list[LoopId]()
         for host_axis, axis in zip(self.host.op.axes, inner.op.axes, strict=True):
             factors: tuple[Factor, ...] = () if register else (self._names(host_axis)[-1],)
             if axis is vector:
                 factors = (*factors, self._lanes())
             elif not self._is_split(axis):
                 factors = ()
+            elif self._rows(host_axis) > 1:
+                unit_loops.append(inner.loop(axis, len(factors) + 1))
+                factors = (*factors, self._rows(host_axis))
             if factors:
                 steps.append(Split(name, inner.axis(axis), factors))
             if factors and not register:
@@ -242,21 +267,25 @@ class Tiling:
         tile_loops.append(inner.loop(vector, first))
         outer_reduce, inner_reduce, splits = self._reduce_loops()
         lane = inner.loop(vector, first + 1)
-        order = (*outer_reduce, *cache_loops, *inner_reduce, *tile_loops, lane)
+        if self.unit is not None:
+            unit_loops.append(inner.loop(self.unit.terms, len(splits[0].factors)))
+        order = (*outer_reduce, *cache_loops, *inner_reduce, *tile_loops, *unit_loops, lane)
         steps += [*splits, Reorder(name, order)]
         unrolled = [inner_reduce[-1], *tile_loops]
         steps += [Annotate(name, loop, LoopKind.UNROLLED.value) for loop in unrolled]
-        return [*steps, Annotate(name, lane, LoopKind.VECTORIZED.value)]
+        steps.append(Annotate(name, lane, LoopKind.VECTORIZED.value))
+        return [*steps, Tensorize(name, tuple(unit_loops))] if unit_loops else steps
 
-    def _reduce_loops(self) -> tuple[list[LoopId], list[LoopId], list[Step]]:
+    def _reduce_loops(self) -> tuple[list[LoopId], list[LoopId], list[Split]]:
         """Loops around the cache tile, loops inside it (the last one unrolled), and the split."""
         inner, axes = self.inner, self.inner.op.reduce_axes
-        split = longest(axes)
+        split = longest(axes) if self.unit is None else self.unit.terms
+        taken = () if self.unit is None else (self.unit.unit.k,)
         unroll = inner.decision(split, "unroll")
         others = [inner.loop(a) for a in axes if a is not split]
         if self._in_registers:
             inside = [*others, inner.loop(split), inner.loop(split, 1)]
-            return [], inside, [Split(inner.id, inner.axis(split), (unroll,))]
-        factors: tuple[Factor, ...] = (inner.decision(split, 1), unroll)
+            return [], inside, [Split(inner.id, inner.axis(split), (unroll, *taken))]
+        factors: tuple[Factor, ...] = (inner.decision(split, 1), unroll, *taken)
         inside = [*others, inner.loop(split, 1), inner.loop(split, 2)]
         return [inner.loop(split)], inside, [Split(inner.id, inner.axis(split), factors)]

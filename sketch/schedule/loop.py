@@ -22,6 +22,7 @@ class LoopRole(Enum):
     REGISTER_TILE = "register tile"  # copies of a statement for other results
     TERMS = "terms"  # copies of a statement for other terms of the same result
     VECTOR = "vector"  # the lanes of one SIMD instruction
+    UNIT = "tensor unit"  # what one instruction does beside its lanes
     BLOCK = "block"  # of a GPU
     VTHREAD = "virtual thread"  # a tile of one thread, in strides of all threads
     THREAD = "thread"  # of a block: warps, where lanes are inside

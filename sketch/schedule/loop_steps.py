@@ -21,11 +21,14 @@ from sketch.schedule.steps import (
     Reorder,
     SharedTiles,
     Split,
+    Tensorize,
 )
 
 # Trips of the tiles of an axis, for each of its elements.  Vectors, and the threads of a GPU block,
 # may be far wider than an axis; beyond that a loop nest would only count.
 _MOST_PADDING: Final = 4096
+# The loops of a tensor unit belong together, and have a step of their own.
+_ANNOTATED: Final = tuple(kind for kind in LoopKind if kind is not LoopKind.TENSOR)
 
 
 def split(program: Program, step: Split) -> Program:
@@ -81,14 +84,13 @@ def annotate(program: Program, step: Annotate) -> Program:
     """Say how a loop is executed; raises ScheduleError for a loop or a kind that is none."""
     plan = program.stage(step.stage)
     plan.check_loop(step.loop)
-    try:
-        kind = LoopKind(step.execution)
-    except ValueError as error:
+    kind = next((kind for kind in _ANNOTATED if kind.value == step.execution), None)
+    if kind is None:
         raise ScheduleError(
             f"a loop cannot be {step.execution!r}",
             f"loop {plan.labels([step.loop])} of stage {plan.op.name}",
-            f"one of {', '.join(kind.value for kind in LoopKind)}",
-        ) from error
+            f"one of {', '.join(kind.value for kind in _ANNOTATED)}",
+        )
     return program.with_stage(replace(plan, kinds={**plan.kinds, step.loop: kind}))
 
 
@@ -110,6 +112,31 @@ def pack(program: Program, step: Pack) -> Program:
     if any(other.tensor == step.tensor for other in program.packs):
         raise ScheduleError(f"tensor {packed.name} is packed twice")
     return replace(program, packs=(*program.packs, step))
+
+
+def tensorize(program: Program, step: Tensorize) -> Program:
+    """Make loops those of a tensor unit.
+
+    Raises:
+        ScheduleError: their trips are not fixed, or another loop than that of the vector is inside.
+    """
+    plan = program.stage(step.stage)
+    for loop in step.loops:
+        plan.check_loop(loop)
+        factors = plan.splits.get(loop.axis, ())
+        if loop.level == 0 or loop.level != len(factors) or not isinstance(factors[-1], int):
+            raise ScheduleError(
+                f"loop {plan.labels([loop])} of stage {plan.op.name} is none of a tensor unit",
+                hint="split its axis by a number, which is the unit's",
+            )
+    inside = plan.loops()[len(plan.loops()) - len(step.loops) - 1 :]
+    if set(inside[:-1]) != set(step.loops) or plan.kinds.get(inside[-1]) is not LoopKind.VECTORIZED:
+        raise ScheduleError(
+            f"stage {plan.op.name} has other loops inside of those of its tensor unit",
+            hint=f"order {plan.labels(step.loops)} just outside of the vectorised loop",
+        )
+    kinds = {**plan.kinds, **dict.fromkeys(step.loops, LoopKind.TENSOR)}
+    return program.with_stage(replace(plan, kinds=kinds))
 
 
 def shared_tiles(program: Program, step: SharedTiles) -> Program:

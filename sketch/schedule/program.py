@@ -32,6 +32,7 @@ _ROLES: Final = {
     LoopKind.PARALLEL: LoopRole.PARALLEL,
     LoopKind.UNROLLED: LoopRole.REGISTER_TILE,
     LoopKind.VECTORIZED: LoopRole.VECTOR,
+    LoopKind.TENSOR: LoopRole.UNIT,
     LoopKind.BLOCK: LoopRole.BLOCK,
     LoopKind.VTHREAD: LoopRole.VTHREAD,
     LoopKind.THREAD: LoopRole.THREAD,

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
-from sketch.schedule.loop_steps import annotate, compute_at, pack, reorder, shared_tiles, split
+from sketch.schedule.loop_steps import (
+    annotate,
+    compute_at,
+    pack,
+    reorder,
+    shared_tiles,
+    split,
+    tensorize,
+)
 from sketch.schedule.program import Program, initial_program
 from sketch.schedule.stage_steps import cache_read, cache_write, in_parts, inline
 from sketch.schedule.steps import (
@@ -20,6 +28,7 @@ from sketch.schedule.steps import (
     Split,
     SplitReduce,
     Step,
+    Tensorize,
 )
 
 
@@ -39,7 +48,8 @@ def apply_step(program: Program, step: Step) -> Program:
 
 
 def _apply_to_loops(
-    program: Program, step: Split | Reorder | ComputeAt | Annotate | Pack | SharedTiles
+    program: Program,
+    step: Split | Reorder | ComputeAt | Annotate | Pack | SharedTiles | Tensorize,
 ) -> Program:
     match step:
         case Split():
@@ -54,6 +64,8 @@ def _apply_to_loops(
             return pack(program, step)
         case SharedTiles():
             return shared_tiles(program, step)
+        case Tensorize():
+            return tensorize(program, step)
     raise ScheduleError(f"{step!r} is no step")
 
 

@@ -76,10 +76,9 @@ class Sketch:
     ) -> tuple[int, ...]:
         node, trips = plan.op.all_axes[axis], trip_choices_of(self.target)
         unrolled = name in self.unrolled
+        extent = -(-node.extent // fixed_product(factors))
         if unrolled and node.kind == "reduce":
-            return tuple(c for c in trips.reduce_unroll if c <= node.extent)
-        fixed = fixed_product(factors)
-        extent = -(-node.extent // fixed)
+            return tuple(c for c in trips.reduce_unroll if c <= extent)
         limit = self.target.registers if unrolled else None
         return trips.tiles(extent, limit)
 

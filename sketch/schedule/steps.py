@@ -180,6 +180,23 @@ class SharedTiles:
     layout: Factor = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Tensorize:
+    """The loops ``loops`` of ``stage``, of fixed trips, and its vectorised one are one tensor unit.
+
+    They stand innermost, outside of the vectorised loop alone.  Where ``stage`` reads a packed
+    tensor along one of them, what a unit takes of it lies together, innermost in its panels.
+
+    before:  B[j - j mod w, k, j mod w]
+    after:   B[j - j mod w, k / 4, j mod w, k mod 4]          (a unit that adds four products)
+    """
+
+    kind: ClassVar[str] = "tensorize"
+    version: ClassVar[int] = 1
+    stage: StageId
+    loops: tuple[LoopId, ...]
+
+
 Step = (
     Inline
     | CacheWrite
@@ -192,6 +209,7 @@ Step = (
     | Annotate
     | Pack
     | SharedTiles
+    | Tensorize
 )
 STEP_KINDS: Final[tuple[type[Step], ...]] = (
     Inline,
@@ -205,4 +223,5 @@ STEP_KINDS: Final[tuple[type[Step], ...]] = (
     Annotate,
     Pack,
     SharedTiles,
+    Tensorize,
 )

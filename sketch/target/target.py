@@ -89,6 +89,11 @@ class Target:
         """Shared memory that a block can have, if it asks for it at launch."""
         return max(self.shared_memory_bytes, self.card.shared_block_bytes)
 
+    @property
+    def has(self) -> frozenset[str]:
+        """The features that a CPU has, by LLVM's names without their signs."""
+        return frozenset(part[1:] for part in self.features.split(",") if part.startswith("+"))
+
     def lanes(self, dtype_bytes: int = 4) -> int:
         """Elements of ``dtype_bytes`` in a SIMD register."""
         return max(1, self.vector_bytes // dtype_bytes)

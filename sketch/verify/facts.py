@@ -9,7 +9,7 @@ from functools import cached_property
 from sketch.errors import LoweringError
 from sketch.lang.affine import Interval, bounds
 from sketch.nest.intervals import value_interval
-from sketch.nest.loopnest import Affine, Index, Loop, LoopVar, Predicate
+from sketch.nest.loopnest import Affine, Index, Loop, LoopKind, LoopVar, Predicate
 
 _Narrowed = tuple[Affine, int, int]
 _FactorOf = Callable[[Mapping[LoopVar, int], Affine], int]
@@ -42,6 +42,7 @@ class Facts:
         strides: every value is a multiple of them.
         where: for messages.
         around: what was known before the last predicates; None: nothing.
+        taken: the variables of tensor units.
     """
 
     reaches: Mapping[LoopVar, int]
@@ -49,6 +50,7 @@ class Facts:
     predicates: tuple[Predicate, ...]
     where: str = ""
     around: Facts | None = None
+    taken: frozenset[LoopVar] = frozenset()
 
     def inside(self, loop: Loop) -> Facts:
         """What is known in a loop's body."""
@@ -59,12 +61,13 @@ class Facts:
             (*self.predicates, *loop.clip),
             self.where,
             self,
+            self.taken | {loop.var} if loop.kind is LoopKind.TENSOR else self.taken,
         )
 
     def also(self, predicates: Iterable[Predicate], where: str = "") -> Facts:
         """What is known where these hold, too."""
         known = (*self.predicates, *predicates)
-        return Facts(self.reaches, self.strides, known, where or self.where, self)
+        return Facts(self.reaches, self.strides, known, where or self.where, self, self.taken)
 
     @cached_property
     def narrowed(self) -> tuple[_Narrowed, ...]:
@@ -81,10 +84,15 @@ class Facts:
     @cached_property
     def _quotients(self) -> tuple[_Narrowed, ...]:
         """What every predicate, ``low <= d q + r <= high``, says of q: a tile is left out where its
-        first element is.
+        first element is.  Likewise what a tensor unit takes together, with d = 1.
         """
         found = []
         for index, low, high in self.narrowed:
+            if any(v in self.taken for v, _ in index.terms):
+                rest = tuple((v, c) for v, c in index.terms if v in self.taken)
+                whole = tuple((v, c) for v, c in index.terms if v not in self.taken)
+                least, most = self.plain(Affine(rest, index.const))
+                found.append((Affine(whole), low - most, high - least))
             for factor in sorted({c for _, c in index.terms if c > 1}):
                 whole = tuple((v, c // factor) for v, c in index.terms if c % factor == 0)
                 rest = tuple((v, c) for v, c in index.terms if c % factor)

@@ -22,9 +22,10 @@ from sketch.errors import ExpressionError
 from sketch.lang.dtypes import is_float
 from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Reduce, Select, Unary
 from sketch.lang.prepared import CombinedParts, LinearMap
+from sketch.lang.reducers import is_sum
 from sketch.lang.scalar_functions import Array
 from sketch.lang.tensor import Compute, Placeholder, Tensor
-from sketch.oracle.evaluate import Evaluator, is_sum
+from sketch.oracle.evaluate import Evaluator
 from sketch.oracle.interpret import Values, loader, whole_outputs
 
 # Elements of all inputs: every term of a polynomial has an exponent for each.

@@ -1,0 +1,73 @@
+"""Instructions of tensor units: LLVM's names and types for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from codegen.llvm.memory import Guard, Memory
+from codegen.llvm.values import Form, SsaValue
+from codegen.llvm.writer import Writer
+from sketch.lang.dtypes import size_of
+from sketch.nest.loopnest import Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCall:
+    """An intrinsic: its name, the vector of accumulators, and that of both operands."""
+
+    name: str
+    acc: str
+    operand: str
+
+
+# Both operands are vectors of 32-bit lanes in the nest, whatever elements are in a lane.
+UNIT_CALLS: Final[Mapping[str, UnitCall]] = {
+    f"{name}.{bits}": UnitCall(
+        f"llvm.x86.avx512.{name}.{bits}", f"<{bits // 32} x i32>", f"<{bits // size} x i{size}>"
+    )
+    for name, size in (("vpdpbusd", 8), ("vpdpwssd", 16))
+    for bits in (256, 512)
+}
+
+
+def unit_call(writer: Writer, unit: str, operands: tuple[str, str, str]) -> str:
+    """The accumulators after an instruction.
+
+    Args:
+        writer: of the function.
+        unit: name of the tensor unit.
+        operands: accumulators and both factors, as vectors of int32.
+    """
+    call = UNIT_CALLS[unit]
+    acc, *factors = operands
+    casts = [writer.emit_free(f"bitcast {call.acc} {f} to {call.operand}") for f in factors]
+    writer.declare(call.name, f"{call.acc} {{}}({call.acc}, {call.operand}, {call.operand})")
+    parts = ", ".join(f"{call.operand} {part}" for part in casts)
+    return writer.emit(f"call {call.acc} @{call.name}({call.acc} {acc}, {parts})")
+
+
+def load_group(
+    memory: Memory, buffer: Buffer, form: Form, extra: SsaValue | None, guard: Guard
+) -> SsaValue:
+    """Four bytes of neighbouring elements as an int32, or for each lane the next four.
+
+    Args:
+        memory: of the function.
+        buffer: that has them.
+        form: offset of the first element, affine in the loops' variables.
+        extra: part of the offset that is known at run time only; None: none.
+        guard: condition of the access.
+    """
+    key = ("group", form, extra, guard.condition, guard.mask)
+    known = memory.loads.setdefault(buffer, {})
+    value = known.get(key)
+    if value is None:
+        width, size = memory.scope.width if form.lane else 0, size_of(buffer.dtype)
+        address = replace(memory.address(buffer, form, extra), align=size)
+        ref = memory.load_words(width, address, guard)
+        if width and buffer.ahead:
+            memory.prefetch(address, int(buffer.ahead) * size)
+        value = known[key] = SsaValue(ref, "int32", width)
+    return value
