@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from costmodel.extract.analysis import product
 from costmodel.extract.quantity import Quantity, to_quantity
 from costmodel.extract.statement import STRAIGHT_KINDS, LoopInfo, StoreSite
-from sketch.nest.loopnest import LoopKind, Scope
+from sketch.nest.loopnest import Buffer, LoopKind, Scope
 from sketch.population.written_out_gpu import written_out
 
 
@@ -19,19 +19,42 @@ def is_lane(site: StoreSite, loop: LoopInfo) -> bool:
     return loop.kind is LoopKind.THREAD and (not cooperates(site) or _inside(site, loop))
 
 
+def filled_tile(site: StoreSite) -> Buffer | None:
+    """The shared buffer that a store fills, or is computed for by a thread that fills it."""
+    target = site.store.targets[0]
+    return target if target.scope is Scope.SHARED else site.fill
+
+
 def cooperates(site: StoreSite) -> bool:
     """Whether all threads of a block fill a shared buffer together, whatever loops are around."""
-    return site.store.targets[0].scope is Scope.SHARED
+    return filled_tile(site) is not None
+
+
+def only_copies(site: StoreSite) -> bool:
+    """Whether a tile is filled by a thread with elements of another buffer as they are."""
+    target = site.store.targets[0]
+    return target.scope is Scope.SHARED and not any(b.scope is Scope.LOCAL for b in site.buffers())
+
+
+def tiles_of(site: StoreSite) -> Quantity:
+    """How many tiles there are of what a store helps to fill; 1 where it fills none."""
+    tile = filled_tile(site)
+    return 1.0 if tile is None else to_quantity(tile.tiles)
 
 
 def is_ahead(site: StoreSite) -> bool | NDArray[np.bool_]:
-    """Whether tiles are filled that are not needed yet."""
-    return cooperates(site) and to_quantity(site.store.targets[0].tiles) > 1.0
+    """Whether tiles are filled that are not needed yet, without waiting for what is copied."""
+    return only_copies(site) and tiles_of(site) > 1.0
+
+
+def _fill_depth(site: StoreSite) -> int:
+    """How many of the loops are around the tile that a store helps to fill."""
+    tile = filled_tile(site)
+    return 0 if tile is None else site.allocation_depth(tile)
 
 
 def _inside(site: StoreSite, loop: LoopInfo) -> bool:
-    depth = site.allocation_depth(site.store.targets[0])
-    return any(loop is inner for inner in site.loops[depth:])
+    return any(loop is inner for inner in site.loops[_fill_depth(site) :])
 
 
 def shared_points(site: StoreSite) -> Quantity:
@@ -76,9 +99,12 @@ def _term_loops(site: StoreSite) -> tuple[LoopInfo, ...]:
 
 
 def fills_with_others(site: StoreSite) -> bool:
-    """Whether another tile is filled before this one, and both are waited for together."""
-    own = site.store.targets[0]
-    depth = site.allocation_depth(own)
+    """Whether another tile is filled before this one, and both are waited for together; or what is
+    computed is only a part of a tile.
+    """
+    if site.store.targets[0].scope is not Scope.SHARED:
+        return True
+    own, depth = filled_tile(site), _fill_depth(site)
     return any(
         other.scope is Scope.SHARED and other is not own and place == depth
         for other, place in site.allocations
@@ -87,5 +113,4 @@ def fills_with_others(site: StoreSite) -> bool:
 
 def tile_loops(site: StoreSite) -> tuple[LoopInfo, ...]:
     """The loops over tiles of a shared buffer."""
-    depth = site.allocation_depth(site.store.targets[0])
-    return tuple(p for p in site.loops[:depth] if p.kind is LoopKind.SERIAL)
+    return tuple(p for p in site.loops[: _fill_depth(site)] if p.kind is LoopKind.SERIAL)

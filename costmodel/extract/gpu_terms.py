@@ -25,8 +25,10 @@ from costmodel.extract.gpu_sites import (
     fills_with_others,
     is_ahead,
     is_lane,
+    only_copies,
     shared_points,
     tile_loops,
+    tiles_of,
     turns_of,
 )
 from costmodel.extract.operations import operation_counts
@@ -36,7 +38,6 @@ from costmodel.extract.quantity import (
     larger,
     more_than_one,
     smaller,
-    to_quantity,
     where,
 )
 from costmodel.extract.statement import PARALLEL_KINDS, LoopInfo, StoreSite
@@ -194,7 +195,7 @@ def _under_way(
         return smaller(elements * access.element_bytes, widest)
     # its part of a tile is copied in straight-line code, and of as many tiles as there are
     part = larger(shared_points(main) / kernel.threads, 1.0) * access.element_bytes
-    return smaller(part, _ROUNDS * widest) * to_quantity(main.store.targets[0].tiles)
+    return smaller(part, _ROUNDS * widest) * tiles_of(main)
 
 
 def _piece(analysis: Analysis) -> Quantity:
@@ -202,7 +203,7 @@ def _piece(analysis: Analysis) -> Quantity:
     main = analysis.main
     around = [a for a in analysis.accesses if a.site is main and a.buffer.scope is not Scope.LOCAL]
     width: Quantity = 1.0
-    for loop in main.loops if cooperates(main) else ():
+    for loop in main.loops if only_copies(main) else ():
         if not is_lane(main, loop):
             continue
         most: Quantity = loop.extent
@@ -332,19 +333,20 @@ def _rounds(analysis: Analysis) -> Quantity:
     if cooperates(site):
         if fills_with_others(site):
             return 0.0
-        tiles = to_quantity(site.store.targets[0].tiles)
+        tiles = tiles_of(site)
         return where(tiles > 1.0, 1.0, 2.0) * product(tile_loops(site))
     tree = any(p.reduce and p.kind is LoopKind.THREAD for p in site.loops)
     return 2.0 if tree else 0.0
 
 
 def _exposed(analysis: Analysis) -> Quantity:
-    """Times that a block copies a tile and needs it at once, as no other is there."""
+    """Times that a block waits for a tile: it needs it at once, as no other is there, or computes
+    with what it has read.
+    """
     site = analysis.main
-    if not cooperates(site):
+    if site.store.targets[0].scope is not Scope.SHARED:
         return 0.0
-    tiles = to_quantity(site.store.targets[0].tiles)
-    return where(tiles > 1.0, 0.0, product(tile_loops(site)))
+    return where(is_ahead(site), 0.0, product(tile_loops(site)))
 
 
 def _unique_bytes(analysis: Analysis, kernel: KernelShape) -> Quantity:

@@ -16,6 +16,7 @@ from sketch.nest.loopnest import (
     LoopNest,
     LoopVar,
     Predicate,
+    Scope,
     Store,
 )
 from sketch.nest.walk import buffer_loads, stores_within
@@ -46,7 +47,8 @@ class StoreSite:
     Loops that have one trip in every program are left out.  ``allocations`` pairs a private buffer
     with the number of loops around its allocation; ``vectors`` and ``reduces`` are the variables of
     all vectorised and all reduce loops, whatever their trips; ``clips`` are the predicates that
-    the trips of loops around must satisfy.
+    the trips of loops around must satisfy.  ``fill``: the tile in shared memory that it is computed
+    for, by a thread of a GPU that fills a part of it with what it has of its own.
     """
 
     store: Store
@@ -55,6 +57,7 @@ class StoreSite:
     vectors: frozenset[LoopVar] = frozenset()
     reduces: frozenset[LoopVar] = frozenset()
     clips: tuple[Predicate, ...] = ()
+    fill: Buffer | None = None
 
     def allocation_depth(self, buffer: Buffer) -> int:
         """How many of the loops are around the allocation of ``buffer`` (0: the caller's)."""
@@ -117,24 +120,35 @@ def statements_of(nest: LoopNest) -> tuple[Statement, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Context:
+    """What is around a store; ``tile``: in shared memory, inside whose allocation are threads."""
+
     loops: tuple[LoopInfo, ...] = ()
     allocations: tuple[tuple[Buffer, int], ...] = ()
     vectors: frozenset[LoopVar] = frozenset()
     reduces: frozenset[LoopVar] = frozenset()
     clips: tuple[Predicate, ...] = ()
+    tile: Buffer | None = None
+    fill: Buffer | None = None
 
     def inside(self, node: Loop | Allocate) -> _Context:
         if isinstance(node, Allocate):
-            return replace(self, allocations=(*self.allocations, (node.buffer, len(self.loops))))
+            allocations = (*self.allocations, (node.buffer, len(self.loops)))
+            private = node.buffer.scope is Scope.LOCAL
+            fill = self.tile if private and self.tile is not None else self.fill
+            return replace(self, allocations=allocations, fill=fill)
         var = frozenset((node.var,))
         vectors = self.vectors | var if node.kind in VECTOR_KINDS else self.vectors
         reduces = self.reduces | var if node.axis_kind == "reduce" else self.reduces
         loops, clips = (*self.loops, *_loop_info(node)), (*self.clips, *node.clip)
-        return _Context(loops, self.allocations, vectors, reduces, clips)
+        tile = self.tile
+        if node.kind is LoopKind.THREAD and self.allocations:
+            last = self.allocations[-1][0]
+            tile = last if last.scope is Scope.SHARED else tile
+        return _Context(loops, self.allocations, vectors, reduces, clips, tile, self.fill)
 
     def site(self, store: Store) -> StoreSite:
         return StoreSite(
-            store, self.loops, self.allocations, self.vectors, self.reduces, self.clips
+            store, self.loops, self.allocations, self.vectors, self.reduces, self.clips, self.fill
         )
 
 

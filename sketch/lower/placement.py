@@ -347,7 +347,7 @@ def _loops(
             trips = factors[level - 1] if level else -(-domain.extents[axis] // (stride * unit))
             loop = LoopId(position, level)
             kind = plan.kinds.get(loop, LoopKind.SERIAL)
-            var = LoopVar(f"{plan.op.name}.{loop_label(plan.op, loop)}", axis=axis)
+            var = LoopVar(f"{plan.op.name}.{loop_label(plan.op, loop)}", axis=axis, unit=unit)
             made[loop] = PlacedLoop(loop, axis, var, trips, stride, kind, fixed, unit)
             stride = stride * trips
         walked[axis] = stride * unit

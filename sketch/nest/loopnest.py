@@ -60,11 +60,13 @@ class LoopVar(Var):
     """A loop variable: an int64 scalar, unique in its nest.
 
     ``axis``: what it walks, where lowering made it; loops of one axis of one stage share it.
+    ``unit``: what it counts, in coordinates of the axis: more than one around tiles of results.
     """
 
     name: str
     dtype: str = "int64"
     axis: Axis | None = None
+    unit: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketch.lang.expr import Axis
-from sketch.nest.loopnest import Allocate, Loop, LoopKind, LoopNest, Node, Num, Scope
+from sketch.nest.loopnest import (
+    Allocate,
+    Loop,
+    LoopKind,
+    LoopNest,
+    LoopVar,
+    Node,
+    Num,
+    Scope,
+)
 from sketch.target.target import Target
 
 Flags = bool | NDArray[np.bool_]
@@ -29,7 +38,7 @@ def fills_gpu(nest: LoopNest, target: Target) -> Flags:
         threads, blocks = threads_of((root,)), blocks_of(root)
         points = _reach((root,))
         wanted = min(_WARPS_OF_A_BLOCK * target.warp_size, _whole_warps(points, target))
-        least = min(target.threads, _points(_block_axes(root)))
+        least = min(target.threads, _points(_block_vars(root)))
         if points < wanted * target.threads:  # powers of two that divide it reach half of it
             least = min(least, max(1, points // (2 * wanted)))
         fits = fits & (threads >= wanted) & (threads % min(target.warp_size, wanted) == 0)
@@ -41,7 +50,8 @@ def fills_gpu(nest: LoopNest, target: Target) -> Flags:
 def whole_warps(nest_root: Node, target: Target) -> Flags:
     """Whether a block has whole warps, or all the threads that the points of its axes allow."""
     threads = threads_of((nest_root,))
-    most = prod(1 << axis.extent.bit_length() - 1 for axis in _thread_axes((nest_root,)))
+    counts = _counts(_thread_vars((nest_root,)))
+    most = prod(1 << count.bit_length() - 1 for count in counts.values())
     warp = target.warp_size
     return (threads % warp == 0) if most >= warp else (threads >= most)
 
@@ -82,33 +92,38 @@ def _own_part(node: Allocate) -> tuple[Node, ...]:
     return node.body[1:] if node.buffer.scope is Scope.SHARED else node.body
 
 
-def _thread_axes(nodes: tuple[Node, ...]) -> list[Axis]:
-    """The axes along which a block has threads; of lanes, those of the first nest."""
-    found: list[Axis] = []
+def _thread_vars(nodes: tuple[Node, ...]) -> list[LoopVar]:
+    """The variables of a block's threads; of lanes, those of the first nest."""
+    found: list[LoopVar] = []
     for node in nodes:
         if isinstance(node, Allocate):
-            inside = _thread_axes(_own_part(node))
+            inside = _thread_vars(_own_part(node))
         elif isinstance(node, Loop):
-            inside = _thread_axes(node.body)
+            inside = _thread_vars(node.body)
             if node.kind is LoopKind.THREAD and node.var.axis is not None:
-                inside = [node.var.axis, *inside]
+                inside = [node.var, *inside]
         else:
             continue
-        found = max(found, inside, key=lambda axes: prod(axis.extent for axis in axes))
-    return list(dict.fromkeys(found))
+        found = max(found, inside, key=_points)
+    return found
 
 
 def _reach(nodes: tuple[Node, ...]) -> int:
     """Points that threads could share out: of the axes of blocks and of threads."""
-    return _points([*_block_axes(nodes[0]), *_thread_axes(nodes)])
+    return _points([*_block_vars(nodes[0]), *_thread_vars(nodes)])
 
 
-def _points(axes: Iterable[Axis]) -> int:
-    return prod(axis.extent for axis in dict.fromkeys(axes))
+def _points(variables: Iterable[LoopVar]) -> int:
+    return prod(_counts(variables).values())
 
 
-def _block_axes(root: Node) -> Iterator[Axis]:
+def _counts(variables: Iterable[LoopVar]) -> dict[Axis, int]:
+    """What there is of each axis to share out: its elements, or whole tiles of them."""
+    return {var.axis: -(-var.axis.extent // var.unit) for var in variables if var.axis is not None}
+
+
+def _block_vars(root: Node) -> Iterator[LoopVar]:
     while isinstance(root, Loop) and root.kind is LoopKind.BLOCK:
         if root.var.axis is not None:
-            yield root.var.axis
+            yield root.var
         root = root.body[0]

@@ -14,12 +14,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sketch.lower.placement import place
 from sketch.nest.loopnest import LoopKind
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.loop import LoopId, LoopRole
 from sketch.schedule.memo import kept_by_sketch
-from sketch.schedule.program import root_host
+from sketch.schedule.program import root_host, tile_of, walks_tiles
 from sketch.schedule.sketch import Sketch
+from sketch.schedule.stage import StageId
 
 Ints = NDArray[np.int64]
 
@@ -30,6 +32,8 @@ _SHARES: Final = (0.05, 0.10, 0.35, 0.35, 0.10, 0.05)
 # elements in one thread leave those of neighbouring threads far apart.
 _MOST_ELEMENTS: Final = 64
 _MOST_POINTS: Final = 16
+# Most sums of one thread, where no two of a point share an operand: few are read at a time.
+_MOST_SUMS: Final = 128
 # Most trips of a serial tile loop: what a block keeps in shared memory grows with it.
 _MOST_SERIAL: Final = 8
 # Most trips of an unrolled reduce loop, of a tile and of a lane: there, of one wide access.
@@ -51,7 +55,8 @@ class _Kinds:
         reduces: decisions about reduce loops, maybe about others too.
         lanes: decisions about the inner one of two loops of threads along an axis.
         last: decisions about the last axis of a stage, which lies in order in memory.
-        points: of all blocks of the nest together, by position.
+        points: of all blocks of the nest together, by position: whole tiles where it walks such.
+        sums: that a thread keeps for each of these points, by position.
     """
 
     kinds: Mapping[int, LoopKind]
@@ -59,6 +64,7 @@ class _Kinds:
     lanes: frozenset[int]
     last: frozenset[int]
     points: Mapping[int, int]
+    sums: Mapping[int, int]
 
     def of(
         self, columns: Sequence[int], kind: LoopKind, reduces: bool | None = None
@@ -77,9 +83,12 @@ def _kinds(sketch: Sketch) -> _Kinds:
     lanes: set[int] = set()
     last: set[int] = set()
     points: dict[int, int] = {}
+    sums: dict[int, int] = {}
+    single = _sums_of_points(sketch)
     for plan in sketch.program.stages:
         host = root_host(sketch.program, plan)
-        blocks = {host.loop_axis(n) for n, k in host.kinds.items() if k is LoopKind.BLOCK}
+        blocks = {n.axis for n, k in host.kinds.items() if k is LoopKind.BLOCK}
+        around = [-(-host.axis_at(n).extent // tile_of(host, n)[1]) for n in blocks]
         wide = [n for n, axis in enumerate(plan.op.axes) if axis.extent > 1]
         for position, factors in plan.splits.items():
             axis = plan.op.all_axes[position]
@@ -89,14 +98,32 @@ def _kinds(sketch: Sketch) -> _Kinds:
                 n = positions[factor]
                 loop = LoopId(position, level)
                 kinds[n] = plan.kinds.get(loop, LoopKind.SERIAL)
-                points[n] = prod(axis.extent for axis in blocks)
+                points[n], sums[n] = prod(around), single[host.id]
                 if plan.role(loop) is LoopRole.LANE:
                     lanes.add(n)
                 if axis.kind == "reduce":
                     reduces.add(n)
                 elif position == wide[-1]:
                     last.add(n)
-    return _Kinds(kinds, frozenset(reduces), frozenset(lanes), frozenset(last), points)
+    return _Kinds(kinds, frozenset(reduces), frozenset(lanes), frozenset(last), points, sums)
+
+
+def _sums_of_points(sketch: Sketch) -> Mapping[StageId, int]:
+    """How many sums are private to a thread of one point, by root stage: 1, but where a point is a
+    tile of results that are made of many.
+    """
+    program = sketch.program
+    found = {plan.id: 1 for plan in program.stages if plan.attach is None}
+    walking = {name for name in found if walks_tiles(program.stage(name))}
+    if not walking:
+        return found
+    placement = place(program, {decision.id: 1 for decision in sketch.decisions})
+    for stage in placement.stages.values():
+        host = root_host(program, stage.plan).id
+        if host in walking and stage.plan.attach is not None and stage.plan.op.reduce is not None:
+            count = prod(int(stage.extents[axis]) for axis in stage.plan.op.axes)
+            found[host] = max(found[host], count)
+    return found
 
 
 def draw_blocks(
@@ -114,7 +141,7 @@ def draw_blocks(
     values = np.ones((count, len(sketch.decisions)), dtype=np.int64)
     tiled = bool(kinds.of(columns, LoopKind.VTHREAD))
     filling = _Filling(sketch, values, rng)
-    points = kinds.points[columns[0]]
+    points, sums = kinds.points[columns[0]], kinds.sums[columns[0]]
 
     def power(most: int, large: bool = False) -> Ints:
         """Powers of two up to ``most``; ``large``: large ones more often than small ones."""
@@ -124,7 +151,8 @@ def draw_blocks(
     threads = target.warp_size * rng.choice(_WARPS, size=count, p=_SHARES)
     threads = np.minimum(threads, target.threads_per_block)
     # tiles reuse more of what they read the larger they are
-    elements = power(_MOST_ELEMENTS, large=True) if tiled else power(_MOST_POINTS)
+    most = _MOST_ELEMENTS if sums == 1 else max(_MOST_SUMS // sums, 1)
+    elements = power(most, large=True) if tiled else power(_MOST_POINTS)
     elements = np.minimum(elements, np.maximum(points // (threads * target.threads), 1))
     copies = np.minimum(power(target.max_vthreads), elements)
     in_order = () if tiled else kinds.last
@@ -142,9 +170,11 @@ def draw_blocks(
     rest = threads // filling.product((*shared, *inner))
     filling.fill(outer, rest, kinds.last, warps)
     filling.fill(kinds.of(columns, LoopKind.VTHREAD), copies)
-    terms = power(_MOST_UNROLLED, large=True) if tiled else power(_MOST_TERMS)
+    # operands of a point with several sums are as many: fewer terms of them fit a tile
+    less = int(sums**0.5)
+    terms = power(max(_MOST_UNROLLED // less, 1), large=True) if tiled else power(_MOST_TERMS)
     filling.fill(kinds.of(columns, LoopKind.UNROLLED, True), terms)
-    filling.fill(kinds.of(columns, LoopKind.SERIAL), power(_MOST_SERIAL))
+    filling.fill(kinds.of(columns, LoopKind.SERIAL), power(max(_MOST_SERIAL // less, 1)))
     for n in columns:
         if n not in kinds.kinds:
             values[:, n] = rng.choice(np.array(sketch.decisions[n].choices, np.int64), count)

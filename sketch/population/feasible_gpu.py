@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from sketch.lang.dtypes import size_of
@@ -68,7 +70,11 @@ def registers_of(root: Node, target: Target) -> Num:
     """About the 32-bit registers of a thread: accumulators, and the operands of one step of the
     statement that has most of them.
     """
-    accumulators = _bytes_of(root, Scope.LOCAL) * _vthreads(root) // _REGISTER_BYTES
+    private: Num = 0
+    for buffer, single in _private((root,)):
+        copies = 1 if single else _vthreads(root)
+        private = private + buffer.size * size_of(buffer.dtype) * copies
+    accumulators = private // _REGISTER_BYTES
     operands: Num = 0
     for store, loops in stores((root,)):
         operands = np.maximum(operands, _operands(store, loops))
@@ -111,19 +117,27 @@ def _operands(store: Store, loops: tuple[Loop, ...]) -> Num:
     if store.reducer is None:
         return 0
     copies = {n.var: n.extent for n in loops if n.kind in _COPIES and n.axis_kind == "spatial"}
+    loads = [load for load in store_loads(store) if load.buffer.scope is not Scope.LOCAL]
+    if len(loads) > 1 and all(load.buffer.scope is Scope.SHARED for load in loads):
+        # copies that share nothing need their operands one after another
+        alone = set.intersection(*map(_variables, loads))
+        copies = {var: extent for var, extent in copies.items() if var not in alone}
     total: Num = 0
-    for load in store_loads(store):
-        if load.buffer.scope is not Scope.LOCAL:
-            total = total + _elements(load, copies) * size_of(load.buffer.dtype)
+    for load in loads:
+        total = total + _elements(load, copies) * size_of(load.buffer.dtype)
     return total // _REGISTER_BYTES
 
 
 def _elements(load: BufferLoad, copies: dict[LoopVar, Num]) -> Num:
     """How many elements the copies of a load read."""
     count: Num = 1
-    for var in set().union(*(index_variables(index) for index in load.indices)):
+    for var in _variables(load):
         count = count * copies.get(var, 1)
     return count
+
+
+def _variables(load: BufferLoad) -> set[LoopVar]:
+    return set[LoopVar]().union(*map(index_variables, load.indices))
 
 
 def instructions_of(root: Node) -> Num:
@@ -148,10 +162,16 @@ def _vthreads(root: Node) -> Num:
     return count
 
 
-def _bytes_of(root: Node, scope: Scope) -> Num:
-    """Of all buffers of one scope, as if none of them lived after another."""
-    total: Num = 0
-    for node in walk((root,)):
-        if isinstance(node, Allocate) and node.buffer.scope is scope:
-            total = total + node.buffer.size * size_of(node.buffer.dtype)
-    return total
+def _private(nodes: tuple[Node, ...], single: bool = False) -> Iterator[tuple[Buffer, bool]]:
+    """Private buffers, as if none of them lived after another; and whether a thread has one for all
+    its virtual threads: to fill its part of a shared tile, or in straight-line code.
+    """
+    for node in nodes:
+        if isinstance(node, Loop):
+            yield from _private(node.body, single or node.kind is LoopKind.UNROLLED)
+        elif isinstance(node, Allocate) and node.buffer.scope is Scope.SHARED:
+            yield from _private(node.body[:1], True)
+            yield from _private(node.body[1:], single)
+        elif isinstance(node, Allocate):
+            yield node.buffer, single
+            yield from _private(node.body, single)

@@ -10,6 +10,7 @@ from sketch.rules.blocks import ComputeInBlocks, ScheduleInBlocks
 from sketch.rules.cache_write import AddCacheWrite
 from sketch.rules.chains import ComputeInChain, TileInChain
 from sketch.rules.compute_location import ComputeLocation
+from sketch.rules.gpu_blocks import TileBlocksInThreads, TransformInFill
 from sketch.rules.gpu_inline import InlineBesideSums, InlineInThreads
 from sketch.rules.gpu_split_reduce import SplitForBlocks
 from sketch.rules.gpu_threads import AddPrivateSum, ComputeInThreads, ScheduleOnThreads
@@ -64,6 +65,8 @@ CPU_SKETCHES: Final = SketchBackend(
 GPU_SKETCHES: Final = SketchBackend(
     GPU,
     (
+        TileBlocksInThreads(),
+        TransformInFill(),
         InlineInThreads(),
         InlineBesideSums(),
         ComputeInThreads(),

@@ -58,13 +58,13 @@ class ScheduleInBlocks:
         tiled = [axis for axis in divisors(op) if axis is not vector and axis in op.axes]
         if not tiled and not _part_axes(state.program, op):
             return Verdict.SKIP
-        return Verdict.SKIP if _product_behind(state, op) is None else Verdict.APPLY_AND_STOP
+        return Verdict.SKIP if product_behind(state, op) is None else Verdict.APPLY_AND_STOP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         """One state."""
         op, name = stage.op, stage.id
         vector, sizes = vector_axis(op), divisors(op)
-        product = _product_behind(state, op)
+        product = product_behind(state, op)
         assert vector is not None and product is not None
         panel_axis = vector_axis(product.op)
         assert panel_axis is not None
@@ -136,13 +136,13 @@ class ComputeInBlocks:
             return (tiled,) if panel is None else packing_choices(tiled, product.id, tiling.panel())
         if consumer.op.reduce is not None:
             attached = state.then(ComputeAt(name, host.id, block))
-            return (_straight(attached, name, _chosen_axes(program, stage.op)),)
+            return (_straight(attached, name, chosen_axes(program, stage.op)),)
         loop = _last_loop(consumer)
         attached = state.then(ComputeAt(name, consumer.id, loop))
         return (_straight(attached, name, stage.op.axes),)
 
 
-def _product_behind(state: State, op: Compute) -> StagePlan | None:
+def product_behind(state: State, op: Compute) -> StagePlan | None:
     """The pending reduction with data reuse that ``op`` reads through spatial stages, vector by
     vector; none of them is an output.
     """
@@ -244,14 +244,14 @@ def _straight(state: State, name: StageId, unrolled: Collection[Axis]) -> State:
     ).done([name])
 
 
-def _chosen_axes(program: Program, op: Compute) -> frozenset[Axis]:
+def chosen_axes(program: Program, op: Compute) -> frozenset[Axis]:
     """The axes whose values select what a stage computes, or what a stage that it reads does."""
     found = set(selecting_axes(op).intersection(op.axes))
     for load in stage_loads(op):
         producer = program.plan_of(load.tensor.op)
         if producer is None or producer.op.reduce is not None:
             continue
-        theirs = _chosen_axes(program, producer.op)
+        theirs = chosen_axes(program, producer.op)
         for axis, index in zip(producer.op.axes, load.indices, strict=True):
             if axis in theirs and isinstance(index, Axis):
                 found.add(index)

@@ -14,10 +14,12 @@ drawn, so that a warp reads a compact part of each tile.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from sketch.analysis.access import affine_index, stage_loads
+from sketch.lang.expr import Axis
 from sketch.lang.tensor import Tensor
 from sketch.nest.loopnest import LoopKind, Scope
 from sketch.rules.gpu_reuse import shares_operands
@@ -29,11 +31,20 @@ from sketch.schedule.loop import LoopId
 from sketch.schedule.program import StagePlan, tensors_read
 from sketch.schedule.stage import StageId
 from sketch.schedule.stage_steps import cache_id
-from sketch.schedule.steps import Annotate, CacheRead, ComputeAt, Reorder, SharedTiles, Split, Step
+from sketch.schedule.steps import (
+    Annotate,
+    CacheRead,
+    ComputeAt,
+    Factor,
+    Reorder,
+    SharedTiles,
+    Split,
+    Step,
+)
 
 _BOUND: Final = (LoopKind.BLOCK, LoopKind.VTHREAD, LoopKind.THREAD, LoopKind.THREAD)
-# Tile level of the consumer inside one thread: S4.
-_INNER: Final = 4
+INNER: Final = 4
+"""Tile level of the consumer inside one thread: S4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +63,42 @@ class GpuTilingWithFusion:
         """One state; operands of the reduction are read through shared memory."""
         inner = tiled_producer(state, stage)
         assert inner is not None
-        state = state.then(*_tile_host(stage, inner), *_tile_inner(inner))
-        outer_reduce = _outer_reduce(inner)
-        caches = []
-        for tensor in tensors_read(inner.op):
-            cache = cache_id(state.program, inner.id)
-            dims = [LoopId(d, 0) for d in range(tensor.ndim)]
-            caches.append(cache)
-            state = state.then(
-                CacheRead(state.program.tensor_id(tensor), inner.id, Scope.SHARED.value),
-                ComputeAt(cache, inner.id, outer_reduce[-1]),
-                *(Annotate(cache, dim, LoopKind.THREAD.value) for dim in dims),
-                _shared_tiles(inner, cache, tensor),
-            )
-        return (state.done([stage.id, inner.id, *caches]),)
+        # tiles of what all operands depend on reuse nothing
+        batch = frozenset(stage.op.axes[n] for n in batch_positions(inner.op))
+        return (in_shared_tiles(state, stage, inner, batch),)
+
+
+def in_shared_tiles(
+    state: State,
+    host: StagePlan,
+    inner: StagePlan,
+    batch: frozenset[Axis] = frozenset(),
+    sizes: Mapping[Axis, int] | None = None,
+) -> State:
+    """``inner`` computed in the threads of ``host``, and its operands read through shared memory.
+
+    Args:
+        state: before, in which neither is scheduled.
+        host: what is made of the reduction at the root.
+        inner: the reduction.
+        batch: axes of the host that no tile walks.
+        sizes: of the tiles of results that are made of the same elements of the reduction, by axis
+            of the host.
+    """
+    state = state.then(*_tile_host(host, inner, batch, sizes or {}), *_tile_inner(inner))
+    outer_reduce = _outer_reduce(inner)
+    caches = []
+    for tensor in tensors_read(inner.op):
+        cache = cache_id(state.program, inner.id)
+        dims = [LoopId(d, 0) for d in range(tensor.ndim)]
+        caches.append(cache)
+        state = state.then(
+            CacheRead(state.program.tensor_id(tensor), inner.id, Scope.SHARED.value),
+            ComputeAt(cache, inner.id, outer_reduce[-1]),
+            *(Annotate(cache, dim, LoopKind.THREAD.value) for dim in dims),
+            _shared_tiles(inner, cache, tensor),
+        )
+    return state.done([host.id, inner.id, *caches])
 
 
 def _shared_tiles(inner: StagePlan, cache: StageId, tensor: Tensor) -> Step:
@@ -94,26 +127,32 @@ def _spatial_dim(inner: StagePlan, tensor: Tensor) -> int:
     return found
 
 
-def _tile_host(host: StagePlan, inner: StagePlan) -> list[Step]:
+def _tile_host(
+    host: StagePlan, inner: StagePlan, batch: frozenset[Axis], sizes: Mapping[Axis, int]
+) -> list[Step]:
     name, axes = host.id, host.op.axes
-    batch = batch_positions(inner.op)  # tiles of what all operands depend on reuse nothing
-    tiled = [a for n, a in enumerate(axes) if n not in batch]
+    tiled = [a for a in axes if a not in batch]
     # several small products in a block, each with warps of its own
-    several = [a for n, a in enumerate(axes) if n in batch and a.extent > 1]
-    levels = range(1, _INNER + 1)
-    steps: list[Step] = [
-        Split(name, host.axis(a), tuple(host.decision(a, level) for level in levels)) for a in tiled
-    ]
+    several = [a for a in axes if a in batch and a.extent > 1]
+    levels = range(1, INNER + 1)
+    steps: list[Step] = []
+    for a in tiled:
+        factors: tuple[Factor, ...] = tuple(host.decision(a, level) for level in levels)
+        factors = (*factors, sizes[a]) if a in sizes else factors
+        steps.append(Split(name, host.axis(a), factors))
     steps += [Split(name, host.axis(a), (host.decision(a, 1),)) for a in several]
     outside = [*(host.loop(a) for a in axes), *(host.loop(a, 1) for a in (*tiled, *several))]
     inside = [host.loop(a, level) for level in levels[1:] for a in tiled]
+    # elements that follow each other in memory stay innermost
+    inside[-1:-1] = [host.loop(a, INNER + 1) for a in sizes]
     steps.append(Reorder(name, (*outside, *inside)))
     steps += [Annotate(name, host.loop(a, 1), LoopKind.THREAD.value) for a in several]
     for level, kind in enumerate(_BOUND):
         bound = axes if level == 0 else tiled
         steps += [Annotate(name, host.loop(a, level), kind.value) for a in bound]
-    steps += [Annotate(name, host.loop(a, _INNER), LoopKind.UNROLLED.value) for a in tiled]
-    return [*steps, ComputeAt(inner.id, name, host.loop(tiled[-1], _INNER - 1))]
+    unrolled = [*(host.loop(a, INNER) for a in tiled), *(host.loop(a, INNER + 1) for a in sizes)]
+    steps += [Annotate(name, loop, LoopKind.UNROLLED.value) for loop in unrolled]
+    return [*steps, ComputeAt(inner.id, name, host.loop(tiled[-1], INNER - 1))]
 
 
 def _outer_reduce(inner: StagePlan) -> list[LoopId]:

@@ -246,6 +246,11 @@ def tile_of(plan: StagePlan, axis: AxisIndex) -> tuple[int, int]:
     return -1, 1
 
 
+def walks_tiles(plan: StagePlan) -> bool:
+    """Whether loops of a stage walk tiles of a size by which its indices divide an axis."""
+    return any(tile_of(plan, axis)[0] > 0 for axis in range(len(plan.op.axes)))
+
+
 def root_host(program: Program, plan: StagePlan, inside: StageId | None = None) -> StagePlan:
     """The root stage inside whose nest ``plan`` is computed (itself, when it is at the root), or
     the stage ``inside`` if that is reached before.

@@ -57,6 +57,7 @@ ALGORITHMS: Final[tuple[Algorithm, ...]] = (
 RETIRED_ALGORITHMS: Final[tuple[Algorithm, ...]] = (Algorithm("winograd", winograd, _F2_GROWTH),)
 GPU_ALGORITHMS: Final[tuple[Algorithm, ...]] = (
     Algorithm("winograd", winograd_in_parts, _F2_GROWTH),
+    Algorithm("winograd-4", winograd_four, _F2_GROWTH),
     Algorithm("implicit-gemm", implicit_gemm, 1.0),
 )
 

@@ -17,6 +17,7 @@ from codegen.gpu.emulation.checked import CheckedProgram, compile_checked
 from codegen.gpu.emulation.library import EmulationError, compiler
 from sketch.dag.dag import ComputeDAG
 from sketch.oracle.interpret import interpret
+from sketch.variants.winograd_blocks import winograd_four
 from tests.support.cuda_mutants import mutants_of
 from tests.support.cuda_programs import GPU, feasible_nests
 from tests.support.errors import relative_error
@@ -34,6 +35,14 @@ from tests.support.workloads import (
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
 
+
+def in_blocks(size: int, channels: int, outputs: int) -> ComputeDAG:
+    """A convolution whose threads transform what they fill tiles with."""
+    variant = winograd_four(conv2d_relu(size, channels, outputs))
+    assert variant is not None
+    return variant
+
+
 CASES: Mapping[str, Callable[[], ComputeDAG]] = {
     **WORKLOADS,
     **{name: partial(get(name).dag, *sizes) for name, sizes in SMALL.items()},
@@ -46,6 +55,7 @@ CASES: Mapping[str, Callable[[], ComputeDAG]] = {
     "softmax 8 256": lambda: softmax_dag(8, 256),
     "row_sum 8 1024": lambda: row_sum(8, 1024),
     "conv2d 7 3 11 kernel 5": lambda: conv2d_relu(7, 3, 11, 5, 1, 2),
+    "winograd 5 16 20": lambda: in_blocks(5, 16, 20),
 }
 _QUICK = ("matmul 17 19 23", "softmax 8 256")
 _TOLERANCE = 1e-5

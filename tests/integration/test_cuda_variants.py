@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.cuda.build import emit
+from codegen.cuda.build import build, emit
 from codegen.cuda.kernel import CudaSource
 from codegen.cuda.nvrtc import compile_source, missing_compiler
+from codegen.gpu.emulation.checked import compile_checked
 from costmodel.extract import draft_seconds
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import Placeholder
@@ -23,6 +24,7 @@ from sketch.rules.backend import GPU_SKETCHES
 from sketch.rules.generate import generate
 from sketch.target.gpu_targets import cuda_target
 from sketch.variants import variants_of
+from tests.support.cuda_programs import feasible_nests
 from tests.support.emulate import COMPILER, compile_programs
 from tests.support.ptx.run import ptx_of, run_ptx
 from tests.support.workloads import conv2d_relu, random_inputs
@@ -101,6 +103,22 @@ def test_variants_equal_the_oracle_in_both_orders(tmp_path: Path, rng: np.random
         )
 
 
+@pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run CUDA text with")
+def test_blocks_of_tiles_touch_what_is_theirs(tmp_path: Path, rng: np.random.Generator) -> None:
+    """One launch, in emulation that checks bounds, races, and that what is read was written."""
+    direct = conv2d_relu(*SMALL["odd"])
+    dag = variants(direct)["winograd-4"]
+    programs = compile_checked(sources(dag, 4, rng), tmp_path)
+    inputs = random_inputs(direct, rng)
+    ((name, expected),) = interpret(direct, inputs).items()
+    for program in programs:
+        assert len(program.source.launches) == 1
+        for order in (False, True):
+            found = program.run(prepared(dag, inputs), reverse=order)[name]
+            error = np.abs(found.reshape(expected.shape) - expected).max()
+            assert error <= 1e-5 * np.abs(expected).max()
+
+
 @needs_nvrtc
 def test_what_the_compiler_makes_of_variants_equals_the_oracle(rng: np.random.Generator) -> None:
     direct = conv2d_relu(*SMALL["parts"])
@@ -124,7 +142,9 @@ def test_filters_of_resnet_have_variants_that_fill_the_card(layer: str) -> None:
         assert seconds > dag.flops / peak
         assert len(source.launches) <= _MOST_LAUNCHES
         for launch in source.launches:
-            assert launch.block % H200.warp_size == 0 and launch.grid >= H200.threads, name
+            assert launch.block % H200.warp_size == 0
+            if len(source.launches) > 1:
+                assert launch.grid >= H200.threads, name
 
 
 # With few channels a direct product through pipelined tiles is as good.
@@ -139,3 +159,14 @@ def test_picks_keep_their_values_in_registers(variant: str) -> None:
     _, source = pick(LAYERS["7"], variant)
     _, resources = compile_source(source, H200.arch)
     assert not any(found.spills for _, found in resources)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_random_blocks_of_tiles_compile_within_the_limits(
+    arch: str, rng: np.random.Generator
+) -> None:
+    target = cuda_target(arch)
+    for nest in feasible_nests(variants(conv2d_relu(*LAYERS["28"]))["winograd-4"], 2, rng, target):
+        ((_, resources),) = build(nest, target).resources
+        assert resources.registers <= target.registers and not resources.spills

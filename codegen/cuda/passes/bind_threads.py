@@ -160,15 +160,23 @@ def _share_out(loop: Loop) -> Cooperative:
     while len(nodes) == 1 and isinstance(nodes[0], Loop) and nodes[0].kind is LoopKind.THREAD:
         bindings.append(_binding(nodes[0]))
         nodes = nodes[0].body
-    return Cooperative(tuple(bindings), tuple(_alone(node) for node in nodes))
+    return Cooperative(tuple(bindings), _alone(nodes))
 
 
-def _alone(node: Node) -> DeviceNode:
+def _alone(nodes: Nodes) -> tuple[DeviceNode, ...]:
     """A part of a shared fill that one thread runs by itself."""
+    return tuple(made for node in nodes for made in _alone_node(node))
+
+
+def _alone_node(node: Node) -> tuple[DeviceNode, ...]:
     match node:
         case Store():
-            return node
+            return (node,)
         case Loop(kind=kind) if kind in _OWN:
-            return _for(node, tuple(_alone(inner) for inner in node.body))
+            return (_for(node, _alone(node.body)),)
+        case Allocate(buffer, body) if buffer.scope is Scope.LOCAL:
+            return (Declare(buffer), *_alone(body))
         case _:
-            raise CodegenError("shared memory is filled by more than loops and stores", "CUDA code")
+            raise CodegenError(
+                "shared memory is filled by more than loops, stores and private memory", "CUDA code"
+            )

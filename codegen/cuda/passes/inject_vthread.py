@@ -67,7 +67,7 @@ class _Injector:
         match node:
             case Loop(kind=LoopKind.VTHREAD):
                 return self._enter(node)
-            case Allocate(buffer) if buffer.scope is Scope.LOCAL and self.threads:
+            case Allocate(buffer) if buffer.scope is Scope.LOCAL and self._depends(node):
                 return self._grow(node)
             case Allocate():
                 return _with_body(node, self.nodes(node.body))
@@ -77,6 +77,12 @@ class _Injector:
                 return self._around(node)
             case Loop():
                 return self._loop(node)
+
+    def _depends(self, node: Node) -> bool:
+        """Whether virtual threads compute different things there: not where a tile is filled."""
+        around = {loop.var for loop in self.threads}
+        touched = (buffer for store, _ in stores((node,)) for buffer, _ in accesses(store))
+        return not around.isdisjoint(_variables(node)) or any(b in self.grown for b in touched)
 
     def _enter(self, loop: Loop) -> Nodes:
         """Take a loop of virtual threads along, counting its trips by ones."""

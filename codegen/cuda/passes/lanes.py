@@ -18,7 +18,7 @@ from codegen.cuda.device import Binding, Combine, Declare
 from codegen.errors import CodegenError
 from codegen.passes.affine import flatten
 from codegen.passes.rewrite import Nodes
-from sketch.nest.loopnest import Buffer, Loop, LoopKind, LoopVar, Scope
+from sketch.nest.loopnest import Allocate, Buffer, Loop, LoopKind, LoopVar, Scope
 from sketch.nest.walk import accesses, stores, walk
 
 WARP = 32  # threads that exchange values by shuffles
@@ -58,10 +58,14 @@ def lanes_of(nodes: Nodes, outer: tuple[Binding, ...]) -> PointLanes | None:
 
 
 def is_lane_loop(loop: Loop) -> bool:
-    """Whether a loop inside a thread runs over lanes, not over points of a shared buffer."""
-    return loop.kind is LoopKind.THREAD and any(
-        target.scope is not Scope.SHARED for store, _ in stores((loop,)) for target in store.targets
-    )
+    """Whether a loop inside a thread runs over lanes, not over points of a shared buffer, each of
+    which one thread computes with what it has of its own.
+    """
+    if loop.kind is not LoopKind.THREAD:
+        return False
+    own = {node.buffer for node in walk((loop,)) if isinstance(node, Allocate)}
+    written = {target for store, _ in stores((loop,)) for target in store.targets}
+    return any(target.scope is not Scope.SHARED for target in written - own)
 
 
 def is_shared_sum(loop: Loop) -> bool:
