@@ -27,6 +27,7 @@ from tests.support.workloads import (
     chain,
     conv2d_relu,
     matmul_dag,
+    prepared,
     random_inputs,
     row_sum,
     softmax_dag,
@@ -84,8 +85,9 @@ def faults(dag: ComputeDAG, rows: int, folder: Path) -> Iterator[tuple[str, str]
     cases = [("", source) for source in sources]
     cases += [(mutant.fault, mutant.source) for each in sources for mutant in mutants_of(each)]
     programs = compile_checked([source for _, source in cases], folder)
+    given = prepared(dag, inputs)
     for (fault, _), program in zip(cases, programs, strict=True):
-        yield fault, noticed(program, inputs, expected)
+        yield fault, noticed(program, given, expected)
 
 
 def noticed(

@@ -15,7 +15,6 @@ from codegen.cuda.nvrtc import compile_source, missing_compiler
 from codegen.gpu.emulation.checked import compile_checked
 from costmodel.extract import draft_seconds
 from sketch.dag.dag import ComputeDAG
-from sketch.lang.tensor import Placeholder
 from sketch.lower import lower
 from sketch.oracle.interpret import interpret
 from sketch.population.feasible import feasible
@@ -27,7 +26,7 @@ from sketch.variants import variants_of
 from tests.support.cuda_programs import feasible_nests
 from tests.support.emulate import COMPILER, compile_programs
 from tests.support.ptx.run import ptx_of, run_ptx
-from tests.support.workloads import conv2d_relu, random_inputs
+from tests.support.workloads import conv2d_relu, prepared, random_inputs
 
 H200 = cuda_target("h200")
 _MOST_LAUNCHES = 3
@@ -42,16 +41,6 @@ needs_nvrtc = pytest.mark.skipif(missing_compiler() is not None, reason=str(miss
 
 def variants(dag: ComputeDAG) -> Mapping[str, ComputeDAG]:
     return variants_of(dag, GPU_SKETCHES.algorithms)
-
-
-def prepared(dag: ComputeDAG, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The inputs as kernels read them."""
-    found = dict(inputs)
-    for tensor in dag.inputs:
-        assert isinstance(tensor.op, Placeholder)
-        if tensor.op.prepared is not None:
-            found[tensor.name] = tensor.op.prepared.apply(inputs[tensor.name])
-    return found
 
 
 def sources(dag: ComputeDAG, rows: int, rng: np.random.Generator) -> list[CudaSource]:

@@ -9,7 +9,7 @@ import numpy as np
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
 from sketch.lang.expr import unary
-from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
+from sketch.lang.tensor import Placeholder, Tensor, compute, placeholder, reduce_axis
 from sketch.operators import broadcast, elementwise, pooling, reduction, softmax
 from sketch.operators.conv import conv2d
 from sketch.operators.layout import concat, transpose
@@ -17,16 +17,29 @@ from sketch.operators.matmul import batch_matmul, dense, matmul
 
 
 def random_inputs(dag: ComputeDAG, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """An array for each placeholder: normal floats, small integers, random booleans."""
+    """An array for each placeholder, as a caller has it: normal floats, small integers, random
+    booleans.
+    """
     return {t.name: random_array(t, rng) for t in dag.inputs}
 
 
 def random_array(tensor: Tensor, rng: np.random.Generator) -> np.ndarray:
+    shape = tensor.given_shape
     if tensor.dtype == "bool":
-        return rng.random(tensor.shape) < 0.5
+        return rng.random(shape) < 0.5
     if tensor.dtype.startswith("int"):
-        return rng.integers(-8, 8, tensor.shape).astype(tensor.dtype)
-    return rng.standard_normal(tensor.shape).astype(tensor.dtype)
+        return rng.integers(-8, 8, shape).astype(tensor.dtype)
+    return rng.standard_normal(shape).astype(tensor.dtype)
+
+
+def prepared(dag: ComputeDAG, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The inputs as kernels read them."""
+    found = dict(inputs)
+    for tensor in dag.inputs:
+        assert isinstance(tensor.op, Placeholder)
+        if tensor.op.prepared is not None:
+            found[tensor.name] = tensor.op.prepared.apply(inputs[tensor.name])
+    return found
 
 
 def matmul_dag(m: int = 24, n: int = 40, k: int = 36, constant: bool = True) -> ComputeDAG:
