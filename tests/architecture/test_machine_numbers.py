@@ -232,6 +232,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_SHARES": "search",
         "_MOST_ELEMENTS": "search",
         "_MOST_POINTS": "search",
+        "_MOST_SUMS": "search",
         "_MOST_SERIAL": "search",
         "_MOST_TERMS": "search",
         "_MOST_UNROLLED": "search",
@@ -279,7 +280,8 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_AXES_OF_ELEMENTS": "search",
         "_LEAST_LANES": "search: shorter axes leave lanes idle",
     },
-    "sketch/rules/gpu_tiling.py": {"_INNER": "position in a list of tile levels"},
+    "sketch/rules/gpu_blocks.py": {"_MOST_SUMS": "search: what is worth a thread's tile"},
+    "sketch/rules/gpu_tiling.py": {"INNER": "position in a list of tile levels"},
     "sketch/rules/gpu_transpose.py": {
         "_LEAST_WRITTEN": "search: what is worth a tile",
         "_LEAST_READ": "search: what is worth a tile",
