@@ -96,11 +96,11 @@ def test_a_thread_transforms_the_data_of_a_tile_and_keeps_all_its_sums() -> None
     # columns of the results, rows of the data, products
     assert sorted(buffer.size for buffer in private) == [_SUMS // 2, _SUMS, _SUMS]
     for store, loops in stores((root,)):
-        if store.targets[0].scope is Scope.SHARED and store.stage.endswith("tiles.cache"):
+        if store.targets[0].scope is Scope.SHARED and store.stage.name.endswith("tiles.cache"):
             unrolled = [loop for loop in loops if loop.kind is LoopKind.UNROLLED]
             assert np.prod([loop.extent for loop in unrolled]) == _SUMS
     (reader,) = (store for store, _ in stores((root,)) if store.targets[0].scope is Scope.OUTPUT)
-    assert reader.stage == "relu"
+    assert reader.stage is not None and reader.stage.name == "relu"
 
 
 def test_virtual_threads_multiply_the_sums_but_not_what_a_fill_keeps() -> None:
