@@ -70,3 +70,11 @@ def test_one_version_of_cuda_with_and_without_the_extra(root):
     extra = project["optional-dependencies"]["cuda"]
     (bindings,) = (item for item in extra if _name(item) == "cuda-bindings")
     assert python.split("==")[1] == bindings.split("==")[1]
+
+
+def test_every_extra_is_explained(root):
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    rows = re.findall(r"^\| (`.*?) \|", (root / "docs" / "install.md").read_text(), flags=re.M)
+    listed = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    verdicts = {"ok", "advice", "absent", "missing"}
+    assert listed - verdicts == set(project["optional-dependencies"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -22,6 +24,9 @@ SHORTER = {'budget="10m"': "trials=12", "trials=200": "trials=8", "trials=64": "
 
 # Pages whose snippets a test of its own runs.
 CHECKED_BELOW = ("add-an-operator", "deploy")
+
+# By language, what compiles its example on the page about deployment, and the name of its file.
+EXAMPLES = {"c": ("cc", "main.c"), "cpp": ("c++", "main.cpp"), "rust": ("rustc", "main.rs")}
 
 every_page = pytest.mark.parametrize("page", [Page(path) for path in PAGES], ids=str)
 
@@ -154,7 +159,7 @@ def test_snippets_with_torch_run(page, folder):
         assert same(block.text, printed)
 
 
-def test_the_c_program_fits_the_header_and_runs(folder, request):
+def test_the_programs_fit_the_header_and_run(folder, request):
     page = Page(ROOT / "docs" / "deploy.md")
     assert check_snippets(page, folder, request)
     (program,) = [block.text for block in page.blocks if block.language == "c"]
@@ -162,12 +167,47 @@ def test_the_c_program_fits_the_header_and_runs(folder, request):
     header = Path("build/mlp.h").read_text(encoding="utf-8")
     assert len(used) > 3
     assert [name for name in used if not re.search(rf"\b{name}\b", header)] == []
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is not None:
-        Path("build/main.c").write_text(program, encoding="utf-8")
-        command = re.search(r"/\* cc (.*?) \*/", program)[1].split()
-        subprocess.run([compiler, *command, "-o", "main"], cwd="build", check=True)
-        assert subprocess.run(["build/main"], timeout=60).returncode == 0
+    printed = {}
+    for language, (compiler, file) in EXAMPLES.items():
+        (example,) = [block.text for block in page.blocks if block.language == language]
+        if works(compiler):
+            printed[language] = compiled_and_run(example, compiler, file)
+    assert (
+        printed.items()
+        <= {
+            "c": "",
+            "cpp": "10 logits\nmlp: input data has 3 elements, expected 64\n",
+            "rust": "10 logits\n",
+        }.items()
+    )
+    left = sorted(EXAMPLES.keys() - printed)
+    if left:
+        pytest.skip(f"no compiler for the examples in {', '.join(left)}")
+
+
+def compilers_environment():
+    """With the home of the user, where rustc finds itself; tests have another one."""
+    return {**os.environ, "HOME": pwd.getpwuid(os.getuid()).pw_dir}
+
+
+def works(compiler):
+    """Whether a compiler is installed, not only a name that would download one."""
+    if shutil.which(compiler) is None:
+        return False
+    asked = subprocess.run(
+        [compiler, "--version"], capture_output=True, env=compilers_environment()
+    )
+    return asked.returncode == 0
+
+
+def compiled_and_run(program, compiler, file):
+    """What an example prints, compiled with the command in its first comment."""
+    Path("build", file).write_text(program, encoding="utf-8")
+    command = re.search(rf"{re.escape(compiler)} (.*?)( \*/)?$", program, flags=re.M)[1].split()
+    environment = compilers_environment()
+    subprocess.run([compiler, *command, "-o", "main"], cwd="build", check=True, env=environment)
+    done = subprocess.run(["build/main"], timeout=60, capture_output=True, text=True, check=True)
+    return done.stdout
 
 
 def test_every_long_figure_is_in_a_snippet():
