@@ -50,6 +50,7 @@ class Team:
 
     Attributes:
         threads: of the team, the caller among them.
+        address: what kernels take as their team.
     """
 
     def __init__(self, threads: int, cores: Sequence[int] = ()) -> None:
@@ -67,15 +68,13 @@ class Team:
         status = team_functions().start(ctypes.addressof(self._home), threads)
         if status:
             raise TargetError(f"cannot start {threads} threads: {os.strerror(status)}")
+        self.address = self._home.value or 0
+        slept_at = self.address + layout.LEFT + layout.TIMES_SLEPT
+        self._times_slept = ctypes.c_int32.from_address(slept_at)
         if cores:
             self._bind(cores)
         else:
             self._spread()
-
-    @property
-    def address(self) -> int:
-        """What kernels take as their team."""
-        return self._home.value or 0
 
     def worker_ids(self) -> tuple[int, ...]:
         """The system's ids of the workers, which are fewer than asked for where it gave no more."""
@@ -84,7 +83,7 @@ class Team:
 
     def sleeps(self) -> int:
         """How often the caller went to sleep, waiting for workers."""
-        return ctypes.c_int32.from_address(self.address + layout.LEFT + layout.TIMES_SLEPT).value
+        return self._times_slept.value
 
     def held_back_s(self) -> float:
         """Seconds that workers wanted to run and had no CPU, all together, since this was last

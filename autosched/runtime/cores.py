@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from autosched.runtime.errors import AssemblyError
 
@@ -23,14 +22,3 @@ def check_cores(cores: Sequence[int]) -> None:
             f"this process may use {sorted(available_cores())}",
             "give one distinct core for each thread",
         )
-
-
-@contextmanager
-def bound_to(core: int) -> Iterator[None]:
-    """The calling thread runs on one core inside the ``with`` block."""
-    before = available_cores()
-    try:
-        os.sched_setaffinity(0, {core})
-        yield
-    finally:
-        os.sched_setaffinity(0, before)

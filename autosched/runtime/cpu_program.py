@@ -3,26 +3,59 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.runtime.cores import available_cores, bound_to, check_cores
+from autosched.runtime.cores import available_cores, check_cores
 from autosched.runtime.errors import AssemblyError, InputError
 from autosched.runtime.execution import Execution
 from autosched.runtime.executor import Executor
 from autosched.runtime.loaded import Arrays
 from autosched.runtime.native_plan import NativeLibrary
 from autosched.runtime.program import ExecutionPlan
-from autosched.runtime.team_pool import shared_teams
+from autosched.runtime.team_pool import Lease, shared_teams
 from codegen.cpu_share import usable_cpus
 from sketch.errors import TargetError
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from autosched.runtime.explanation import Machine
+
+
+class CpuCall:
+    """Memory and threads for the calls of a ``with`` block.
+
+    A class for the same reason as ``Lease``.
+    """
+
+    __slots__ = ("_executor", "_lease", "_program")
+
+    def __init__(self, program: CpuProgram) -> None:
+        self._program = program
+
+    def __enter__(self) -> Execution:
+        self._executor = self._program.take()
+        self._lease = self._program.lease()
+        try:
+            return Execution(self._executor, self._lease.__enter__())
+        except BaseException:
+            self._program.give_back(self._executor)
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._lease.__exit__(kind, error, trace)
+        finally:
+            self._program.give_back(self._executor)
 
 
 class CpuProgram:
@@ -52,22 +85,24 @@ class CpuProgram:
         self._cores: tuple[int, ...] = ()
         shared_teams(program.target.threads).prepare()
 
-    @contextmanager
-    def call(self) -> Iterator[Execution]:
-        """Memory and threads for the calls of the ``with`` block."""
-        cores = self._cores
+    def call(self) -> CpuCall:
+        """Memory and threads for the calls of a ``with`` block."""
+        return CpuCall(self)
+
+    def take(self) -> Executor:
+        """An executor that no call uses."""
         try:
-            executor = self._idle.pop()
+            return self._idle.pop()
         except IndexError:
-            executor = self._new_executor()
-        try:
-            with (
-                bound_to(cores[0]) if cores else nullcontext(),
-                shared_teams(self._program.target.threads, cores).team() as team,
-            ):
-                yield Execution(executor, team)
-        finally:
-            self._idle.append(executor)
+            return self._new_executor()
+
+    def give_back(self, executor: Executor) -> None:
+        """An executor that ``take`` gave."""
+        self._idle.append(executor)
+
+    def lease(self) -> Lease:
+        """A team for one call, on the cores that were chosen."""
+        return shared_teams(self._program.target.threads, self._cores).team()
 
     def submit(self, arrays: Arrays, handle: int | None) -> dict[str, Any]:
         """Raises TargetError."""

@@ -107,9 +107,7 @@ class Executor:
         Raises:
             OutOfMemoryError: there is no room for an output.
         """
-        self._inputs = tuple(
-            np.require(inputs[s.name], requirements=("C", "A")) for s in self._specs
-        )
+        self._inputs = tuple(_dense(inputs[spec.name]) for spec in self._specs)
         bound = self._outputs.prepare(self._inputs, given or {})
         self._results = bound.arrays
         self._plan.bind(bound.inputs, bound.outputs)
@@ -215,6 +213,14 @@ class Executor:
         if place.segment == "host":
             return self._host[place.offset].reshape(spec.shape)
         return view(self._memory[place.segment], place.offset, spec.dtype, spec.shape)
+
+
+def _dense(array: NDArray[Any]) -> NDArray[Any]:
+    """``array``, or a copy that kernels can read."""
+    flags = array.flags
+    if flags.c_contiguous and flags.aligned:
+        return array
+    return np.require(array, requirements=("C", "A"))
 
 
 def _segments(

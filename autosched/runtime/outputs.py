@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from sys import getrefcount
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,8 +18,8 @@ from autosched.system.memory_limit import room_for
 from codegen.kernel import BUFFER_ALIGNMENT
 
 _COLUMNS: Final = 3  # of a copy: to, from, bytes
-# To place an array takes longer than a kernel loses whose rows of so few bytes cross cache lines.
-_SMALL_BYTES: Final = 1 << 12
+# In a loop, the outputs of one run are held until those of the next are there.
+_KEPT: Final = 2
 
 
 class BoundArrays(NamedTuple):
@@ -46,6 +48,14 @@ class _Output:
     size_bytes: int
 
 
+class _Memory(NamedTuple):
+    """Of an output: ``start`` bytes into ``block``, at ``address``."""
+
+    block: NDArray[np.uint8]
+    start: int
+    address: int
+
+
 class Outputs:
     """Makes the arrays, and the list of copies into those that no step writes.
 
@@ -71,6 +81,7 @@ class Outputs:
             for row, (_, place) in enumerate(copied)
             if place.segment in ("input", "output")
         ]
+        self._kept = {o.number: deque[_Memory](maxlen=_KEPT) for o in self._outputs}
         self.address = self._copies.ctypes.data
         self.count = len(copied)
 
@@ -92,7 +103,9 @@ class Outputs:
         for output in self._outputs:
             wanted = given.get(output.name)
             if wanted is None or not _writable_in_place(wanted, (*inputs, *arrays.values())):
-                wanted, targets[output.number] = _new_array(output)
+                memory = self._memory_of(output)
+                wanted = np.ndarray(output.shape, output.dtype, memory.block, memory.start)
+                targets[output.number] = memory.address
             else:
                 targets[output.number] = wanted.ctypes.data
             arrays[output.number] = wanted
@@ -103,6 +116,16 @@ class Outputs:
             addresses = sources if place.segment == "input" else targets
             self._copies[row, 1] = addresses[place.offset]
         return BoundArrays(arrays, sources, targets)
+
+    def _memory_of(self, output: _Output) -> _Memory:
+        """That of one of the last two runs, or other memory where both are still held."""
+        kept = self._kept[output.number]
+        for memory in kept:
+            if _references(memory) == _UNSHARED:
+                return memory
+        memory = _new_memory(output)
+        kept.append(memory)
+        return memory
 
 
 def check_outputs(
@@ -153,13 +176,18 @@ def _output(number: int, spec: TensorSpec) -> _Output:
     return _Output(number, spec.name, str(spec), spec.shape, kind, spec.size_bytes)
 
 
-def _new_array(output: _Output) -> tuple[NDArray[Any], int]:
-    """One that begins where a cache line does, as values in the arena do; and its address."""
-    if output.size_bytes < _SMALL_BYTES:
-        array = np.empty(output.shape, output.dtype)
-        return array, array.ctypes.data
+def _new_memory(output: _Output) -> _Memory:
+    """That begins where a cache line does, as values in the arena do."""
     with room_for(output.text, output.size_bytes):
-        memory = np.empty(output.size_bytes + BUFFER_ALIGNMENT, np.uint8)
-    address = memory.ctypes.data
+        block = np.empty(output.size_bytes + BUFFER_ALIGNMENT, np.uint8)
+    address = block.ctypes.data
     start = -address % BUFFER_ALIGNMENT
-    return np.ndarray(output.shape, output.dtype, memory, start), address + start
+    return _Memory(block, start, address + start)
+
+
+def _references(memory: _Memory) -> int:
+    """How many hold the block; every array in it does, and so does every view of such an array."""
+    return getrefcount(memory.block)
+
+
+_UNSHARED: Final = _references(_Memory(np.empty(1, np.uint8), 0, 0))

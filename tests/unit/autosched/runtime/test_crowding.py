@@ -67,8 +67,8 @@ def test_calls_take_fewer_threads_after_hold_ups(
     monkeypatch.setattr(Team, "held_back_s", lambda _: held_back_s)
     monkeypatch.setattr(team_pool, "_pools", {})  # all teams are idle
     pool, taken = TeamPool(3), []
-    ticks: Any = iter(range(100))
-    pool._clock = lambda: 5.0 + 0.05 * next(ticks)
+    times = iter((5.0, 5.11, 5.12, 5.13))
+    pool._clock = lambda: next(times)
     for _ in range(3):
         with pool.team() as team:
             taken.append(team.threads if team else 1)
