@@ -10,6 +10,8 @@ A guard goes if
 - all that the term reads is zero where the guard fails, and such a term is the reducer's identity;
 - or the accumulator is private, and every reader of a cell has a guard that implies it.
 
+So does the end of a loop inside a tile beyond which all terms are such.
+
 The first needs *all* reads to be zero: zero times infinity is not zero.  Only terms that read
 nothing but shared memory, and private memory that has values, run unguarded, and only where their
 indices stay inside their buffers also beyond the tensor: a tile that is read at other places too
@@ -87,6 +89,7 @@ def _relax(node: Node, facts: Facts, known: _Known) -> Node:
         case Store():
             return _relax_store(node, facts, known)
         case Loop():
+            node = _without_ends(node, facts, known)
             facts = facts.inside(node)
         case Allocate(buffer, body):
             found = _describe(buffer, body, frozenset(facts.reaches))
@@ -132,6 +135,32 @@ def _plain(index: Index) -> LoopVar | None:
         var, coefficient = index.terms[0]
         return var if coefficient == 1 else None
     return None
+
+
+def _without_ends(loop: Loop, facts: Facts, known: _Known) -> Loop:
+    """The loop with all trips, where those that its ends leave out add nothing: so it can be
+    written out.
+    """
+    for end in loop.clip:
+        whole = replace(loop, clip=tuple(other for other in loop.clip if other is not end))
+        if _adds_nothing_beyond(end, whole, facts, known):
+            loop = whole
+    return loop
+
+
+def _adds_nothing_beyond(end: Predicate, loop: Loop, facts: Facts, known: _Known) -> bool:
+    tiles = {b: tile for b, tile in known.items() if isinstance(tile, _Tile)}
+    found = list(stores((loop,)))
+    for store, loops in found:
+        if store.reducer is None or len(store.targets) != 1:
+            return False
+        value, there = store.values[0], facts
+        for inner in loops:
+            there = there.inside(inner)
+        neutral = _neutral_at_zero(value, store.reducer) and _reads_zeros(value, end, tiles)
+        if not neutral or not _reads_inside(store, there):
+            return False
+    return bool(found)
 
 
 def _relax_store(store: Store, facts: Facts, known: _Known) -> Store:
@@ -249,12 +278,17 @@ def _relative(predicate: Predicate, index: Affine) -> Predicate:
 
 
 def _implies(premises: Iterable[Predicate], conclusion: Predicate) -> bool:
-    """Whether bounds of the same form that hold together imply another one."""
+    """Whether bounds that hold together imply another one: of the same form, or of one that is
+    more, or less, for sure, as variables are not negative.
+    """
     low, high = -math.inf, math.inf
     for premise in premises:
-        if dict(premise.index.terms) == dict(conclusion.index.terms):
-            bounds = _bounds(premise)
-            low, high = max(low, bounds[0]), min(high, bounds[1])
+        first, last = _bounds(premise)
+        further = (premise.index + conclusion.index.scale(-1)).terms
+        if all(coefficient <= 0 for _, coefficient in further):
+            low = max(low, first)
+        if all(coefficient >= 0 for _, coefficient in further):
+            high = min(high, last)
     needed = _bounds(conclusion)
     return low >= needed[0] and high <= needed[1]
 

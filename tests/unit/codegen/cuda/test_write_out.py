@@ -36,6 +36,12 @@ def test_a_short_tile_has_no_loop_inside(inner: int, left: int) -> None:
     assert len(serial_loops(matmul_nest((32, 32, 512), row))) == left
 
 
+def test_a_tile_that_reaches_beyond_its_axis_has_none_either() -> None:
+    """Its zeros are multiplied, too."""
+    row = {**MATMUL_ROW, **row_of({"C.local.k@1": 4, "C.local.k@2": 2})}
+    assert serial_loops(matmul_nest((32, 32, 21), row)) == ["C.local.k.0"]
+
+
 def test_results_stay(rng: np.random.Generator) -> None:
     dag = matmul_dag(8, 8, 8)
     row = {**SMALL_ROW, **row_of({"C.local.k@1": 4})}
