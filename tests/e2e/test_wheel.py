@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -77,11 +78,30 @@ def test_it_holds_the_packages_and_nothing_else(wheel: Path) -> None:
     assert [name for name in shown if (ROOT / name).is_file() and name not in names] == []
 
 
+def interpreter(version: str) -> str | None:
+    """A Python of that version: this one, one on the path, or one that pyenv manages."""
+    if sys.version_info[:2] == tuple(map(int, version.split("."))):
+        return sys.executable
+    managed = Path(pwd.getpwuid(os.getuid()).pw_dir, ".pyenv/versions")
+    candidates = [shutil.which(f"python{version}"), *managed.glob(f"{version}.*/bin/python")]
+    for candidate in candidates:
+        command = (str(candidate), "-c", "import venv, ctypes")
+        if candidate is not None and subprocess.run(command, capture_output=True).returncode == 0:
+            return str(candidate)
+    return None
+
+
 @pytest.mark.slow
-def test_an_empty_environment_tunes_compiles_and_runs(wheel: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+def test_an_empty_environment_tunes_compiles_and_runs(
+    wheel: Path, tmp_path: Path, version: str
+) -> None:
     """With what the distribution depends on and nothing else, and no compiler on the path."""
+    found = interpreter(version)
+    if found is None:
+        pytest.skip(f"there is no Python {version}")
     venv = tmp_path / "venv"
-    run(sys.executable, "-m", "venv", "--without-pip", venv)
+    run(found, "-m", "venv", "--without-pip", venv)
     python = venv / "bin" / "python"
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,18 @@ def test_shared_constants_are_those_of_the_file(tmp_path: Path) -> None:
         loaded.constants[0] = 0
     inputs = module.random_inputs()
     np.testing.assert_array_equal(loaded.run(inputs)["C"], module.run(inputs)["C"])
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_threads_load_and_run_one_file_at_the_same_time(tmp_path: Path, shared: bool) -> None:
+    module, path = small_module(), tmp_path / "net.asd"
+    module.save(path)
+    inputs = module.random_inputs()
+    expected = module.run(inputs)["C"]
+    with ThreadPoolExecutor(8) as pool:
+        loaded = list(pool.map(lambda _: asd.load(path, shared=shared), range(16)))
+        found = list(pool.map(lambda one: one.run(inputs)["C"], loaded * 4))
+    assert all(np.array_equal(result, expected) for result in found)
 
 
 def test_a_file_whose_constants_begin_anywhere_is_copied(tmp_path: Path) -> None:
