@@ -153,6 +153,8 @@ next:
   %left = phi i64 [ %count, %entry ], [ %fewer, %end ]
 """
 _POINTERS: Final = "tabc"
+_NAMES: Final = re.compile(r"%([a-z])\b(?!\.)")
+_TYPES: Final = re.compile(r"(?<![%\w])([FIMS])(?!\w)")
 _EXIT: Final = f"""
 step:
   %rest = sub i64 %r, 1
@@ -202,11 +204,11 @@ def _case(k: str, form: _Form) -> str:
         lines.append(f"store {form.result} %z, ptr %{k}.tl, align {min(size, 64)}")
     lines += [f"%{k}.far = add i64 %i, {size}", f"%{k}.on = icmp ult i64 %{k}.far, {ROW_BYTES}"]
     lines.append(f"br i1 %{k}.on, label %{k}.lane, label %step")
-    text = re.sub(r"%([a-z])\b(?!\.)", rf"%{k}.\1", "\n".join(lines))
+    text = _NAMES.sub(lambda found: f"%{k}.{found[1]}", "\n".join(lines))
     types = {"F": "double", "I": "i64", "M": "i1", "S": "float"}
     if form.width > 1:
         types = {x: f"<{form.width} x {scalar}>" for x, scalar in types.items()}
-    return re.sub(r"(?<![%\w])([FIMS])(?!\w)", lambda found: types[found[1]], text)
+    return _TYPES.sub(lambda found: types[found[1]], text)
 
 
 @cache
