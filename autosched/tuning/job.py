@@ -28,7 +28,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TuneJob:
-    """What a tuning run works on, how, and who hears of it.
+    """What a tuning run works on, how, and what it reports to.
 
     Attributes:
         tasks: distinct ones of one target; ``tune_networks`` and ``tune_task`` fill them in.

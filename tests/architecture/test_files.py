@@ -1,6 +1,7 @@
 """Sizes and names of files, and what no file may contain."""
 
 import re
+from statistics import median
 
 LONGEST = 400
 BINARY = {".png", ".npz", ".onnx", ".asd"}
@@ -20,6 +21,10 @@ UNFINISHED = re.compile(
 def test_no_file_is_too_long(python_sources):
     sizes = {s.path: s.text.count("\n") for s in python_sources}
     assert {path: n for path, n in sizes.items() if n > LONGEST} == {}
+
+
+def test_most_files_are_short(package_sources):
+    assert median(source.text.count("\n") for source in package_sources) < 130
 
 
 def test_no_catch_all_modules(package_sources):

@@ -20,6 +20,7 @@ from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from tests.support.compiled import check_run
 from tests.support.cpu_targets import runnable
 from tests.support.examples import examples
+from tests.support.odd_names import renamed
 
 TARGETS = [*runnable(), runnable()[0].with_threads(2)]
 EXTENTS = st.sampled_from([1, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 37, 53])
@@ -89,7 +90,7 @@ def quasi_affine(draw: Any) -> ComputeDAG:
 
 
 @COMMON
-@given(quasi_affine(), *RUNS)
+@given(quasi_affine().flatmap(renamed), *RUNS)
 def test_quasi_affine_reads(dag: ComputeDAG, target: int, choice: int, seed: int) -> None:
     check(dag, target, choice, seed)
 
@@ -120,7 +121,7 @@ def guarded_producers(draw: Any) -> ComputeDAG:
 
 
 @COMMON
-@given(guarded_producers(), *RUNS)
+@given(guarded_producers().flatmap(renamed), *RUNS)
 def test_guarded_reads_of_a_producer(dag: ComputeDAG, target: int, choice: int, seed: int) -> None:
     check(dag, target, choice, seed)
 
@@ -148,7 +149,7 @@ def halos(draw: Any) -> ComputeDAG:
 
 
 @COMMON
-@given(halos(), *RUNS)
+@given(halos().flatmap(renamed), *RUNS)
 def test_halos(dag: ComputeDAG, target: int, choice: int, seed: int) -> None:
     check(dag, target, choice, seed)
 
@@ -171,6 +172,6 @@ def gathers(draw: Any) -> ComputeDAG:
 
 
 @COMMON
-@given(gathers(), *RUNS)
+@given(gathers().flatmap(renamed), *RUNS)
 def test_gathers(dag: ComputeDAG, target: int, choice: int, seed: int) -> None:
     check(dag, target, choice, seed)

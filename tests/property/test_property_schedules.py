@@ -69,15 +69,23 @@ def test_workloads(dag: ComputeDAG, target: str, choice: int, seed: int) -> None
     target=st.sampled_from(sorted(TARGETS)),
     choice=st.integers(0, 47),
     seed=st.integers(0, 2**32),
+    names=st.data(),
 )
 def test_products_of_any_shape(
-    m: int, n: int, k: int, constant: bool, target: str, choice: int, seed: int
+    m: int,
+    n: int,
+    k: int,
+    constant: bool,
+    target: str,
+    choice: int,
+    seed: int,
+    names: st.DataObject,
 ) -> None:
     a, b = placeholder((m, k), name="A"), placeholder((k, n), name="B", constant=constant)
     r = reduce_axis(k, "k")
     product = compute((m, n), lambda i, j: reducers.sum(a[i, r] * b[r, j], axis=r), name="C")
     result = compute((m, n), lambda i, j: maximum(product[i, j], 0.0), name="relu")
-    check(ComputeDAG([result]), TARGETS[target], choice, seed)
+    check(names.draw(renamed(ComputeDAG([result]))), TARGETS[target], choice, seed)
 
 
 @examples(40)
@@ -92,6 +100,7 @@ def test_products_of_any_shape(
     target=st.sampled_from(sorted(TARGETS)),
     choice=st.integers(0, 47),
     seed=st.integers(0, 2**32),
+    names=st.data(),
 )
 def test_convolutions_of_any_shape(
     size: tuple[int, int],
@@ -104,6 +113,7 @@ def test_convolutions_of_any_shape(
     target: str,
     choice: int,
     seed: int,
+    names: st.DataObject,
 ) -> None:
     """Written out here, so that the predicates are those of a user's own program."""
     top, left, bottom, right = padding
@@ -127,7 +137,7 @@ def test_convolutions_of_any_shape(
         return reducers.sum(tap, axis=(kh, kw, ic))
 
     conv = compute((1, height, width, outputs), body, name="conv")
-    check(ComputeDAG([conv]), TARGETS[target], choice, seed)
+    check(names.draw(renamed(ComputeDAG([conv]))), TARGETS[target], choice, seed)
 
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))

@@ -23,6 +23,7 @@ from sketch.target.gpu_targets import cuda_target
 from sketch.verify import verify
 from tests.property.test_property_schedules import TARGETS, check, run_compiled
 from tests.support.examples import examples, half
+from tests.support.odd_names import renamed
 from tests.support.small_workloads import SMALL
 from tests.support.workloads import random_inputs
 
@@ -70,6 +71,7 @@ def test_gpu_nests_are_valid(name: str, rng: np.random.Generator) -> None:
     target=st.sampled_from(sorted(TARGETS)),
     choice=st.integers(0, 47),
     seed=st.integers(0, 2**32),
+    names=st.data(),
 )
 def test_transposed_convolutions_of_any_shape(
     extents: list[int],
@@ -83,6 +85,7 @@ def test_transposed_convolutions_of_any_shape(
     target: str,
     choice: int,
     seed: int,
+    names: st.DataObject,
 ) -> None:
     smallest = min(extents)
     if (smallest - 1) * stride + (kernel - 1) * dilation + 1 + extra <= 2 * padding:
@@ -91,4 +94,4 @@ def test_transposed_convolutions_of_any_shape(
     shape = (*(kernel for _ in extents), channels, outputs)
     weight = placeholder(shape, name="weight", constant=True)
     parts = conv_transpose(data, weight, stride, padding, dilation, 1, extra)
-    check(ComputeDAG(parts), TARGETS[target], choice, seed)
+    check(names.draw(renamed(ComputeDAG(parts))), TARGETS[target], choice, seed)
