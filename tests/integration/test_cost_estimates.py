@@ -33,7 +33,7 @@ def ranks(values: np.ndarray) -> np.ndarray:
     return np.argsort(np.argsort(values))
 
 
-@pytest.mark.parametrize(("dag", "rows", "least"), [(product(), 32, 0.6), (convolution(), 12, 0.3)])
+@pytest.mark.parametrize(("dag", "rows", "least"), [(product(), 16, 0.6), (convolution(), 8, 0.3)])
 def test_estimated_instructions_rank_like_the_emitted_ones(
     dag: ComputeDAG, rows: int, least: float
 ) -> None:

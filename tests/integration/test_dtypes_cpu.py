@@ -25,7 +25,7 @@ CHOICES = 3
 @pytest.mark.parametrize("source", SUPPORTED)
 def test_casts(source: str, target) -> None:
     dag = conversions(source, (3, 67))
-    check_run(dag, inputs_of(dag, 1), target, 0, 0)
+    check_run(dag, inputs_of(dag, 1), target, 0, 0, rows=8)
 
 
 @pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
@@ -43,7 +43,7 @@ def test_copies_keep_the_bits(dtype: str, target) -> None:
 def test_operators(dtype: str, target) -> None:
     for dag in arithmetic(dtype):
         inputs = inputs_of(dag, 3) if not is_float(dtype) else small_inputs(dag, 3)
-        check_run(dag, inputs, target, 0, 0)
+        check_run(dag, inputs, target, 0, 0, rows=8)
 
 
 @pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)

@@ -40,9 +40,9 @@ def test_a_task_is_tuned_and_its_module_computes_it(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
     log = tmp_path / "task.jsonl"
-    result = task().tune(trials=6, log=log, options=QUICK)
+    result = task().tune(trials=4, log=log, options=QUICK)
     timings = [r.result for r in result.records if isinstance(r.result, Timing)]
-    assert result.trials == 6 and timings
+    assert result.trials == 4 and timings
     assert all(record.target == TARGET for record in result.records)
     weights = rng.standard_normal((48, 40)).astype(np.float32)
     values = rng.standard_normal((32, 48)).astype(np.float32)

@@ -37,7 +37,7 @@ def run_all(dtype: str, target: Any) -> list[np.ndarray]:
     data = placeholder((37,), dtype, "x")
     functions = [function for function, _ in GOLDEN.values()]
     results = compute((37,), lambda i: tuple(f(data[i]) for f in functions), name="y")
-    outputs = random_run(ComputeDAG(list(results)), {"x": values(dtype)}, target, 0, 0)
+    outputs = random_run(ComputeDAG(list(results)), {"x": values(dtype)}, target, 0, 0, 8)
     return [outputs[tensor.name] for tensor in results]
 
 
@@ -134,7 +134,7 @@ def test_operators_on_all_pairs(dtype: str, target: Any) -> None:
     results = compute((count,), lambda i: tuple(binary(op, x[i], y[i]) for op in OPERATORS), "z")
     dag = ComputeDAG(list(results))
     expected = interpret(dag, inputs)
-    outputs = random_run(dag, inputs, target, 0, 0)
+    outputs = random_run(dag, inputs, target, 0, 0, rows=8)
     for op, tensor in zip(OPERATORS, results, strict=True):
         with np.errstate(over="ignore"):
             wanted = rounded(expected[tensor.name], tensor.dtype)

@@ -52,7 +52,8 @@ define void @kernel(ptr %args, ptr %team) {
 BODIES = {
     "segfault": "store i32 1, ptr null, align 4\n  ret void",
     "illegal": "call void @llvm.trap()\n  ret void",
-    "hang": "br label %again\nagain:\n  br label %again",
+    # waits, and takes no processor from other tests meanwhile
+    "hang": "br label %again\nagain:\n  call i32 @pause()\n  br label %again",
 }
 
 
@@ -62,7 +63,8 @@ def _loop(**changes):
 
 
 def _body(text):
-    return f"declare void @llvm.trap()\ndefine void @kernel(ptr %args) {{\n  {text}\n}}\n"
+    declared = "declare void @llvm.trap()\ndeclare i32 @pause()\n"
+    return f"{declared}define void @kernel(ptr %args) {{\n  {text}\n}}\n"
 
 
 def _compile(text):

@@ -33,7 +33,9 @@ def _inputs(network: Network) -> dict[str, np.ndarray]:
         pytest.param(
             *("resnet-34", (1, 3, 32, 32), 1000, 21_797_672, True), marks=pytest.mark.slow
         ),
-        ("resnet-50", (1, 3, 33, 33), 1000, 25_557_032, True),
+        pytest.param(
+            *("resnet-50", (1, 3, 33, 33), 1000, 25_557_032, True), marks=pytest.mark.slow
+        ),
         pytest.param(*("vgg-16", (1, 3, 32, 32), 1000, 37_694_248, False), marks=pytest.mark.slow),
         pytest.param(
             *("inception-v3", (1, 3, 75, 75), 1000, 23_834_568, True), marks=pytest.mark.slow
