@@ -8,15 +8,17 @@ from os import PathLike, fspath
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 from numpy.typing import NDArray
 
 from autosched.api import AnyTarget, load, resolve_target
 from autosched.api import compile as compile_network
 from autosched.network_source import PathText, from_onnx
-from autosched.onnx.type_names import onnx_type
+from autosched.onnx.type_names import numpy_name, onnx_type
 from autosched.runtime.errors import InputError
 from autosched.runtime.inputs import check_names
 from autosched.runtime.module import Module
+from autosched.system.element_types import element_type
 from autosched.system.errors import OptionError
 from autosched.system.optional_packages import require
 from autosched.system.user_warnings import notify
@@ -147,7 +149,7 @@ class InferenceSession:
 
         Args:
             output_names: which, in which order; None: all, in the model's order.
-            input_feed: an array for each input name.
+            input_feed: an array, or a list of numbers, for each input name.
             run_options: has no meaning here.
 
         Raises:
@@ -161,8 +163,21 @@ class InferenceSession:
             raise InputError(
                 f"no output is named {unknown[0]!r}", hint=f"the model has {', '.join(known)}"
             )
-        outputs = self._module_for(input_feed).run(input_feed)
+        feed = self._arrays(input_feed)
+        outputs = self._module_for(feed).run(feed)
         return [outputs[name] for name in wanted]
+
+    def _arrays(self, feed: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The inputs with lists as arrays of what the model takes."""
+        if not isinstance(feed, Mapping):
+            return feed  # which is an error, later
+        types = {arg.name: arg.type for arg in self._inputs}
+        return {
+            name: _array_of(value, types[name], f"input {name!r}")
+            if name in types and isinstance(value, list | tuple)
+            else value
+            for name, value in feed.items()
+        }
 
     def _module_for(self, feed: Mapping[str, Any]) -> Module:
         if self._only is not None:
@@ -185,6 +200,18 @@ class InferenceSession:
             oldest = next(iter(self._modules))
             notify([f"more than {_MOST_SHAPES} sets of input shapes: that of {oldest} is dropped"])
             del self._modules[oldest]
+
+
+def _array_of(value: Sequence[Any], kind: str, where: str) -> NDArray[Any]:
+    """An array of numbers in a list; ``kind``: in ONNX's words.
+
+    Raises:
+        InputError: the list is no array of that type.
+    """
+    try:
+        return np.asarray(value, element_type(numpy_name(kind)))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"the list is no {kind}: {error}", where) from error
 
 
 def _provider(kind: str, providers: Sequence[Any] | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
+from os.path import isfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ def from_onnx(source: PathText | Any, shapes: Mapping[str, Sequence[int]] | None
 
 def names_file(text: str) -> bool:
     """Whether a text is meant as the path of a model, not as the name of a network."""
-    return text.endswith(".onnx") or Path(text).is_file()
+    return text.endswith(".onnx") or isfile(text)
 
 
 def network_of(source: AnyNetwork) -> Network:

@@ -118,6 +118,8 @@ def _contents(args: argparse.Namespace) -> list[Contents]:
         check_compiled(args)
         if args.device is not None:
             raise UsageError("--device says where a module runs", args.model, "leave it out")
+        if args.shapes:
+            raise UsageError("--shape is for .onnx files", args.model, "leave it out")
         modules = read_archive(Path(args.model), args.trusted)
         return [with_denormals(contents, args.denormals) for contents in modules]
     return [compiled_contents(args, _constants(args))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
+from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,8 @@ def add_model(parser: Parser, compiled: bool = True, kinds: str = "") -> None:
     )  # fmt: skip
     parser.add_argument(
         "--shape", dest="shapes", type=named_shape, action="append", metavar="INPUT=1,3,224,224",
-        help="shape of an input that an .onnx file leaves open; once for each such input",
+        help="shape of an input that an .onnx file leaves open; once for each such input; or which "
+        "of its shapes to take of an .asd file that was compiled for several",
     )  # fmt: skip
     if compiled:
         parser.add_argument(
@@ -135,7 +137,7 @@ def open_network(
 
     if shapes:
         raise UsageError("--shape is for .onnx files", model, "leave it out")
-    if Path(model).is_dir() or Path(model).name != model:
+    if isdir(model) or Path(model).name != model:
         raise UsageError("there is no such file", model, "give an .onnx file or a network's name")
     return build(model)
 
@@ -191,12 +193,25 @@ def open_module(args: argparse.Namespace, runs: bool = True) -> Module:
     if is_compiled(args):
         check_compiled(args)
         module = api.load(args.model, args.trusted, args.device, args.denormals)
+        module = _for_shapes(module, args)
     else:
         if runs:
             check_runs(target_of(args), "run kernels")
         module = link(*compiled_contents(args, None))
     check_threads(module.target)
     return module
+
+
+def _for_shapes(module: Module, args: argparse.Namespace) -> Module:
+    """Of a module for several shapes the one that --shape names; without it the module itself."""
+    if args.shapes is None:
+        return module
+    wanted = dict(args.shapes)
+    for one in module.modules:
+        shapes = {spec.name: spec.shape for spec in one.inputs}
+        if shapes | wanted == shapes:
+            return one
+    raise UsageError("it was not compiled for these shapes", args.model, f"it is {module!r}")
 
 
 def compiled_contents(args: argparse.Namespace, constants: dict[str, Any] | None) -> Contents:
@@ -247,12 +262,12 @@ def is_compiled(args: argparse.Namespace) -> bool:
 
 def check_compiled(args: argparse.Namespace) -> None:
     """Raise UsageError when options are given that a compiled module has fixed already."""
-    given = [args.log, args.threads, args.shapes, args.configuration, args.accuracy, args.effort]
+    given = [args.log, args.threads, args.configuration, args.accuracy, args.effort]
     given.append(args.args or None)
     if any(value is not None for value in given):
         raise UsageError(
-            "--log, --threads, --shape, --args, --configuration, --accuracy and --effort are fixed "
-            "in a compiled module",
+            "--log, --threads, --args, --configuration, --accuracy and --effort are fixed in a "
+            "compiled module",
             args.model,
             "leave them out",
         )

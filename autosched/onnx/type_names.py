@@ -15,6 +15,15 @@ _NAMES: Final[Mapping[str, str]] = {
 }
 
 
+_DTYPES: Final = {name: dtype for dtype, name in _NAMES.items()}
+
+
+def numpy_name(kind: str) -> str:
+    """``float32`` for ``tensor(float)``: the inverse of ``onnx_type``, but for underscores."""
+    name = kind.removeprefix("tensor(").removesuffix(")")
+    return _DTYPES.get(name, name)
+
+
 def onnx_type(dtype: str) -> str:
     """``tensor(float)`` for ``float32``."""
     return f"tensor({_NAMES.get(dtype, dtype.replace('_', ''))})"

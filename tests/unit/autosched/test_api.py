@@ -340,7 +340,7 @@ def test_the_gpu_of_this_machine_is_asked_of_the_driver(monkeypatch: pytest.Monk
     assert asd.Target("cuda") == asd.Target("cuda:l4")
 
 
-@pytest.mark.parametrize("thing", ["resnet-18", 3, ["resnet-18"]])
+@pytest.mark.parametrize("thing", ["resnet-18", 3, ["resnet-18"], "x" * 5000, "x\0y"])
 def test_what_is_no_network_is_refused(thing: Any) -> None:
     with pytest.raises(OptionError, match=r"is no network \| .*zoo\.build"):
         asd.tune(thing, trials=1)

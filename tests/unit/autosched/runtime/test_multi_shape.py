@@ -89,6 +89,22 @@ def test_networks_that_do_not_belong_together(module: Module) -> None:
         asd.compile([])
 
 
+def test_a_command_looks_at_the_shapes_that_it_is_told(
+    module: Module, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "small.asd")
+    module.save(path)
+    assert main(["summary", path, "--shape", "x=3,20"]) == 0
+    assert "3x20" in capsys.readouterr().out
+    assert main(["bench", path, "--repeats", "2", "--shape", "x=8,20", "-q"]) == 0
+    for wrong in ("x=2,20", "y=3,20"):
+        assert main(["summary", path, "--shape", wrong]) == 1
+        assert "not compiled for these shapes" in capsys.readouterr().err
+    save = ["--save", str(tmp_path / "other.asd")]
+    assert main(["compile", path, "--shape", "x=3,20", *save]) == 1
+    assert "--shape is for .onnx files" in capsys.readouterr().err
+
+
 def test_a_library_has_one_set_of_shapes(
     module: Module, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
