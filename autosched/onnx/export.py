@@ -201,7 +201,7 @@ _FORMS: Final[Mapping[type[Op], Callable[[Any], _OnnxNode]]] = {
     GlobalPool: lambda op: _OnnxNode("GlobalAveragePool" if op.mode == "avg" else "GlobalMaxPool"),
     Identity: lambda op: _OnnxNode("Identity"),
     LeakyRelu: lambda op: _OnnxNode("LeakyRelu", {"alpha": op.slope}),
-    MatMul: lambda op: _OnnxNode("MatMul"),
+    MatMul: lambda op: _OnnxNode("MatMul" if op.dtype is None else "MatMulInteger"),
     Pad: _pad,
     Pool: _pool,
     ReduceOp: _reduce,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sketch.errors import ExpressionError
 from sketch.lang import reducers
+from sketch.lang.expr import Expr, cast
 from sketch.lang.tensor import Tensor, compute, reduce_axis
 
 
@@ -16,13 +17,27 @@ def _check_inner(lhs: Tensor, rhs: Tensor, rank: int, where: str) -> None:
         )
 
 
-def matmul(lhs: Tensor, rhs: Tensor, name: str = "matmul") -> Tensor:
-    """``[M, K] x [K, N] -> [M, N]``."""
+def matmul(lhs: Tensor, rhs: Tensor, name: str = "matmul", dtype: str | None = None) -> Tensor:
+    """``[M, K] x [K, N] -> [M, N]``.
+
+    Args:
+        lhs: of rows.
+        rhs: of columns.
+        name: of the stage.
+        dtype: of products and sums; None: what the operands are promoted to.
+
+    Raises:
+        ExpressionError: the shapes do not match.
+    """
     _check_inner(lhs, rhs, 2, f"stage {name}")
     k = reduce_axis(lhs.shape[1], "k")
+
+    def wide(element: Expr) -> Expr:
+        return element if dtype is None else cast(element, dtype)
+
     result: Tensor = compute(
         (lhs.shape[0], rhs.shape[1]),
-        lambda i, j: reducers.sum(lhs[i, k] * rhs[k, j], axis=k),
+        lambda i, j: reducers.sum(wide(lhs[i, k]) * wide(rhs[k, j]), axis=k),
         name=name,
     )
     return result

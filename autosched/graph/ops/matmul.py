@@ -17,13 +17,19 @@ from autosched.graph.ops.base import (
     expect_rank,
     expect_shape,
 )
+from sketch.lang.dtypes import is_integer
 from sketch.lang.tensor import Tensor
 from sketch.operators import broadcast, einsum, matmul
 
 
 @dataclass(frozen=True, slots=True)
 class Dense(Op):
-    """``data [m, k] @ weight [k, n]``, plus ``bias [n]`` if given: a fully connected layer."""
+    """``data [m, k] @ weight [k, n]``, plus ``bias [n]`` if given: a fully connected layer.
+
+    ``dtype``: as of MatMul.
+    """
+
+    dtype: str | None = None
 
     pattern: ClassVar[Pattern] = Pattern.COMPLEX
     roles: ClassVar[tuple[str, ...]] = ("data", "weight", "bias")
@@ -37,12 +43,19 @@ class Dense(Op):
             raise GraphError(f"inner extents of data {data} and weight {weight} differ")
         if len(inputs) == 3:
             expect_shape(inputs[2], (weight.shape[1],), "bias")
-        return TensorType((data.shape[0], weight.shape[1]), data.dtype)
+        dtype = _result_dtype(data, weight, self.dtype)
+        return TensorType((data.shape[0], weight.shape[1]), dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class MatMul(Op):
-    """``lhs [..., m, k] @ rhs [..., k, n]`` with broadcast leading dimensions."""
+    """``lhs [..., m, k] @ rhs [..., k, n]`` with broadcast leading dimensions.
+
+    ``dtype``: an integer type that products of two matrices of others are computed and summed in;
+    None: that of both operands.
+    """
+
+    dtype: str | None = None
 
     pattern: ClassVar[Pattern] = Pattern.COMPLEX
     roles: ClassVar[tuple[str, ...]] = ("lhs", "rhs")
@@ -54,15 +67,23 @@ class MatMul(Op):
             raise GraphError(f"operands need at least 2 dimensions, got {lhs} and {rhs}")
         if lhs.shape[-1] != rhs.shape[-2]:
             raise GraphError(f"inner extents of {lhs} and {rhs} differ")
-        if lhs.dtype != rhs.dtype:
-            raise GraphError(f"operands have different dtypes: {lhs} and {rhs}")
+        dtype = _result_dtype(lhs, rhs, self.dtype)
         batch = broadcast_shape((lhs.shape[:-2], rhs.shape[:-2]))
-        return TensorType((*batch, lhs.shape[-2], rhs.shape[-1]), lhs.dtype)
+        return TensorType((*batch, lhs.shape[-2], rhs.shape[-1]), dtype)
+
+
+def _result_dtype(lhs: TensorType, rhs: TensorType, dtype: str | None) -> str:
+    """The type of a product; raises GraphError for operands that are not multiplied."""
+    if dtype is None and lhs.dtype != rhs.dtype:
+        raise GraphError(f"operands have different dtypes: {lhs} and {rhs}")
+    if dtype is not None and not all(map(is_integer, (lhs.dtype, rhs.dtype, dtype))):
+        raise GraphError(f"{lhs} and {rhs} are not multiplied in {dtype}")
+    return lhs.dtype if dtype is None else dtype
 
 
 def lower_dense(op: Dense, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
     """A matrix product, then the bias."""
-    result = matmul.dense(inputs[0], inputs[1], name)
+    result = matmul.matmul(inputs[0], inputs[1], name, op.dtype)
     if len(inputs) == 3:
         result = broadcast.add(result, inputs[2], f"{name}.bias_add")
     return (result,)
@@ -72,7 +93,7 @@ def lower_matmul(op: MatMul, inputs: Sequence[Tensor], name: str) -> tuple[Tenso
     """One matrix product, or a batch of them, operands broadcast as they are read."""
     lhs, rhs = inputs
     if lhs.ndim == rhs.ndim == 2:
-        return (matmul.matmul(lhs, rhs, name),)
+        return (matmul.matmul(lhs, rhs, name, op.dtype),)
     labels, output = matmul_labels(lhs.ndim, rhs.ndim)
     return (einsum.einsum(inputs, labels, output, name),)
 

@@ -36,10 +36,11 @@ class _DenseRows(GraphRewriter):
         shape = self.shape(node.output)
         if isinstance(node.op, MatMul) and self._has_constant_matrix(node):
             data, weight = node.inputs
+            layer = Dense(node.op.dtype)
             if len(shape) == 2:
-                self.builder.copy(node, node.inputs, Dense())
+                self.builder.copy(node, node.inputs, layer)
             else:
-                self._emit_rows(node, Dense(), [self._as_rows(data), weight])
+                self._emit_rows(node, layer, [self._as_rows(data), weight])
             return
         op = self._on_rows(node)
         if op is None:

@@ -78,7 +78,7 @@ def _product(graph: Graph, node: Node) -> _Product | None:
     """
     if isinstance(node.op, Einsum):
         labels, output = node.op.labels, node.op.output
-    elif isinstance(node.op, MatMul):
+    elif isinstance(node.op, MatMul) and node.op.dtype is None:
         labels, output = matmul_labels(*(len(graph.types[name].shape) for name in node.inputs))
     else:
         return None

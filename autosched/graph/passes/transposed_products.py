@@ -54,7 +54,7 @@ def _labels(graph: Graph, node: Node) -> Einsum | None:
     """The product that ``node`` computes, with labelled dimensions; None for other operators."""
     if isinstance(node.op, Einsum):
         return node.op
-    if not isinstance(node.op, MatMul):
+    if not isinstance(node.op, MatMul) or node.op.dtype is not None:
         return None
     ranks = [len(graph.types[name].shape) for name in node.inputs]
     return None if max(ranks) == 2 else Einsum(*matmul_labels(*ranks))

@@ -15,6 +15,7 @@ from autosched.graph.ops.elementwise import BinaryOp, CastOp, Clip, UnaryOp
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.shape import Reshape
+from autosched.onnx.importer.byte_products import product_of_bytes
 from autosched.onnx.importer.convolution import conv_of
 from autosched.onnx.importer.site import Site, UnsupportedError
 from sketch.lang.dtypes import integer_limits
@@ -68,14 +69,28 @@ def _import_dynamic_quantize(site: Site) -> None:
 
 def _import_matmul_integer(site: Site) -> None:
     """MatMulInteger: int32 products of what is left without the zero points."""
-    lhs, rhs = _centered_operands(site, _Operands((0, 2), (1, 3)))
-    site.emit(MatMul(), [lhs, rhs])
+    operands = _Operands((0, 2), (1, 3))
+    rows = _of_rows(site, 2) if site.has(2) else None
+    parts = product_of_bytes(site, operands.lhs[0], rows, operands.rhs)
+    if parts is None:
+        site.emit(MatMul(), list(_centered_operands(site, operands)))
+    elif parts.moved is None:
+        site.emit(parts.op, parts.operands)
+    else:
+        site.emit(BinaryOp("add"), [site.step(parts.op, parts.operands), parts.moved])
 
 
 def _import_qlinear_matmul(site: Site) -> None:
     """QLinearMatMul: an int32 product, scaled to the result's type."""
-    lhs, rhs = _centered_operands(site, _Operands((0, 2), (3, 5)))
-    product = site.step(MatMul(), [lhs, rhs])
+    operands = _Operands((0, 2), (3, 5))
+    rows = _of_rows(site, 2) if site.has(2) else None
+    parts = product_of_bytes(site, operands.lhs[0], rows, operands.rhs)
+    if parts is None:
+        product = site.step(MatMul(), list(_centered_operands(site, operands)))
+    else:
+        product = site.step(parts.op, parts.operands)
+        if parts.moved is not None:
+            product = site.step(BinaryOp("add"), [product, parts.moved])
     row, column = _of_rows(site, 1), _of_columns(site, 4)
     _emit_scaled(site, product, [_to_float(site, row), _to_float(site, column)], (6, 7))
 

@@ -159,6 +159,7 @@ def _types(*shapes: Shape) -> list[TensorType]:
         (Dense(), [(3, 5), (4, 5)], "inner extents"),
         (MatMul(), [(3, 5), (5,)], "at least 2 dimensions"),
         (MatMul(), [(2, 3, 5), (3, 5, 4)], "do not broadcast"),
+        (MatMul("int32"), [(3, 5), (5, 4)], "not multiplied in int32"),
         (BatchNorm(), [MAP, (6,), (6,), (6,), (5,)], "variance must have shape"),
         (Softmax(3), [(2, 3)], "axis 3 is out of range"),
         (ReduceOp("sum", ()), [(2, 3)], "not empty"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import autosched as asd
+from autosched.graph.ops.matmul import MatMul
 
 onnx = pytest.importorskip("onnx")
 
@@ -60,6 +61,47 @@ def test_integer_products() -> None:
     check(node_model("MatMulInteger", data, opset=10), data)
     rows = np.arange(4, dtype=np.uint8).reshape(4, 1)
     check(node_model("MatMulInteger", data, [rows, np.arange(3, dtype=np.int8)], 10), data)
+
+
+ZEROS = {
+    "one": lambda dtype: dtype(7),
+    "each row": lambda dtype: np.arange(4).astype(dtype),
+    "each row of all": lambda dtype: np.arange(8).reshape(2, 4, 1).astype(dtype),
+    "none": lambda dtype: None,
+}
+
+
+@pytest.mark.parametrize(
+    ("zero", "data", "weight", "point"),
+    [
+        ("one", "uint8", "int8", 0),
+        ("each row", "int8", "uint8", 128),
+        ("each row of all", "uint8", "uint8", 128),
+        ("none", "int8", "int8", 0),
+    ],
+)
+def test_products_with_constants_are_products_of_bytes(
+    zero: str, data: str, weight: str, point: int
+) -> None:
+    x, w = quantised(2, 4, 9, dtype=data), quantised(9, 5, dtype=weight)
+    points = [ZEROS[zero](np.dtype(data).type), np.dtype(weight).type(point)]
+    model = node_model("MatMulInteger", [x], [w, *points], 10)
+    graph = asd.from_onnx(model).graph
+    (product,) = [node for node in graph.nodes if isinstance(node.op, MatMul)]
+    assert [graph.types[name].dtype for name in product.inputs] == ["uint8", "int8"]
+    wide = x.astype(np.int32)
+    if points[0] is not None:
+        rows = points[0].astype(np.int32)
+        wide = wide - (rows.reshape(-1, 1) if rows.ndim == 1 else rows)
+    (found,) = run(model, [x])
+    np.testing.assert_array_equal(found, wide @ (w.astype(np.int32) - point))
+
+
+def test_products_that_are_none_of_bytes_stay_exact() -> None:
+    """Columns whose zero points leave more than int8, operands that are no constants."""
+    x, w = quantised(4, 9), quantised(9, 5)
+    check(node_model("MatMulInteger", [x], [w, np.uint8(0), np.uint8(3)], 10), [x])
+    check(node_model("MatMulInteger", [x, w], [np.uint8(1), np.uint8(128)], 10), [x, w])
 
 
 def test_quantised_matrix_product() -> None:
