@@ -35,6 +35,8 @@ _EXAMPLES = """\
   autosched records prune resnet-18.jsonl --top 8          only the 8 best of each task
   autosched records prune in.jsonl -o out.jsonl --top 1 --model resnet-18     and what replays
   autosched records distill out/*.jsonl -o logs            small logs to keep: the best of each task
+  autosched records import *.jsonl --into sqlite:///team.db            files into a database
+  autosched records merge sqlite:///team.db -o all.jsonl               and a database into a file
   autosched records csv resnet-18.jsonl -o trials.csv      all trials as a table
 """
 
@@ -150,17 +152,20 @@ def _prune_arguments(parser: Parser) -> None:
 
 
 def _prune(args: argparse.Namespace) -> None:
-    from autosched.records.merge import prune, unique
+    from autosched.records.merge import check_lossless, prune
     from autosched.records.reading import RecordSet
     from autosched.records.store import open_store
+    from autosched.records.unique import unique
 
     output = args.log if args.output is None else args.output
+    check_lossless([args.log], output)
     found = _read([args.log])
     records = unique(found.records)
     if args.model is not None:
         records = _replayable(records, args.model)
     records = prune(records, args.keep)
-    open_store(output).replace(records)
+    own = found.records if output == args.log else None
+    open_store(output).replace(records, own)
     _report_written(args, RecordSet(records), output)
 
 
@@ -228,6 +233,37 @@ def _csv(args: argparse.Namespace) -> None:
         found.to_csv(args.output)
 
 
+def _import_arguments(parser: Parser) -> None:
+    _log_argument(parser)
+    parser.add_argument("--into", metavar="LOG", required=True, help="a database, or a file")
+
+
+def _import(args: argparse.Namespace) -> None:
+    from autosched.records.store import open_store
+
+    store = open_store(args.into)
+    store.check_writable()
+    found = _read(args.logs)
+    added = store.add_new(found.records)
+    there = len(found.records) - added
+    say(args, f"{store.name}: {added} records added, {there} were there")
+
+
+def _upgrade_arguments(parser: Parser) -> None:
+    parser.add_argument("url", metavar="URL", help="of a database")
+
+
+def _upgrade(args: argparse.Namespace) -> None:
+    from autosched.records.log import RecordLog
+    from autosched.records.store import open_store
+
+    store = open_store(args.url)
+    if isinstance(store, RecordLog):
+        raise UsageError("a file of JSON lines needs no upgrade", args.url, "give a URL")
+    store.upgrade()
+    say(args, f"{store.name} has the schema of this release")
+
+
 _ACTIONS = (
     Command("stats", "trials, failures by cause and best time of each task",
             "One row a task and target; \"best at\" is the trial that found its best time.  A\n"
@@ -247,6 +283,12 @@ _ACTIONS = (
             "Writes small logs that compile to the same networks.  Tuning with --skip-tuned\n"
             "goes on from them: only tasks that are new get trials.",
             _EXAMPLES, _distill_arguments, _distill),
+    Command("import", "add the records of logs to a database, or to another log",
+            "Adds what is not there yet, so it may be repeated.  `merge` writes a database to a\n"
+            "file of JSON lines.", _EXAMPLES, _import_arguments, _import),
+    Command("upgrade", "bring a database to the schema of this release",
+            "Newer releases may need other tables.  Older releases cannot read the database then;\n"
+            "records stay as they are.", _EXAMPLES, _upgrade_arguments, _upgrade),
     Command("csv", "all trials as a table", "One row a trial, one column a field.",
             _EXAMPLES, _csv_arguments, _csv),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -132,11 +132,17 @@ def contents_from_log(
     """
     if log is None:
         return network_contents(network, target, (), quick, check, accuracy)
-    found = open_store(log).read()
-    notify(found.warnings)
-    contents = network_contents(network, target, found.records, quick, check, accuracy)
+    found: list[Record] = []
+
+    def read(tasks: Collection[str]) -> Sequence[Record]:
+        best = open_store(log).read_best(tasks, target)
+        notify(best.warnings)
+        found.extend(best.records)
+        return best.records
+
+    contents = network_contents(network, target, read, quick, check, accuracy)
     tasks = {step.info.task for step in contents[0].kernel_steps}
-    mine = [record for record in found.records if record.task in tasks]
+    mine = [record for record in found if record.task in tasks]
     lines = target_warning(mine, target), untuned_warning(contents[0])
     notify(line for line in lines if line)
     return contents
@@ -145,7 +151,7 @@ def contents_from_log(
 def network_contents(
     network: Network,
     target: Target,
-    records: Sequence[Record] = (),
+    records: Sequence[Record] | Callable[[Collection[str]], Sequence[Record]] = (),
     quick: bool = False,
     check: bool = True,
     accuracy: Accuracy = "default",
@@ -155,7 +161,7 @@ def network_contents(
     Args:
         network: what to compile.
         target: for which machine.
-        records: of tuning.
+        records: of tuning; or what gives those of tasks, by their keys.
         quick: choose the schedules of tasks without a record from few candidates.
         check: run each kernel without a record once and compare a sample of its results with the
             oracle's; not for targets whose code cannot run here.
@@ -172,6 +178,8 @@ def network_contents(
         state = cache_state_of(extraction, target)
         tasks = network_tasks(extraction, target)
         limits = _limits(extraction, tasks, accuracy)
+        if callable(records):
+            records = records([task.key for task in tasks])
         left = [
             record
             for task, limit in limits.items()

@@ -22,7 +22,9 @@ from autosched.records.line import LONGEST_BYTES, looks_recorded
 from autosched.records.reading import NO_LOG, NO_LOG_HINT, RecordSet, parse_lines
 from autosched.records.record import Record
 from autosched.records.shared import lines_of
+from autosched.records.unique import unique, whole_text
 from autosched.system.replaced_file import replaced_file
+from sketch.target.target import Target
 
 # Blank space written and taken back by `check_writable`: a few records' worth.
 _PROBE: Final = b" " * 8191 + b"\n"
@@ -93,6 +95,12 @@ class RecordLog:
             data = b"".join(line + b"\n" for line in lines)
             _write_all(fd, b"\n" + data if torn else data)
 
+    def add_new(self, records: Iterable[Record]) -> int:
+        known = {whole_text(record) for record in self.read().records}
+        new = [record for record in unique(records) if whole_text(record) not in known]
+        self.append(new)
+        return len(new)
+
     def read(self, tasks: Collection[str] | None = None) -> RecordSet:
         """All records; corrupt lines become warnings.  A log that does not exist yet is empty.
 
@@ -118,8 +126,13 @@ class RecordLog:
         mine = tuple(record for record in found.records if record.task in tasks)
         return RecordSet(mine, found.warnings)
 
-    def replace(self, records: Iterable[Record]) -> None:
+    def read_best(self, tasks: Collection[str], target: Target) -> RecordSet:
+        return self.read(tasks)
+
+    def replace(self, records: Iterable[Record], of: Iterable[Record] | None = None) -> None:
         """Write records to a log that is replaced as a whole; on an error it stays as it was.
+
+        ``of``: see ``RecordStore``; of a file nothing else stays.
 
         Raises:
             RecordError: the file cannot be written, or is something else than a log.
@@ -141,6 +154,9 @@ class RecordLog:
                 return hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError:
             return ""
+
+    def upgrade(self) -> None:
+        """Nothing to do: old lines are read as they are."""
 
     def size_bytes(self) -> int | None:
         return self.path.stat().st_size

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
 from autosched.measure.result import is_wrong
 from autosched.records.best import comparable, rank
 from autosched.records.errors import RecordError
+from autosched.records.log import RecordLog
 from autosched.records.reading import RecordSet
-from autosched.records.record import Record, to_json
+from autosched.records.record import Record
 from autosched.records.store import AnyLog, open_store
-
-
-def unique(records: Iterable[Record]) -> tuple[Record, ...]:
-    """Records without exact repetitions, in order of first appearance."""
-    seen: dict[str, Record] = {}
-    for record in records:
-        seen.setdefault(json.dumps(to_json(record), sort_keys=True), record)
-    return tuple(seen.values())
+from autosched.records.unique import unique
 
 
 def prune(records: Iterable[Record], keep: int) -> tuple[Record, ...]:
@@ -63,6 +56,24 @@ def read_all(logs: Sequence[AnyLog]) -> RecordSet:
     return RecordSet(tuple(records), tuple(warnings))
 
 
+def check_lossless(logs: Sequence[AnyLog], out: AnyLog) -> None:
+    """Raise RecordError where ``out`` is a database with records that ``logs`` do not give it.
+
+    A file is replaced by who names it; a database is shared.
+
+    Raises:
+        RecordError: see above.
+    """
+    store = open_store(out)
+    given = store.name in [open_store(log).name for log in logs]
+    if not given and not isinstance(store, RecordLog) and store.state():
+        raise RecordError(
+            "the store has records of its own, which would be lost",
+            store.name,
+            "add to them: autosched records import LOG --into URL",
+        )
+
+
 def merge(
     logs: Sequence[AnyLog],
     out: AnyLog,
@@ -72,7 +83,12 @@ def merge(
 
     ``keep``: only the best so many, see ``prune``.  ``out`` is replaced as a whole and may
     be one of ``logs``; on an error it stays as it was.
+
+    Raises:
+        RecordError: a log cannot be read; ``out`` cannot be written, or is a database with records
+            that would be lost.
     """
+    check_lossless(logs, out)
     merged = read_all(logs)
     records = unique(merged.records)
     if keep is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from autosched.records.reading import RecordSet
     from autosched.records.record import Record
+    from sketch.target.target import Target
 
 _SCHEME_END: Final = "://"
 
@@ -58,6 +59,14 @@ class RecordStore(Protocol):
         """
         ...
 
+    def add_new(self, records: Iterable[Record]) -> int:
+        """Add those records that are not there yet, and say how many these are.
+
+        Raises:
+            RecordError: they cannot be read or written; what it had before stays.
+        """
+        ...
+
     def read(self, tasks: Collection[str] | None = None) -> RecordSet:
         """The records in the order they were appended; what cannot be read becomes warnings.
 
@@ -69,8 +78,22 @@ class RecordStore(Protocol):
         """
         ...
 
-    def replace(self, records: Iterable[Record]) -> None:
+    def read_best(self, tasks: Collection[str], target: Target) -> RecordSet:
+        """What tells the best candidates of some tasks on a machine, and perhaps no more.
+
+        As much as ``best.rank`` needs for the fastest of every variant, and the error budget; where
+        a task has no record of the machine, of the nearest ones.
+
+        Raises:
+            RecordError: it cannot be read.
+            NewerSchemaError: a newer release wrote a part of it.
+        """
+        ...
+
+    def replace(self, records: Iterable[Record], of: Iterable[Record] | None = None) -> None:
         """These records instead of those that are there; on an error these stay.
+
+        ``of``: a database takes only these out; what others have added meanwhile stays.
 
         Raises:
             RecordError: it cannot be written.
@@ -82,6 +105,15 @@ class RecordStore(Protocol):
 
         Raises:
             RecordError: it cannot be read.
+        """
+        ...
+
+    def upgrade(self) -> None:
+        """Bring it to the schema of this release; older ones cannot read it then.
+
+        Raises:
+            RecordError: it does not exist, or cannot be written.
+            NewerSchemaError: a newer release made it.
         """
         ...
 

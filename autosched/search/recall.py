@@ -241,7 +241,7 @@ def build_recorded(
     check_choice("accuracy", accuracy, ACCURACIES)
     records: Sequence[Record] = ()
     if log is not None:
-        found = open_store(log).read((task.key,))
+        found = open_store(log).read_best((task.key,), task.target)
         warning = target_warning(found.records, task.target)
         notify((*found.warnings, *filter(None, [warning])))
         records = held_to(found.records, task, accuracy)

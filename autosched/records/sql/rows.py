@@ -19,6 +19,7 @@ from autosched.records.record import (
 )
 from autosched.records.shared import Header, Splitter, encoded, read_header, read_trial
 from autosched.records.title import Title, read_title, title_line
+from sketch.target.target import Target
 
 Row = dict[str, Any]
 _DIGEST_BYTES = 16
@@ -35,6 +36,12 @@ class Rows:
     sketches: dict[str, Row] = field(default_factory=dict)
     titles: dict[str, Row] = field(default_factory=dict)
     records: list[Row] = field(default_factory=list)
+    places: dict[tuple[str, ...], Row] = field(default_factory=dict)
+
+    @property
+    def digests(self) -> set[bytes]:
+        """Of the records."""
+        return {row["digest"] for row in self.records}
 
 
 def rows_of(records: Iterable[Record]) -> Rows:
@@ -51,7 +58,10 @@ def rows_of(records: Iterable[Record]) -> Rows:
             row = {"key": sketch["header"], "task": record.task, "line": _text(sketch)}
             found.sketches[row["key"]] = row
         machine = found.sessions[session["header"]]["machine"]
-        found.records.append(_record_row(record, trial, machine))
+        row = _record_row(record, trial, machine)
+        found.records.append(row)
+        place = {name: row[name] or "" for name in ("task", "machine", "variant", "state")}
+        found.places.setdefault(tuple(place.values()), place)
     return found
 
 
@@ -124,6 +134,14 @@ class RowReader:
                 raise
             except RecordError as error:
                 self._skip(place, error)
+
+    def targets(self) -> dict[str, Target]:
+        """Machines by the key of the header of a session."""
+        return {
+            key: header.values["target"]
+            for key, header in self._headers.items()
+            if "target" in header.values
+        }
 
     def records(self, rows: Iterable[tuple[int, str]]) -> None:
         """Numbers and lines of records."""

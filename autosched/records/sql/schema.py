@@ -14,7 +14,7 @@ from autosched.records.sql.tables import VERSION_TABLE
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-SCHEMAS: Final = ("1",)
+SCHEMAS: Final = ("1", "2")
 """All there were, the present one last; the names of the migrations that lead to them."""
 # Of PostgreSQL's advisory locks: any number that nobody else in a database takes.
 _LOCK: Final = 0x6175746F

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import delete, select
+from sqlalchemy import bindparam, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from autosched.records.errors import RecordError
 from autosched.records.reading import RecordSet
 from autosched.records.sql.connections import connection_to, file_of
 from autosched.records.sql.failures import told_as_records
+from autosched.records.sql.leaders import leading_rows, machines_of
 from autosched.records.sql.rows import RowReader, Rows, rows_of
 from autosched.records.sql.schema import check_schema_of, upgrade
-from autosched.records.sql.tables import RECORDS, SESSIONS, SKETCHES, TITLES
+from autosched.records.sql.tables import PLACES, RECORDS, SESSIONS, SKETCHES, TITLES
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Select, Table
 
     from autosched.records.record import Record
+    from sketch.target.target import Target
 
 _INSERTS: Final = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 # Rows that are fetched at a time: a store may be larger than memory is.
 _FETCHED: Final = 10_000
-_READ: Final = "cannot be read"
+# Records that are added in one transaction: other writers wait for it.
+_ADDED: Final = 5_000
+_SKETCH: Final = re.compile(r'"sketch":"([0-9a-f]{16})"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,51 +48,69 @@ class DatabaseStore:
     name: str
 
     def exists(self) -> bool:
-        file = file_of(self._url)
-        if file is not None:
-            return file.exists()
-        with self._connected(_READ) as connection:
-            return check_schema_of(connection, self.name)
+        with self._tables() as connection:
+            return connection is not None
 
     def check(self) -> None:
-        file = file_of(self._url)
-        if file is None or file.exists():
-            with self._connected(_READ) as connection:
-                check_schema_of(connection, self.name)
+        self.exists()
 
     def check_writable(self) -> None:
         with self._written("cannot be written"):
             pass
 
     def append(self, records: Iterable[Record]) -> None:
-        batch = list(records)
-        if batch:
+        self.add_new(records)
+
+    def add_new(self, records: Iterable[Record]) -> int:
+        added, rest = 0, iter(records)
+        while batch := list(islice(rest, _ADDED)):
             rows = rows_of(batch)
             with self._written(f"cannot take {len(batch)} records") as connection:
-                _insert(connection, rows)
+                added += _insert(connection, rows)
+        return added
+
+    def upgrade(self) -> None:
+        """Bring the tables to the schema of this release; older releases cannot read them then.
+
+        Raises:
+            RecordError: there are none, or they cannot be written.
+            NewerSchemaError: a newer release made them.
+        """
+        with told_as_records("cannot be upgraded", self.name):
+            file = file_of(self._url)
+            if file is not None and not file.exists():
+                raise RecordError("the store does not exist", self.name)
+            with connection_to(self._url, writes=True) as connection:
+                upgrade(connection, self.name)
 
     def read(self, tasks: Collection[str] | None = None) -> RecordSet:
-        file = file_of(self._url)
-        if file is not None and not file.exists():
-            return RecordSet(())
-        with self._connected(_READ) as connection:
-            if not check_schema_of(connection, self.name):
+        with self._tables() as connection:
+            if connection is None:
                 return RecordSet(())
             return _read(connection, RowReader(self.name), tasks)
 
-    def replace(self, records: Iterable[Record]) -> None:
+    def read_best(self, tasks: Collection[str], target: Target) -> RecordSet:
+        with self._tables() as connection:
+            if connection is None:
+                return RecordSet(())
+            return _read_best(connection, RowReader(self.name), tasks, target)
+
+    def replace(self, records: Iterable[Record], of: Iterable[Record] | None = None) -> None:
         rows = rows_of(records)
+        gone = None if of is None else rows_of(of).digests - rows.digests
         with self._written("cannot be replaced") as connection:
-            for table in (RECORDS, TITLES, SKETCHES, SESSIONS):
-                connection.execute(delete(table))
+            if gone is None:
+                for table in (PLACES, RECORDS, TITLES, SKETCHES, SESSIONS):
+                    connection.execute(delete(table))
+            elif gone:
+                named = delete(RECORDS).where(RECORDS.c.digest == bindparam("gone"))
+                connection.execute(named, [{"gone": digest} for digest in sorted(gone)])
             _insert(connection, rows)
 
     def state(self) -> str:
-        if not self.exists():
-            return ""
         last = select(RECORDS.c.id, RECORDS.c.digest).order_by(RECORDS.c.id.desc()).limit(1)
-        with self._connected(_READ) as connection:
-            row = connection.execute(last).first()
+        with self._tables() as connection:
+            row = None if connection is None else connection.execute(last).first()
         return "" if row is None else f"{row.id} {bytes(row.digest).hex()}"
 
     def size_bytes(self) -> int | None:
@@ -95,9 +121,17 @@ class DatabaseStore:
         return sum(part.stat().st_size for part in parts if part.exists())
 
     @contextmanager
-    def _connected(self, what: str) -> Iterator[Connection]:
-        with told_as_records(what, self.name), connection_to(self._url, writes=False) as connection:
-            yield connection
+    def _tables(self) -> Iterator[Connection | None]:
+        """A connection that reads; None where there are no tables."""
+        file = file_of(self._url)
+        if file is not None and not file.exists():
+            yield None
+            return
+        with (
+            told_as_records("cannot be read", self.name),
+            connection_to(self._url, writes=False) as connection,
+        ):
+            yield connection if check_schema_of(connection, self.name) else None
 
     @contextmanager
     def _written(self, what: str) -> Iterator[Connection]:
@@ -112,21 +146,24 @@ class DatabaseStore:
                 yield connection
 
 
-def _insert(connection: Connection, rows: Rows) -> None:
-    """What is there already stays: headers of others, and records that are imported again."""
+def _insert(connection: Connection, rows: Rows) -> int:
+    """How many records are new; what is there already stays: headers of others, and records."""
     _add(connection, SESSIONS, rows.sessions.values())
     _add(connection, SKETCHES, rows.sketches.values())
     _add(connection, TITLES, rows.titles.values())
-    _add(connection, RECORDS, rows.records)
+    _add(connection, PLACES, rows.places.values())
+    return _add(connection, RECORDS, rows.records)
 
 
-def _add(connection: Connection, table: Table, rows: Iterable[dict[str, Any]]) -> None:
-    key = table.primary_key.columns.keys()[0]
+def _add(connection: Connection, table: Table, rows: Iterable[dict[str, Any]]) -> int:
+    keys = table.primary_key.columns.keys()
     # Every writer in the same order: two writers cannot block each other.
-    ordered = sorted(rows, key=lambda row: row[key]) if table is not RECORDS else list(rows)
-    if ordered:
-        insert = _INSERTS[connection.dialect.name](table).on_conflict_do_nothing()
-        connection.execute(insert, ordered)
+    ordered = sorted(rows, key=itemgetter(*keys)) if table is not RECORDS else list(rows)
+    if not ordered:
+        return 0
+    insert = _INSERTS[connection.dialect.name](table).on_conflict_do_nothing()
+    told = insert.execution_options(preserve_rowcount=True)
+    return int(connection.execute(told, ordered).rowcount)
 
 
 def _read(connection: Connection, reader: RowReader, tasks: Collection[str] | None) -> RecordSet:
@@ -139,4 +176,19 @@ def _read(connection: Connection, reader: RowReader, tasks: Collection[str] | No
     reader.titles(connection.execute(of_tasks(select(TITLES.c.task, TITLES.c.line), TITLES)))
     query = of_tasks(select(RECORDS.c.id, RECORDS.c.line), RECORDS).order_by(RECORDS.c.id)
     reader.records(connection.execute(query.execution_options(yield_per=_FETCHED)))
+    return reader.found()
+
+
+def _read_best(
+    connection: Connection, reader: RowReader, tasks: Collection[str], target: Target
+) -> RecordSet:
+    reader.headers(connection.execute(select(SESSIONS.c.key, SESSIONS.c.line)))
+    machines = machines_of(reader.targets(), connection)
+    rows = leading_rows(connection, tasks, machines, target)
+    keys = {match[1] for _, line in rows if (match := _SKETCH.search(line)) is not None}
+    found = select(SKETCHES.c.key, SKETCHES.c.line).where(SKETCHES.c.key.in_(sorted(keys)))
+    reader.headers(connection.execute(found))
+    titles = select(TITLES.c.task, TITLES.c.line).where(TITLES.c.task.in_(list(tasks)))
+    reader.titles(connection.execute(titles))
+    reader.records(rows)
     return reader.found()

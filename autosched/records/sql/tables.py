@@ -20,6 +20,7 @@ from sqlalchemy import (  # fmt: skip
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 METADATA: Final = MetaData()
@@ -29,6 +30,15 @@ PREFIX: Final = "autosched_"
 _KEY: Final = String(16)
 # SQLite counts rows by itself in a column of this very type only.
 _NUMBER: Final = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _part(name: str, *columns: str, where: str) -> Index:
+    """An index of few rows."""
+    return Index(
+        f"{PREFIX}records_{name}", *columns,
+        sqlite_where=text(where), postgresql_where=text(where),
+    )  # fmt: skip
+
 
 SESSIONS: Final = Table(
     f"{PREFIX}sessions",
@@ -72,6 +82,11 @@ RECORDS: Final = Table(
     Column("line", Text, nullable=False),
     UniqueConstraint("digest", name=f"{PREFIX}records_digest"),
     Index(f"{PREFIX}records_task", "task", "id"),
+    Index(f"{PREFIX}records_fastest", "task", "machine", "variant", "state", "phase", "seconds"),
+    Index(f"{PREFIX}records_candidate", "candidate"),
+    _part("final", "task", "machine", "id", where="phase = 'final'"),
+    _part("error", "task", "variant", "error", where="error IS NOT NULL"),
+    _part("variant_error", "task", "variant", "variant_error", where="variant_error IS NOT NULL"),
 )
 """Trials in the order they were added.
 
@@ -82,3 +97,13 @@ Columns:
     state, seconds: of the caches, and the median; NULL for a failure.
     error, variant_error: the largest, against the oracle; NULL where it was not measured.
 """
+
+PLACES: Final = Table(
+    f"{PREFIX}places",
+    METADATA,
+    Column("task", Text, primary_key=True),
+    Column("machine", _KEY, primary_key=True),
+    Column("variant", Text, primary_key=True),
+    Column("state", String(16), primary_key=True),
+)
+"""Of which machines, variants and states a task has records; the state of a failure is empty."""

@@ -103,13 +103,17 @@ def test_a_damaged_row_is_skipped_and_told(url):
 
 WRITER = """
     import sys
-    from dataclasses import replace
-    from autosched.records.store import open_store
-    from tests.unit.autosched.records.sql.test_database_store import ONE
-    store, first = open_store(sys.argv[1]), int(sys.argv[2])
+    from tests.unit.autosched.records.sql.test_database_store import write
+    print("ready", flush=True)
+    sys.stdin.readline()
+    write(sys.argv[1], 1000)
+"""
+
+
+def write(url: str, first: int) -> None:
+    store = open_store(url)
     for n in range(8):
         store.append([replace(ONE, seed=first + 2 * n), replace(ONE, seed=first + 2 * n + 1)])
-"""
 
 
 def run(code: str, *arguments: str) -> subprocess.Popen[str]:
@@ -117,13 +121,18 @@ def run(code: str, *arguments: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": root}
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *arguments],
-        env=environment, cwd=root, stdout=subprocess.PIPE, text=True,
+        env=environment, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
 
 
 def test_two_processes_make_one_store_and_lose_nothing(url):
-    writers = [run(WRITER, url, str(first)) for first in (0, 1000)]
-    assert [writer.wait(60) for writer in writers] == [0, 0]
+    other = run(WRITER, url)
+    assert other.stdout is not None and other.stdout.readline() == "ready\n"
+    assert other.stdin is not None
+    other.stdin.write("go\n")
+    other.stdin.flush()
+    write(url, 0)
+    assert other.wait(60) == 0
     seeds = [record.seed for record in open_store(url).read().records]
     assert sorted(seeds) == [*range(16), *range(1000, 1016)]
     assert [seed for seed in seeds if seed < 1000] == list(range(16))
@@ -136,11 +145,11 @@ KILLED = """
     from tests.unit.autosched.records.sql.test_database_store import numbered
     insert = module._insert
     def and_wait(connection, rows):
-        insert(connection, rows)
+        added = insert(connection, rows)
         if len(rows.records) == 3:
             print("inserted", flush=True)
             sys.stdin.read()
-            import time; time.sleep(60)
+        return added
     module._insert = and_wait
     store = open_store(sys.argv[1])
     store.append(numbered(2))
