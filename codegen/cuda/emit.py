@@ -22,6 +22,7 @@ from codegen.cuda.device import (
 )
 from codegen.cuda.kernel import Launch
 from codegen.cuda.rounds import RoundPart, parts_of
+from codegen.cuda.running import RunningPlaces
 from codegen.cuda.scalars import C_TYPES
 from codegen.cuda.shared_memory import SharedMemory, tile_elements
 from codegen.cuda.signature import globals_of, index_type
@@ -62,6 +63,7 @@ class _Emitter(StatementText):
         # Of a tile that goes through registers: which ones, and which part of them in a round.
         self._staging: Staging | None = None
         self._place = "0"
+        self._running: RunningPlaces | None = None
         # Of a round: the variable of the first one, the step, and the text of the turn.
         self._turns: dict[LoopVar, tuple[LoopVar | None, int, str]] = {}
 
@@ -223,6 +225,9 @@ class _Emitter(StatementText):
         tiles, depth = points(node.bindings), node.depth
         for buffer in node.buffers:
             self._declare(buffer, depth * tile_elements(buffer))
+        running = RunningPlaces.of(node, self._function, self._names, self._expressions)
+        self._lines += ["  " * self._depth + line for line in running.lines]
+        self._running = running
         self._line("#pragma unroll")
         self._line(f"for (index_t tile = 0; tile < {depth - 1}; ++tile) {{")
         self._depth += 1
@@ -230,6 +235,7 @@ class _Emitter(StatementText):
         self._tile(node, "tile", node.fetch, ahead=None if node.staged else "")
         if not node.staged:
             self._line("commit_copies();")
+        self._advance(running)
         self._depth -= 1
         self._line("}")
         self._line(f"index_t now = 0, free = {depth - 1};")
@@ -239,10 +245,17 @@ class _Emitter(StatementText):
             self._staged(node)
         else:
             self._asynchronous(node)
+        self._advance(running)
+        self._running = None
         self._line("free = now;")
-        self._line(f"now = now == {depth - 1} ? 0 : now + 1;")
+        # without a comparison where the depth is a power of two
+        last = f"now + 1 & {depth - 1}" if depth & depth - 1 == 0 else ""
+        self._line(f"now = {last or f'now == {depth - 1} ? 0 : now + 1'};")
         self._depth -= 1
         self._line("}")
+
+    def _advance(self, running: RunningPlaces) -> None:
+        self._lines += ["  " * self._depth + line for line in running.advance()]
 
     def _asynchronous(self, node: Pipeline) -> None:
         """A trip: wait for a tile, begin a later one, read that tile."""
@@ -314,9 +327,10 @@ class _Emitter(StatementText):
         if node.count == 1 and name == "copy_piece":
             self._store(node.store)
             return
+        running = self._running and self._running.address(node, self._turns, self._expressions)
         arguments = [
             self._address(node.store.targets[0], node.store.indices),
-            self._address(node.source.buffer, node.source.indices),
+            running or self._address(node.source.buffer, node.source.indices),
         ]
         tests = [self._ahead] if self._ahead else []
         if node.condition is not None:

@@ -72,7 +72,9 @@ def _shared_out(function: DeviceFunction) -> tuple[list[Binding], int]:
     reach = max(function.grid, function.block)
     for node in walk_device(function.body):
         if isinstance(node, Cooperative | Pipeline):
-            bindings += node.bindings
             more = node.depth if isinstance(node, Pipeline) else function.block
+            for each in node.bindings:  # tiles are counted beyond the last one
+                ahead = more if isinstance(node, Pipeline) else 0
+                bindings.append(Binding(each.var, each.extent + ahead, each.stride))
             reach = max(reach, points(node.bindings) + more)
     return bindings, reach
