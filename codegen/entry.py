@@ -24,6 +24,9 @@ OUT_OF_MEMORY: Final = 2
 BUSY: Final = 3
 NULL_POINTER: Final = 4
 
+_FUNCTIONS: Final = (
+    "init", "run", "free", "create", "run_in", "destroy", "abi", "signature",
+)  # fmt: skip
 CONSTANTS_SYMBOL: Final = "constants"  # where the entry expects the packed constants
 
 _HUGE_PAGE_BYTES: Final = 2 * 1024 * 1024
@@ -75,7 +78,7 @@ class Entry:
         inputs: number of inputs.
         outputs: where each output lies after the last call, and its bytes; those that the calls
             write where they belong are not copied.
-        arena_bytes: memory that ``PREFIX_init`` takes.
+        arena_bytes: memory that ``PREFIX_init`` takes, and ``PREFIX_create`` for each context.
         loops: calls that are repeated, in order.
         denormals: whether denormal numbers become 0 while it runs.
         signature: what ``PREFIX_signature`` returns, uint64.
@@ -93,7 +96,7 @@ class Entry:
 
 def entry_symbols(prefix: str) -> tuple[str, ...]:
     """The names of the C functions."""
-    return tuple(f"{prefix}_{name}" for name in ("init", "run", "free", "abi", "signature"))
+    return tuple(f"{prefix}_{name}" for name in _FUNCTIONS)
 
 
 def build_entry(entry: Entry, target: Target) -> bytes:
@@ -104,6 +107,9 @@ def build_entry(entry: Entry, target: Target) -> bytes:
         int PREFIX_init(void)
         int PREFIX_run(const void *const *inputs, void *const *outputs)
         void PREFIX_free(void)
+        void *PREFIX_create(void)
+        int PREFIX_run_in(void *context, const void *const *inputs, void *const *outputs)
+        void PREFIX_destroy(void *context)
         int PREFIX_abi(void)
         uint64_t PREFIX_signature(void)
 
@@ -148,13 +154,9 @@ declare void @free(ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
-define i32 @{prefix}_init() nounwind {{
+define internal ptr @take_memory() nounwind {{
 entry:
   %slot = alloca ptr, align 8
-  %old = load ptr, ptr @arena, align 8
-  %fresh = icmp eq ptr %old, null
-  br i1 %fresh, label %allocate, label %ready
-allocate:
   %status = call i32 @posix_memalign(ptr %slot, i64 {_HUGE_PAGE_BYTES}, i64 {arena_bytes})
   %failed = icmp ne i32 %status, 0
   br i1 %failed, label %full, label %fill
@@ -162,8 +164,21 @@ fill:
   %memory = load ptr, ptr %slot, align 8
   %advised = call i32 @madvise(ptr %memory, i64 {arena_bytes}, i32 {_ADVISE_HUGE_PAGES})
   call void @llvm.memset.p0.i64({aligned} %memory, i8 0, i64 {arena_bytes}, i1 false)
+  ret ptr %memory
+full:
+  ret ptr null
+}}
+
+define i32 @{prefix}_init() nounwind {{
+entry:
+  %old = load ptr, ptr @arena, align 8
+  %fresh = icmp eq ptr %old, null
+  br i1 %fresh, label %allocate, label %ready
+allocate:
+  %memory = call ptr @take_memory()
   store ptr %memory, ptr @arena, align 8
-  br label %ready
+  %failed = icmp eq ptr %memory, null
+  br i1 %failed, label %full, label %ready
 ready:
   ret i32 {OK}
 full:
@@ -176,31 +191,53 @@ define void @{prefix}_free() nounwind {{
   store ptr null, ptr @arena, align 8
   ret void
 }}
+
+define ptr @{prefix}_create() nounwind {{
+  %memory = call ptr @take_memory()
+  ret ptr %memory
+}}
+
+define void @{prefix}_destroy(ptr %memory) nounwind {{
+  call void @free(ptr %memory)
+  ret void
+}}
+
+define i32 @{prefix}_run(ptr %inputs, ptr %outputs) nounwind {{
+  %memory = load ptr, ptr @arena, align 8
+  %fresh = icmp eq ptr %memory, null
+  br i1 %fresh, label %uninitialized, label %claim
+claim:
+  %pair = cmpxchg ptr @running, i32 0, i32 1 acquire monotonic
+  %claimed = extractvalue {{ i32, i1 }} %pair, 1
+  br i1 %claimed, label %work, label %busy
+work:
+  %code = call i32 @{prefix}_run_in(ptr %memory, ptr %inputs, ptr %outputs)
+  store atomic i32 0, ptr @running release, align 4
+  ret i32 %code
+uninitialized:
+  ret i32 {NOT_INITIALIZED}
+busy:
+  ret i32 {BUSY}
+}}
 """
 
 
 def _run(entry: Entry) -> list[str]:
     width = max((len(arguments) for _, arguments in entry.calls), default=1)
     lines = [
-        f"define i32 @{entry.prefix}_run(ptr %inputs, ptr %outputs) nounwind {{",
+        f"define i32 @{entry.prefix}_run_in(ptr %memory, ptr %inputs, ptr %outputs) nounwind {{",
         f"  %table = alloca [{max(width, 1)} x ptr], align 16",
-        "  %memory = load ptr, ptr @arena, align 8",
-        "  %fresh = icmp eq ptr %memory, null",
-        "  br i1 %fresh, label %uninitialized, label %tables",
-        "tables:",
-        *_null_check({"inputs": entry.inputs > 0, "outputs": len(entry.outputs) > 0}, "load"),
+        *_null_check(
+            {"memory": True, "inputs": entry.inputs > 0, "outputs": len(entry.outputs) > 0}, "load"
+        ),
         "load:",
         *_loads("input", entry.inputs),
         *_loads("output", len(entry.outputs)),
         *_null_check(
             {f"input{n}": True for n in range(entry.inputs)}
             | {f"output{n}": True for n in range(len(entry.outputs))},
-            "claim",
+            "work",
         ),
-        "claim:",
-        "  %pair = cmpxchg ptr @running, i32 0, i32 1 acquire monotonic",
-        "  %claimed = extractvalue { i32, i1 } %pair, 1",
-        "  br i1 %claimed, label %work, label %busy",
         "work:",
         f"  %state = call i64 @denormals_enter(i32 {flush_flag(entry.denormals)})",
     ]
@@ -216,10 +253,7 @@ def _run(entry: Entry) -> list[str]:
     return [
         *lines,
         "  call void @denormals_leave(i64 %state)",
-        "  store atomic i32 0, ptr @running release, align 4",
         f"  ret i32 {OK}",
-        f"uninitialized:\n  ret i32 {NOT_INITIALIZED}",
-        f"busy:\n  ret i32 {BUSY}",
         f"missing:\n  ret i32 {NULL_POINTER}",
         "}",
     ]

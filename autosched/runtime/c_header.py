@@ -53,6 +53,13 @@ int {name}_run(const void *const *inputs, void *const *outputs);
 /* Gives the memory back; {name}_init takes it again.  Not while {name}_run runs. */
 void {name}_free(void);
 
+/* For calls at the same time, without {name}_init: a context is memory for the intermediate results
+   of one call.  {name}_create gives one, or NULL where memory ran out; {name}_run_in is {name}_run
+   with it, one call of a context at a time; {name}_destroy gives it back. */
+void *{name}_create(void);
+int {name}_run_in(void *context, const void *const *inputs, void *const *outputs);
+void {name}_destroy(void *context);
+
 /* {upper}_ABI and {upper}_SIGNATURE as the library has them.  A program that loads the library when
    it runs compares them with those of its header: the version of these functions, and a hash of the
    names, types and shapes of all inputs and outputs. */

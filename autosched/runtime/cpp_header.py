@@ -17,9 +17,10 @@ _TEXT: Final = """\
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #ifndef AUTOSCHED_ERROR
@@ -47,34 +48,33 @@ struct {name}_outputs {{
 {members}
 }};
 
-/* The network.  The first object takes the memory for intermediate results, the last one gives it
-   back; all objects, copies too, use the same.  Calls from several threads take turns. */
+/* The network, with memory of its own for intermediate results.  Each thread that calls has an
+   object of its own; a copy has memory of its own, too. */
 class {name}_network {{
 public:
-    /* Throws error where memory ran out, std::logic_error where the library is not the one that
-       this header was written with. */
-    {name}_network() {{
-        std::lock_guard<std::mutex> lock(mutex());
-        if ({name}_abi() != {upper}_ABI || {name}_signature() != {upper}_SIGNATURE)
-            throw std::logic_error("{name}: the library is not the one of this header");
-        if (users() == 0) check({name}_init());
-        ++users();
-    }}
+    /* Throws std::bad_alloc where memory ran out, std::logic_error where the library is not the one
+       that this header was written with. */
+    {name}_network() : context_(make()) {{}}
     {name}_network(const {name}_network &) : {name}_network() {{}}
-    {name}_network &operator=(const {name}_network &) = default;
-    ~{name}_network() {{
-        std::lock_guard<std::mutex> lock(mutex());
-        if (--users() == 0) {name}_free();
+    {name}_network({name}_network &&other) noexcept : context_(other.context_) {{
+        other.context_ = nullptr;
     }}
+    {name}_network &operator=({name}_network other) noexcept {{
+        std::swap(context_, other.context_);
+        return *this;
+    }}
+    ~{name}_network() {{ {name}_destroy(context_); }}
 
     /* Reads and writes as many elements as {file} says. */
-    void run({pointers}) const {{
-        std::lock_guard<std::mutex> lock(mutex());
-        check({name}_call({arguments}));
+    void run({pointers}) {{
+        const void *const inputs[] = {{{read}}};
+        void *const outputs[] = {{{written}}};
+        const int code = {name}_run_in(context_, inputs, outputs);
+        if (code != {upper}_OK) throw error("{name}", code);
     }}
 
     /* The same with vectors; throws std::invalid_argument where one has another size. */
-    {name}_outputs operator()({vectors}) const {{
+    {name}_outputs operator()({vectors}) {{
 {checks}
         {name}_outputs outputs{{
 {results}
@@ -84,16 +84,12 @@ public:
     }}
 
 private:
-    static std::mutex &mutex() {{
-        static std::mutex one;
-        return one;
-    }}
-    static int &users() {{
-        static int count = 0;
-        return count;
-    }}
-    static void check(int code) {{
-        if (code != {upper}_OK) throw error("{name}", code);
+    static void *make() {{
+        if ({name}_abi() != {upper}_ABI || {name}_signature() != {upper}_SIGNATURE)
+            throw std::logic_error("{name}: the library is not the one of this header");
+        void *const context = {name}_create();
+        if (context == nullptr) throw std::bad_alloc();
+        return context;
     }}
     static void expect(std::size_t found, std::size_t wanted, const char *input) {{
         if (found != wanted)
@@ -101,6 +97,8 @@ private:
                 std::string("{name}: input ") + input + " has " + std::to_string(found) +
                 " elements, expected " + std::to_string(wanted));
     }}
+
+    void *context_;
 }};
 
 }}
@@ -127,7 +125,8 @@ def cpp_header_text(program: ExecutionPlan, name: str, header: str) -> str:
         file=header,
         members=_lines([f"std::vector<{t}> {n};" for t, n in zip(kinds, results, strict=True)], 4),
         pointers=_pointers(program.inputs, outputs),
-        arguments=", ".join([*sources, *results]),
+        read=", ".join(sources) or "nullptr",
+        written=", ".join(results),
         vectors=", ".join(
             f"const std::vector<{t}> &{n}" for t, n in zip(types, sources, strict=True)
         ),

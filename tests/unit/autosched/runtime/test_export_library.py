@@ -78,13 +78,13 @@ int main() {
     if (product_call(a.data(), c.data()) != PRODUCT_NOT_INITIALIZED) return 1;
     {
         product_network network;
-        product_network copy(network);
-        { product_network third; third = copy; }
+        std::vector<product_network> copies(2, network);
+        { product_network moved(std::move(copies[1])), other; copies[1] = moved; other = moved; }
         std::vector<float> others[2];
         std::thread threads[2];
         for (int n = 0; n < 2; ++n)
             threads[n] = std::thread([&, n] {
-                for (int k = 0; k < 20; ++k) others[n] = network(a).out_C;
+                for (int k = 0; k < 200; ++k) others[n] = copies[n](a).out_C;
             });
         for (auto &thread : threads) thread.join();
         network.run(a.data(), c.data());
@@ -103,7 +103,8 @@ int main() {
             if (error.code() != PRODUCT_NULL_POINTER) return 6;
         }
     }
-    if (product_call(a.data(), c.data()) != PRODUCT_NOT_INITIALIZED) return 7;
+    if (product_run_in(nullptr, nullptr, nullptr) != PRODUCT_NULL_POINTER) return 7;
+    if (product_call(a.data(), c.data()) != PRODUCT_NOT_INITIALIZED) return 8;
     std::ofstream("c.bin", std::ios::binary)
         .write(reinterpret_cast<const char *>(c.data()), PRODUCT_OUTPUT_0_BYTES);
 }
