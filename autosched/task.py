@@ -153,11 +153,10 @@ class Task(TaskSpec):
     ) -> CompiledKernel:
         """Machine code of ``candidate(log, accuracy)``."""
         from autosched.search.recall import build_best
-        from codegen.backend import build_kernel
-        from sketch.lower import lower
+        from autosched.tasks.kernel import kernel_of
 
         def build(best: Candidate) -> CompiledKernel:
-            return build_kernel(lower(best.sketch, dict(best.values)), self.target)
+            return kernel_of(best, self.target)
 
         return build_best(self, log, build, accuracy)
 

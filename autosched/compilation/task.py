@@ -32,12 +32,11 @@ from autosched.system.memory_limit import enough_memory, room_for
 from autosched.system.user_warnings import notify
 from autosched.tasks.candidate import Candidate
 from autosched.tasks.compulsory_traffic import compulsory_bytes
+from autosched.tasks.kernel import kernel_of
 from autosched.tasks.spec import TaskSpec
-from codegen.backend import build_kernel
 from codegen.denormals import Denormals
 from codegen.kernel import CompiledKernel
 from sketch.lang.tensor import Placeholder, Tensor
-from sketch.lower import lower
 from sketch.lower.packing import preparations
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -144,13 +143,13 @@ def _built(
 ) -> Built:
     """The best record's kernel, or that of the draft model's favourite which is good enough."""
 
-    def kernel_of(candidate: Candidate) -> CompiledKernel:
-        return build_kernel(lower(candidate.sketch, dict(candidate.values)), task.target)
+    def code(candidate: Candidate) -> CompiledKernel:
+        return kernel_of(candidate, task.target)
 
-    found = build_recorded(task, log, kernel_of, accuracy)
+    found = build_recorded(task, log, code, accuracy)
     if found is None:
         item = unmeasured(task, quick, check, accuracy)
-        built = Built(item, kernel_of(item.candidate))
+        built = Built(item, code(item.candidate))
     else:
         kernel, recalled = found
         built = Built(Scheduled(task, recalled.candidate, "record", recalled), kernel)
@@ -160,7 +159,7 @@ def _built(
         while (item := accepted(built, accuracy, device=device)).candidate is not (
             built.item.candidate
         ):
-            built = Built(item, kernel_of(item.candidate))
+            built = Built(item, code(item.candidate))
     return replace(built, item=item)
 
 

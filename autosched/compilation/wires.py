@@ -25,6 +25,7 @@ from autosched.runtime.backend import runtime_of
 from autosched.runtime.program import RepeatedSteps, StepInfo, TensorSpec
 from autosched.runtime.wiring import Call, HostBinding, Inside, Wiring
 from autosched.tasks.compulsory_traffic import compulsory_bytes
+from autosched.tasks.kernel import kernel_of
 from codegen.backend import backend_of
 from sketch.lang.dtypes import size_of
 from sketch.lower.packing import preparations
@@ -231,12 +232,8 @@ def _build(
     strides: Mapping[str, tuple[int, ...]],
     loose: frozenset[str],
 ) -> CompiledKernel:
-    from codegen.backend import build_kernel
-    from sketch.lower import lower
-
-    nest = lower(item.candidate.sketch, dict(item.candidate.values))
     try:
-        return build_kernel(nest, item.task.target, f"k{number}", strides, loose)
+        return kernel_of(item.candidate, item.task.target, f"k{number}", strides, loose)
     except Exception as error:  # steps of a record may be such as no rule makes
         if item.recalled is None:
             raise

@@ -14,10 +14,11 @@ from autosched.measure.child import serve
 from autosched.measure.function_reference import resolve
 from autosched.measure.inputs import random_inputs
 from autosched.measure.result import Failure
-from codegen.backend import backend_of, build_kernel
+from autosched.tasks.candidate import Candidate
+from autosched.tasks.kernel import kernel_of
+from codegen.backend import backend_of
 from codegen.kernel import CompiledKernel
 from sketch.errors import AutoschedError, LoweringError, ScheduleError
-from sketch.lower import lower
 from sketch.oracle.reference import reference
 from sketch.population.uncollected import uncollected
 from sketch.schedule.decision import DecisionId
@@ -36,7 +37,7 @@ def build_candidate(sketch: Sketch, values: Mapping[DecisionId, int]) -> Compile
         InfeasibleError: the compiler's result is not worth timing: it spills registers, say.
         CodegenError: they make no code.
     """
-    kernel = build_kernel(lower(sketch, values), sketch.target)
+    kernel = kernel_of(Candidate(sketch, values), sketch.target)
     backend_of(sketch.target).check(kernel)
     return kernel
 

@@ -25,7 +25,6 @@ from autosched.system.user_warnings import notify
 from autosched.tasks.compulsory_traffic import compulsory_bytes
 from codegen.backend import backend_of
 from costmodel.extract import draft_seconds
-from sketch.lower import lower
 from sketch.nest.printer import print_nest
 from sketch.population.population import from_rows
 
@@ -108,9 +107,9 @@ def _predicted(task: TaskSpec, accuracy: Accuracy) -> tuple[Candidate, str]:
 
 
 def _schedule(candidate: Candidate, why: str) -> str:
-    values = ", ".join(f"{name}={value}" for name, value in candidate.values.items())
-    nest = lower(candidate.sketch, dict(candidate.values))
-    return f"schedule: variant {candidate.sketch.variant}, {values}\n{why}{print_nest(nest)}"
+    values = ", ".join(f"{name}={value}" for name, value in candidate.named.items())
+    nest = print_nest(candidate.nest())
+    return f"schedule: variant {candidate.sketch.variant}, {values}\n{why}{nest}"
 
 
 def _times(task: TaskSpec, candidate: Candidate, seconds: float, peak_flops: float | None) -> str:

@@ -25,7 +25,6 @@ from costmodel.extract import features_of
 from costmodel.extract.bounds import TERM_NAMES, program_terms
 from costmodel.extract.extra import ExtraColumns
 from costmodel.feature_table import FEATURE_INDEX, FEATURES
-from sketch.lower import lower
 from sketch.population.population import from_rows
 
 if TYPE_CHECKING:
@@ -156,8 +155,7 @@ def reasons_of(
 
 
 def _terms(candidate: Candidate, task: TaskSpec) -> tuple[DraftTerm, ...]:
-    nest = lower(candidate.sketch, dict(candidate.values))
-    seconds = program_terms(nest, task.target).by_name()
+    seconds = program_terms(candidate.nest(), task.target).by_name()
     total = sum(seconds.values()) or 1.0
     return tuple(DraftTerm(name, seconds[name], seconds[name] / total) for name in TERM_NAMES)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sketch.nest.loopnest import LoopNest
     from sketch.schedule.decision import DecisionId
     from sketch.schedule.sketch import Sketch
 
@@ -30,6 +31,16 @@ class Candidate:
     def key(self) -> tuple[str, tuple[tuple[str, int], ...]]:
         """Equal for equal candidates, in any process; ``values`` in order of name."""
         return self.sketch.key, tuple(sorted((k, int(v)) for k, v in self.named.items()))
+
+    def nest(self) -> LoopNest:
+        """The candidate as loops.
+
+        Raises:
+            LoweringError, ScheduleError: its steps and decisions make none.
+        """
+        from sketch.lower import lower
+
+        return lower(self.sketch, dict(self.values))
 
     @property
     def named(self) -> dict[str, int]:

@@ -19,7 +19,6 @@ from autosched.report.page.words import bars_height, milliseconds
 from autosched.search.recall import usable
 from autosched.system.stability import share
 from autosched.tasks.spec import TaskSpec
-from sketch.lower import lower
 from sketch.nest.printer import print_nest
 
 # Characters of all schedules, and of one: a page has to stay small.
@@ -51,7 +50,7 @@ def _loops(task: ReportTask, spec: TaskSpec, longest: int) -> PageCode:
     found = next(usable(spec, task.records), None)
     if found is None:
         return PageCode(f"{task.label}: not replayed", "No record replays on this program.")
-    nest = print_nest(lower(found.candidate.sketch, dict(found.candidate.values)))
+    nest = print_nest(found.candidate.nest())
     values = ", ".join(f"{name}={value}" for name, value in found.candidate.named.items())
     text = f"variant {found.candidate.sketch.variant}, {values}\n\n{nest}"
     cut = "" if len(text) <= longest else "\n... `autosched explain` shows the rest"

@@ -188,8 +188,7 @@ def test_networks_for_a_gpu_are_checked(monkeypatch):
 def test_a_task_module_without_a_record_is_checked(monkeypatch, target):
     task, best = Task(product(), target), Task(product(-1.0), target).draft_candidate()
     weights = {"B": np.ones((16, 40), "float32")}
-    nest = lower(best.sketch, dict(best.values))
-    monkeypatch.setattr(task_compilation, "build_kernel", lambda _, target: build(nest, target))
+    monkeypatch.setattr(task_compilation, "kernel_of", lambda _, target: build(best.nest(), target))
     with pytest.raises(WrongResultError):
         task.module(weights)
     found = task.module(weights, check=False).run({"A": np.ones((24, 16), "float32")})

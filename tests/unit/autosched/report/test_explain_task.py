@@ -36,6 +36,8 @@ def test_records_are_told_in_the_names_of_the_program(tmp_path: Path) -> None:
     names = list(task.space.sketches[0].labels.values())
     told = text.split("fastest:")[1]
     assert names and all(f"{name}=" in told for name in names)
+    best = text.split("schedule: variant ")[1].splitlines()[0].split(", ")[1:]
+    assert best and not any(name[0].isdigit() for name in best)
 
 
 @pytest.fixture(scope="module")
