@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tempfile
@@ -117,4 +118,12 @@ def user_cache(name: str) -> FileCache:
             return FileCache(folder)
     except (OSError, RuntimeError):
         pass
-    return FileCache(Path(tempfile.mkdtemp(prefix=f"autosched-{name}-")))
+    own = Path(tempfile.mkdtemp(prefix=f"autosched-{name}-"))
+    atexit.register(_remove_own, own, os.getpid())
+    return FileCache(own)
+
+
+def _remove_own(folder: Path, process: int) -> None:
+    """Remove the folder of a process when it ends, not when a forked child of it does."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import pickle
@@ -10,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("autosched.torch")
 _CHILD: Final = (sys.executable, "-P", "-m", "autosched.torch_frontend.tuning_child")
+_LONGEST_END_S: Final = 5.0
 
 Tuner = Callable[["Network", "BackendOptions", Path], None]
 """Writes the tuned module to a folder, as ``tuning_child.tune_and_save`` does."""
@@ -50,6 +53,9 @@ def in_child(network: Network, options: BackendOptions, folder: Path) -> None:
             start_new_session=True,  # Ctrl-C is for this process
         )
     assert child.stdin is not None
+    ended = threading.Event()
+    end = partial(_end, child, ended, os.getpid())
+    atexit.register(end)  # before the folder is removed, which the child would make anew
     try:
         with child.stdin:  # its end would end the child
             pickle.dump((network, options, folder), child.stdin)
@@ -57,10 +63,25 @@ def in_child(network: Network, options: BackendOptions, folder: Path) -> None:
             status = child.wait()
     except BrokenPipeError:  # it ended before it had read all, and says why
         status = child.wait()
+    finally:
+        atexit.unregister(end)
+    if ended.is_set():
+        sys.exit()  # of this thread
     if status:
         lines = output.read_text(encoding="utf-8", errors="replace").split("\n")
         said = [line for line in lines if line.strip()]
         raise TuningError(said[-1] if said else f"the process ended with {status}")
+
+
+def _end(child: subprocess.Popen[bytes], ended: threading.Event, process: int) -> None:
+    """At the end of ``process``, end its child, which another thread waits for."""
+    if os.getpid() != process:  # a fork of it
+        return
+    ended.set()
+    child.kill()
+    limit = time.monotonic() + _LONGEST_END_S
+    while child.poll() is None and time.monotonic() < limit:
+        time.sleep(0.005)
 
 
 class BackgroundTuning:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -31,6 +32,7 @@ from tests.support.lazily import lazily
 torch = lazily("torch", "onnxscript")
 OPTIONS = BackendOptions(tune="background", trials=2, effort="none")
 LONGEST_S = 60.0
+ROOT = Path(asd.__file__).parent.parent
 
 
 def network(function: str) -> Network:
@@ -151,6 +153,32 @@ def test_a_child_that_ends_before_it_has_read_all_says_why(
     result = net.add(BinaryOp("add"), (net.input(Value("x", (4, 1 << 18))), weight))
     with pytest.raises(TuningError, match="no room"):
         in_child(Network("wide", net.finish({"y": result})), OPTIONS, tmp_path)
+
+
+ENDLESS = """
+import pickle, sys
+_, _, folder = pickle.load(sys.stdin.buffer)
+while True:
+    folder.mkdir(exist_ok=True)
+    (folder / "log").write_text("")
+"""
+ENDED_WHILE_IT_TUNES = f"""
+import sys, tempfile, time
+from pathlib import Path
+from autosched.torch_frontend import background
+
+tempfile.tempdir = sys.argv[1]
+background._CHILD = (sys.executable, "-c", {ENDLESS!r})
+background.BackgroundTuning(None, None, "graph")
+while not list(Path(sys.argv[1]).glob("*/log")):
+    time.sleep(0.005)
+"""
+
+
+def test_a_process_that_ends_leaves_no_folder(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ENDED_WHILE_IT_TUNES, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LONGEST_S)
+    assert (done.returncode, done.stderr, list(tmp_path.iterdir())) == (0, "", [])
 
 
 @pytest.mark.slow
