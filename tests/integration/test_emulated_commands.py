@@ -85,4 +85,4 @@ def test_a_killed_tuning_goes_on_where_it_was(
 def test_too_little_device_memory_is_one_clear_error(tmp_path: Path) -> None:
     card = replace(TARGET.card, memory_bytes=4096)
     with pytest.raises(asd.AutoschedError, match="bytes of device memory are wanted"):
-        task(replace(TARGET, card=card)).tune(trials=4, log=tmp_path / "log", options=QUICK)
+        task(replace(TARGET, card=card)).tune(trials=2, log=tmp_path / "log", options=QUICK)

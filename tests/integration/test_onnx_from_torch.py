@@ -46,7 +46,7 @@ def _randomised(model: Any) -> Any:
     return model.eval()
 
 
-@pytest.mark.parametrize("make", [_resnet, _vgg, _unusual])
+@pytest.mark.parametrize("make", [_resnet, _unusual, pytest.param(_vgg, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
 def test_exported_models_agree_with_torch(make: Any, dynamo: bool, tmp_path: Path) -> None:
     torch.manual_seed(0)
