@@ -153,15 +153,18 @@ def draw_blocks(
     # tiles reuse more of what they read the larger they are
     most = _MOST_ELEMENTS if sums == 1 else max(_MOST_SUMS // sums, 1)
     elements = power(most, large=True) if tiled else power(_MOST_POINTS)
-    elements = np.minimum(elements, np.maximum(points // (threads * target.threads), 1))
+    shared = kinds.of(columns, LoopKind.THREAD, True)
+    # where the terms of a sum are shared out, a thread may still have several sums
+    room = points * (_MOST_LANES if tiled and shared else 1)
+    elements = np.minimum(elements, np.maximum(room // (threads * target.threads), 1))
     copies = np.minimum(power(target.max_vthreads), elements)
     in_order = () if tiled else kinds.last
     filling.fill(kinds.of(columns, LoopKind.UNROLLED, False), elements // copies, in_order)
     # as many lanes a point as leave a block for every processor
-    lanes = np.clip(threads * target.threads // points, 1, threads) * power(2) * power(2)
+    wanted = threads * target.threads * (elements if tiled else 1)
+    lanes = np.clip(wanted // points, 1, threads) * power(2) * power(2)
     # shuffles serve powers of two; whole warps are made of them, or of them and odd extents
     shuffled, warps = np.ones(count, np.bool_), rng.random(count) < _POWERS
-    shared = kinds.of(columns, LoopKind.THREAD, True)
     filling.fill(shared, np.minimum(lanes, threads), powers=shuffled)
     own = kinds.of(columns, LoopKind.THREAD, False)
     inner = [n for n in own if n in kinds.lanes]

@@ -122,7 +122,7 @@ def _in_tiles(state: State, host: StagePlan) -> State | None:
     product = product_behind(state, host.op) if sizes else None
     if product is None or not shares_operands(product.op):
         return None
-    made = in_shared_tiles(state, host, product, sizes=sizes)
+    made = in_shared_tiles(state, host, product, sizes=sizes, lanes=True)
     loops = made.program.stage(host.id).loops()
     tile = loops[loops.index(host.loop(next(iter(sizes)), INNER + 1)) - 1]
     (reader,) = state.program.consumers(product.op)

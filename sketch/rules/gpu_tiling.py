@@ -74,6 +74,7 @@ def in_shared_tiles(
     inner: StagePlan,
     batch: frozenset[Axis] = frozenset(),
     sizes: Mapping[Axis, int] | None = None,
+    lanes: bool = False,
 ) -> State:
     """``inner`` computed in the threads of ``host``, and its operands read through shared memory.
 
@@ -84,8 +85,9 @@ def in_shared_tiles(
         batch: axes of the host that no tile walks.
         sizes: of the tiles of results that are made of the same elements of the reduction, by axis
             of the host.
+        lanes: whether several threads may share out the terms of a sum.
     """
-    state = state.then(*_tile_host(host, inner, batch, sizes or {}), *_tile_inner(inner))
+    state = state.then(*_tile_host(host, inner, batch, sizes or {}), *_tile_inner(inner, lanes))
     outer_reduce = _outer_reduce(inner)
     caches = []
     for tensor in tensors_read(inner.op):
@@ -162,17 +164,22 @@ def _outer_reduce(inner: StagePlan) -> list[LoopId]:
     return [inner.loop(axis) for axis in (*others, split)]
 
 
-def _tile_inner(inner: StagePlan) -> list[Step]:
-    """Every reduce axis in tiles; the innermost loop of the longest one unrolled."""
+def _tile_inner(inner: StagePlan, lanes: bool) -> list[Step]:
+    """Every reduce axis in tiles; the innermost loop of the longest one unrolled, and its terms
+    shared out among ``lanes`` before the serial loops.
+    """
     name, axes = inner.id, inner.op.reduce_axes
     split = longest(axes)
     others = [axis for axis in axes if axis is not split and axis.extent > 1]
     steps: list[Step] = [
         Split(name, inner.axis(axis), (inner.decision(axis, 1),)) for axis in others
     ]
-    factors = tuple(inner.decision(split, level) for level in (1, 2))
+    last = 3 if lanes else 2
+    factors = tuple(inner.decision(split, level) for level in range(1, last + 1))
     steps.append(Split(name, inner.axis(split), factors))
-    serial = [inner.loop(axis, 1) for axis in (*others, split)]
-    unrolled = [inner.loop(split, 2), *(inner.loop(axis) for axis in inner.op.axes)]
-    steps.append(Reorder(name, (*_outer_reduce(inner), *serial, *unrolled)))
+    shared = [inner.loop(split, 1)] if lanes else []
+    serial = [*(inner.loop(axis, 1) for axis in others), inner.loop(split, last - 1)]
+    unrolled = [inner.loop(split, last), *(inner.loop(axis) for axis in inner.op.axes)]
+    steps.append(Reorder(name, (*_outer_reduce(inner), *shared, *serial, *unrolled)))
+    steps += [Annotate(name, loop, LoopKind.THREAD.value) for loop in shared]
     return [*steps, *(Annotate(name, loop, LoopKind.UNROLLED.value) for loop in unrolled)]

@@ -37,6 +37,8 @@ def _visit_node(node: Node, in_tile: bool) -> Node:
 
 def _written(loop: Loop) -> Loop:
     """Loops straight around one another, the inner ones unrolled where that is short."""
+    if loop.kind is LoopKind.THREAD:
+        return replace(loop, body=_visit(loop.body, True))
     chain = [loop]
     while len(chain[-1].body) == 1 and isinstance(chain[-1].body[0], Loop):
         chain.append(chain[-1].body[0])
