@@ -195,6 +195,8 @@ def _under_way(
         return smaller(elements * access.element_bytes, widest)
     # its part of a tile is copied in straight-line code, and of as many tiles as there are
     part = larger(shared_points(main) / kernel.threads, 1.0) * access.element_bytes
+    if not only_copies(main):
+        return smaller(part * elements, _ROUNDS * widest)
     return smaller(part, _ROUNDS * widest) * tiles_of(main)
 
 

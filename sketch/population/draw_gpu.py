@@ -34,6 +34,11 @@ _MOST_ELEMENTS: Final = 64
 _MOST_POINTS: Final = 16
 # Most sums of one thread, where no two of a point share an operand: few are read at a time.
 _MOST_SUMS: Final = 128
+# Registers of a thread for what such sums are made of, and for what is made of them.
+_BESIDE_SUMS: Final = 88
+# Most terms of a sum in a tile of shared memory, where several threads share them out: the threads
+# are those of a warp, which exchange what they have.
+_MOST_LANES: Final = 32
 # Most trips of a serial tile loop: what a block keeps in shared memory grows with it.
 _MOST_SERIAL: Final = 8
 # Most trips of an unrolled reduce loop, of a tile and of a lane: there, of one wide access.
@@ -153,6 +158,9 @@ def draw_blocks(
     # tiles reuse more of what they read the larger they are
     most = _MOST_ELEMENTS if sums == 1 else max(_MOST_SUMS // sums, 1)
     elements = power(most, large=True) if tiled else power(_MOST_POINTS)
+    if sums > 1:
+        left = target.registers_per_block // threads - _BESIDE_SUMS
+        elements = np.minimum(elements, np.maximum(left // sums, 1))
     shared = kinds.of(columns, LoopKind.THREAD, True)
     # where the terms of a sum are shared out, a thread may still have several sums
     room = points * (_MOST_LANES if tiled and shared else 1)
@@ -163,12 +171,15 @@ def draw_blocks(
     # as many lanes a point as leave a block for every processor
     wanted = threads * target.threads * (elements if tiled else 1)
     lanes = np.clip(wanted // points, 1, threads) * power(2) * power(2)
+    lanes = np.minimum(lanes, _MOST_LANES) if tiled else lanes
     # shuffles serve powers of two; whole warps are made of them, or of them and odd extents
     shuffled, warps = np.ones(count, np.bool_), rng.random(count) < _POWERS
     filling.fill(shared, np.minimum(lanes, threads), powers=shuffled)
     own = kinds.of(columns, LoopKind.THREAD, False)
     inner = [n for n in own if n in kinds.lanes]
-    filling.fill(inner, np.full(count, target.warp_size), powers=shuffled)
+    filling.fill(
+        inner, target.warp_size // filling.product(shared if tiled else ()), powers=shuffled
+    )
     outer = [n for n in own if n not in kinds.lanes]
     rest = threads // filling.product((*shared, *inner))
     filling.fill(outer, rest, kinds.last, warps)
@@ -176,8 +187,13 @@ def draw_blocks(
     # operands of a point with several sums are as many: fewer terms of them fit a tile
     less = int(sums**0.5)
     terms = power(max(_MOST_UNROLLED // less, 1), large=True) if tiled else power(_MOST_TERMS)
+    serial = power(max(_MOST_SERIAL // less, 1))
+    if tiled and shared:
+        deep = np.maximum(_MOST_LANES // filling.product(shared), 1)
+        terms = np.minimum(terms, deep)
+        serial = np.minimum(serial, np.maximum(deep // terms, 1))
     filling.fill(kinds.of(columns, LoopKind.UNROLLED, True), terms)
-    filling.fill(kinds.of(columns, LoopKind.SERIAL), power(max(_MOST_SERIAL // less, 1)))
+    filling.fill(kinds.of(columns, LoopKind.SERIAL), serial)
     for n in columns:
         if n not in kinds.kinds:
             values[:, n] = rng.choice(np.array(sketch.decisions[n].choices, np.int64), count)

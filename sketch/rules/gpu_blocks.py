@@ -48,9 +48,15 @@ class TileBlocksInThreads:
 
     def applies(self, state: State, stage: StagePlan) -> Verdict:
         """Stages at the root that read a pending product through such indices, maybe through other
-        stages, so that each of its elements belongs to one tile.
+        stages, so that each of its elements belongs to one tile; they may stay in kernels of their
+        own where the operands do.
         """
-        return Verdict.SKIP if _in_tiles(state, stage) is None else Verdict.APPLY_AND_STOP
+        made = _in_tiles(state, stage)
+        if made is None:
+            return Verdict.SKIP
+        rule = TransformInFill()
+        fused = any(rule.applies(made, plan) is not Verdict.SKIP for plan in made.program.stages)
+        return Verdict.APPLY_AND_STOP if fused else Verdict.APPLY
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         """One state, with the product, the tiles of its operands, and all that is made of it."""

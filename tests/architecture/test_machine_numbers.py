@@ -233,6 +233,8 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_MOST_ELEMENTS": "search",
         "_MOST_POINTS": "search",
         "_MOST_SUMS": "search",
+        "_MOST_LANES": "search",
+        "_BESIDE_SUMS": "what our GPU code needs",
         "_MOST_SERIAL": "search",
         "_MOST_TERMS": "search",
         "_MOST_UNROLLED": "search",

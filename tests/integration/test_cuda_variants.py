@@ -16,6 +16,8 @@ from codegen.gpu.emulation.checked import compile_checked
 from costmodel.extract import draft_seconds
 from sketch.dag.dag import ComputeDAG
 from sketch.lower import lower
+from sketch.nest.loopnest import LoopNest, Scope
+from sketch.nest.walk import store_loads, stores
 from sketch.oracle.interpret import interpret
 from sketch.population.feasible import feasible
 from sketch.population.population import sample
@@ -53,19 +55,25 @@ def sources(dag: ComputeDAG, rows: int, rng: np.random.Generator) -> list[CudaSo
     return found
 
 
-@cache
 def pick(shape: tuple[int, int, int], variant: str | None) -> tuple[float, CudaSource]:
     """Seconds and source of what the draft model likes best; of the direct sum for None."""
+    seconds, nest = pick_nest(shape, variant)
+    return seconds, emit(nest, H200)
+
+
+@cache
+def pick_nest(shape: tuple[int, int, int], variant: str | None) -> tuple[float, LoopNest]:
+    """As ``pick``, lowered."""
     dag = conv2d_relu(*shape)
     dag = dag if variant is None else variants(dag)[variant]
-    best: tuple[float, CudaSource] | None = None
+    best: tuple[float, LoopNest] | None = None
     for sketch in generate(dag, H200):
         drawn = sample(sketch, _ROWS, np.random.default_rng(0))
         rows = drawn.take(np.flatnonzero(feasible(sketch, drawn.columns())))
         seconds = draft_seconds(rows)
         chosen = int(np.argmin(seconds))
         if best is None or seconds[chosen] < best[0]:
-            best = float(seconds[chosen]), emit(lower(sketch, rows.row(chosen)), H200)
+            best = float(seconds[chosen]), lower(sketch, rows.row(chosen))
     assert best is not None
     return best
 
@@ -131,9 +139,35 @@ def test_filters_of_resnet_have_variants_that_fill_the_card(layer: str) -> None:
         assert seconds > dag.flops / peak
         assert len(source.launches) <= _MOST_LAUNCHES
         for launch in source.launches:
-            assert launch.block % H200.warp_size == 0
-            if len(source.launches) > 1:
-                assert launch.grid >= H200.threads, name
+            # a block of tiles keeps few of them for each of its threads
+            least = H200.threads * 3 / 4 if name == "winograd-4" else H200.threads
+            assert launch.block % H200.warp_size == 0 and launch.grid >= least, name
+            assert launch.block >= 128 or name != "winograd-4"
+
+
+@pytest.mark.parametrize("layer", sorted(LAYERS))
+def test_convolutions_are_matrix_products_whose_rows_are_never_stored(layer: str) -> None:
+    """Implicit GEMM: sums over channels and taps, of tiles in shared memory that are filled from
+    the image itself; what is stored between kernels is made of sums.
+    """
+    shape = LAYERS[layer]
+    for name in {None, "implicit-gemm"} & {None, *variants(conv2d_relu(*shape))}:
+        _, nest = pick_nest(shape, name)
+        (product, *_) = (found for found in stores(nest.roots) if found[0].reducer is not None)
+        store, loops = product
+        assert {load.buffer.scope for load in store_loads(store)} == {Scope.SHARED}
+        summed = {id(loop.var.axis) for loop in loops if loop.axis_kind == "reduce"}
+        assert len(summed) == 3  # channels and both taps
+        fills = [s for s, _ in stores(nest.roots) if s.targets[0].scope is Scope.SHARED]
+        sources = {load.buffer.scope for fill in fills for load in store_loads(fill)}
+        assert sources == {Scope.INPUT, Scope.CONSTANT}
+        writers = [s for s, _ in stores(nest.roots) if s.targets[0].scope is Scope.WORKSPACE]
+        read = {load.buffer.scope for writer in writers for load in store_loads(writer)}
+        assert read <= {Scope.LOCAL}
+
+
+def test_one_launch_is_worth_it_for_large_images() -> None:
+    assert pick(LAYERS["56"], "winograd-4")[0] < pick(LAYERS["56"], None)[0]
 
 
 # With few channels a direct product through pipelined tiles is as good.

