@@ -187,12 +187,12 @@ def draw_blocks(
     # operands of a point with several sums are as many: fewer terms of them fit a tile
     less = int(sums**0.5)
     terms = power(max(_MOST_UNROLLED // less, 1), large=True) if tiled else power(_MOST_TERMS)
-    serial = power(max(_MOST_SERIAL // less, 1))
-    if tiled and shared:
-        deep = np.maximum(_MOST_LANES // filling.product(shared), 1)
-        terms = np.minimum(terms, deep)
-        serial = np.minimum(serial, np.maximum(deep // terms, 1))
+    # terms of a tile in shared memory that are left for one of the threads that share them out
+    deep = np.maximum(_MOST_LANES // filling.product(shared), 1)
+    terms = np.minimum(terms, deep) if tiled and shared else terms
     filling.fill(kinds.of(columns, LoopKind.UNROLLED, True), terms)
+    serial = power(max(_MOST_SERIAL // less, 1))
+    serial = np.minimum(serial, np.maximum(deep // terms, 1)) if tiled and shared else serial
     filling.fill(kinds.of(columns, LoopKind.SERIAL), serial)
     for n in columns:
         if n not in kinds.kinds:
