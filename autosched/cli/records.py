@@ -120,7 +120,7 @@ def _label(title: str | None, task: str) -> str:
 
 
 def _machine(target: Target) -> str:
-    return f"{target.arch}/{target.threads}"
+    return f"{target.label}/{target.threads}"
 
 
 def _speed(gflops: float | None) -> str:

@@ -71,7 +71,7 @@ def target_difference(recorded_for: Target, wanted: Target) -> tuple[str, ...]:
         if name not in _SAID_APART and getattr(have, name) != getattr(want, name)
     ]
     if have.card != want.card:
-        lines.append(f"{_card(have)}, not {_card(want)}")
+        lines.append(f"{have.label}, not {want.label}")
     mine, theirs = set(instructions(have)), set(instructions(want))
     if mine - theirs:
         lines.append(f"with {', '.join(sorted(mine - theirs))}")
@@ -103,9 +103,3 @@ def distance(recorded_for: Target, wanted: Target) -> tuple[float, ...]:
 def _ratio(one: int, other: int) -> float:
     """How often one size must be doubled or halved to give the other."""
     return abs(math.log2(max(one, 1) / max(other, 1)))
-
-
-def _card(target: Target) -> str:
-    """What a GPU is called."""
-    name = target.card.name or target.arch
-    return f"emulated {name}" if target.card.emulated else name

@@ -28,6 +28,7 @@ _HEADER: Final = (
     "layers", "operator", "shapes", "us", "std %", "%", "GFLOPS", "% peak", "task", "schedule",
 )  # fmt: skip
 _LEFT: Final = (0, 1, 2, 8, 9)
+_DIGITS: Final = 12  # of seconds: less is rounding
 _RATE_OF: Final = (CYCLES.name, INSTRUCTIONS.name)
 
 
@@ -206,8 +207,10 @@ def make_profile(
     )
     rest = StepInfo("rest", ("(rest)",))
     everything = StepInfo("total", ("(total)",), flops=sum(s.info.flops for s in program.steps))
+    # of nothing but rounding, 0 is left, and no -0
+    over = round(total - float(means.sum()), _DIGITS) + 0.0
     left = replace(
-        _row(rest, total - float(means.sum()), total, peak_flops, {}),
+        _row(rest, over, total, peak_flops, {}),
         std_percent=_spread(seconds - steps.sum(axis=1)),
     )
     end_to_end = _row(everything, total, total, peak_flops, counted.total)

@@ -26,7 +26,7 @@ def program_html(program: ExecutionPlan) -> str:
 
 
 def _title(program: ExecutionPlan) -> str:
-    return f"{program.name} for {program.target.arch}"
+    return f"{program.name} for {program.target.label}"
 
 
 def _rows(program: ExecutionPlan) -> list[tuple[str, ...]]:

@@ -85,6 +85,12 @@ class Target:
             raise TargetError(f"vector_bytes is {self.vector_bytes}", hint="give a power of two")
 
     @property
+    def label(self) -> str:
+        """What the machine is called: ``znver4``, ``h200``, ``emulated h200``."""
+        name = self.card.name or self.arch
+        return f"emulated {name}" if self.card.emulated else name
+
+    @property
     def most_shared_bytes(self) -> int:
         """Shared memory that a block can have, if it asks for it at launch."""
         return max(self.shared_memory_bytes, self.card.shared_block_bytes)

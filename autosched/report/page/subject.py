@@ -147,7 +147,7 @@ def runs_of(
 
 def machine(target: Target) -> str:
     """What a table calls a machine: ``znver4/2``, with the number of threads."""
-    return f"{target.card.name or target.arch}/{target.threads}"
+    return f"{target.label}/{target.threads}"
 
 
 def _check_tasks(name: str, records: Sequence[Record], specs: Mapping[str, TaskSpec]) -> None:

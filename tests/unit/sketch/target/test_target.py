@@ -8,7 +8,7 @@ import pytest
 
 from sketch.errors import TargetError
 from sketch.target.code_limits import CodeLimits
-from sketch.target.gpu_targets import ARCHS, CARDS, cuda_target
+from sketch.target.gpu_targets import ARCHS, CARDS, cuda_target, emulated
 from sketch.target.rates import Rates
 from sketch.target.target import Target
 
@@ -93,3 +93,9 @@ def test_other_letters_are_unknown_architectures() -> None:
     for name in ("sm_86a", "sm_90b", "h200a"):
         with pytest.raises(TargetError, match="unknown GPU architecture or card"):
             cuda_target(name)
+
+
+def test_an_emulated_card_is_never_called_like_the_card() -> None:
+    card = cuda_target("h200")
+    assert (card.label, emulated(card).label) == ("h200", "emulated h200")
+    assert cuda_target("sm_90").label == "sm_90"
