@@ -13,7 +13,7 @@ from typing import Final
 from autosched.runtime.program import ExecutionPlan, TensorSpec
 from autosched.system.element_types import element_bytes
 from codegen.denormals import Denormals
-from codegen.entry import ABI_VERSION
+from codegen.entry import ABI_VERSION, BUSY, NOT_INITIALIZED, NULL_POINTER, OK, OUT_OF_MEMORY
 
 # Types of elements that C has no name for are passed as their bits.
 C_TYPES: Final = {
@@ -35,7 +35,13 @@ typedef struct {
 } autosched_tensor;
 #endif"""
 
-_CODES: Final = {"OK": 0, "NOT_INITIALIZED": 1, "OUT_OF_MEMORY": 2, "BUSY": 3, "NULL_POINTER": 4}
+_CODES: Final = {
+    "OK": OK,
+    "NOT_INITIALIZED": NOT_INITIALIZED,
+    "OUT_OF_MEMORY": OUT_OF_MEMORY,
+    "BUSY": BUSY,
+    "NULL_POINTER": NULL_POINTER,
+}
 # Positive numbers are the driver's.
 _DEVICE_CODES: Final = {"OK": 0, "NO_FILE": -1, "OUT_OF_MEMORY": -2, "NULL_POINTER": -3}
 
