@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +22,6 @@ from autosched.search.undecided import undecided_variants
 from autosched.tasks.candidate import Candidate
 from sketch.population.population import Population, concat, deduplicate
 from sketch.population.uncollected import uncollected
-
-# Samples of an undecided variant that are scored: the draft's best ones.
-_TRIED_ROWS: Final = 128
 
 
 class EvolutionaryPolicy:
@@ -105,7 +101,7 @@ class EvolutionaryPolicy:
                 continue
             rows = self._space.samples[max(own, key=lambda n: float(shares[n]))]
             # Before anything was measured, the order in which the draft has them is all there is.
-            most = _TRIED_ROWS if measured.trials else 1
+            most = bandit.variant_rows if measured.trials else 1
             rows = rows.take(np.flatnonzero(measured.unseen(rows))[:most])
             if rows.count == 1:
                 batch.append(Candidate(rows.sketch, rows.row(0)))

@@ -111,6 +111,7 @@ class BanditOptions:
         variant_trials: trials that each variant gets at least, unless it is known to be slower.
         variant_doubt: chance that it is not, where it is said to be known.
         variant_share: part of a batch that goes to such variants at most.
+        variant_rows: samples of such a variant that are scored: the draft's best ones.
     """
 
     sharpness: float = 6.0
@@ -120,12 +121,14 @@ class BanditOptions:
     variant_trials: int = 16
     variant_doubt: float = 0.2
     variant_share: float = 0.25
+    variant_rows: int = 128
 
     def __post_init__(self) -> None:
         check_kinds(self)
         for name in ("sharpness", "optimism", "draft_trust"):
             check_number(name, getattr(self, name), 0, _MOST_POWER)
         check_number("variant_trials", self.variant_trials, 0, math.inf)
+        check_number("variant_rows", self.variant_rows, 1, math.inf)
         check_number("variant_doubt", self.variant_doubt, 1 / _MOST_POWER, 1)
         check_number("variant_share", self.variant_share, 0, 1)
         check_number("failed", self.failed, 1e-6, 1)

@@ -37,7 +37,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_STRASSEN_GROWTH": "rounding errors of one algorithm",
     },
     "autosched/search/corpus_splits.py": {"_LEAST_TASKS": "statistics"},
-    "autosched/search/evolutionary.py": {"_TRIED_ROWS": "time of a choice"},
     "autosched/search/favourite.py": {"_ROWS": "time of a choice", "_FIRST": "time of a choice"},
     "autosched/search/grid.py": {"_BLOCK": "rows that are listed at a time"},
     "autosched/search/options.py": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -100,6 +101,7 @@ def test_the_cap_keeps_what_the_draft_likes_best() -> None:
     assert {(s.variant, s.key) for s in capped.sketches} <= set(kept)
 
 
+@cache
 def described(options: SpaceOptions) -> list[tuple[str, float]]:
     """What a space has: the rows of each sketch, and the seconds of those that were cut."""
     variants = [Variant(name, CHAIN) for name in ("direct", "again")]

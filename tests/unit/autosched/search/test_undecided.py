@@ -19,6 +19,7 @@ from tests.support.targets import AVX512
 from tests.support.workloads import conv2d_relu
 
 USUAL = BanditOptions()
+TASK = Task(conv2d_relu(16, 16), AVX512)
 
 
 def test_a_variant_is_tried_until_its_interval_excludes_the_best() -> None:
@@ -37,24 +38,26 @@ def test_it_ends() -> None:
 
 
 class Mistaken(ModelScorer):
-    """The draft, which is wrong about one variant, which is not its favourite."""
+    """The draft, which is wrong about one variant, which is not its favourite; counts rows."""
+
+    rows = 0
 
     def score(self, population: Population) -> Floats:
         scores = super().score(population)
+        self.rows += population.count
         return scores * 100 if population.sketch.variant == "winograd-6" else scores
 
 
-def tried(options: BanditOptions) -> int:
+def tried(options: BanditOptions, scorer: Mistaken | None = None) -> int:
     """Trials of that variant in three batches."""
-    task = Task(conv2d_relu(16, 16), AVX512)
     search = SearchOptions(population=128, generations=0, sketch_rows=64, bandit=options)
-    scorer = Mistaken(make_model("draft", 0), lambda: 0.0)
-    policy = EvolutionaryPolicy(space_of(task), scorer, np.random.default_rng(0), search)
+    scorer = scorer or Mistaken(make_model("draft", 0), lambda: 0.0)
+    policy = EvolutionaryPolicy(space_of(TASK), scorer, np.random.default_rng(0), search)
     runner, count = SimulatedRunner(), 0
     for _ in range(3):
         batch = policy.ask(8)
         assert len(batch) == 8 and len({candidate.key for candidate in batch}) == 8
-        policy.tell(batch, runner.measure(task, batch))
+        policy.tell(batch, runner.measure(TASK, batch))
         count += sum(candidate.sketch.variant == "winograd-6" for candidate in batch)
     return count
 
@@ -63,3 +66,10 @@ def test_every_variant_gets_its_trials() -> None:
     greedy = replace(USUAL, optimism=0.0, sharpness=40.0, draft_trust=4.0)
     assert tried(replace(greedy, variant_share=0.0)) == 0
     assert tried(greedy) >= 2  # one shows no interval
+
+
+def test_few_samples_of_a_variant_are_scored() -> None:
+    many, few = (Mistaken(make_model("draft", 0), lambda: 0.0) for _ in range(2))
+    tried(USUAL, many)
+    tried(replace(USUAL, variant_rows=4), few)
+    assert few.rows < many.rows
