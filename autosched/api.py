@@ -14,6 +14,7 @@ from autosched.network_source import PathText, networks_of
 from sketch.target.target import Target as CodeTarget
 
 if TYPE_CHECKING:
+    from autosched.fleet.cluster import RayCluster
     from autosched.measure.options import MeasureOptions
     from autosched.measure.protocol import Runner
     from autosched.network_source import AnyNetwork, SeveralNetworks
@@ -106,6 +107,18 @@ def resolve_target(
     from sketch.target.gpu_targets import on_device
 
     return on_device(target, device)
+
+
+def _place(
+    fleet: RayCluster | None,
+    target: AnyTarget,
+    threads: int | None,
+    device: DeviceName | None,
+) -> CodeTarget:
+    """``resolve_target``; a name means what it means among the machines of a fleet."""
+    if fleet is None or not isinstance(target, str):
+        return resolve_target(target, threads, device)
+    return fleet.target(target, threads, device)
 
 
 def extract_tasks(
@@ -293,7 +306,7 @@ def tune(
     objective: Objective | None = None,
     cost_model: CostModel | None = None,
     callbacks: Sequence[Callback] = (),
-    runner: Runner | None = None,
+    runner: Runner | str | None = None,
     measure: MeasureOptions | None = None,
     extra_features: Sequence[ExtraFeature] | None = None,
     device: DeviceName | None = None,
@@ -328,7 +341,8 @@ def tune(
             ``costmodel.model.CostModel``, such as ``SklearnModel(regressor)``; None:
             gradient-boosted trees.
         callbacks: called after every batch, see ``autosched.report.callbacks``.
-        runner: measures instead of this machine, see ``autosched.measure.protocol``.
+        runner: measures instead of this machine: ``"ray"`` or ``"ray://HOST:PORT"``, the machines
+            of a cluster (``target`` is then one of theirs), or see ``autosched.measure.protocol``.
         measure: how to measure on this machine (samples, time limits, what the caches hold ...);
             None: the defaults.
         extra_features: functions whose results the cost model gets beside the features of its
@@ -341,6 +355,7 @@ def tune(
         AutoschedError: no network, a malformed option, an unwritable log, or a machine on which
             nothing runs.
     """
+    from autosched.fleet.chosen import fleet_of
     from autosched.records.store import open_store
     from autosched.tuning.job import TuneJob
     from autosched.tuning.networks import progress_or_table, tune_networks
@@ -348,19 +363,21 @@ def tune(
     from autosched.tuning.options import options_or_default
 
     networks = networks_of(net)
-    machine = resolve_target(target, threads, device)
     chosen = options_or_default(options)
-    job = TuneJob(
-        options=chosen.overridden(trials, budget, seed, extra_features, accuracy),
-        measure=measure,
-        runner=runner,
-        log=None if log is None else open_store(log),
-        skip_tuned=skip_tuned,
-        progress=progress_or_table(progress, quiet, None if runner else machine),
-        callbacks=callbacks,
-        cost_model=cost_model,
-        objective=objective or weighted_sum,
-    )
-    session = tune_networks(networks, machine, job)
+    with fleet_of(runner) as fleet:
+        machine = _place(fleet, target, threads, device)
+        job = TuneJob(
+            options=chosen.overridden(trials, budget, seed, extra_features, accuracy),
+            measure=measure,
+            runner=None if isinstance(runner, str) else runner,
+            start_runner=None if fleet is None else fleet.runner,
+            log=None if log is None else open_store(log),
+            skip_tuned=skip_tuned,
+            progress=progress_or_table(progress, quiet, None if runner else machine),
+            callbacks=callbacks,
+            cost_model=cost_model,
+            objective=objective or weighted_sum,
+        )
+        session = tune_networks(networks, machine, job)
     several = isinstance(net, Sequence) and not isinstance(net, str)
     return session if several else session.networks[0]

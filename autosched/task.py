@@ -93,7 +93,7 @@ class Task(TaskSpec):
         progress: Progress | None = None,
         cost_model: CostModel | None = None,
         callbacks: Sequence[Callback] = (),
-        runner: Runner | None = None,
+        runner: Runner | str | None = None,
         measure: MeasureOptions | None = None,
         seed: int | None = None,
         extra_features: Sequence[ExtraFeature] | None = None,
@@ -117,7 +117,8 @@ class Task(TaskSpec):
             progress: shows progress; None: a table on the terminal or in the notebook.
             cost_model: ranks candidates and learns from them; None: gradient-boosted trees.
             callbacks: called after every batch, see ``autosched.report.callbacks``.
-            runner: measures instead of this machine, see ``autosched.measure.protocol``.
+            runner: measures instead of this machine: ``"ray"`` or ``"ray://HOST:PORT"``, the
+                machines of a cluster, or see ``autosched.measure.protocol``.
             measure: how to measure on this machine; None: the defaults.
             seed: of everything random.
             extra_features: that the cost model gets beside those of its table.
@@ -127,6 +128,7 @@ class Task(TaskSpec):
         Raises:
             AutoschedError: a malformed option, an unwritable log, or nothing runs.
         """
+        from autosched.fleet.chosen import fleet_of
         from autosched.records.store import open_store
         from autosched.tuning.job import TuneJob
         from autosched.tuning.networks import progress_or_table
@@ -135,18 +137,20 @@ class Task(TaskSpec):
 
         chosen = options_or_default(options)
         chosen = chosen.overridden(trials, budget, seed, extra_features, accuracy)
-        return run_job(
-            TuneJob(
-                (self,),
-                options=chosen.unless_limited(trials=DEFAULT_TRIALS),
-                measure=measure,
-                runner=runner,
-                log=None if log is None else open_store(log),
-                progress=progress_or_table(progress, quiet, None if runner else self.target),
-                callbacks=callbacks,
-                cost_model=cost_model,
+        with fleet_of(runner) as fleet:
+            return run_job(
+                TuneJob(
+                    (self,),
+                    options=chosen.unless_limited(trials=DEFAULT_TRIALS),
+                    measure=measure,
+                    runner=None if isinstance(runner, str) else runner,
+                    start_runner=None if fleet is None else fleet.runner,
+                    log=None if log is None else open_store(log),
+                    progress=progress_or_table(progress, quiet, None if runner else self.target),
+                    callbacks=callbacks,
+                    cost_model=cost_model,
+                )
             )
-        )
 
     def compile(
         self, log: PathText | None = None, accuracy: Accuracy = "default"

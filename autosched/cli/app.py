@@ -23,6 +23,7 @@ from autosched.cli import (
     costmodel,
     doctor,
     explain,
+    fleet,
     operators,
     profile,
     records,
@@ -40,6 +41,7 @@ from sketch.errors import AutoschedError
 
 COMMANDS: Final[tuple[Command, ...]] = (
     tune.COMMAND,
+    fleet.COMMAND,
     bench.COMMAND,
     profile.COMMAND,
     explain.COMMAND,

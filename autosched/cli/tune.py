@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from autosched.cli.command import Command, Parser, add_json, positive_int, say, write_json
 from autosched.cli.fields import with_fields
+from autosched.cli.fleet import runner_name
 from autosched.cli.model import add_model, check_threads, open_subject, target_of
 from autosched.cli.policy import named_policy, policy_name
 from autosched.cli.waiting import ProgressAfter, Waiting
+from autosched.fleet.chosen import fleet_of
 from autosched.measure.options import MeasureOptions
 from autosched.records.accuracy import ACCURACIES
 from autosched.search.models import MODELS, ModelName, make_model, trained_model
@@ -21,7 +23,11 @@ from autosched.system.errors import OptionError
 from autosched.tuning.options import PRESETS, TuneOptions, parse_budget
 
 if TYPE_CHECKING:
+    from autosched.fleet.cluster import RayCluster
+    from autosched.records.store import RecordStore
+    from autosched.tuning.job import TuneJob
     from costmodel.model import CostModel
+    from sketch.target.target import Target
 
 # Runs of each network in the comparison at the end: on an emulated device, and on others.
 _EMULATED_RUNS: Final = 2
@@ -86,6 +92,11 @@ def _arguments(parser: Parser) -> None:
         help="any other option, such as search.population=8192, leaders=8 or "
         "measure.run_timeout_s=2; may be repeated (an unknown name lists all)",
     )  # fmt: skip
+    parser.add_argument(
+        "--runner", type=runner_name, metavar="ray[://HOST:PORT]",
+        help="measure on the machines of a cluster of Ray, not on this one: the cluster that it is "
+        "part of, or one by its address; --target then is one of `autosched fleet`",
+    )  # fmt: skip
     add_json(parser)
 
 
@@ -128,41 +139,58 @@ def _model(chosen: ModelName | Path | None, options: TuneOptions) -> CostModel |
 
 def _run(args: argparse.Namespace) -> None:
     from autosched.records.store import open_store
-    from autosched.tuning.job import TuneJob
     from autosched.tuning.networks import progress_or_table
-    from codegen.backend import check_runs
 
     if args.log is not None:
         open_store(args.log).check()  # before the model is read, and is taken for the log
     subject = open_subject(args)
     log = open_store(f"{subject.name}.jsonl" if args.log is None else args.log)
-    target, quiet = target_of(args), args.quiet or args.json == "-"
-    emulated = target.card.emulated
-    check_runs(target, "tune")  # before there is a log
-    check_threads(target)
-    options, measure = tune_options(args)
-    job = TuneJob(
-        options=options,
-        measure=measure,
-        log=log,
-        skip_tuned=args.skip_tuned,
-        cost_model=_model(args.cost_model, options),
-    )
-    with Waiting(f"preparing {subject.label}", quiet) as wait:
-        shown = ProgressAfter(wait, progress_or_table(None, quiet, target))
-        tuning = subject.tune(target, replace(job, progress=shown))
+    quiet = args.quiet or args.json == "-"
+    with fleet_of(args.runner) as fleet:
+        where = (args.target, args.threads, args.device)
+        target = target_of(args) if fleet is None else fleet.target(*where)
+        job = _job(args, log, target, fleet)
+        with Waiting(f"preparing {subject.label}", quiet) as wait:
+            here = target if fleet is None else None
+            shown = ProgressAfter(wait, progress_or_table(None, quiet, here))
+            tuning = subject.tune(target, replace(job, progress=shown))
     if tuning.result.interrupted:
         print(f"everything measured is in {log.name}; the same command goes on", file=sys.stderr)
         raise KeyboardInterrupt
     if args.quiet and args.json is None:
         return
+    if fleet is not None:  # this machine need not be one of them
+        say(args, f"everything measured is in {log.name}")
+        write_json(args.json, tuning.to_json())
+        return
     with Waiting("comparing, beyond the budget", args.quiet) as wait:
         # Estimated times are all the same, and a whole network takes a while.
-        repeats = _EMULATED_RUNS if emulated else _RUNS
+        repeats = _EMULATED_RUNS if target.card.emulated else _RUNS
         comparison = tuning.compare(repeats, wait.tell)
     say(args, comparison)
     say(args, f"next: {_next(args, log.name)}")
     write_json(args.json, tuning.to_json() | comparison.to_json())
+
+
+def _job(
+    args: argparse.Namespace, log: RecordStore, target: Target, fleet: RayCluster | None
+) -> TuneJob:
+    """All but the tasks; says what is missing here before there is a log."""
+    from autosched.tuning.job import TuneJob
+    from codegen.backend import check_runs
+
+    if fleet is None:
+        check_runs(target, "tune")
+        check_threads(target)
+    options, measure = tune_options(args)
+    return TuneJob(
+        options=options,
+        measure=measure,
+        log=log,
+        skip_tuned=args.skip_tuned,
+        cost_model=_model(args.cost_model, options),
+        start_runner=None if fleet is None else fleet.runner,
+    )
 
 
 def _next(args: argparse.Namespace, log: str) -> str:

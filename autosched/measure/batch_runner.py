@@ -19,6 +19,11 @@ class BatchRunner(Closeable):
     A context manager.
     """
 
+    @property
+    def trials_in_flight(self) -> int:
+        """None: one batch after another."""
+        return 0
+
     @abstractmethod
     def submit(self, task: MeasuredTask, candidates: Sequence[Candidate]) -> Ticket:
         """Take on a batch; see ``Runner``."""

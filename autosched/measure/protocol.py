@@ -51,6 +51,11 @@ class Runner(Protocol):
     never an exception.  Nothing is compiled while something is timed.
     """
 
+    @property
+    def trials_in_flight(self) -> int:
+        """Trials that are to be submitted at any time; 0: one batch after another."""
+        ...
+
     def submit(self, task: MeasuredTask, candidates: Sequence[Candidate]) -> Ticket:
         """Start compiling a batch in the background and return at once."""
         ...

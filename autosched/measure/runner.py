@@ -68,14 +68,32 @@ class LocalRunner(BatchRunner):
 
     def submit(self, task: MeasuredTask, candidates: Sequence[Candidate]) -> Ticket:
         """Start compiling a batch in the background and return at once."""
+        state = self._begun(task)
+        return self._ticket(task, candidates, [self._built(state, c) for c in candidates])
+
+    def submit_built(
+        self, task: MeasuredTask, candidates: Sequence[Candidate], built: Sequence[TimedBuild]
+    ) -> Ticket:
+        """``submit`` of candidates that were compiled elsewhere; ``built``: one for each."""
+        self._begun(task)
+        return self._ticket(task, candidates, [_done(item) for item in built])
+
+    def _begun(self, task: MeasuredTask) -> TaskState:
         self._check_open()
         state = self._state(task)
         if self.options.check != "none":
             self._ask_reference(state)
+        return state
+
+    def _ticket(
+        self,
+        task: MeasuredTask,
+        candidates: Sequence[Candidate],
+        building: list[Future[TimedBuild]],
+    ) -> Ticket:
         self._tickets += 1
-        ticket = Ticket(self._tickets, task, tuple(candidates))
-        self._building[ticket.number] = [self._built(state, c) for c in ticket.candidates]
-        return ticket
+        self._building[self._tickets] = building
+        return Ticket(self._tickets, task, tuple(candidates))
 
     def collect(self, ticket: Ticket, best_s: float = math.inf) -> list[MeasureResult]:
         """Wait until everything submitted is compiled, then time the batch of ``ticket``."""
@@ -145,9 +163,7 @@ class LocalRunner(BatchRunner):
         known = state.fastest.kernel(candidate)
         if known is None:
             return self._pool.build(candidate, self._sketches.payload(candidate.sketch))
-        future: Future[TimedBuild] = Future()
-        future.set_result(TimedBuild(known))
-        return future
+        return _done(TimedBuild(known))
 
     def _ask_reference(self, state: TaskState) -> None:
         if state.reference is None or state.lost_reference:
@@ -163,3 +179,9 @@ class LocalRunner(BatchRunner):
         wait(references)
         wait([future for batch in self._building.values() for future in batch])
         return [future.result() for future in self._building.pop(ticket.number)]
+
+
+def _done(built: TimedBuild) -> Future[TimedBuild]:
+    future: Future[TimedBuild] = Future()
+    future.set_result(built)
+    return future

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from autosched.tasks.candidate import Candidate
     from autosched.tasks.spec import TaskSpec
     from costmodel.model import CostModel
+    from sketch.target.target import Target
 
 Clock = Callable[[], float]
+RunnerStart = Callable[["Target", "MeasureOptions"], "Runner"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +39,7 @@ class TuneJob:
             ``options``.
         runner: measures instead of this machine; None: this machine does.  It must have been
             started before anything loads an OpenMP runtime, see ``measure.zygote``.
+        start_runner: starts a runner for the target, which the run closes; None: this machine's.
         log: every trial is appended to it, and what it has already counts; None: nothing is kept.
         skip_tuned: only tune tasks without a record in the log.
         progress: shows how far the run is.
@@ -56,6 +59,7 @@ class TuneJob:
     options: TuneOptions = field(default_factory=TuneOptions)
     measure: MeasureOptions | None = None
     runner: Runner | None = None
+    start_runner: RunnerStart | None = None
     log: RecordStore | None = None
     skip_tuned: bool = False
     progress: Progress = field(default_factory=Quiet)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from autosched.measure.protocol import Ticket
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.records.error_budget import held_to
 from autosched.records.record import Phase, Record, record_of
 from autosched.records.title import title_of
-from autosched.report.events import ProgressSnapshot, TaskRow
+from autosched.report.events import ProgressSnapshot
 from autosched.report.table import duration
 from autosched.search.learner import Learner
 from autosched.search.models import usual_model
@@ -30,6 +32,7 @@ from autosched.tuning.job import TuneJob
 from autosched.tuning.remaining import history_of
 from autosched.tuning.result import TaskResult, TuneResult
 from autosched.tuning.scheduler import TaskScheduler
+from autosched.tuning.snapshot import snapshot
 from autosched.tuning.task_progress import Turn
 from autosched.tuning.task_run import TaskRun, verify_new_best
 
@@ -42,10 +45,11 @@ _AGAIN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """A batch that was chosen and is still to be measured."""
+    """A batch that was chosen; ``ticket``: what it was submitted with."""
 
     turn: Turn
     candidates: tuple[Candidate, ...]
+    ticket: Ticket | None = None
 
 
 class TuningLoop:
@@ -75,8 +79,9 @@ class TuningLoop:
             reserve_s = min(reserve_s, options.retiming_share * options.budget_s)
         infos = [run.info() for run in self._runs]
         self._scheduler = TaskScheduler(
-            infos, options, job.objective, self._elapsed, reserve_s, job.usage
-        )
+            infos, options, job.objective, self._elapsed, reserve_s, job.usage,
+            self._runner.trials_in_flight,
+        )  # fmt: skip
         self._records: list[Record] = []
         self._measured: list[tuple[Record, Candidate]] = []  # in this run
         self._warnings: list[str] = []
@@ -133,30 +138,61 @@ class TuningLoop:
             self._progress.message(f"warning: {warning}")
 
     def _search(self) -> str:
-        batch = self._propose()
-        while batch is not None:
-            self._signals.check()
-            ahead = self._measure(batch)
-            if self._trials and not self._successes() and self._given_up():
-                self._check_success()
-            in_time = self._scheduler.time_left_s() > 0
-            batch = ahead if ahead is not None and in_time else self._propose()
+        if self._runner.trials_in_flight:
+            self._search_on_many()
+        else:
+            self._search_on_one()
         stopped = self._scheduler.stopped
         if self._scheduler.enough:
             self._progress.message(f"stopped after {duration(self._elapsed())}: {stopped}")
         return stopped
 
-    def _propose(self, busy: Turn | None = None) -> _Batch | None:
-        """The next batch; with ``busy``, of another task than the one that is being compiled."""
+    def _search_on_one(self) -> None:
+        """One batch after another, until the budget is spent."""
+        batch = self._propose()
+        while batch is not None:
+            self._signals.check()
+            ahead = self._measure(batch)
+            self._check_first_batches()
+            in_time = self._scheduler.time_left_s() > 0
+            batch = ahead if ahead is not None and in_time else self._propose()
+
+    def _search_on_many(self) -> None:
+        """Many batches on their way at any time; they are taken in the order of their beginning.
+
+        So what is proposed follows from the results before it, whichever machine was faster.
+        """
+        flying: deque[_Batch] = deque()
+        began = self._clock()
+        while self._submitted(flying):
+            with self._thinking:
+                self._learner.learn()
+            self._signals.check()
+            self._finish(flying.popleft(), began)
+            began = self._clock()
+            self._check_first_batches()
+
+    def _submitted(self, flying: deque[_Batch]) -> bool:
+        """Submit as much as the runner wants; whether something is on its way."""
+        while sum(len(b.candidates) for b in flying) < self._runner.trials_in_flight:
+            batch = self._propose([b.turn for b in flying])
+            if batch is None:
+                break
+            task = self._runs[batch.turn.task].task
+            flying.append(replace(batch, ticket=self._runner.submit(task, batch.candidates)))
+        return bool(flying)
+
+    def _propose(self, busy: Sequence[Turn] = ()) -> _Batch | None:
+        """The next batch; ``busy``: turns whose results are not in yet."""
         with self._thinking:
             return self._choose(busy)
 
-    def _choose(self, busy: Turn | None) -> _Batch | None:
+    def _choose(self, busy: Sequence[Turn]) -> _Batch | None:
         while True:
             turn = self._scheduler.next_turn(busy)
             if turn is None:
                 return None
-            if busy is None and not self._learner.may_wait:
+            if not busy and not self._learner.may_wait:
                 self._learner.learn()
             candidates = self._runs[turn.task].ask(turn)
             if candidates:
@@ -165,13 +201,20 @@ class TuningLoop:
 
     def _measure(self, batch: _Batch) -> _Batch | None:
         """Measure a batch; while it is compiled, learn and choose a batch of another task."""
-        run, candidates, began = self._runs[batch.turn.task], batch.candidates, self._clock()
-        ticket = self._runner.submit(run.task, candidates)
+        began, task = self._clock(), self._runs[batch.turn.task].task
+        submitted = replace(batch, ticket=self._runner.submit(task, batch.candidates))
         with self._thinking:
             self._learner.learn()
-        ahead = self._propose(batch.turn)
+        ahead = self._propose([batch.turn])
         self._signals.check()
-        results = self._runner.collect(ticket, run.best_s)
+        self._finish(submitted, began)
+        return ahead
+
+    def _finish(self, batch: _Batch, began: float) -> None:
+        """Wait for a batch and take its results; ``began``: when its time began to count."""
+        assert batch.ticket is not None, "it was submitted"
+        run, candidates = self._runs[batch.turn.task], batch.candidates
+        results = self._runner.collect(batch.ticket, run.best_s)
         checked = verify_new_best(run, self._runner, candidates, results, self._options.tolerance)
         self._write(run.task, candidates, checked, self._scheduler.tasks[batch.turn.task].trials)
         checked = self._undisturbed(run, candidates, run.held(candidates, checked))
@@ -185,14 +228,14 @@ class TuningLoop:
         self._progress.update(self._view(batch.turn.task))
         self._tell_faults()
         self._tell_batch(run, candidates, checked, before)
-        return ahead
 
     def _undisturbed(
         self, run: TaskRun, candidates: Sequence[Candidate], results: list[MeasureResult]
     ) -> list[MeasureResult]:
         """A batch as it would have been on a quiet machine."""
         emulated = run.task.target.card.emulated  # its times are estimates
-        if emulated or not self._disturbances.suspicious(results, run.best_s):
+        many = self._runner.trials_in_flight > 0  # it looks after its machines itself
+        if emulated or many or not self._disturbances.suspicious(results, run.best_s):
             return results
         ((_, best),) = run.measured.leaders(1)
         (again,) = self._runner.remeasure(run.task, [best], _AGAIN)
@@ -300,6 +343,10 @@ class TuningLoop:
     def _given_up(self) -> bool:
         return any(task.stopped for task in self._scheduler.tasks)
 
+    def _check_first_batches(self) -> None:
+        if self._trials and not self._successes() and self._given_up():
+            self._check_success()
+
     def _check_success(self) -> None:
         """Nothing measured is an error, not a result."""
         failed = [run for run in self._runs if run.first_failure is not None]
@@ -341,24 +388,7 @@ class TuningLoop:
         return Stability.of(times, EMULATED if emulated else self._watch.conditions)
 
     def _view(self, current: int | None, stopped: str = "") -> ProgressSnapshot:
-        rows = tuple(
-            TaskRow(
-                run.task.name, run.shapes, run.task.weight, run.task.flops, run.best_s, run.last_s,
-                progress.trials, progress.failed, progress.stopped, run.retimed,
-            )
-            for run, progress in zip(self._runs, self._scheduler.tasks, strict=True)
+        return snapshot(
+            self._runs, self._scheduler, self._options, self._elapsed(), self._trials,
+            self._watch.conditions, current, stopped,
         )  # fmt: skip
-        return ProgressSnapshot(
-            rows, current, self._scheduler.trials, self._options.trials, self._elapsed(),
-            self._options.budget_s, self._seconds_left(), stopped, self._watch.conditions,
-        )  # fmt: skip
-
-    def _seconds_left(self) -> float:
-        """Until the first limit at the present speed; infinite before anything was measured."""
-        limits = [math.inf]
-        if self._options.budget_s is not None:
-            limits.append(self._options.budget_s - self._elapsed())
-        if self._options.trials is not None and self._trials:
-            left = self._options.trials - self._scheduler.trials
-            limits.append(left * self._elapsed() / self._trials)
-        return max(0.0, min(limits))

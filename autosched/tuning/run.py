@@ -1,4 +1,4 @@
-"""``run_job``: start the runner of this machine where none is given, then the tuning loop."""
+"""``run_job``: start a runner where none is given, that of this machine usually, then the loop."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run_job(job: TuneJob) -> TuneResult:
     if job.log is not None:
         job.log.check_writable()
     job = replace(job, tasks=_as_asked(job))
-    return _measured_here(job) if job.runner is None else _loop(job)
+    return _measured(job) if job.runner is None else _loop(job)
 
 
 def _loop(job: TuneJob) -> TuneResult:
@@ -55,17 +55,20 @@ def _loop(job: TuneJob) -> TuneResult:
         return TuningLoop(job, signals).tune()
 
 
-def _measured_here(job: TuneJob) -> TuneResult:
+def _measured(job: TuneJob) -> TuneResult:
+    """On the runner that the job starts, else on this machine."""
     from autosched.measure.options import MeasureOptions
     from autosched.measure.runner import LocalRunner
     from autosched.system.memory_limit import check_room
     from autosched.tasks.compulsory_traffic import compulsory_bytes
 
-    for task in job.tasks:
-        check_room(f"the arrays of task {task.name}", int(compulsory_bytes(task.dag)))
+    if job.start_runner is None:
+        for task in job.tasks:
+            check_room(f"the arrays of task {task.name}", int(compulsory_bytes(task.dag)))
     measure = replace(job.measure or MeasureOptions(), tolerance=job.options.tolerance)
     # The runner's clean process must start before anything loads an OpenMP runtime (LightGBM).
-    with LocalRunner(job.tasks[0].target, measure) as runner:
+    start = job.start_runner or LocalRunner
+    with start(job.tasks[0].target, measure) as runner:
         return _loop(replace(job, runner=runner, cache_state=measure.state))
 
 

@@ -27,6 +27,9 @@ from autosched.tuning.task_progress import TaskInfo, TaskProgress, Turn
 
 # Relative step of a numeric derivative.
 _STEP: Final = 1e-4
+# Turns on their way at any time where machines want many trials: few, as each costs a choice;
+# and several, as results are to come in between.
+_TURNS_IN_FLIGHT: Final = 4
 
 
 class TaskScheduler:
@@ -39,6 +42,7 @@ class TaskScheduler:
         clock: seconds since the run began; what counts against ``options.budget_s``.
         reserve_s: part of the time budget that the caller needs after the last turn.
         usage: how often each task occurs in each network; None: all are of one network, by weight.
+        in_flight: trials that are to be on their way at any time; 0: of one turn, and of another.
     """
 
     def __init__(
@@ -49,9 +53,10 @@ class TaskScheduler:
         clock: Callable[[], float] = lambda: 0.0,
         reserve_s: float = 0.0,
         usage: Usage | None = None,
+        in_flight: int = 0,
     ) -> None:
         self.tasks = [TaskProgress(info) for info in tasks]
-        self.stopped = ""
+        self.stopped, self._in_flight = "", in_flight
         self._options, self._objective, self._clock = options, objective, clock
         self._constants = options.scheduler
         self._usage = usage or [[info.weight for info in tasks]]
@@ -64,7 +69,7 @@ class TaskScheduler:
         self._best_objective = math.inf
         self._improved_at = 0
         self._last = -1
-        self._busy: Turn | None = None
+        self._pending = [0] * len(self.tasks)
         self._known: tuple[list[float], list[float]] = ([], [])  # seconds, slopes there
 
     @property
@@ -98,13 +103,14 @@ class TaskScheduler:
             task.history.append((trials, best_s))
         self._improved_at = self.trials
 
-    def next_turn(self, busy: Turn | None = None) -> Turn | None:
+    def next_turn(self, busy: Sequence[Turn] = ()) -> Turn | None:
         """The next turn, or None; ``stopped`` then says why.
 
-        ``busy``: a turn whose results are not in yet.  The next one is then of another task; None,
-        and nothing stopped, where there is none.
+        ``busy``: turns whose results are not in yet.  The next one is of a task that has none of
+        them; where there is no such task and ``in_flight`` asks for more, of one that has some;
+        else None, and nothing stopped.
         """
-        self._busy = busy
+        self._pending = [sum(t.trials for t in busy if t.task == n) for n in range(len(self.tasks))]
         self._cut_budget()
         self.stopped = self._why_stop()
         if self.stopped or not self._free():
@@ -232,18 +238,24 @@ class TaskScheduler:
     def _trials_left(self) -> int:
         """Trials before the limit on trials."""
         limit = self._limit
-        pending = 0 if self._busy is None else self._busy.trials
-        return 2**31 if limit is None else limit - self.trials - pending
+        return 2**31 if limit is None else limit - self.trials - sum(self._pending)
 
     def _trials_left_of(self, index: int) -> int:
         """Trials before the limits on those of a task, and of all."""
         most, left = self._options.task_trials, self._trials_left()
-        return left if most is None else min(left, most - self.tasks[index].trials)
+        known = self.tasks[index].trials + self._pending[index]
+        return left if most is None else min(left, most - known)
 
     def _free(self) -> list[int]:
         """Tasks that may have the next turn."""
-        busy = -1 if self._busy is None else self._busy.task
-        return [n for n in range(len(self.tasks)) if n != busy and self._open(n)]
+        most = self._options.task_trials or math.inf
+        free = [
+            n
+            for n, task in enumerate(self.tasks)
+            if self._open(n) and task.trials + self._pending[n] < most
+        ]
+        idle = [n for n in free if not self._pending[n]]
+        return free if self._in_flight and not idle else idle
 
     def _open(self, index: int) -> bool:
         """Whether trials of a task may improve the objective, or are needed to know."""
@@ -268,7 +280,8 @@ class TaskScheduler:
         share = self._total_trials() / (len(self.tasks) * self._constants.rounds)
         young = max(self._constants.young_batch, trials // 2)
         wanted = max(self._constants.least_batch, min(share, young))
-        return int(min(self._options.search.batch_trials, wanted))
+        small = int(min(self._options.search.batch_trials, wanted))
+        return max(small, int(min(share, self._in_flight / _TURNS_IN_FLIGHT)))
 
     def _fitting(self, index: int) -> int:
         """A batch that ends within both limits."""
@@ -323,6 +336,7 @@ class TaskScheduler:
         alpha, recent = self._constants.alpha, task.recent_gain(self._constants.window)
         gain = alpha * recent + (1.0 - alpha) * self._promise(task, speeds)
         per_second = self._options.budget_s is not None
+        gain *= (task.trials + 1) / (task.trials + 1 + self._pending[index])  # those come first
         return slope * gain / (self.trial_s(index) if per_second else 1.0)
 
     def _slopes(self) -> list[float]:

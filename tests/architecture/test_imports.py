@@ -32,6 +32,7 @@ HEAVY = {
     "onnxruntime": ("autosched/",),
     "openvino": (),
     "pandas": ("autosched/",),
+    "ray": ("autosched/fleet/",),
     "scipy": (),
     "sklearn": ("costmodel/",),
     "sympy": ("sketch/verify/symbolic.py",),

@@ -56,7 +56,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "STOP_BELOW": "noise, where nobody says what it is",
         "_UNIT_SECONDS": "units of time",
     },
-    "autosched/tuning/scheduler.py": {"_STEP": "step of a numeric derivative"},
+    "autosched/tuning/scheduler.py": {
+        "_STEP": "step of a numeric derivative",
+        "_TURNS_IN_FLIGHT": "time of a choice",
+    },
     "costmodel/extract/gpu_lanes.py": {
         "_BANKS": "CUDA: the same on all architectures",
         "_WORD_BYTES": "CUDA: the same on all architectures",

@@ -23,7 +23,7 @@ from tests.support.small_graphs import Net
 SHORTER = {'budget="10m"': "trials=12", "trials=200": "trials=8", "trials=64": "trials=8"}
 
 # Pages whose snippets a test of its own runs.
-CHECKED_BELOW = ("add-an-operator", "deploy")
+CHECKED_BELOW = ("add-an-operator", "deploy", "fleet")
 
 # By language, what compiles its example on the page about deployment, and the name of its file.
 EXAMPLES = {"c": ("cc", "main.c"), "cpp": ("c++", "main.cpp"), "rust": ("rustc", "main.rs")}
@@ -157,6 +157,12 @@ def test_snippets_with_torch_run(page, folder):
     pytest.importorskip("onnxscript", reason="PyTorch exports through onnxscript")
     for block, printed in run(page, SHORTER, torch=True):
         assert same(block.text, printed)
+
+
+@pytest.mark.slow
+def test_the_page_on_fleets_measures_on_a_cluster_of_this_machine(folder, request):
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    assert check_snippets(Page(ROOT / "docs" / "fleet.md"), folder, request)
 
 
 def test_the_programs_fit_the_header_and_run(folder, request):

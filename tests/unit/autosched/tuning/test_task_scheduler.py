@@ -265,19 +265,19 @@ def test_while_a_task_is_busy_another_one_is_next() -> None:
         run.answer(Turn(n, 8))
     first = run.scheduler.next_turn()
     assert first is not None and first.task == 0
-    second = run.scheduler.next_turn(first)
+    second = run.scheduler.next_turn([first])
     assert second is not None and second.task == 1
     run.scheduler.stop_task(1, "every candidate was measured")
-    assert run.scheduler.next_turn(first) is None and not run.scheduler.stopped
+    assert run.scheduler.next_turn([first]) is None and not run.scheduler.stopped
 
 
 def test_a_busy_batch_counts_against_the_trials() -> None:
     run = Simulation([falling(1, 0.5)] * 2, TuneOptions(trials=20))
     run.answer(Turn(0, 8))
     run.answer(Turn(1, 8))
-    last = run.scheduler.next_turn(Turn(0, 3))
+    last = run.scheduler.next_turn([Turn(0, 3)])
     assert last == Turn(1, 1, finish=False)
-    assert run.scheduler.next_turn(Turn(0, 4)) is None
+    assert run.scheduler.next_turn([Turn(0, 4)]) is None
 
 
 def turns(constants: SchedulerOptions) -> list[Turn]:
