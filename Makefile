@@ -89,6 +89,7 @@ bench: $(RIVALS_STAMP)
 	@$(BIN)/python -m benchmarks.ops --json benchmarks/results/ops.json
 	@$(BIN)/python -m benchmarks.search --json benchmarks/results/search.json
 	@$(BIN)/python -m benchmarks.policies --json benchmarks/results/policies.json
+	@$(BIN)/python -m benchmarks.fleet --json benchmarks/results/fleet.json
 	@$(BIN)/python -m benchmarks.compile_time --json benchmarks/results/compile_time.json
 	@$(BIN)/python -m benchmarks.tuning_rate --json benchmarks/results/tuning_rate.json
 	@$(BIN)/python -m benchmarks.onnx_nodes --json benchmarks/results/onnx_nodes.json

@@ -96,6 +96,7 @@ class Record:
     names: Names | None = None
     title: Title | None = field(default=None, compare=False, repr=False)
     where: str = field(default="", compare=False, repr=False)
+    _key: str = field(default="", init=False, compare=False, repr=False)
 
     @property
     def candidate_key(self) -> str:
@@ -103,9 +104,12 @@ class Record:
 
         Records by name and by position have different keys, see ``search.by_position``.
         """
-        words = [self.by_name, list(self.steps), dict(self.decisions)]
-        program = [self.task, self.variant, *words]
-        return json.dumps(program, sort_keys=True, separators=(",", ":"))
+        if not self._key:  # it is asked for again and again
+            words = [self.by_name, list(self.steps), dict(self.decisions)]
+            program = [self.task, self.variant, *words]
+            text = json.dumps(program, sort_keys=True, separators=(",", ":"))
+            object.__setattr__(self, "_key", text)
+        return self._key
 
     @property
     def sketch_key(self) -> str:

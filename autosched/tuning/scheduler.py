@@ -29,7 +29,7 @@ from autosched.tuning.task_progress import TaskInfo, TaskProgress, Turn
 _STEP: Final = 1e-4
 # Turns on their way at any time where machines want many trials: few, as each costs a choice;
 # and several, as results are to come in between.
-_TURNS_IN_FLIGHT: Final = 4
+_TURNS_IN_FLIGHT: Final = 3
 
 
 class TaskScheduler:

@@ -311,3 +311,22 @@ def test_constants_are_checked() -> None:
     for change in ({"alpha": 2.0}, {"window": 0}, {"trial_s": 0.0}, {"beta": -1.0}):
         with pytest.raises(OptionError, match=next(iter(change))):
             SchedulerOptions(**change)  # type: ignore[arg-type]
+
+
+def test_many_trials_in_flight_are_of_all_tasks_and_in_larger_turns() -> None:
+    infos = [TaskInfo(1.0, 1e6, seconds) for seconds in (1.0, 0.9)]
+    one, many = (
+        TaskScheduler(infos, TuneOptions(trials=4000), in_flight=count) for count in (0, 600)
+    )
+    for scheduler in (one, many):
+        for n in range(2):
+            scheduler.record(n, 300, 0, infos[n].estimate_s)
+    small = one.next_turn()
+    assert small is not None and one.next_turn([Turn(0, 9), Turn(1, 9)]) is None
+    flying: list[Turn] = []
+    for _ in range(4):
+        turn = many.next_turn(flying)
+        assert turn is not None and turn.trials == 200 > small.trials
+        flying.append(turn)
+    assert {turn.task for turn in flying[:2]} == {turn.task for turn in flying[2:]} == {0, 1}
+    assert many.next_turn([Turn(0, 1700), Turn(1, 1700)]) is None and many.stopped == "trials"
