@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+from autosched.fleet.cluster import BUILDS_ONLY, RayCluster, connect
 from autosched.fleet.errors import FleetError
 from autosched.measure.options import MeasureOptions
 from autosched.measure.protocol import Runner
@@ -23,12 +26,14 @@ from autosched.testing import RunnerConformance
 from autosched.testing.programs import convolution
 from codegen.host import host_target
 
-pytestmark = pytest.mark.slow
-ray = pytest.importorskip("ray", reason="the extra ray is not installed")
+if TYPE_CHECKING:
+    from ray.cluster_utils import Cluster
 
-from ray.cluster_utils import Cluster  # noqa: E402
-
-from autosched.fleet.cluster import BUILDS_ONLY, RayCluster, connect  # noqa: E402
+missing = find_spec("ray") is None  # loading it takes a second, in every process of the tests
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(missing, reason="the extra ray is not installed"),
+]
 
 OPTIONS = MeasureOptions(samples=3, builders=1)
 MEMORY = {"object_store_memory": 80 * 1024**2}
@@ -37,6 +42,8 @@ MEMORY = {"object_store_memory": 80 * 1024**2}
 @pytest.fixture(scope="module")
 def nodes():
     """A head that measures nothing, and two nodes of one CPU."""
+    from ray.cluster_utils import Cluster
+
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **MEMORY})
     for _ in range(2):
         cluster.add_node(num_cpus=1, **MEMORY)
@@ -131,6 +138,8 @@ def test_the_command_tunes_and_goes_on_after_it_was_killed(nodes, tmp_path):
 
 def refused(nodes: Cluster, folder: Path) -> str:
     """What is said of a node whose Python looks into a folder first."""
+    import ray
+
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     node = nodes.add_node(num_cpus=1, env_vars={"PYTHONPATH": path}, **MEMORY)
     try:
