@@ -129,7 +129,7 @@ def _form(node: Node) -> _OnnxNode:
 
 def _conv(op: Conv) -> _OnnxNode:
     return _OnnxNode(
-        "Conv",
+        "Conv" if op.dtype is None else "ConvInteger",
         {
             "strides": op.strides,
             "pads": op.padding,

@@ -19,6 +19,8 @@ from autosched.graph.ops.base import (
     expect_shape,
 )
 from autosched.graph.ops.conv_weight import ConvWeight, conv_weight
+from sketch.lang.dtypes import is_float
+from sketch.lang.expr import cast
 from sketch.lang.tensor import Compute, Tensor, placeholder
 from sketch.operators import broadcast, conv, layout
 from sketch.operators.shared_buffer import apply_to_parts, merged_channels
@@ -33,6 +35,9 @@ class Conv(Op):
 
     ``layout`` NCHW: data ``[n, c, *spatial]``, weight ``[oc, ic/groups, *kernel]``; NHWC: data
     ``[n, *spatial, c]``, weight in the forms of ``ConvWeight``.  bias: ``[oc]``.
+
+    ``dtype``: an integer type that products of data and weights of others are computed and summed
+    in; None: that of the data.
     """
 
     pattern: ClassVar[Pattern] = Pattern.COMPLEX
@@ -44,6 +49,7 @@ class Conv(Op):
     dilation: Shape = (1, 1)
     groups: int = 1
     layout: Layout = "NCHW"
+    dtype: str | None = None
 
     @property
     def kind(self) -> str:
@@ -82,6 +88,8 @@ def checked_inputs(op: Conv, inputs: Sequence[TensorType]) -> tuple[ConvWeight, 
             f"for the same number of dimensions"
         )
     expect_rank(op, data, rank + 2)
+    if op.dtype is not None and (op.transposed or is_float(data.dtype) or is_float(weight.dtype)):
+        raise GraphError(f"{op.kind} of {data} and {weight} is not computed in {op.dtype}")
     if op.layout == "NCHW":
         expect_rank(op, weight, rank + 2, "weight")
     form = op.weight(weight.shape)
@@ -105,9 +113,10 @@ def output_type(op: Conv, data: TensorType, form: ConvWeight, spatial: Shape) ->
         spatial: spatial extents of the output.
     """
     outputs = form.outputs * op.groups
+    dtype = op.dtype or data.dtype
     if op.layout == "NCHW":
-        return TensorType((data.shape[0], outputs, *spatial), data.dtype)
-    return TensorType((data.shape[0], *spatial, outputs), data.dtype)
+        return TensorType((data.shape[0], outputs, *spatial), dtype)
+    return TensorType((data.shape[0], *spatial, outputs), dtype)
 
 
 def window_count(
@@ -144,6 +153,9 @@ def lower_conv(op: Conv, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, .
     """
     form = op.weight(inputs[1].shape)
     data, weight = channels_last_operands(op, inputs, form, name)
+    if op.dtype is not None:
+        data = _widened(data, op.dtype, f"{name}.wide_data")
+        weight = _widened(weight, op.dtype, f"{name}.wide_weight")
     windows = (op.strides, op.padding, op.dilation)
     if not form.is_plain:
         if form.is_depthwise:
@@ -161,6 +173,10 @@ def lower_conv(op: Conv, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, .
     if op.layout == "NCHW":
         result = layout.transpose(result, buffer_order(op), name)
     return (result,)
+
+
+def _widened(value: Tensor, dtype: str, name: str) -> Tensor:
+    return layout.stage(value.shape, lambda axes: cast(value[axes], dtype), name)
 
 
 def buffer_order(op: Conv) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from autosched.graph.ops.elementwise import BinaryOp, CastOp, Clip, UnaryOp
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.shape import Reshape
-from autosched.onnx.importer.byte_products import product_of_bytes
+from autosched.onnx.importer.byte_products import product_of_bytes, windows_of_bytes
 from autosched.onnx.importer.convolution import conv_of
 from autosched.onnx.importer.site import Site, UnsupportedError
 from sketch.lang.dtypes import integer_limits
@@ -97,14 +97,27 @@ def _import_qlinear_matmul(site: Site) -> None:
 
 def _import_conv_integer(site: Site) -> None:
     """ConvInteger: an int32 convolution of what is left without the zero points."""
-    site.emit(conv_of(site), _centered_maps(site, _Operands((0, 2), (1, 3))))
+    operands = _Operands((0, 2), (1, 3))
+    parts = windows_of_bytes(site, conv_of(site), operands.lhs, operands.rhs)
+    if parts is None:
+        site.emit(conv_of(site), _centered_maps(site, operands))
+    elif parts.moved is None:
+        site.emit(parts.op, parts.operands)
+    else:
+        site.emit(BinaryOp("add"), [site.step(parts.op, parts.operands), parts.moved])
 
 
 def _import_qlinear_conv(site: Site) -> None:
     """QLinearConv: an int32 convolution, scaled to the result's type."""
-    operands = _centered_maps(site, _Operands((0, 2), (3, 5)))
+    operands, op = _Operands((0, 2), (3, 5)), conv_of(site, 3)
     bias = [site.input(8)] if site.has(8) else []
-    product = site.step(conv_of(site, 3), [*operands, *bias])
+    parts = windows_of_bytes(site, op, operands.lhs, operands.rhs)
+    if parts is None:
+        product = site.step(op, [*_centered_maps(site, operands), *bias])
+    else:
+        product = site.step(parts.op, [*parts.operands, *bias])
+        if parts.moved is not None:
+            product = site.step(BinaryOp("add"), [product, parts.moved])
     weight_scale = _along(site, site.input(4), 1, site.rank(0))
     scales = [_to_float(site, site.input(1)), _to_float(site, weight_scale)]
     _emit_scaled(site, product, scales, (6, 7))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import autosched as asd
+from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.matmul import MatMul
 
 onnx = pytest.importorskip("onnx")
@@ -125,6 +126,33 @@ def test_convolutions_of_integers() -> None:
         np.uint8(100), zeros.astype(np.int32),
     ]  # fmt: skip
     check(node_model("QLinearConv", data, constants, 10, **attributes), data)
+
+
+@pytest.mark.parametrize(
+    ("data", "zero", "weight", "point"),
+    [
+        ("uint8", 0, "int8", 0),
+        ("uint8", 9, "uint8", 128),
+        ("int8", -3, "int8", np.zeros(5, np.int8)),
+    ],
+)
+@pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 0, 2, 1]], ids=["whole", "padded"])
+def test_convolutions_with_constants_are_products_of_bytes(
+    data: str, zero: int, weight: str, point: Any, pads: list[int]
+) -> None:
+    x, w = quantised(1, 6, 5, 4, dtype=data), quantised(5, 6, 3, 3, dtype=weight)
+    points = [np.dtype(data).type(zero), np.asarray(point, weight)]
+    model = node_model("ConvInteger", [x], [w, *points], 10, pads=pads)
+    graph = asd.from_onnx(model).graph
+    (product,) = [node for node in graph.nodes if isinstance(node.op, Conv)]
+    assert [graph.types[name].dtype for name in product.inputs] == ["uint8", "int8"]
+    maps = np.pad(
+        x.astype(np.int32) - zero, [(0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])]
+    )
+    windows = np.lib.stride_tricks.sliding_window_view(maps[0], (3, 3), (1, 2))
+    centered = w.astype(np.int32) - np.asarray(point, np.int32).reshape(-1, 1, 1, 1)
+    (found,) = run(model, [x])
+    np.testing.assert_array_equal(found[0], np.einsum("chwij,ocij->ohw", windows, centered))
 
 
 def test_products_are_scaled_once() -> None:
