@@ -275,10 +275,16 @@ def test_importers_that_stumble_name_the_node() -> None:
         from_onnx(_model([pad], {"pads": np.array([0, 0, 1, 1, 0, 0, 1, 1])}))
 
 
-@pytest.mark.parametrize("source", [5, None, b"model"])
+@pytest.mark.parametrize("source", [5, None, ["model.onnx"]])
 def test_what_can_be_no_model(source: object) -> None:
     with pytest.raises(ModelImportError, match=f"of type {type(source).__name__}"):
         from_onnx(source)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("source", [b"model", b"", b"\x08"])
+def test_bytes_that_are_no_model(source: bytes) -> None:
+    with pytest.raises(ModelImportError, match=r"no ONNX model.* ONNX model \|"):
+        from_onnx(source)
 
 
 def test_stated_shapes_do_not_hide_shapes_that_do_not_fit() -> None:
