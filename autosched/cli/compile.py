@@ -162,8 +162,9 @@ COMMAND = Command(
     "compile",
     "write a compiled network to files",
     "Compiles a network and writes it\n"
-    "  with -o      as a native library: an object file with code and packed constants, a C\n"
-    "               header, and a shared library where a linker is found; it runs without Python\n"
+    "  with -o      as a native library: an object file with code and packed constants, headers\n"
+    "               for C and C++, and a shared library where a linker is found; it runs without\n"
+    "               Python\n"
     "  with --save  as one file that autosched.load and other commands read at once\n"
     "Both are machine code, which runs with the rights of whoever loads it.  A saved file is\n"
     "signed for this user on this machine; elsewhere it has to be trusted (--trusted).\n"

@@ -51,7 +51,7 @@ class RecordLog:
         return str(self.path)
 
     def exists(self) -> bool:
-        return self.path.exists()
+        return os.path.exists(self.path)  # False for a path that no system takes, too
 
     def check(self) -> None:
         """Raise RecordError for a file that is no log; one that is empty or missing may be one.

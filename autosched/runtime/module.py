@@ -293,11 +293,11 @@ class Module:
     def export_library(
         self, path: str | Path, name: str | None = None
     ) -> ExportedLibrary | ExportedSource:
-        """Write a native library that runs without Python: ``path.o``, ``path.h``, ``path.so``.
+        """Write a native library that runs without Python: ``path.o``, ``.h``, ``.hpp``, ``.so``.
 
-        The object holds machine code and packed constants.  The header documents the C functions
-        ``NAME_init``, ``NAME_run``, ``NAME_call`` and ``NAME_free``.  The shared library is only
-        written where a linker is found; the result says so otherwise.
+        The object holds machine code and packed constants.  The C header documents the functions,
+        the C++ header has an object around them.  The shared library is only written where a
+        linker is found; the result says so otherwise.
 
         Of a module for a GPU: ``path.c`` and ``path.h`` on the CUDA driver API alone, cubins,
         constants and a manifest.
