@@ -79,6 +79,8 @@ def read_corpus(path: Path) -> Corpus:
         RecordError: no such file, or it is no corpus, damaged, or of a newer release.
     """
     try:
+        if path.is_file() and not zipfile.is_zipfile(path):  # NumPy would try a pickle
+            raise ValueError("it is no archive")
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         version = int(arrays["format"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,9 +110,10 @@ def test_damaged_and_newer_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "corpus.npz"
     with pytest.raises(RecordError, match="cannot be read"):
         Corpus.load(path)
-    path.write_bytes(b"not an archive")
-    with pytest.raises(RecordError, match="not a corpus"):
-        Corpus.load(path)
+    for text in (b"not an archive", b"", pickle.dumps([1])):
+        path.write_bytes(text)
+        with pytest.raises(RecordError, match="not a corpus, or damaged: it is no archive"):
+            Corpus.load(path)
     corpus().save(path)
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
