@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from autosched.measure.options import MeasureOptions
     from autosched.network_source import from_onnx
     from autosched.records.log import RecordLog
+    from autosched.records.store import open_store
     from autosched.runtime.module import Module
     from autosched.runtime.probes.calibrate import calibrate
     from autosched.search.options import SearchOptions
@@ -117,6 +118,7 @@ _HOMES = {
     "autosched.measure.options": ("MeasureOptions",),
     "autosched.network_source": ("from_onnx",),
     "autosched.records.log": ("RecordLog",),
+    "autosched.records.store": ("open_store",),
     "autosched.runtime.module": ("Module",),
     "autosched.runtime.probes.calibrate": ("calibrate",),
     "autosched.task": ("Task",),
@@ -148,6 +150,7 @@ __all__ = [
     "bitwise_or", "bitwise_xor", "calibrate", "cast", "ceil", "compute", "cos", "cosh", "equal",
     "erf", "exp", "expm1", "extract_tasks", "floor", "fmod", "from_onnx", "from_torch", "isinf",
     "isnan", "left_shift", "load", "log", "log1p", "maximum", "minimum", "onnx_backend",
+    "open_store",
     "placeholder", "plots", "prod", "reduce_axis", "research", "right_shift", "rsqrt", "select",
     "sigmoid", "sign", "sin", "sinh", "sqrt", "study", "tan", "tanh", "trunc", "trunc_div", "tune",
     "workload", "workloads", "zoo",

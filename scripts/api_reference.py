@@ -62,6 +62,7 @@ PUBLIC: Final = (
     "autosched.records.reading",
     "autosched.records.record",
     "autosched.records.stats",
+    "autosched.records.store",
     "autosched.report.callbacks",
     "autosched.report.comparison",
     "autosched.report.events",

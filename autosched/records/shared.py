@@ -96,19 +96,22 @@ class Splitter:
 
     def __init__(self) -> None:
         # With a record that has the objects: their places in memory are not used again.
-        self._known: dict[tuple[Any, ...], tuple[Record, tuple[Line, Line]]] = {}
+        self._sessions: dict[tuple[Any, ...], tuple[Record, Line]] = {}
+        self._sketches: dict[tuple[Any, ...], tuple[Record, Line]] = {}
 
     def split(self, record: Record) -> tuple[tuple[Line, Line], Line]:
         """The headers of session and sketch, and the trial.
 
         What is by name stays so: positions are known to who has the program.
         """
-        shared = (record.target, record.versions, record.steps, record.names)
-        words = (record.task, record.variant, record.by_name, tuple(record.decisions))
-        key = (*map(id, shared), *words)
-        if key not in self._known:
-            self._known[key] = record, headers_of(to_json(record))
-        headers = self._known[key][1]
+        words = (record.task, record.variant, tuple(record.decisions))
+        own = id(record.target), id(record.versions), record.by_name
+        sketch = id(record.steps), id(record.names), record.by_name, *words
+        if own not in self._sessions or sketch not in self._sketches:
+            found = headers_of(to_json(record))
+            self._sessions.setdefault(own, (record, found[0]))
+            self._sketches.setdefault(sketch, (record, found[1]))
+        headers = self._sessions[own][1], self._sketches[sketch][1]
         return headers, trial_of(headers, record.decisions.values(), measured_json(record))
 
 

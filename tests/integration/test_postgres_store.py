@@ -6,12 +6,16 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 import pytest
 
+from autosched.cli.app import main
 from autosched.measure.result import Failure, Timing
 from autosched.records.errors import RecordError
+from autosched.records.log import RecordLog
 from autosched.records.record import NewerSchemaError, Record
+from autosched.records.sql.unsaved import UNSAVED
 from autosched.records.store import open_store
 from autosched.records.title import Title
 from sketch.target.target import Target
@@ -26,6 +30,12 @@ NUMBERS = count()
 def server() -> Iterator[Server]:
     with running_server() as found:
         yield found
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a database does not take goes to a file in the working directory."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
@@ -109,8 +119,32 @@ def test_a_server_that_went_away_is_an_error_and_loses_nothing(server, url):
     store.append(numbered(2))
     server.control("stop", "-m", "immediate")
     try:
-        with pytest.raises(RecordError, match="does not answer"):
+        with pytest.raises(RecordError, match="does not answer") as caught:
             store.append(numbered(1, 9))
     finally:
         server.control("start")
+    assert UNSAVED in caught.value.what and PASSWORD not in str(caught.value)
     assert list(store.read().records) == numbered(2)
+    assert store.add_new(RecordLog(UNSAVED).read().records) == 1
+
+
+@pytest.mark.slow
+def test_a_network_is_tuned_resumed_and_compiled(url, capsys, recwarn):
+    line = ["tune", "mlp", "--log", url, "--threads", "1", "--quiet", "--trials"]
+    for trials in ("6", "9"):
+        assert main([*line, trials]) == 0
+    store = open_store(url)
+    assert len([r for r in store.read().records if r.phase == "trial"]) == 9
+    for command in (
+        ["compile", "mlp", "--log", url, "--threads", "1", "-o", "mlp"],
+        ["records", "stats", url],
+        ["records", "best", url],
+        ["records", "merge", url, "-o", "all.jsonl"],
+        ["records", "prune", url, "--top", "1"],
+    ):
+        assert main(command) == 0
+    told = capsys.readouterr()
+    assert PASSWORD not in told.out + told.err and "postgresql://postgres:***@" in told.out
+    assert not [w for w in recwarn.list if "no record" in str(w.message)]
+    kept, exported = store.read().records, RecordLog("all.jsonl").read().records
+    assert {r.task for r in kept} == {r.task for r in exported} and len(kept) < len(exported)

@@ -29,44 +29,39 @@ _LAST_FINALS: Final = 16
 # Other machines whose records are used where a task has none of its own.
 _NEAREST: Final = 2
 
-# Limits are found first, so that both databases then read a range of an index.
+# Limits are found first, so that both databases then read a range of an index; "+ 0" keeps them
+# from reading a range of another one.
 _LEADERS: Final = text(
     """
-    WITH fastest AS MATERIALIZED (
-        SELECT p.task, p.machine, p.variant, p.state, COALESCE((
-            SELECT r.seconds FROM autosched_records r
-            WHERE r.task = p.task AND r.machine = p.machine AND r.variant = p.variant
-              AND r.state = p.state AND r.phase = 'trial'
-            ORDER BY r.seconds LIMIT 1 OFFSET :fastest), 1e300) AS most
-        FROM autosched_places p
+    WITH places AS MATERIALIZED (
+        SELECT p.task, p.machine, p.variant, p.state FROM autosched_places p
         WHERE p.task IN :tasks AND p.machine IN :machines AND p.state <> ''
+    ), compared AS MATERIALIZED (
+        SELECT r.task, r.state, MAX(r.id) AS last FROM autosched_records r
+        WHERE r.task IN :tasks AND r.machine IN :machines AND r.phase = 'final'
+        GROUP BY r.task, r.state
+    ), starts AS (
+        SELECT p.*, 0 AS last FROM places p
+        UNION ALL
+        SELECT p.*, c.last FROM places p JOIN compared c ON c.task = p.task AND c.state = p.state
+    ), fastest AS MATERIALIZED (
+        SELECT s.*, COALESCE((
+            SELECT r.seconds FROM autosched_records r
+            WHERE r.task = s.task AND r.machine = s.machine AND r.variant = s.variant
+              AND r.state = s.state AND r.phase = 'trial' AND r.id + 0 > s.last
+            ORDER BY r.seconds LIMIT 1 OFFSET :fastest), 1e300) AS most
+        FROM starts s
     ), finals AS MATERIALIZED (
         SELECT p.task, p.machine, COALESCE((
             SELECT r.id FROM autosched_records r
             WHERE r.task = p.task AND r.machine = p.machine AND r.phase = 'final'
             ORDER BY r.id DESC LIMIT 1 OFFSET :finals), 0) AS least
-        FROM autosched_places p
-        WHERE p.task IN :tasks AND p.machine IN :machines
-        GROUP BY p.task, p.machine
-    ), compared AS MATERIALIZED (
-        SELECT r.task, r.state, MAX(r.id) AS last
-        FROM autosched_records r
-        WHERE r.task IN :tasks AND r.machine IN :machines AND r.phase = 'final'
-          AND r.state IS NOT NULL
-        GROUP BY r.task, r.state
-    ), since AS MATERIALIZED (
-        SELECT r.task, r.candidate, ROW_NUMBER() OVER (
-            PARTITION BY r.task, r.variant, r.state ORDER BY r.seconds) AS place
-        FROM compared c JOIN autosched_records r
-          ON r.task = c.task AND r.id > c.last AND r.state = c.state AND r.machine IN :machines
-        WHERE r.phase = 'trial'
+        FROM places p GROUP BY p.task, p.machine
     ), leaders AS MATERIALIZED (
-        SELECT s.task, s.candidate FROM since s WHERE s.place <= :fastest
-        UNION
         SELECT r.task, r.candidate
         FROM fastest f JOIN autosched_records r
           ON r.task = f.task AND r.machine = f.machine AND r.variant = f.variant
-         AND r.state = f.state AND r.phase = 'trial' AND r.seconds < f.most
+         AND r.state = f.state AND r.phase = 'trial' AND r.seconds < f.most AND r.id + 0 > f.last
         UNION
         SELECT r.task, r.candidate
         FROM finals f JOIN autosched_records r

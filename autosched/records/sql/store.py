@@ -21,6 +21,7 @@ from autosched.records.sql.leaders import leading_rows, machines_of
 from autosched.records.sql.rows import RowReader, Rows, rows_of
 from autosched.records.sql.schema import check_schema_of, upgrade
 from autosched.records.sql.tables import PLACES, RECORDS, SESSIONS, SKETCHES, TITLES
+from autosched.records.sql.unsaved import kept_aside
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Select, Table
@@ -59,7 +60,11 @@ class DatabaseStore:
             pass
 
     def append(self, records: Iterable[Record]) -> None:
-        self.add_new(records)
+        batch = list(records)
+        try:
+            self.add_new(batch)
+        except RecordError as error:
+            raise kept_aside(batch, error) from None
 
     def add_new(self, records: Iterable[Record]) -> int:
         added, rest = 0, iter(records)

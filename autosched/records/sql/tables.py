@@ -82,7 +82,9 @@ RECORDS: Final = Table(
     Column("line", Text, nullable=False),
     UniqueConstraint("digest", name=f"{PREFIX}records_digest"),
     Index(f"{PREFIX}records_task", "task", "id"),
-    Index(f"{PREFIX}records_fastest", "task", "machine", "variant", "state", "phase", "seconds"),
+    Index(
+        f"{PREFIX}records_fastest", "task", "machine", "variant", "state", "phase", "seconds", "id"
+    ),
     Index(f"{PREFIX}records_candidate", "candidate"),
     _part("final", "task", "machine", "id", where="phase = 'final'"),
     _part("error", "task", "variant", "error", where="error IS NOT NULL"),

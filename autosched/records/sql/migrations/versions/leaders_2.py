@@ -25,7 +25,7 @@ def upgrade() -> None:
     op.create_index(
         "autosched_records_fastest",
         "autosched_records",
-        ["task", "machine", "variant", "state", "phase", "seconds"],
+        ["task", "machine", "variant", "state", "phase", "seconds", "id"],
     )
     op.create_index("autosched_records_candidate", "autosched_records", ["candidate"])
     for name, columns, where in (

@@ -20,6 +20,7 @@ from autosched.measure.result import Failure, Timing
 from autosched.records.errors import RecordError
 from autosched.records.log import RecordLog
 from autosched.records.record import NewerSchemaError, Record
+from autosched.records.sql.unsaved import UNSAVED
 from autosched.records.store import log_name, open_store
 from autosched.records.title import Title
 from autosched.system.errors import MissingPackageError
@@ -31,6 +32,12 @@ ONE = Record("task", HERE, "direct", (), {"1.0@1": 4}, Timing((1.0, 2.0, 4.0)), 
 
 def numbered(count: int, start: int = 0) -> list[Record]:
     return [replace(ONE, seed=start + n) for n in range(count)]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a database does not take goes to a file in the working directory."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
@@ -228,9 +235,28 @@ def test_a_full_disk_is_an_error_and_loses_nothing(url, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(connections, "_write_ahead", limited)
-        with pytest.raises(RecordError, match="cannot take 500 records: the disk is full"):
+        with pytest.raises(RecordError, match="cannot take 500 records: the disk is full") as full:
             store.append(numbered(500, 10))
     assert list(store.read().records) == numbered(2)
+    assert f"500 records are in {Path.cwd() / UNSAVED} instead" in full.value.what
+    assert f"autosched records import {UNSAVED} --into URL" in full.value.hint
+    assert store.add_new(RecordLog(UNSAVED).read().records) == 500
+    assert list(store.read().records) == [*numbered(2), *numbered(500, 10)]
+
+
+def test_where_no_file_can_be_written_the_error_stays_what_it_was(url, monkeypatch):
+    from autosched.records.sql import store as module
+
+    Path(UNSAVED).mkdir()
+    store = open_store(url)
+
+    def full(*_):
+        raise RecordError("the disk is full")
+
+    monkeypatch.setattr(module, "_insert", full)
+    with pytest.raises(RecordError) as caught:
+        store.append(numbered(1))
+    assert str(caught.value) == "the disk is full"
 
 
 @pytest.mark.parametrize(
