@@ -8,7 +8,8 @@
 2. What is left of element-wise, broadcast and injective nodes forms chains in the same way.
 3. Such a chain moves into the chain that is its only reader and goes on with its shape: a sum of
    two slices is one kernel.
-4. What is left of the chains moves into the reduction that is its only reader.
+4. What is left of the chains moves into the reduction that is its only reader, and the transposed
+   image of few channels into its convolution.
 
 Nodes that are views (reshape), joined in memory (concatenation) or opaque stay outside, or alone.
 """
@@ -21,10 +22,12 @@ from typing import Final
 
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.base import Pattern
-from autosched.graph.ops.shape import Concat, Reshape
+from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.shape import Concat, Reshape, Transpose
 
 # Larger groups become several kernels: code grows with them, and what is gained does not.
 _MOST_NODES: Final = 64
+_FEW_CHANNELS: Final = 3  # fewer than the shortest vector has lanes
 _EXIT: Final = -1  # the virtual node that reads all outputs
 
 
@@ -167,19 +170,33 @@ class _Fusion:
         its own kernel.
         """
         node = self._nodes[anchor]
-        if node.op.pattern != Pattern.REDUCTION or not node.op.reads_once:
-            return
         source = self._position.get(node.inputs[0])
         if source is None or self._readers[source] != (anchor,):
             return
         chain = self._group.get(source)
         if chain is None or not self._is_chain(chain):
             return
+        once = node.op.pattern == Pattern.REDUCTION and node.op.reads_once
+        if not once and not self._is_turned_image(chain, node):
+            return
         members = self._group[anchor]
         if len(members) + len(chain) > _MOST_NODES:
             return
         members.extend(chain)
         self._group.update(dict.fromkeys(chain, members))
+
+    def _is_turned_image(self, chain: Sequence[int], reader: Node) -> bool:
+        """Whether the chain only brings few channels of a convolution's image to the end.
+
+        That computes nothing, and lanes do not run along so few: the convolution finds its numbers
+        where they are.
+        """
+        return (
+            isinstance(reader.op, Conv)
+            and len(chain) == 1
+            and isinstance(self._nodes[chain[0]].op, Transpose)
+            and self._shape(chain[0])[-1] <= _FEW_CHANNELS
+        )
 
 
 def _post_dominators(readers: Sequence[tuple[int, ...]]) -> list[int]:
