@@ -11,13 +11,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.search.sampling import sample_feasible
+from autosched.search.neighbours import neighbours
+from autosched.search.sampling import keep_feasible, sample_feasible
 from autosched.search.space_options import SpaceOptions
 from autosched.system.errors import TaskError
 from autosched.system.user_warnings import notify
 from autosched.tasks.candidate import Candidate
 from sketch.errors import AutoschedError, LoweringError, ScheduleError
-from sketch.population.population import Population
+from sketch.population.population import Population, concat
 from sketch.population.uncollected import uncollected
 from sketch.schedule.sketch import Sketch
 from sketch.target.target import Target
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from sketch.rules.rule import SketchRule
 
 _USUAL: Final = SpaceOptions()
+# Rounds of descent from the best random row: most of what there is to gain comes in the first two.
+_DESCENTS: Final = 4
+_GAIN: Final = 0.9999  # less is not worth a round
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,6 +137,8 @@ def build_space(
             "the target's registers, caches or instruction budget are too small",
         )
     kept = prune(usable, options)
+    if not quick:
+        kept = _descended(kept, variants[0].name)
     return Space(
         tuple(population.sketch for population, _ in kept),
         tuple(population for population, _ in kept),
@@ -221,16 +227,48 @@ def _usable(sketches: Sequence[Sketch], options: SpaceOptions, quick: bool) -> l
 
 def _draft(sketch: Sketch, options: SpaceOptions, quick: bool) -> Drafted:
     """Random rows, the best first; the rows depend on the sketch alone."""
-    from costmodel.extract import draft_seconds
-
     rng = np.random.default_rng(int(sketch.key, 16))
     rows, enough = (options.few_rows, 1) if quick else (options.rows, options.rows)
     population = sample_feasible(sketch, rows, rng, enough)
+    return _drafted(population)
+
+
+def _drafted(population: Population) -> Drafted:
+    """The rows, the best first."""
+    from costmodel.extract import draft_seconds
+
     if not population.count:
         return population, np.empty(0)
     seconds = draft_seconds(population, once=True)
     order = np.lexsort((population.keys(), np.round(np.log(seconds), 6)))
     return population.take(order), seconds[order]
+
+
+def _descended(drafted: Sequence[Drafted], reference: str) -> list[Drafted]:
+    """The same, where the best sketch of all, and the best of ``reference``, begin with a row that
+    the draft likes better than its neighbours.  The best sketch is still the first.
+    """
+    found, wanted = list(drafted), {0}
+    names = [population.sketch.variant for population, _ in drafted]
+    if reference in names:
+        wanted.add(names.index(reference))
+    for place in wanted:
+        population, seconds = drafted[place]
+        row, least = _descend(population.take(np.arange(1)), float(seconds[0]))
+        if least < seconds[0]:
+            found[place] = concat([row, population]), np.concatenate([[least], seconds])
+    return sorted(found, key=lambda item: round(float(np.log(item[1][0])), 6))
+
+
+def _descend(best: Population, seconds: float) -> tuple[Population, float]:
+    """One row: its best neighbour in turn, while the draft finds a better one; and its seconds."""
+    for _ in range(_DESCENTS):
+        candidate = Candidate(best.sketch, best.row(0))
+        near, drafts = _drafted(keep_feasible(neighbours(candidate)))
+        if not near.count or drafts[0] > seconds * _GAIN:
+            break
+        best, seconds = near.take(np.arange(1)), float(drafts[0])
+    return best, seconds
 
 
 def prune(drafted: Sequence[Drafted], options: SpaceOptions = _USUAL) -> list[Drafted]:
