@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _USUAL: Final = SpaceOptions()
 # Rounds of descent from the best random row: most of what there is to gain comes in the first two.
 _DESCENTS: Final = 4
-_GAIN: Final = 0.9999  # less is not worth a round
+_GAIN: Final = 0.995  # of less the draft cannot be sure
 
 
 @dataclass(frozen=True, slots=True, eq=False)
