@@ -21,7 +21,7 @@ from codegen.cuda.device import (
     points,
 )
 from codegen.cuda.kernel import Launch
-from codegen.cuda.rounds import RoundPart, parts_of
+from codegen.cuda.rounds import RoundPart, parts_of, unrolling
 from codegen.cuda.running import RunningPlaces
 from codegen.cuda.scalars import C_TYPES
 from codegen.cuda.shared_memory import SharedMemory, tile_elements
@@ -31,10 +31,6 @@ from codegen.cuda.statements import StatementText
 from codegen.passes.affine import flatten
 from codegen.passes.rewrite import substitute_index
 from sketch.nest.loopnest import Affine, Buffer, Index, LoopVar, Scope, Store
-
-# Rounds of a shared copy that are written out, and how many at a time where there are more.
-_MOST_ROUNDS = 16
-_ROUNDS = 4
 
 
 def emit_function(
@@ -174,7 +170,7 @@ class _Emitter(StatementText):
         rounds, rest = divmod(count, threads)
         start = "thread" if self._function.threads else "0"
         if rounds > 1:
-            self._line("#pragma unroll" if rounds <= _MOST_ROUNDS else f"#pragma unroll {_ROUNDS}")
+            self._line(unrolling(rounds, (node,)))
             self._line(f"for (index_t round = 0; round < {rounds}; ++round) {{")
             self._place = "round"
             self._round(node, start)
@@ -228,7 +224,7 @@ class _Emitter(StatementText):
         running = RunningPlaces.of(node, self._function, self._names, self._expressions)
         self._lines += ["  " * self._depth + line for line in running.lines]
         self._running = running
-        self._line("#pragma unroll")
+        self._line(unrolling(depth - 1, node.fetch))
         self._line(f"for (index_t tile = 0; tile < {depth - 1}; ++tile) {{")
         self._depth += 1
         self._line("const index_t slot = tile;")

@@ -7,9 +7,14 @@ is compiled: with the loop over rounds unrolled, they become offsets inside inst
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from codegen.cuda.device import Binding, points
+from codegen.cuda.device import Binding, Cooperative, For, points
+
+# Rounds of a shared copy that are written out, and how many at a time where there are more.
+_MOST_ROUNDS = 16
+_ROUNDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +69,12 @@ def parts_of(
 
 def _times(text: str, stride: int) -> str:
     return text if stride == 1 else f"{text} * {stride}"
+
+
+def unrolling(rounds: int, fills: Sequence[Cooperative]) -> str:
+    """What the compiler is told about a loop of so many rounds of ``fills``: those that a thread
+    computes by code of some length are not copied, each of them has loads enough to wait for.
+    """
+    if any(isinstance(node, For) for fill in fills for node in fill.body):
+        return "#pragma unroll 1"
+    return "#pragma unroll" if rounds <= _MOST_ROUNDS else f"#pragma unroll {_ROUNDS}"

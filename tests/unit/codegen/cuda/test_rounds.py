@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codegen.cuda.device import Binding
-from codegen.cuda.rounds import RoundPart, parts_of
+from codegen.cuda.device import Binding, Cooperative, For
+from codegen.cuda.rounds import RoundPart, parts_of, unrolling
 from sketch.nest.loopnest import LoopVar
 
 Extents = tuple[int, ...]
@@ -54,3 +54,10 @@ def test_rounds_that_cut_across_variables_have_no_fixed_steps(
     extents: Extents, threads: int
 ) -> None:
     assert parts_of(bindings_of(extents), threads, "thread") is None
+
+
+def test_rounds_that_a_thread_computes_by_long_code_are_not_copied() -> None:
+    assert unrolling(8, [Cooperative((), ())]) == "#pragma unroll"
+    assert unrolling(40, [Cooperative((), ())]) == "#pragma unroll 4"
+    transform = For(LoopVar("i"), 4, 1, True, (), ())
+    assert unrolling(8, [Cooperative((), ()), Cooperative((), (transform,))]) == "#pragma unroll 1"
