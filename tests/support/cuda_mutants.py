@@ -14,6 +14,7 @@ _BARRIER = re.compile(r"__syncthreads\(\);")
 _ARRAY = re.compile(r"(?m)(^\s*(__shared__ )?[\w() ]*?\w+ \w+\[)(\d+)(\];)")
 _CARVED = re.compile(r"(\(&\w+\)\[)(\d+)(\] = \*\([^;]*?\(\*\)\[)\d+(\]\))")
 _GUARD = re.compile(r"\bif \((?!threadIdx)")
+_PRIVATE = re.compile(r"\)\s+(\w+)\[[^;=]*\] = (?!.*\b\1\[)", re.DOTALL)
 _TARGET = re.compile(r"(\w+)\[[^;=]*\] = ")
 # Fault, what is changed, what it becomes.
 _CHANGES = (
@@ -68,11 +69,12 @@ def mutants_of(source: CudaSource) -> Iterator[Mutant]:
     - the wait for asynchronous copies dropped, or for one tile less.
 
     Left out are faults that are none: barriers of a single thread, guards of what is only in
-    shared memory, which holds zeros where they do not, guards of writes to a buffer that a later
-    launch writes to: it may put right what is wrong, and sources of copies under a condition: it
-    may hold for no point of a round.  Offsets are those of sums: a softmax does not depend on its
-    maximum.  Rests are not those of tiles that are several: what runs over is in the next tile,
-    which is filled later, or in registers, which nobody stores.
+    shared memory, which holds zeros where they do not, guards of private memory that nobody reads
+    beyond them, where what is read has conditions of its own, guards of writes to a buffer that a
+    later launch writes to: it may put right what is wrong, and sources of copies under a
+    condition: it may hold for no point of a round.  Offsets are those of sums: a softmax does not
+    depend on its maximum.  Rests are not those of tiles that are several: what runs over is in the
+    next tile, which is filled later, or in registers, which nobody stores.
     """
     yield from _without_order(source)
     yield from _without_bounds(source)
@@ -111,7 +113,9 @@ def _without_bounds(source: CudaSource) -> Iterator[Mutant]:
     for match in _GUARD.finditer(text, start):
         statement = text[match.start() : text.index(";", match.start())]
         later = _launches_from(source, match.start())[1:]
-        if pointer.search(statement) and not _written(later) & set(_TARGET.findall(statement)):
+        reads = [statement[: found.start()] for found in pointer.finditer(statement)]
+        private = _PRIVATE.search(statement) and all(text.endswith("? ") for text in reads)
+        if reads and not private and not _written(later) & set(_TARGET.findall(statement)):
             yield _changed(source, "guard dropped", match, "if (true || ")
 
 
