@@ -72,7 +72,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "costmodel/extract/gpu_terms.py": {"_ROUNDS": "length of code"},
     "codegen/cuda/build.py": {"_GRID_LIMIT": "CUDA: blocks in a row of a grid"},
     "codegen/cuda/device.py": {"_ASYNCHRONOUS": "PTX: sizes of cp.async"},
-    "codegen/cuda/emit.py": {
+    "codegen/cuda/rounds.py": {
         "_MOST_ROUNDS": "length of code",
         "_ROUNDS": "length of code",
     },
