@@ -28,8 +28,8 @@ from autosched.tuning.task_progress import TaskInfo, TaskProgress, Turn
 # Relative step of a numeric derivative.
 _STEP: Final = 1e-4
 # Turns on their way at any time where machines want many trials: few, as each costs a choice;
-# and several, as results are to come in between.
-_TURNS_IN_FLIGHT: Final = 3
+# and more than one: while one is chosen, another is measured.
+_TURNS_IN_FLIGHT: Final = 2
 
 
 class TaskScheduler:

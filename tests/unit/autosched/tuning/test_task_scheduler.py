@@ -326,7 +326,7 @@ def test_many_trials_in_flight_are_of_all_tasks_and_in_larger_turns() -> None:
     flying: list[Turn] = []
     for _ in range(4):
         turn = many.next_turn(flying)
-        assert turn is not None and turn.trials == 200 > small.trials
+        assert turn is not None and turn.trials == 300 > small.trials
         flying.append(turn)
     assert {turn.task for turn in flying[:2]} == {turn.task for turn in flying[2:]} == {0, 1}
     assert many.next_turn([Turn(0, 1700), Turn(1, 1700)]) is None and many.stopped == "trials"
