@@ -42,6 +42,7 @@ PUBLIC: Final = (
     "autosched.tuning.networks",
     "autosched.workloads",
     "autosched.zoo",
+    "autosched.fleet.errors",
     "autosched.graph.builder",
     "autosched.graph.errors",
     "autosched.graph.ir",
@@ -126,6 +127,7 @@ PUBLIC: Final = (
     "sketch.schedule.stage",
     "sketch.schedule.steps",
     "sketch.target.target",
+    "sketch.target.units",
     "sketch.lang.tensor",
 )
 
