@@ -32,8 +32,8 @@ _SHARES: Final = (0.05, 0.10, 0.35, 0.35, 0.10, 0.05)
 # elements in one thread leave those of neighbouring threads far apart.
 _MOST_ELEMENTS: Final = 64
 _MOST_POINTS: Final = 16
-# Most sums of one thread, where no two of a point share an operand: few are read at a time.
-_MOST_SUMS: Final = 128
+# Most sums of one thread, where no two of a point share an operand; of twice as many, some spill.
+_MOST_SUMS: Final = 64
 # Registers of a thread for what such sums are made of, and for what is made of them.
 _BESIDE_SUMS: Final = 88
 # Most terms of a sum in a tile of shared memory, where several threads share them out: the threads
