@@ -5,6 +5,10 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
+
+# Python drops what a handler raises inside a destructor: then another interrupt comes.
+_AGAIN_S: Final = 1.0
 
 
 class Interrupted(BaseException):
@@ -34,10 +38,11 @@ def interrupted(call: Callable[[], object], delay_s: float) -> bool:
     """
     inside = False
     try:
-        signal.setitimer(signal.ITIMER_REAL, max(delay_s, 1e-6))
+        signal.setitimer(signal.ITIMER_REAL, max(delay_s, 1e-6), _AGAIN_S)
         while True:
             inside = True
             call()
             inside = False
     except Interrupted:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         return inside
