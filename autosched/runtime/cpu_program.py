@@ -21,8 +21,6 @@ from codegen.cpu_share import usable_cpus
 from sketch.errors import TargetError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from autosched.runtime.explanation import Machine
 
 
@@ -36,26 +34,26 @@ class CpuCall:
 
     def __init__(self, program: CpuProgram) -> None:
         self._program = program
+        self._executor: Executor | None = None
+        self._lease: Lease | None = None
 
     def __enter__(self) -> Execution:
-        self._executor = self._program.take()
-        self._lease = self._program.lease()
-        try:
-            return Execution(self._executor, self._lease.__enter__())
-        except BaseException:
-            self._program.give_back(self._executor)
+        program = self._program
+        try:  # an exception may come at any instant
+            self._executor = executor = program.take()
+            self._lease = lease = program.lease()
+            return Execution(executor, lease.__enter__())
+        except BaseException as error:
+            self.__exit__(type(error))
             raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            self._lease.__exit__(kind, error, trace)
+            if self._lease is not None:
+                self._lease.__exit__(kind)
         finally:
-            self._program.give_back(self._executor)
+            if self._executor is not None:
+                self._program.give_back(self._executor)
 
 
 class CpuProgram:

@@ -94,30 +94,28 @@ class Lease:
 
     def __enter__(self) -> Team | None:
         pool = self._pool
-        if pool.cores:  # the caller is the first of the threads that compute
-            self._before = available_cores()
-            os.sched_setaffinity(0, pool.cores[:1])
-        try:
+        try:  # an exception may come at any instant
+            if pool.cores:  # the caller is the first of the threads that compute
+                self._before = available_cores()
+                os.sched_setaffinity(0, pool.cores[:1])
             self._team = team = pool.take()
             if team is not None:
                 self._sleeps = team.sleeps()
-        except BaseException:
-            self._go_home()
+        except BaseException as error:
+            self.__exit__(type(error))
             raise
         return team
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if self._team is not None:
+            team, self._team = self._team, None  # given back once, or lost
+            if team is not None:
                 if kind is None:
-                    self._pool.note(self._team, self._sleeps)
-                self._pool.give_back(self._team)
+                    self._pool.note(team, self._sleeps)
+                self._pool.give_back(team)
         finally:
-            self._go_home()
-
-    def _go_home(self) -> None:
-        if self._before is not None:
-            os.sched_setaffinity(0, self._before)
+            if self._before is not None:
+                os.sched_setaffinity(0, self._before)
 
 
 _pools: Final[dict[tuple[int, tuple[int, ...]], TeamPool]] = {}
