@@ -2,7 +2,8 @@
 
 In each round every contender runs in turn, pinned, in its own process, in an order that rotates;
 drift of the machine then hits all of them alike.  A contender's figure is the median over rounds
-of its median within a round.
+of its median within a round.  Turns in which virtual cores were far from each other are repeated,
+see ``placement``.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.contender import Contender
+from benchmarks.placement import Exchange, Placement
 from benchmarks.worker import Worker
 from benchmarks.workloads import Workload
 
@@ -66,6 +69,7 @@ class Comparison:
         prepare_s: load, compile and first run by contender.
         notes: remarks by contender.
         details: further figures by contender.
+        far_turns: turns in which the cores were far from each other, see ``placement``.
     """
 
     rounds: Mapping[str, NDArray[np.float64]]
@@ -73,6 +77,7 @@ class Comparison:
     prepare_s: Mapping[str, float]
     notes: Mapping[str, str]
     details: Mapping[str, Mapping[str, Any]]
+    far_turns: int = 0
 
     def milliseconds(self, name: str) -> float:
         """The median over rounds of one contender, in milliseconds."""
@@ -126,19 +131,27 @@ def compare(
             stack.enter_context(Worker.start(contender, workload, threads))
             for contender in contenders
         ]
+        placement = Placement(None)
+        if threads > 1:
+            placement.probe = stack.enter_context(Worker.start(Exchange(), workload, threads))
         rounds: dict[str, list[float]] = {worker.name: [] for worker in workers}
         for index in range(options.rounds):
             for turn in range(len(workers)):
                 worker = workers[(index + turn) % len(workers)]
                 time.sleep(options.pause_s)
-                rounds[worker.name].append(float(np.median(worker.time(options.seconds))))
+                rounds[worker.name].append(placement.turn(partial(_median, worker, options)))
         return Comparison(
             rounds={name: np.array(values) for name, values in rounds.items()},
             outputs={worker.name: worker.outputs() for worker in workers},
             prepare_s={worker.name: worker.prepare_s for worker in workers},
             notes={worker.name: worker.note for worker in workers},
             details={worker.name: worker.details() for worker in workers},
+            far_turns=placement.far_turns,
         )
+
+
+def _median(worker: Worker, options: Options) -> float:
+    return float(np.median(worker.time(options.seconds)))
 
 
 def relative_error(value: NDArray[np.float32], reference: NDArray[np.float32]) -> float:

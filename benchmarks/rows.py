@@ -37,6 +37,7 @@ def comparison_row(
         "rivals_ms": {rival: comparison.milliseconds(rival) for rival in rivals},
         "prepare_s": dict(comparison.prepare_s),
         "notes": {who: note for who, note in comparison.notes.items() if note},
+        "far_turns": comparison.far_turns,
         "rounds_ms": {who: [t * 1e3 for t in ts] for who, ts in comparison.rounds.items()},
     }
     if OURS in comparison.rounds:

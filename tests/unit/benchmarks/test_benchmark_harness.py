@@ -18,6 +18,7 @@ from benchmarks.harness import (
     relative_error,
     round_count,
 )
+from benchmarks.placement import Exchange, Placement
 from benchmarks.rows import comparison_row
 from benchmarks.worker import ContenderError, Worker
 from benchmarks.workloads import CONVOLUTIONS, Matmul
@@ -113,3 +114,34 @@ def test_rounds_too_few_for_a_ratio_are_refused_before_anything_is_measured():
     assert round_count("7") == 7
     with pytest.raises(argparse.ArgumentTypeError, match="at least 7 rounds"):
         round_count("3")
+
+
+class Probe:
+    """Seconds of exchanges, one a call."""
+
+    def __init__(self, *seconds: float) -> None:
+        self._left = list(seconds)
+
+    def time(self, seconds: float, least: int) -> list[float]:
+        return [self._left.pop(0)]
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "runs", "far"),
+    [
+        ((1.0, 1.1), 1, 0),  # near all the time
+        ((1.0, 3.0, 3.0, 1.2, 1.0), 2, 0),  # far after the first run, then before the second
+        ((1.0, *[3.0] * 12), 1, 1),  # far from then on
+    ],
+)
+def test_a_turn_is_repeated_while_cores_are_far(exchanges, runs, far, monkeypatch):
+    monkeypatch.setattr("benchmarks.placement._WAIT_S", 0.0)
+    placement, taken = Placement(Probe(*exchanges)), []
+    found = placement.turn(lambda: taken.append(1) or float(len(taken)))
+    assert (len(taken), found, placement.far_turns) == (runs, runs, far)
+
+
+def test_threads_exchange_what_the_other_wrote():
+    with Worker.start(Exchange(), WORKLOAD, 1) as probe:
+        assert min(probe.time(0.001, 3)) > 0
+        assert (probe.outputs()["b"] == 1.0).all()
