@@ -27,7 +27,7 @@ _SWAPS: Final = 8  # of a run
 _PROBE_S: Final = 0.005
 _LEAST: Final = 20
 _FAR: Final = 1.5  # times as long as at best
-_TRIES: Final = 12
+_PATIENCE_S: Final = 20.0  # for all turns of a comparison together
 _WAIT_S: Final = 0.3
 
 
@@ -83,24 +83,27 @@ class Placement:
         probe: runs ``Exchange``; None: one core is never far from itself.
         best_s: the shortest exchange so far.
         far_turns: turns that stayed far, although they were tried again.
+        patience_s: how long turns may still be waited for.
     """
 
     probe: Worker | None
     best_s: float = math.inf
     far_turns: int = 0
+    patience_s: float = _PATIENCE_S
 
     def turn(self, run: Callable[[], float]) -> float:
-        """What ``run`` gives while the cores are near; or, after some tries, wherever they are."""
-        found = math.nan
-        for _ in range(_TRIES):
-            before = self._near()
-            if before:
+        """What ``run`` gives while the cores are near; or anywhere, where that takes too long."""
+        while True:
+            near = self._near()
+            if near or self.patience_s <= 0:
                 found = run()
-                if self._near():
+                if near and self._near():
                     return found
+                if self.patience_s <= 0:
+                    self.far_turns += 1
+                    return found
+            self.patience_s -= _WAIT_S
             time.sleep(_WAIT_S)
-        self.far_turns += 1
-        return run() if math.isnan(found) else found
 
     def _near(self) -> bool:
         if self.probe is None:

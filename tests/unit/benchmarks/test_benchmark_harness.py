@@ -131,12 +131,12 @@ class Probe:
     [
         ((1.0, 1.1), 1, 0),  # near all the time
         ((1.0, 3.0, 3.0, 1.2, 1.0), 2, 0),  # far after the first run, then before the second
-        ((1.0, *[3.0] * 12), 1, 1),  # far from then on
+        ((1.0, *[3.0] * 4), 2, 1),  # far from then on
     ],
 )
 def test_a_turn_is_repeated_while_cores_are_far(exchanges, runs, far, monkeypatch):
-    monkeypatch.setattr("benchmarks.placement._WAIT_S", 0.0)
-    placement, taken = Placement(Probe(*exchanges)), []
+    monkeypatch.setattr("benchmarks.placement.time.sleep", lambda _: None)
+    placement, taken = Placement(Probe(*exchanges), patience_s=0.7), []
     found = placement.turn(lambda: taken.append(1) or float(len(taken)))
     assert (len(taken), found, placement.far_turns) == (runs, runs, far)
 
