@@ -169,12 +169,14 @@ def test_a_torn_header_is_written_again(tmp_path: Path) -> None:
 def test_a_log_of_a_network_takes_a_kilobyte_a_trial(tmp_path: Path) -> None:
     kept = RecordLog(ROOT / "benchmarks" / "logs" / "resnet-18.2t.jsonl").read().records
     log = RecordLog(tmp_path / "log.jsonl")
-    # A quarter of what a session of a network makes: 19 tasks with 12 sketches and 3,700 trials.
+    # A quarter of what a session of a network makes, 19 tasks with 12 sketches and 3,700 trials,
+    # and more than a quarter of the sketches.
     sketches = [
         replace(record, steps=record.steps + record.steps[:extra], target=recorded(record.target))
         for record in kept
-        for extra in range(3)
+        for extra in range(2)
     ]
+    assert len(sketches) > 19 * 12 / 4
     trials = [sketches[n % len(sketches)] for n in range(925)]
     for start in range(0, len(trials), 95):
         log.append(trials[start : start + 95])
