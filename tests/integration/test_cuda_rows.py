@@ -27,6 +27,8 @@ from codegen.gpu.emulation.checked import compile_checked
 from codegen.gpu.emulation.library import compiler
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import placeholder
+from sketch.lower import lower
+from sketch.lower.packing import Preparation, preparations
 from sketch.operators import elementwise
 from sketch.operators.matmul import dense
 from sketch.oracle.interpret import interpret
@@ -35,7 +37,7 @@ from sketch.rules.generate import generate
 from sketch.target.gpu_targets import cuda_target
 from sketch.target.target import Target
 from tests.integration.test_checked_programs import CASES
-from tests.support.cuda_programs import feasible_nests
+from tests.support.cuda_programs import feasible_rows
 from tests.support.errors import relative_error
 from tests.support.ptx.run import ptx_of, run_ptx
 from tests.support.workloads import (
@@ -105,8 +107,19 @@ LIBRARY = {
 
 
 def sources_of(dag: ComputeDAG, rows: int, target: Target = H200) -> list[CudaSource]:
-    rng = np.random.default_rng(0)
-    return [emit(nest, target) for nest in feasible_nests(dag, rows, rng, target)]
+    return [source for source, _ in prepared_sources(dag, rows, target)]
+
+
+def prepared_sources(
+    dag: ComputeDAG, rows: int, target: Target
+) -> list[tuple[CudaSource, Mapping[str, Preparation]]]:
+    """Random rows of every sketch, and what they want of constants ahead of time."""
+    rng, found = np.random.default_rng(0), []
+    for sketch in generate(dag, target):
+        population = feasible_rows(sketch, rows, rng)
+        for row in map(population.row, range(population.count)):
+            found.append((emit(lower(sketch, row), target), preparations(sketch, row)))
+    return found
 
 
 def wrong(dag: ComputeDAG, rows: int, folder: Path, target: Target = H200) -> Iterator[str]:
@@ -123,12 +136,14 @@ def wrong(dag: ComputeDAG, rows: int, folder: Path, target: Target = H200) -> It
     """
     inputs = random_inputs(dag, np.random.default_rng(1))
     expected = interpret(dag, inputs)
-    sources = sources_of(dag, rows, target)
-    assert sources
-    for program in compile_checked(sources, folder):
-        results = [program.run(inputs), program.run(inputs, reverse=True)]
+    chosen = prepared_sources(dag, rows, target)
+    assert chosen
+    programs = compile_checked([source for source, _ in chosen], folder)
+    for program, (_, layouts) in zip(programs, chosen, strict=True):
+        given = inputs | {name: layout.apply(inputs[name]) for name, layout in layouts.items()}
+        results = [program.run(given), program.run(given, reverse=True)]
         if dag.flops < _MOST_INTERPRETED and missing_compiler() is None:
-            results.append(run_ptx(program.source, ptx_of(program.source.text), inputs))
+            results.append(run_ptx(program.source, ptx_of(program.source.text), given))
         for result in results:
             for name, found in result.items():
                 if not relative_error(found, expected[name]) < _TOLERANCE:
