@@ -76,7 +76,7 @@ def torch_model(workload: Workload) -> TorchModel:
         case Matmul():
             return TorchModel(_MatMul(), (arrays["A"], arrays["B"]), ("C",), nhwc=False)
         case IntegerMatmul():
-            raise NotImplementedError("no module multiplies uint8 by int8")
+            raise TypeError("no module multiplies uint8 by int8")  # see ``supports``
         case OuterProducts():
             return TorchModel(_OuterProducts(), (arrays["A"], arrays["B"]), ("C",), nhwc=False)
         case Stencil():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -118,3 +119,27 @@ def test_arrays_that_cannot_be_written_in_place_are_copied_into() -> None:
 def test_arrays_that_take_no_output(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         make_module({"y": "b"}).run({"x": X}, out=given)
+
+
+HOLDERS: dict[str, Callable[[np.ndarray], Any]] = {
+    "view": lambda array: array[2:5],
+    "transposed view": lambda array: array.reshape(2, -1).T,
+    "memoryview": memoryview,
+    "DLPack": np.from_dlpack,
+    "buffer": lambda array: np.frombuffer(array, np.float32),
+    "iterator": iter,
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_memory_is_used_again_where_nobody_holds_an_output(holder: str) -> None:
+    module = make_module({"y": "b"})
+
+    def run(number: float) -> np.ndarray:
+        return module.run({"x": np.full(COUNT, number, np.float32)})["y"]
+
+    held = HOLDERS[holder](run(1))  # the array itself is dropped
+    addresses = {run(number).ctypes.data for number in range(5, 25)}
+    assert len(addresses) <= 2
+    values = list(held) if holder == "iterator" else np.asarray(held).ravel()
+    assert len(values) and all(value == 3 for value in values)
