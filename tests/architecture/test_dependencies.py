@@ -78,3 +78,14 @@ def test_every_extra_is_explained(root):
     listed = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     verdicts = {"ok", "advice", "absent", "missing"}
     assert listed - verdicts == set(project["optional-dependencies"])
+
+
+def test_the_set_up_takes_the_versions_of_python_that_are_declared(root):
+    wanted = tomllib.loads((root / "pyproject.toml").read_text())["project"]["requires-python"]
+    script = (root / "scripts" / "setup").read_text()
+    first, end = re.search(
+        r"\(3, (\d+)\) <= sys.version_info\[:2\] < \(3, (\d+)\)", script
+    ).groups()
+    assert wanted == f">=3.{first},<3.{end}"
+    newest_first = [f"python3.{minor}" for minor in reversed(range(int(first), int(end)))]
+    assert f"python3 {' '.join(newest_first)}" in script

@@ -92,7 +92,7 @@ def interpreter(version: str) -> str | None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
 def test_an_empty_environment_tunes_compiles_and_runs(
     wheel: Path, tmp_path: Path, version: str
 ) -> None:
