@@ -10,17 +10,6 @@ from campaign.tensor.numbers import Array, Number, is_float
 
 # The error bound is first order; this covers the rest.
 _SAFETY: Final = 2.0
-_ROUNDING: Final = 2.0**-21
-
-
-def widened(number: Number, growth: float) -> Number:
-    """What another algorithm may find: its errors are relative to the largest of an array.
-
-    Where windows are all padding it rounds sums of elements beside them, which are of order one.
-    """
-    known = np.isfinite(number.error)
-    largest = float(np.max(number.error, initial=_ROUNDING, where=known))
-    return number._replace(error=np.where(known, growth * largest, number.error))
 
 
 def difference(found: Array, expected: Number) -> tuple[int, str | None]:

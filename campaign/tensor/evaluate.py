@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ from campaign.tensor.numbers import (
     store,
     whole,
 )
-from campaign.tensor.reduction import reduce_numbers
+from campaign.tensor.reduction import reduce_numbers, widened
 from campaign.verdict import Json
 
 _FLOAT_BINARY: Final[dict[str, Any]] = {
@@ -51,8 +52,13 @@ class ProgramError(Exception):
     """The program means nothing: it reads outside a tensor."""
 
 
-def evaluate(program: Json, inputs: Mapping[str, Array]) -> dict[str, Number]:
-    """The outputs of ``program`` by name, in the shapes that a caller sees."""
+def evaluate(
+    program: Json, inputs: Mapping[str, Array], growth: float | None = None
+) -> dict[str, Number]:
+    """The outputs of ``program`` by name, in the shapes that a caller sees.
+
+    ``growth`` is that of the errors of another algorithm, which computes sums of floats.
+    """
     wide: Any = np.longdouble if "float64" in _dtypes(program) else np.float64
     tensors = {
         entry["name"]: _input(inputs[entry["name"]], entry["dtype"], wide)
@@ -61,7 +67,7 @@ def evaluate(program: Json, inputs: Mapping[str, Array]) -> dict[str, Number]:
     buffers: dict[str, Number] = {}
     with np.errstate(all="ignore"):
         for stage in program["stages"]:
-            results = _Stage(stage, tensors, wide).results()
+            results = _Stage(stage, tensors, wide).results(growth)
             tensors |= results
             if stage["store"] is not None:
                 (number,) = results.values()
@@ -118,12 +124,15 @@ class _Stage:
             for place, (name, extent) in enumerate(axes)
         }
 
-    def results(self) -> dict[str, Number]:
-        """The stage's outputs by tensor name."""
+    def results(self, growth: float | None = None) -> dict[str, Number]:
+        """The stage's outputs by tensor name; ``growth`` as `evaluate` takes it."""
         numbers = [self._full(self.visit(body)) for body in self._stage["bodies"]]
         if self._stage["reduce"] is not None:
-            depth = len(self._stage["reduce"]["axes"])
-            numbers = reduce_numbers(self._stage["reduce"]["kind"], numbers, depth)
+            kind, depth = self._stage["reduce"]["kind"], len(self._stage["reduce"]["axes"])
+            numbers = reduce_numbers(kind, numbers, depth)
+            if growth is not None and kind == "sum" and is_float(numbers[0].dtype):
+                count = math.prod(self._shape[len(self._shape) - depth :])
+                numbers = [widened(numbers[0], growth, count)]
         numbers = [store(number) for number in numbers]
         name = self._stage["name"]
         if len(numbers) == 1:

@@ -10,6 +10,7 @@ import numpy as np
 from campaign.tensor.numbers import Array, Number, arithmetic, is_float, rounded
 
 _SMALL: Final = 1e-30
+_ROUNDING: Final = 2.0**-21
 
 
 def reduce_numbers(kind: str, terms: Sequence[Number], depth: int) -> list[Number]:
@@ -106,3 +107,15 @@ def _log_sum(top: Number, weight: Number) -> list[Number]:
         _extreme("max", top),
         rounded(np.sum(terms, axis=-1), slack + chain, top.dtype, 2),
     ]
+
+
+def widened(number: Number, growth: float, count: int) -> Number:
+    """A sum as another algorithm may find it: its errors are relative to the largest of the array.
+
+    Where windows are all padding it rounds sums of ``count`` products beside them, even beyond the
+    array's end; the products are of order one and of either sign.
+    """
+    known = np.isfinite(number.error)
+    beside = _ROUNDING * count**0.5
+    largest = float(np.max(number.error, initial=beside, where=known))
+    return number._replace(error=np.where(known, growth * largest, number.error))

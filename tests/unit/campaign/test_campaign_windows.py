@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from autosched.task import Task
-from campaign.tensor.compare import difference, widened
+from campaign.tensor.compare import difference
 from campaign.tensor.draw import draw_program
 from campaign.tensor.execute import candidates
 from campaign.tensor.express import dag_of
 from campaign.tensor.numbers import Number
+from campaign.tensor.reduction import widened
 from campaign.tensor.targets import target_of
 
 
@@ -36,5 +37,5 @@ def test_other_algorithms_are_judged_by_the_largest_error_of_an_array() -> None:
     number = Number(np.array([1.0, 100.0, 5.0]), np.array([1e-6, 1e-4, np.inf]), "float32")
     found = np.array([1.0003, 100.0, 0.0], np.float32)
     assert difference(found, number)[1] is not None
-    assert difference(found, widened(number, 4.0)) == (2, None)
-    assert difference(np.array([1.01, 100, 0], np.float32), widened(number, 4.0))[1] is not None
+    assert difference(found, widened(number, 4.0, 1)) == (2, None)
+    assert difference(np.array([1.01, 100, 0], np.float32), widened(number, 4.0, 1))[1] is not None
