@@ -26,10 +26,10 @@ from autosched.search.recall import best_of
 from autosched.tuning.options import parse_budget
 from benchmarks.command_line import NETWORK_RIVALS, add_comparison, add_networks, add_tuning
 from benchmarks.contender import Contender
-from benchmarks.fma_peak import FmaPeak
 from benchmarks.harness import OURS, Comparison, Options, compare, relative_error
 from benchmarks.network_cases import CASES, Case, flags
 from benchmarks.ours import OursNetwork
+from benchmarks.peak import Peak
 from benchmarks.rivals import RIVALS
 from benchmarks.rows import Row, comparison_row, print_bars, print_row, write_json
 from benchmarks.workloads import Network
@@ -82,7 +82,7 @@ def compared(
         r for r in RIVALS if r.name in arguments.rivals and r.supports(workload)
     ]
     options = Options(arguments.rounds, arguments.seconds)
-    contenders: list[Contender] = [OursNetwork(tuned.module), FmaPeak(), *chosen]
+    contenders: list[Contender] = [OursNetwork(tuned.module), Peak(), *chosen]
     result = compare(workload, contenders, threads, options)
     row = comparison_row(case.name, threads, workload.flops, result)
     row["budget"] = arguments.budget

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.fma_peak import NAME as PEAK
-from benchmarks.fma_peak import flops_per_run, vector_lanes
 from benchmarks.harness import OURS, Comparison
 from benchmarks.machine import machine, versions
+from benchmarks.peak import NAME as PEAK
 
 Row = dict[str, Any]
 
@@ -20,7 +19,7 @@ Row = dict[str, Any]
 def comparison_row(
     name: str, threads: int, flops: float, comparison: Comparison, apart: Sequence[str] = ()
 ) -> Row:
-    """One row: milliseconds of all, the ratio to the fastest rival, the share of the FMA peak.
+    """One row: milliseconds of all, the ratio to the fastest rival, the share of the peak.
 
     Args:
         name: of the row.
@@ -43,7 +42,7 @@ def comparison_row(
     if OURS in comparison.rounds:
         row |= _ours(row, comparison, rivals)
     if PEAK in comparison.rounds:
-        row |= _share_of_peak(row, threads, comparison)
+        row |= _share_of_peak(row, comparison)
     return row
 
 
@@ -60,9 +59,8 @@ def _ours(row: Row, comparison: Comparison, rivals: Sequence[str]) -> Row:
     return ours
 
 
-def _share_of_peak(row: Row, threads: int, comparison: Comparison) -> Row:
-    flops = flops_per_run(vector_lanes(), threads)
-    peak = flops / comparison.milliseconds(PEAK) / 1e6
+def _share_of_peak(row: Row, comparison: Comparison) -> Row:
+    peak = comparison.details[PEAK]["operations"] / comparison.milliseconds(PEAK) / 1e6
     share = row["ours_gflops"] / peak if "ours_gflops" in row else None
     rivals = {r: row["gflop"] / ms * 1e3 / peak for r, ms in row["rivals_ms"].items()}
     shares: Row = {"peak_gflops": peak, "rivals_peak_share": rivals}

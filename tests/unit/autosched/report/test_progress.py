@@ -15,7 +15,7 @@ from autosched.report.events import Progress, ProgressSnapshot, Quiet, TaskRow
 from autosched.report.explain import explain
 from autosched.report.progress import PlainProgress, TableProgress, choose_progress
 from autosched.report.table import cells_of, columns, duration, summary_lines, visible
-from autosched.runtime.probes.peak import fma_chains, measured_peak
+from autosched.runtime.probes.peak import measured_peak
 from autosched.system.stability import Conditions
 from autosched.task import Task
 from autosched.tasks.compulsory_traffic import compulsory_bytes
@@ -142,7 +142,6 @@ def test_durations(seconds: float, text: str) -> None:
 def test_the_peak_is_a_speed() -> None:
     peak = measured_peak(host_target(1))
     assert 1e8 < peak < 1e13
-    assert "<4 x float>" in fma_chains(4)
     with pytest.raises(TargetError, match="cuda"):
         measured_peak(replace(SMALL, kind="cuda"))
 
