@@ -30,6 +30,7 @@ from autosched.cli import (
     report,
     summary,
     tune,
+    watch,
     workloads,
 )
 from autosched.cli.command import Command, Parser, add_command, check_output
@@ -49,6 +50,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     compile.COMMAND,
     records.COMMAND,
     report.COMMAND,
+    watch.COMMAND,
     costmodel.COMMAND,
     calibrate.COMMAND,
     doctor.COMMAND,

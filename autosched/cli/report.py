@@ -29,6 +29,11 @@ def _arguments(parser: Parser) -> None:
     parser.add_argument("logs", metavar="LOG", nargs="+", help="one log, or several to compare")
     parser.add_argument("-o", "--output", metavar="FILE", default="report.html",
                         help="the page (default: %(default)s)")  # fmt: skip
+    add_model(parser)
+
+
+def add_model(parser: Parser) -> None:
+    """--model and --shape."""
     parser.add_argument(
         "--model", metavar="MODEL",
         help="the network that was tuned, of the zoo or an .onnx file: weights, graph, roofline "
@@ -44,13 +49,12 @@ def _run(args: argparse.Namespace) -> None:
     from autosched.report.page.writing import check_library, write_report
     from autosched.runtime.table import size_text
 
-    if args.shapes and args.model is None:
-        raise UsageError("--shape is for --model", "", "name the model")
     check_library()
     check_output(args.output)
+    extraction = reported_network(args)
     logs = dict(zip(_names(args.logs), map(_read, args.logs), strict=True))
     with Waiting("making the report", args.quiet):
-        write_report(_subject(args, logs), args.output)
+        write_report(subject_of(args.model, logs, extraction), args.output)
     say(args, f"{args.output}: {size_text(Path(args.output).stat().st_size)}")
 
 
@@ -74,32 +78,47 @@ def _names(logs: Sequence[str]) -> list[str]:
     return found
 
 
-def _subject(args: argparse.Namespace, logs: Mapping[str, RecordSet]) -> ReportSubject:
+def reported_network(args: argparse.Namespace) -> Extraction | None:
+    """The network that --model names.
+
+    Raises:
+        UsageError: there is none, but a shape of its inputs.
+        AutoschedError: it cannot be read.
+    """
+    from autosched.compilation.network import extract_checked
+
+    if args.shapes and args.model is None:
+        raise UsageError("--shape is for --model", "", "name the model")
+    return None if args.model is None else extract_checked(open_network(args.model, args.shapes))
+
+
+def subject_of(
+    model: str | None, logs: Mapping[str, RecordSet], extraction: Extraction | None
+) -> ReportSubject:
+    """What the page of some logs is about.
+
+    Raises:
+        RecordError: a log has no record, or records of other tasks than the network's.
+    """
     from autosched.report.page.network import operators_of
     from autosched.report.page.subject import ReportSubject, runs_of
 
-    extraction: Extraction | None = None
-    specs: dict[str, TaskSpec] = {}
-    if args.model is not None:
-        extraction, specs = _tasks(args, next(iter(logs.values())))
+    first = next(iter(logs.values()))
+    specs = {} if extraction is None else _tasks(extraction, first)
     runs = [run for log, found in logs.items() for run in runs_of(log, found.records, specs)]
     warnings = [warning for found in logs.values() for warning in found.warnings]
     operators = () if extraction is None else operators_of(extraction)
-    title = f"Tuning report: {args.model or next(iter(logs))}"
+    title = f"Tuning report: {model or next(iter(logs))}"
     return ReportSubject(title, tuple(runs), specs, operators, tuple(warnings))
 
 
-def _tasks(
-    args: argparse.Namespace, first: RecordSet
-) -> tuple[Extraction | None, dict[str, TaskSpec]]:
-    """The network as calls and as tasks for the machine of the first log."""
-    from autosched.compilation.network import extract_checked, network_tasks
+def _tasks(extraction: Extraction, first: RecordSet) -> dict[str, TaskSpec]:
+    """The network's tasks for the machine of the first log, by their keys."""
+    from autosched.compilation.network import network_tasks
 
-    extraction = extract_checked(open_network(args.model, args.shapes))
     if not first.records:
-        return extraction, {}
-    target = first.records[-1].target
-    return extraction, {task.key: task for task in network_tasks(extraction, target)}
+        return {}
+    return {task.key: task for task in network_tasks(extraction, first.records[-1].target)}
 
 
 COMMAND = Command(

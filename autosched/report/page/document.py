@@ -25,11 +25,21 @@ _POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline' 'unsafe-eval'; img-src data:"
 )
+# A page that is served asks for newer ones of itself.
+_LIVE_POLICY: Final = f"{_POLICY}; connect-src 'self'"
+# Or a browser asks for one.
+_NO_ICON: Final = '<link rel="icon" href="data:,">'
 # Rows of a table; the log has all.
 _MOST_ROWS: Final = 500
 
 
-def document(title: str, intro: str, sections: Sequence[PageSection], library: str) -> str:
+def document(
+    title: str,
+    intro: str,
+    sections: Sequence[PageSection],
+    library: str,
+    version: str | None = None,
+) -> str:
     """The page.
 
     Args:
@@ -37,23 +47,34 @@ def document(title: str, intro: str, sections: Sequence[PageSection], library: s
         intro: a sentence below it.
         sections: in order.
         library: JavaScript that defines ``vegaEmbed``.
+        version: of a page that is served, and asks for newer ones; None: it is a file.
     """
+    live = version is not None
+    scripts = [library, _resource("page.js"), *([_resource("live.js")] if live else [])]
     numbers = count(1)
     links = "".join(f'<li><a href="#{s.anchor}">{escape(s.title)}</a></li>' for s in sections)
     body = "".join(_section(section, numbers) for section in sections)
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_LIVE_POLICY if live else _POLICY}">'
+        f"{_NO_ICON if live else ''}"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_resource('page.css')}</style></head>\n"
         '<body><a class="skip" href="#main">Skip to the sections</a>'
         f"<header><h1>{escape(title)}</h1><p>{escape(intro)}</p>"
-        '<button type="button" id="look">Light or dark</button></header>\n'
+        '<button type="button" id="look">Light or dark</button>'
+        f"{'' if version is None else _status(version)}</header>\n"
         f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n<main id="main">{body}</main>\n'
         "<noscript><p>Charts need JavaScript; the tables below each of them do not.</p></noscript>"
-        f"<script>{_as_script(library)}</script>\n"
-        f"<script>{_as_script(_resource('page.js'))}</script></body></html>\n"
+        + "\n".join(f"<script>{_as_script(script)}</script>" for script in scripts)
+        + "</body></html>\n"
     )
+
+
+def _status(version: str) -> str:
+    """What the script of a live page reads its version from, and writes its state to."""
+    text = "Live: this page follows the log."
+    return f'<p id="live" role="status" data-version="{escape(version)}">{text}</p>'
 
 
 def _resource(name: str) -> str:

@@ -4,10 +4,15 @@
   const root = document.documentElement;
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.look ? root.dataset.look === "dark" : system.matches);
-  const figures = [...document.querySelectorAll("figure[data-kind]")];
-  const data = new Map(
-    figures.map((figure) => [figure, JSON.parse(figure.querySelector("script").textContent)]),
-  );
+  let figures = [];
+  let data = new Map();
+
+  function collect() {
+    figures = [...document.querySelectorAll("figure[data-kind]")];
+    data = new Map(
+      figures.map((figure) => [figure, JSON.parse(figure.querySelector("script").textContent)]),
+    );
+  }
 
   function config() {
     const style = getComputedStyle(root);
@@ -42,14 +47,17 @@
     }
   }
 
-  // What a reader chose on a landscape: the task, and which decisions are its axes.
+  // By the id of a landscape, what a reader chose: the task, and which decisions are its axes.
   const chosen = new Map();
 
   function pickers(figure) {
     const { tasks } = data.get(figure);
     const place = figure.querySelector(".controls");
-    const choice = chosen.get(figure) ?? { task: 0, x: 0, y: 1 };
-    chosen.set(figure, choice);
+    const choice = chosen.get(figure.id) ?? { task: 0, x: 0, y: 1 };
+    const task = tasks.findIndex(({ label }) => label === choice.label);
+    if (task >= 0) choice.task = task; // a page that is live may list it elsewhere
+    choice.label = tasks[choice.task].label;
+    chosen.set(figure.id, choice);
     place.replaceChildren();
     const add = (name, label, options) => {
       const outer = document.createElement("label");
@@ -59,6 +67,7 @@
       select.addEventListener("change", () => {
         choice[name] = Number(select.value);
         if (name === "task") {
+          choice.label = tasks[choice.task].label;
           choice.x = 0;
           choice.y = 1;
           pickers(figure);
@@ -106,7 +115,7 @@
   }
 
   function show(figure) {
-    const choice = chosen.get(figure);
+    const choice = chosen.get(figure.id);
     const task = data.get(figure).tasks[choice.task];
     const names = [task.names[choice.x], task.names[choice.y]];
     const cells = pairs(task, choice);
@@ -137,6 +146,7 @@
   }
 
   function drawAll() {
+    collect();
     for (const figure of figures) {
       if (figure.dataset.kind === "landscape") {
         pickers(figure);
@@ -148,6 +158,7 @@
   }
 
   system.addEventListener("change", drawAll);
+  document.addEventListener("replaced", drawAll);
   document.getElementById("look").addEventListener("click", () => {
     root.dataset.look = isDark() ? "light" : "dark";
     drawAll();

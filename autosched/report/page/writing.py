@@ -57,6 +57,18 @@ def check_library() -> None:
     require("vl_convert", "reports", '"autosched[report]"')
 
 
+def library() -> str:
+    """JavaScript that defines ``vegaEmbed``; takes about a second.
+
+    Raises:
+        MissingPackageError: the package that has it is not installed.
+    """
+    check_library()
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle(_BUNDLED))
+
+
 def write_report(subject: ReportSubject, path: str | PathLike[str]) -> None:
     """Write one HTML file that needs nothing else.
 
@@ -64,10 +76,8 @@ def write_report(subject: ReportSubject, path: str | PathLike[str]) -> None:
         MissingPackageError: what draws the charts is not installed.
         OptionError: the file cannot be written.
     """
-    check_library()
-    import vl_convert
-
-    text = _page(subject, vl_convert.javascript_bundle(_BUNDLED))
+    bundle = library()
+    text = page_text(subject, roofs_of(subject), bundle)
     try:
         with replaced_file(Path(path)) as partial:
             # Names of files may hold what is no character.
@@ -105,7 +115,15 @@ def report_tuning(
     write_report(ReportSubject(f"Tuning report: {name}", runs, specs, operators), path)
 
 
-def _page(subject: ReportSubject, library: str) -> str:
+def page_text(subject: ReportSubject, roofs: Roofs, bundle: str, version: str | None = None) -> str:
+    """The page.
+
+    Args:
+        subject: what it is about.
+        roofs: what the machine can do.
+        bundle: JavaScript that defines ``vegaEmbed``.
+        version: of a page that is served; None: it is a file.
+    """
     names: Sequence[str] = [run.name for run in subject.runs]
     intro = f"What autosched measured: {', '.join(names)}."
-    return document(subject.title, intro, sections_of(subject, roofs_of(subject)), library)
+    return document(subject.title, intro, sections_of(subject, roofs), bundle, version)
