@@ -129,6 +129,8 @@ def _joinable(load: Load, op: Compute) -> bool:
     weight = load.tensor.op
     if not isinstance(weight, Placeholder) or not weight.constant or weight.prepared is not None:
         return False
+    if not load.indices:
+        return False
     return _at_joined(load, op) or _dimensions(load, op) is not None
 
 

@@ -47,6 +47,12 @@ def with_tail(result: Tensor) -> ComputeDAG:
     return merged(compute(shape, lambda *i: maximum(scaled[i], 0.0), "relu"))
 
 
+def scaled_by_one_number() -> ComputeDAG:
+    """By a constant without dimensions."""
+    result, scale = grouped(8), placeholder((), name="s", constant=True)
+    return merged(compute(result.shape, lambda *i: result[i] * scale[()], "scaled"))
+
+
 def one_dimensional() -> Tensor:
     weight = placeholder((8, 3, 4, 4), name="w", constant=True)
     return grouped_conv(placeholder((2, 9, 32), name="x"), weight, 1, 1, 1, 8, name="conv")
@@ -61,6 +67,7 @@ JOINED: Mapping[str, Callable[[], ComputeDAG]] = {
     "no store": lambda: ComputeDAG([grouped(8)]),
     "tail": lambda: with_tail(grouped(8)),
     "tail of twos": lambda: with_tail(grouped(11, 2, 2)),
+    "tail of one number": scaled_by_one_number,
     "one dimension": lambda: merged(one_dimensional()),
 }
 
