@@ -21,6 +21,7 @@ from campaign.verdict import Json
 OPSET: Final = 21
 _IR: Final = 10
 _MOST_ELEMENTS: Final = 20_000
+WHOLE_RANGE: Final = "q"  # the first letter of inputs of all integers that their type has
 DTYPES: Final = ("float32", "float64", "float16", "int32", "int64", "int8", "uint8", "bool")
 
 
@@ -47,9 +48,10 @@ class Graph:
     nodes: list[list[Any]] = field(default_factory=list)
     tensors: list[Tensor] = field(default_factory=list)
 
-    def new_input(self, dtype: str, shape: Sequence[int]) -> Tensor:
-        """One more input."""
-        tensor = Tensor(f"x{len(self.inputs)}", dtype, tuple(shape), True)
+    def new_input(self, dtype: str, shape: Sequence[int], whole_range: bool = False) -> Tensor:
+        """One more input; of small integers, or of all that its type has."""
+        first = WHOLE_RANGE if whole_range else "x"
+        tensor = Tensor(f"{first}{len(self.inputs)}", dtype, tuple(shape), True)
         self.inputs.append([tensor.name, dtype, list(shape)])
         self.tensors.append(tensor)
         return tensor
@@ -216,7 +218,17 @@ def values_of(graph: Json) -> dict[str, NDArray[Any]]:
             values: Any = rng.random(shape) < 0.6
         elif dtype.startswith("float"):
             values = rng.integers(-256, 257, shape) / 128
+        elif name.startswith(WHOLE_RANGE):
+            values = _whole_range(rng, dtype, shape)
         else:
             values = rng.integers(0 if dtype == "uint8" else -7, 8, shape)
         found[name] = np.asarray(values, np.dtype(dtype))
     return found
+
+
+def _whole_range(rng: np.random.Generator, dtype: str, shape: Sequence[int]) -> NDArray[Any]:
+    """Integers of a type; of four arrays one has the extremes alone."""
+    limits = np.iinfo(dtype)
+    if rng.integers(4) == 0:
+        return rng.choice([limits.min, limits.max][: rng.integers(1, 3)], shape)
+    return rng.integers(limits.min, limits.max, shape, endpoint=True)

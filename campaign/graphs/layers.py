@@ -1,4 +1,4 @@
-"""Layers of networks in random graphs: products, convolutions, pools, norms, quantised ones."""
+"""Layers of networks in random graphs: products, convolutions, pools, norms."""
 
 from __future__ import annotations
 
@@ -193,56 +193,6 @@ def _grid_sample(graph: Graph) -> Tensor:
     return graph.add("GridSample", [data, grid], mode=mode, padding_mode=padding)
 
 
-def _quantize(graph: Graph) -> Tensor:
-    data = graph.pick(("float32",), (1, 2, 3, 4), exact=True, some=True)
-    zero = graph.constant(graph.rng.choice(("int8", "uint8")), np.array(graph.rng.randrange(5)))
-    return graph.add("QuantizeLinear", [data, graph.constant("float32", 0.03125), zero])
-
-
-def _dequantize(graph: Graph) -> Tensor:
-    data = graph.pick(("int8", "uint8"), (1, 2, 3, 4), some=True)
-    zero = graph.constant(data.dtype, np.array(graph.rng.randrange(5)))
-    return graph.add(
-        "DequantizeLinear", [data, graph.constant("float32", 0.0625), zero], exact=True
-    )
-
-
-def _dynamic_quantize(graph: Graph) -> Tensor:
-    return graph.add("DynamicQuantizeLinear", [graph.pick(("float32",), (1, 2, 3), True, True)], 3)
-
-
-def _matmul_integer(graph: Graph) -> Tensor:
-    data = graph.pick(("uint8", "int8"), (2, 3), some=True)
-    weight = graph.weights([data.shape[-1], graph.rng.choice(_SIZES)], "int8")
-    zero = graph.constant(data.dtype, np.array(2))
-    return graph.add("MatMulInteger", [data, weight, *([zero] if graph.rng.random() < 0.5 else [])])
-
-
-def _qlinear_matmul(graph: Graph) -> Tensor:
-    data = graph.pick(("uint8",), (2, 3), some=True)
-    weight = graph.weights([data.shape[-1], graph.rng.choice(_SIZES)], "uint8")
-    scale, zero = graph.constant("float32", 0.125), graph.constant("uint8", np.array(3))
-    inputs = [data, scale, zero, weight, scale, zero, graph.constant("float32", 0.25), zero]
-    return graph.add("QLinearMatMul", inputs)
-
-
-def _conv_integer(graph: Graph) -> Tensor:
-    attributes, kernel, spatial = _window(graph, 2)
-    data = _data(graph, 3, spatial, "uint8")
-    weight = graph.weights([4, 3, *kernel], "uint8")
-    zero = graph.constant("uint8", np.array(graph.rng.randrange(4)))
-    return graph.add("ConvInteger", [data, weight, zero], **attributes)
-
-
-def _qlinear_conv(graph: Graph) -> Tensor:
-    attributes, kernel, spatial = _window(graph, 2)
-    data = _data(graph, 3, spatial, "uint8")
-    weight = graph.weights([4, 3, *kernel], "uint8")
-    scale, zero = graph.constant("float32", 0.125), graph.constant("uint8", np.array(3))
-    inputs = [data, scale, zero, weight, scale, zero, graph.constant("float32", 0.25), zero]
-    return graph.add("QLinearConv", inputs, **attributes)
-
-
 def _recurrent(operator: str, graph: Graph) -> Tensor:
     rng = graph.rng
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[operator]
@@ -295,13 +245,6 @@ LAYERS: Final[Mapping[str, _Adder]] = {
     "LRN": _lrn,
     "Resize": _resize,
     "GridSample": _grid_sample,
-    "QuantizeLinear": _quantize,
-    "DequantizeLinear": _dequantize,
-    "DynamicQuantizeLinear": _dynamic_quantize,
-    "MatMulInteger": _matmul_integer,
-    "QLinearMatMul": _qlinear_matmul,
-    "ConvInteger": _conv_integer,
-    "QLinearConv": _qlinear_conv,
     **{name: partial(_recurrent, name) for name in ("LSTM", "GRU", "RNN")},
     "Det": _determinant,
     "Col2Im": _col2im,

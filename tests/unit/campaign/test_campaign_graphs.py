@@ -10,8 +10,9 @@ pytest.importorskip("onnxruntime", reason="the rival of the graphs")
 
 from campaign.graphs import judge
 from campaign.graphs.draw import ADDERS, draw_graph
-from campaign.graphs.graph import Graph, Rejected
+from campaign.graphs.graph import Graph, Rejected, values_of
 from campaign.graphs.part import PART
+from campaign.graphs.quantised import QUANTISED
 from campaign.minimise import minimise
 
 
@@ -37,6 +38,14 @@ def test_every_operator_can_be_drawn():
 
 def test_equal_seeds_draw_equal_graphs():
     assert draw_graph(Random(5)) == draw_graph(Random(5)) != draw_graph(Random(6))
+
+
+def test_bytes_are_drawn_often_and_over_their_whole_range():
+    graphs = [draw_graph(Random(seed)) for seed in range(60)]
+    assert sum(any(node[0] in QUANTISED for node in graph["nodes"]) for graph in graphs) >= 12
+    graph = {"inputs": [["q0", "int8", [90, 90]], ["x1", "uint8", [90]]], "values": 0}
+    values = values_of(graph)
+    assert (values["q0"].min(), values["q0"].max(), values["x1"].max()) == (-128, 127, 7)
 
 
 def test_what_onnxruntime_cannot_run_is_confirmed_by_onnx_or_counted_as_unjudged(monkeypatch):
