@@ -46,7 +46,8 @@ def add_model(parser: Parser) -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
-    from autosched.report.page.writing import check_library, write_report
+    from autosched.page.file import check_library
+    from autosched.report.page.writing import report
     from autosched.runtime.table import size_text
 
     check_library()
@@ -54,7 +55,7 @@ def _run(args: argparse.Namespace) -> None:
     extraction = reported_network(args)
     logs = dict(zip(_names(args.logs), map(_read, args.logs), strict=True))
     with Waiting("making the report", args.quiet):
-        write_report(subject_of(args.model, logs, extraction), args.output)
+        report(subject_of(args.model, logs, extraction), args.output)
     say(args, f"{args.output}: {size_text(Path(args.output).stat().st_size)}")
 
 

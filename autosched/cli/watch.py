@@ -33,10 +33,10 @@ def _port(text: str) -> int:
 
 
 def _run(args: argparse.Namespace) -> None:
+    from autosched.page.file import library
     from autosched.records.store import open_store
     from autosched.report.page.live import LivePage
     from autosched.report.page.serving import PageServer
-    from autosched.report.page.writing import library
 
     bundle, store, extraction = library(), open_store(args.log), reported_network(args)
     page = LivePage(

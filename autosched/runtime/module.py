@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from autosched.runtime.untuned import Untuned, untuned_tasks
 from autosched.system.stability import EMULATED, Conditions, Watch
 
 if TYPE_CHECKING:
+    from autosched.page.file import ReportPage
     from autosched.runtime.archive import Contents
     from autosched.runtime.explanation import Explanation
     from autosched.runtime.export import ExportedLibrary
@@ -255,6 +257,39 @@ class Module:
         machine = self._loaded.machine()
         return explain_program(self.program, self.profile(inputs, repeats), machine)
 
+    def report(
+        self,
+        path: str | PathLike[str] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        repeats: int = PROFILE_RUNS,
+    ) -> ReportPage:
+        """One HTML page of where the time goes, which needs nothing else (extra ``report``).
+
+        A notebook shows what this returns.  The page has the latency and its noise, the time of
+        every operator and its limit, the roofline, the plan and the machine.  What a log says of
+        the search is in the page of ``autosched report``.
+
+        Args:
+            path: of a file that it is written to; None: none.
+            inputs: as for ``run``; random values when None.
+            repeats: runs that are timed, at least 1, of the whole and as many with a clock between
+                the steps.
+
+        Raises:
+            InputError: a wrong input, or no repeats.
+            MissingPackageError: what draws the charts is not installed.
+            OptionError: the file cannot be written.
+        """
+        from autosched.runtime.report import TimedModule, module_report
+
+        timed = [
+            TimedModule(
+                module.program, module.benchmark(inputs, repeats), module.explain(inputs, repeats)
+            )
+            for module in self._reported(inputs)
+        ]
+        return module_report(timed, path)
+
     def pin_threads(self, cores: Sequence[int] | None = None) -> None:
         """Bind the threads that compute to cores (default: the first that it may use).
 
@@ -326,6 +361,10 @@ class Module:
 
     def _repr_html_(self) -> str:
         return program_html(self.program)
+
+    def _reported(self, inputs: Mapping[str, Any] | None) -> Sequence[Module]:
+        """What a report with these inputs is about."""
+        return (self,)
 
     def _conditions(self, watch: Watch) -> Conditions:
         return EMULATED if self.target.card.emulated else watch.conditions

@@ -131,6 +131,9 @@ class MultiShapeModule(Module):
     def _repr_html_(self) -> str:
         return "".join(module._repr_html_() for module in self._modules)
 
+    def _reported(self, inputs: Mapping[str, Any] | None) -> Sequence[Module]:
+        return self._modules if inputs is None else (self.module_for(inputs),)
+
     def _chosen(self, inputs: Mapping[str, Any] | None) -> Module:
         return self._modules[0] if inputs is None else self.module_for(inputs)
 

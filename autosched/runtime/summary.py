@@ -10,26 +10,27 @@ from autosched.runtime.table import render_table, shorten, size_text
 from autosched.runtime.untuned import untuned_warning
 from autosched.system.html import html_table
 
-_HEADER: Final = ("#", "layers", "operator", "shapes", "MFLOP", "task", "schedule")
-_LEFT: Final = (1, 2, 3, 5, 6)
+HEADER: Final = ("#", "layers", "operator", "shapes", "MFLOP", "task", "schedule")
+LEFT: Final = (1, 2, 3, 5, 6)
 
 
 def program_table(program: ExecutionPlan) -> str:
     """One row a kernel, then totals and which tasks have no record."""
-    table = render_table(_HEADER, _rows(program), _LEFT)
-    return "\n".join([_title(program), table, *_totals(program)])
+    table = render_table(HEADER, program_rows(program), LEFT)
+    return "\n".join([_title(program), table, *program_totals(program)])
 
 
 def program_html(program: ExecutionPlan) -> str:
     """The same for a notebook."""
-    return html_table(_title(program), _HEADER, _rows(program), _LEFT, _totals(program))
+    return html_table(_title(program), HEADER, program_rows(program), LEFT, program_totals(program))
 
 
 def _title(program: ExecutionPlan) -> str:
     return f"{program.name} for {program.target.label}"
 
 
-def _rows(program: ExecutionPlan) -> list[tuple[str, ...]]:
+def program_rows(program: ExecutionPlan) -> list[tuple[str, ...]]:
+    """The cells of each step, see ``HEADER``."""
     return [
         (
             str(number),
@@ -59,7 +60,8 @@ def _memory(program: ExecutionPlan) -> str:
     )
 
 
-def _totals(program: ExecutionPlan) -> list[str]:
+def program_totals(program: ExecutionPlan) -> list[str]:
+    """Lines about all steps together: kernels, memory, the host, and what is untuned."""
     infos = [step.info for step in program.kernel_steps]
     tasks = {info.task for info in infos}
     untuned = untuned_warning(program)

@@ -29,6 +29,7 @@ from sketch.target.target import Target
 
 if TYPE_CHECKING:
     from autosched.graph.extract import Extraction
+    from autosched.page.file import ReportPage
     from autosched.records.record import Record
     from autosched.report.events import Progress
     from autosched.tasks.spec import TaskSpec
@@ -74,13 +75,13 @@ class NetworkTuning:
         told("compiling what is tuned")
         return compare(self.network, untuned, self.compile(), repeats, self.source, told)
 
-    def report(self, path: str | PathLike[str]) -> None:
+    def report(self, path: str | PathLike[str] | None = None) -> ReportPage:
         """``TuneResult.report``, with the network as a graph."""
         from autosched.report.page.writing import report_tuning
 
         tasks = [item.task for item in self.result.tasks]
         extraction = extract_checked(self.network)
-        report_tuning(path, self.network.name, self.records, tasks, extraction)
+        return report_tuning(path, self.network.name, self.records, tasks, extraction)
 
     def to_json(self) -> dict[str, Any]:
         """Tasks and totals as JSON values, times in milliseconds."""
@@ -111,6 +112,10 @@ class SessionTuning:
     def latencies_s(self) -> tuple[float, ...]:
         """Sum of the tasks' times of each network; infinite where a task has none."""
         return tuple(item.result.total_s for item in self.networks)
+
+    def report(self, path: str | PathLike[str] | None = None) -> ReportPage:
+        """``TuneResult.report`` of all tasks; each of ``networks`` has one with its graph."""
+        return self.result.report(path)
 
     def __str__(self) -> str:
         return "\n".join(str(item) for item in self.networks)

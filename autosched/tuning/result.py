@@ -14,6 +14,7 @@ from autosched.system.stability import UNKNOWN, Conditions, Stability, share
 from autosched.tasks.candidate import Candidate
 
 if TYPE_CHECKING:
+    from autosched.page.file import ReportPage
     from autosched.tasks.spec import TaskSpec
 
 
@@ -99,8 +100,10 @@ class TuneResult:
     search_s: float = 0.0
     conditions: Conditions = UNKNOWN
 
-    def report(self, path: str | PathLike[str]) -> None:
-        """Write one HTML page of it, as ``autosched report`` does from a log (extra ``report``).
+    def report(self, path: str | PathLike[str] | None = None) -> ReportPage:
+        """One HTML page of it, as ``autosched report`` makes of a log (extra ``report``).
+
+        A notebook shows what this returns.  ``path``: of a file that it is written to.
 
         Raises:
             RecordError: nothing was measured.
@@ -109,7 +112,7 @@ class TuneResult:
         """
         from autosched.report.page.writing import report_tuning
 
-        report_tuning(path, "tuning", self.records, [item.task for item in self.tasks])
+        return report_tuning(path, "tuning", self.records, [item.task for item in self.tasks])
 
     @property
     def interrupted(self) -> bool:

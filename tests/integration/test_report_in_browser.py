@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from autosched.page.file import library
 from autosched.records.log import RecordLog
 from autosched.records.reading import RecordSet
 from autosched.report.page.live import LivePage, PageState
 from autosched.report.page.serving import PageServer
 from autosched.report.page.subject import ReportSubject, runs_of
-from autosched.report.page.writing import library, write_report
+from autosched.report.page.writing import report
 from tests.support.report_logs import LOG, trial
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome-headless-shell")
@@ -37,7 +38,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     many = [trial("a" * 16, n, 1e-4 + n * 1e-7, n % 7, n % 5) for n in range(1, 2000)]
     runs = (*runs_of("first", (*LOG, *many), {}), *runs_of("second", LOG, {}))
     path = tmp_path_factory.mktemp("report") / "page.html"
-    write_report(ReportSubject("report", runs, {}), path)
+    report(ReportSubject("report", runs, {}), path)
     return path
 
 

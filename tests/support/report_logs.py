@@ -47,4 +47,4 @@ def fake_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stands in for the package that draws: finding and bundling the real one takes seconds."""
     bundle = SimpleNamespace(javascript_bundle=lambda snippet: "const vegaEmbed = null;")
     monkeypatch.setitem(sys.modules, "vl_convert", bundle)
-    monkeypatch.setattr("autosched.report.page.writing.require", lambda *_: None)
+    monkeypatch.setattr("autosched.page.file.require", lambda *_: None)

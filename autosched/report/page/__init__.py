@@ -1,5 +1,5 @@
-"""Reports: what a log says, as one HTML file that needs nothing else (the extra ``report``).
+"""Reports of logs: what was measured, as one HTML file that needs nothing else.
 
-``blocks`` is what a page is made of, ``subject`` what it is about, ``document`` turns the blocks
-into HTML, and ``writing`` puts all together; the other modules make one or two sections each.
+``subject`` is what a report is about, ``writing`` puts all together; most other modules make one or
+two sections each.
 """

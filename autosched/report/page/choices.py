@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.measure.result import Timing
+from autosched.page.blocks import PageBlock, PageChart, PageSection, PageTable, PageText
+from autosched.page.words import bars_height
 from autosched.records.record import Record
 from autosched.records.structure import structure
 from autosched.records.trials import TaskTrials, decisions_of, main_sketch
 from autosched.report.explain import named_decisions
-from autosched.report.page.blocks import PageBlock, PageChart, PageSection, PageTable, PageText
 from autosched.report.page.convergence import TASK_CHOSEN, task_choice
 from autosched.report.page.subject import ReportRun, ReportSubject
-from autosched.report.page.words import bars_height
 
 if TYPE_CHECKING:
     from autosched.tasks.spec import TaskSpec

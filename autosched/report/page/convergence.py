@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.page.blocks import PageBlock, PageChart, PageSection, PageTable, PageText
+from autosched.page.words import bars_height, milliseconds, percent
 from autosched.records.trials import TaskTrials
-from autosched.report.page.blocks import PageBlock, PageChart, PageSection, PageTable, PageText
 from autosched.report.page.subject import ReportRun, ReportSubject
-from autosched.report.page.words import bars_height, milliseconds, percent
 
 Curve = NDArray[np.float64]
 

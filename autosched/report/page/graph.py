@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autosched.report.page.blocks import PageChart, PageSection, PageTable, PageText
+from autosched.page.blocks import PageChart, PageSection, PageTable, PageText
 from autosched.report.page.network import levels_of
 from autosched.report.page.subject import ReportRun, ReportSubject
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from autosched.page.document import document
 from autosched.records.reading import RecordSet
 from autosched.records.store import RecordStore
-from autosched.report.page.document import document
 from autosched.report.page.roofs import Roofs
 from autosched.report.page.subject import ReportSubject
 from autosched.report.page.writing import page_text

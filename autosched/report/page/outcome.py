@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 from autosched.measure.result import Failure
+from autosched.page.blocks import PageChart, PageSection, PageTable, PageText
+from autosched.page.words import bars_height
 from autosched.records.identity import instructions
 from autosched.records.record import Record
-from autosched.report.page.blocks import PageChart, PageSection, PageTable, PageText
 from autosched.report.page.subject import ReportRun, ReportSubject, machine
-from autosched.report.page.words import bars_height
 from autosched.system.release import __version__
 
 _TITLE = "Failures"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from autosched.report.page.blocks import PageBlock, PageChart, PageSection, PageTable, PageText
+from autosched.page.bars import NoisyBar, noisy_bars
+from autosched.page.blocks import PageBlock, PageChart, PageSection, PageTable, PageText
+from autosched.page.words import milliseconds, number, percent
 from autosched.report.page.subject import ReportRun, ReportSubject, ReportTask
-from autosched.report.page.words import bars_height, milliseconds, number, percent
 from autosched.system.stability import share
 
 _NOISE = (
@@ -41,35 +42,19 @@ def _sum(subject: ReportSubject, run: ReportRun) -> str:
 
 
 def _times(run: ReportRun) -> PageChart:
-    values = [
-        {
-            "task": task.label,
-            "ms": task.total_s * 1e3,
-            "low": task.weight * task.low_s * 1e3,
-            "high": task.weight * task.high_s * 1e3,
-        }
+    bars = [
+        NoisyBar(
+            task.label,
+            task.total_s * 1e3,
+            task.weight * task.low_s * 1e3,
+            task.weight * task.high_s * 1e3,
+        )
         for task in run.timed
     ]
-    quantity = {"type": "quantitative", "title": "ms in one run"}
-    spec = {
-        "data": {"values": values},
-        "width": "container",
-        "height": bars_height(len(values)),
-        "encoding": {"y": {"field": "task", "type": "nominal", "sort": None, "title": None}},
-        "layer": [
-            {
-                "mark": {"type": "bar", "tooltip": True, "opacity": 0.7},
-                "encoding": {"x": {"field": "ms", **quantity}},
-            },
-            {
-                "mark": {"type": "rule", "strokeWidth": 2},
-                "encoding": {"x": {"field": "low", **quantity}, "x2": {"field": "high"}},
-            },
-        ],
-    }
+    spec = noisy_bars(bars, "task", "ms in one run")
     longest = run.timed[0]
     alt = (
-        f"Bars: the time of {len(values)} tasks; {longest.label} takes longest, "
+        f"Bars: the time of {len(bars)} tasks; {longest.label} takes longest, "
         f"{percent(longest.total_s / run.total_s)} of all."
     )
     rows = tuple(_row(task, run.total_s) for task in run.timed)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from autosched.records.structure import structure
-from autosched.report.page.blocks import (
+from autosched.page.blocks import (
     PageBlock,
     PageChart,
     PageCode,
@@ -14,8 +13,9 @@ from autosched.report.page.blocks import (
     PageTable,
     PageText,
 )
+from autosched.page.words import bars_height, milliseconds
+from autosched.records.structure import structure
 from autosched.report.page.subject import ReportRun, ReportSubject, ReportTask
-from autosched.report.page.words import bars_height, milliseconds
 from autosched.search.recall import usable
 from autosched.system.stability import share
 from autosched.tasks.spec import TaskSpec

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from autosched.report.page.blocks import PageSection
+from autosched.page.blocks import PageSection
+from autosched.page.document import document
+from autosched.page.file import ReportPage, library, written
 from autosched.report.page.choices import (
     landscape_section,
     prediction_section,
     variants_section,
 )
 from autosched.report.page.convergence import convergence_section, trials_section
-from autosched.report.page.document import document
 from autosched.report.page.graph import network_section
 from autosched.report.page.network import operators_of
 from autosched.report.page.outcome import failures_section, machine_section
@@ -22,16 +22,11 @@ from autosched.report.page.overview import overview_section
 from autosched.report.page.roofs import Roofs, roofline_section, roofs_of
 from autosched.report.page.schedules import comparison_section, schedules_section
 from autosched.report.page.subject import ReportSubject, runs_of
-from autosched.system.errors import OptionError
-from autosched.system.optional_packages import require
-from autosched.system.replaced_file import replaced_file
 
 if TYPE_CHECKING:
     from autosched.graph.extract import Extraction
     from autosched.records.record import Record
     from autosched.tasks.spec import TaskSpec
-
-_BUNDLED: Final = "window.vegaEmbed = vegaEmbed;"  # what the page's script calls
 
 
 def sections_of(subject: ReportSubject, roofs: Roofs) -> tuple[PageSection, ...]:
@@ -52,25 +47,8 @@ def sections_of(subject: ReportSubject, roofs: Roofs) -> tuple[PageSection, ...]
     )
 
 
-def check_library() -> None:
-    """Raise MissingPackageError unless what draws the charts is installed."""
-    require("vl_convert", "reports", '"autosched[report]"')
-
-
-def library() -> str:
-    """JavaScript that defines ``vegaEmbed``; takes about a second.
-
-    Raises:
-        MissingPackageError: the package that has it is not installed.
-    """
-    check_library()
-    import vl_convert
-
-    return str(vl_convert.javascript_bundle(_BUNDLED))
-
-
-def write_report(subject: ReportSubject, path: str | PathLike[str]) -> None:
-    """Write one HTML file that needs nothing else.
+def report(subject: ReportSubject, path: str | PathLike[str] | None) -> ReportPage:
+    """The page, written to ``path`` unless that is None.
 
     Raises:
         MissingPackageError: what draws the charts is not installed.
@@ -78,27 +56,20 @@ def write_report(subject: ReportSubject, path: str | PathLike[str]) -> None:
     """
     bundle = library()
     text = page_text(subject, roofs_of(subject), bundle)
-    try:
-        with replaced_file(Path(path)) as partial:
-            # Names of files may hold what is no character.
-            partial.write_text(text, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise OptionError(
-            f"the report cannot be written: {error.strerror}", str(path), "choose another file"
-        ) from error
+    return written(text, path)
 
 
 def report_tuning(
-    path: str | PathLike[str],
+    path: str | PathLike[str] | None,
     name: str,
     records: Sequence[Record],
     tasks: Sequence[TaskSpec],
     extraction: Extraction | None = None,
-) -> None:
-    """Write the page of what was measured for some tasks.
+) -> ReportPage:
+    """The page of what was measured for some tasks.
 
     Args:
-        path: of the file.
+        path: of a file that it is written to; None: none.
         name: of what was tuned.
         records: of any tasks.
         tasks: those that the page is about.
@@ -112,7 +83,7 @@ def report_tuning(
     specs = {task.key: task for task in tasks}
     runs = runs_of(name, [record for record in records if record.task in specs], specs)
     operators = () if extraction is None else operators_of(extraction)
-    write_report(ReportSubject(f"Tuning report: {name}", runs, specs, operators), path)
+    return report(ReportSubject(f"Tuning report: {name}", runs, specs, operators), path)
 
 
 def page_text(subject: ReportSubject, roofs: Roofs, bundle: str, version: str | None = None) -> str:

@@ -98,7 +98,7 @@ def test_without_the_package_it_says_what_to_install(
     def missing(package: str, purpose: str, install: str) -> None:
         raise MissingPackageError(f"the package {package!r} is not installed", purpose, install)
 
-    monkeypatch.setattr("autosched.report.page.writing.require", missing)
+    monkeypatch.setattr("autosched.page.file.require", missing)
     assert main(["report", str(log)]) == 1
     error = capsys.readouterr().err
     assert "vl_convert" in error and "autosched[report]" in error and error.count("\n") == 1

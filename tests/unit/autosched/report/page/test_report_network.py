@@ -10,9 +10,9 @@ import pytest
 import autosched as asd
 from autosched.compilation.network import extract_checked, network_tasks
 from autosched.measure.simulated import SimulatedRunner
+from autosched.page.blocks import PageChart
 from autosched.records.errors import RecordError
 from autosched.records.record import Record
-from autosched.report.page.blocks import PageChart
 from autosched.report.page.choices import landscape_section
 from autosched.report.page.graph import network_section
 from autosched.report.page.network import levels_of, operators_of
@@ -20,7 +20,7 @@ from autosched.report.page.roofs import Roofs, roofline_section
 from autosched.report.page.subject import ReportSubject, runs_of
 from autosched.runtime.explanation import Machine
 from autosched.system.errors import OptionError
-from autosched.tuning.networks import NetworkTuning
+from autosched.tuning.networks import NetworkTuning, SessionTuning
 from tests.support.report_logs import LOG, fake_library
 
 
@@ -85,7 +85,9 @@ def test_a_result_writes_its_own_report(
     tuned.report(tmp_path / "network.html")
     assert "Operators in the order of execution" in (tmp_path / "network.html").read_text()
     tuned.result.report(tmp_path / "tasks.html")
-    assert "Tasks against their roofs" in (tmp_path / "tasks.html").read_text()
+    assert "Each task against its roof" in (tmp_path / "tasks.html").read_text()
+    session = SessionTuning((tuned, tuned), tuned.result)
+    assert session.report().text == (tmp_path / "tasks.html").read_text()
     with pytest.raises(OptionError, match="the report cannot be written"):
         tuned.result.report(tmp_path)
 

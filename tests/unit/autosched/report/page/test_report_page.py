@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from autosched.measure.result import Failure, MeasureResult, Timing
+from autosched.page.blocks import PageChart
+from autosched.page.document import document
 from autosched.records.errors import RecordError
 from autosched.records.record import Record
 from autosched.records.title import Title
-from autosched.report.page.blocks import PageChart
 from autosched.report.page.choices import landscape_section, prediction_section
-from autosched.report.page.document import document
 from autosched.report.page.roofs import Roofs
 from autosched.report.page.schedules import comparison_section
 from autosched.report.page.subject import ReportSubject, runs_of

@@ -10,7 +10,7 @@ from importlib.resources import files
 from itertools import count
 from typing import Any, Final
 
-from autosched.report.page.blocks import (
+from autosched.page.blocks import (
     PageBlock,
     PageChart,
     PageCode,
@@ -78,7 +78,7 @@ def _status(version: str) -> str:
 
 
 def _resource(name: str) -> str:
-    return files("autosched.report.page").joinpath(name).read_text(encoding="utf-8")
+    return files("autosched.page").joinpath(name).read_text(encoding="utf-8")
 
 
 def _as_script(code: str) -> str:
