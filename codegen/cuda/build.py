@@ -18,6 +18,7 @@ from codegen.cuda.passes.narrow_guards import narrow_guards
 from codegen.cuda.passes.pipeline import pipeline_tiles
 from codegen.cuda.passes.relax_guards import relax_guards
 from codegen.cuda.passes.short_integers import short_integers
+from codegen.cuda.passes.tails_first import tails_first
 from codegen.cuda.passes.vectorize import vectorize
 from codegen.cuda.passes.whole_tiles import whole_tiles
 from codegen.cuda.passes.write_out import write_out
@@ -61,7 +62,8 @@ def device_functions(nest: LoopNest, target: Target) -> tuple[DeviceFunction, ..
     """The kernels of a nest, in launch order."""
     pipeline = partial(pipeline_tiles, asynchronous=copies_ahead(target))
     functions = bind_threads(prepare(nest))
-    for run in (whole_tiles, vectorize, keep_rows, fetch_pieces, pipeline, insert_barriers):
+    passes = (whole_tiles, tails_first, vectorize, keep_rows, fetch_pieces, pipeline)
+    for run in (*passes, insert_barriers):
         functions = tuple(map(run, functions))
     return functions
 

@@ -157,6 +157,7 @@ class Pipeline:
         depth: tiles in shared memory, 2 at least.
         buffers: of one tile.
         fetch: what fills them.
+        later: the same for tiles that are begun in the loop: without tests that always hold there.
         body: what reads them.
         staged: whether tile t + 1 goes through registers, as there are no asynchronous copies: it
             is read before tile t is, and begun in shared memory after that.
@@ -166,6 +167,7 @@ class Pipeline:
     depth: int
     buffers: tuple[Buffer, ...]
     fetch: tuple[Cooperative, ...]
+    later: tuple[Cooperative, ...]
     body: tuple[DeviceNode, ...] = field(repr=False)
     staged: bool = False
 

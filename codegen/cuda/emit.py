@@ -261,14 +261,14 @@ class _Emitter(StatementText):
         # without a branch where copies can be told not to happen
         straight = all(
             isinstance(each, Fetch) and each.asynchronous
-            for part in node.fetch
+            for part in node.later
             for each in part.body
         )
         self._line(f"const bool ahead = tile < {tiles - depth + 1};")
         self._line("{" if straight else "if (ahead) {")
         self._depth += 1
         self._line("const index_t slot = free;")
-        self._tile(node, f"(tile + {depth - 1})", node.fetch, ahead="ahead" if straight else "")
+        self._tile(node, f"(tile + {depth - 1})", node.later, ahead="ahead" if straight else "")
         self._depth -= 1
         self._line("}")
         self._line("commit_copies();")
@@ -295,7 +295,7 @@ class _Emitter(StatementText):
         self._depth += 1
         self._line("const index_t slot = free;")
         self._staging = staging
-        self._tile(node, "(tile + 1)", node.fetch)
+        self._tile(node, "(tile + 1)", node.later)
         self._staging = None
         self._depth -= 1
         self._line("}")

@@ -24,12 +24,12 @@ class RunningPlaces:
 
     Attributes:
         names: of the variables, by copy.
-        steps: elements from tile to tile, by copy.
+        steps: elements from tile to tile, by variable.
         lines: that define them for the first tile.
     """
 
     names: Mapping[Fetch, str]
-    steps: Mapping[Fetch, int]
+    steps: Mapping[str, int]
     lines: tuple[str, ...]
 
     @staticmethod
@@ -45,12 +45,15 @@ class RunningPlaces:
             expressions: how they are written.
         """
         names: dict[Fetch, str] = {}
-        steps: dict[Fetch, int] = {}
+        steps: dict[str, int] = {}
         lines: list[str] = []
-        for part in node.fetch if len(node.bindings) == 1 and not node.staged else ():
+        alone = len(node.bindings) == 1 and not node.staged
+        for part, again in zip(node.fetch, node.later, strict=True) if alone else ():
             lanes, (tile,) = _lanes(part, function), node.bindings
-            copy = part.body[0]
-            if lanes is None or len(part.body) != 1 or not isinstance(copy, Fetch):
+            copy, later = part.body[0], again.body[0]
+            if lanes is None or len(part.body) != 1:
+                continue
+            if not isinstance(copy, Fetch) or not isinstance(later, Fetch):
                 continue
             form, _ = flatten(copy.source.buffer, copy.source.indices)
             values = {tile.var: constant(0)}
@@ -60,15 +63,16 @@ class RunningPlaces:
                     first = LoopVar(f"{lane.binding.var.name}.lane")
                     values[lane.binding.var] = Affine(((first, 1),))
                     lines.append(f"const index_t {expressions.variable(first)} = {lane.first};")
-            names[copy] = identifiers.fresh(f"{copy.source.buffer.name}.next")
-            steps[copy] = form.coefficient(tile.var) * tile.stride
+            name = identifiers.fresh(f"{copy.source.buffer.name}.next")
+            names |= {copy: name, later: name}
+            steps[name] = form.coefficient(tile.var) * tile.stride
             start = expressions.affine(substitute_affine(form, values))
-            lines.append(f"index_t {names[copy]} = {start};")
+            lines.append(f"index_t {name} = {start};")
         return RunningPlaces(names, steps, tuple(lines))
 
     def advance(self) -> Iterator[str]:
         """Lines after the copies of a tile."""
-        return (f"{name} += {self.steps[copy]};" for copy, name in self.names.items())
+        return (f"{name} += {step};" for name, step in self.steps.items())
 
     def address(self, copy: Fetch, turns: Turns, expressions: Expressions) -> str | None:
         """Of the first element of a copy, in one of its rounds; None where it does not run."""

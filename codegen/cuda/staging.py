@@ -30,7 +30,7 @@ class Staging:
         """For a pipeline of ``threads`` that only copy."""
         names: dict[Fetch, str] = {}
         elements: dict[Fetch, int] = {}
-        for part in pipeline.fetch:
+        for part in pipeline.later:
             for copy in part.body:
                 if isinstance(copy, Fetch):
                     names[copy] = identifiers.fresh("next")

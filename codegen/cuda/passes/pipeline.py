@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from codegen.cuda.conditions import open_part
 from codegen.cuda.device import (
     Binding,
     Cooperative,
@@ -28,8 +29,10 @@ from codegen.cuda.device import (
     Pipeline,
     points,
 )
+from codegen.passes.affine import Ranges
+from sketch.lang.affine import Interval
 from sketch.lang.dtypes import size_of
-from sketch.nest.loopnest import Buffer, Scope
+from sketch.nest.loopnest import Buffer, LoopVar, Scope
 from sketch.population.feasible_gpu import MOST_STAGED_BYTES
 
 _STAGED_TILES: Final = 2
@@ -71,7 +74,10 @@ def _staged(threads: int, loop: For) -> Pipeline | None:
             if not isinstance(copy, Fetch):
                 return None
             size += rounds * copy.count * size_of(copy.source.dtype)
-    return replace(found, depth=_STAGED_TILES, staged=True) if size <= MOST_STAGED_BYTES else None
+    if size > MOST_STAGED_BYTES:
+        return None
+    later = _later(found.fetch, found.bindings, _STAGED_TILES)
+    return replace(found, depth=_STAGED_TILES, later=later, staged=True)
 
 
 def _pipeline(loop: For) -> Pipeline | None:
@@ -85,7 +91,33 @@ def _pipeline(loop: For) -> Pipeline | None:
     depth = min(depth, points(tuple(bindings)))
     if depth < 2 or not fetch or not body:
         return None
-    return Pipeline(tuple(bindings), depth, buffers, fetch, body)
+    walked = tuple(bindings)
+    return Pipeline(walked, depth, buffers, fetch, _later(fetch, walked, depth), body)
+
+
+def _later(
+    fetch: tuple[Cooperative, ...], walked: tuple[Binding, ...], depth: int
+) -> tuple[Cooperative, ...]:
+    """The copies of all tiles but the first ``depth - 1``."""
+    first = depth - 1 if len(walked) == 1 else 0  # of several loops the inner ones start again
+    ranges = {b.var: (first * b.stride, (b.extent - 1) * b.stride) for b in walked}
+    return tuple(
+        replace(
+            part, body=tuple(_open(node, ranges | _ranges(part.bindings)) for node in part.body)
+        )
+        for part in fetch
+    )
+
+
+def _ranges(bindings: tuple[Binding, ...]) -> dict[LoopVar, Interval]:
+    return {b.var: (0, (b.extent - 1) * b.stride) for b in bindings}
+
+
+def _open(node: DeviceNode, ranges: Ranges) -> DeviceNode:
+    """A copy without the tests that always hold."""
+    if not isinstance(node, Fetch) or node.condition is None:
+        return node
+    return replace(node, condition=open_part(node.condition, ranges))
 
 
 def _parts(nodes: Nodes) -> tuple[tuple[Buffer, ...], tuple[Cooperative, ...], Nodes]:

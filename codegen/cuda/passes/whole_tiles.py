@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
+from codegen.cuda.conditions import holds, without_tests
 from codegen.cuda.device import (
     Binding,
     Cooperative,
@@ -23,11 +24,10 @@ from codegen.cuda.device import (
     Shift,
     walk_device,
 )
-from codegen.passes.affine import Ranges, decide
+from codegen.passes.affine import Ranges
 from codegen.passes.rewrite import map_expr, substitute_predicates, substitute_store
 from sketch.lang.affine import UNBOUNDED, Interval
-from sketch.lang.dtypes import BOOL
-from sketch.lang.expr import Binary, Expr, Select
+from sketch.lang.expr import Expr, Select
 from sketch.lang.rewrite import children
 from sketch.nest.intervals import predicates_of
 from sketch.nest.loopnest import Affine, LoopVar, Predicate, Scope, Store
@@ -112,7 +112,7 @@ def _end(store: Store, binding: Binding, loops: Loops) -> int | None:
     if len(found) != 1 or not isinstance(found[0], Affine) or len(store.targets) > 1:
         return None
     own = found[0] + Affine(((binding.var, -1),))
-    if own.coefficient(binding.var) or not _walks(own, binding.stride, loops):
+    if own.coefficient(binding.var) or not walks(own, binding.stride, loops):
         return None
     ends = [_bound(guard, found[0]) for guard in store.predicates]
     return min((end for end in ends if end is not None), default=None)
@@ -128,7 +128,7 @@ def _bound(guard: Predicate, index: Affine) -> int | None:
     )
 
 
-def _walks(form: Affine, count: int, loops: Loops) -> bool:
+def walks(form: Affine, count: int, loops: Loops) -> bool:
     """Whether a form takes the values 0 .. ``count`` - 1 and no others."""
     reach = form.const
     parts = [(c * loops[v].stride, loops[v].extent) for v, c in form.terms if c]
@@ -166,33 +166,11 @@ def _moved_store(store: Store, shift: Shift, ranges: Ranges) -> Store:
         own = index + Affine(((shift.of.var, -1),))
         guards = (*guards, Predicate(own, 0, UNBOUNDED))
     values = tuple(
-        map_expr(value, lambda node: node, partial(_simpler, ranges)) for value in moved.values
+        map_expr(value, lambda node: node, partial(without_tests, ranges)) for value in moved.values
     )
     return replace(moved, predicates=guards, values=values)
 
 
 def _kept(guards: tuple[Predicate, ...], ranges: Ranges) -> tuple[Predicate, ...]:
     """Those that do not always hold."""
-    return tuple(guard for guard in guards if decide(guard, ranges) is not True)
-
-
-def _simpler(ranges: Ranges, node: Expr) -> Expr:
-    """A choice without the tests that always hold."""
-    if not isinstance(node, Select):
-        return node
-    condition = _open(node.condition, ranges)
-    if condition is None:
-        return node.then
-    return node if condition is node.condition else replace(node, condition=condition)
-
-
-def _open(condition: Expr, ranges: Ranges) -> Expr | None:
-    """The part of a conjunction that does not always hold; None: there is none."""
-    if isinstance(condition, Binary) and condition.op == "and":
-        lhs, rhs = _open(condition.lhs, ranges), _open(condition.rhs, ranges)
-        if lhs is condition.lhs and rhs is condition.rhs:
-            return condition
-        return rhs if lhs is None else lhs if rhs is None else Binary("and", lhs, rhs, BOOL)
-    tests = predicates_of(condition)
-    holds = tests is not None and all(decide(test, ranges) for test in tests)
-    return None if holds else condition
+    return tuple(guard for guard in guards if not holds(guard, ranges))

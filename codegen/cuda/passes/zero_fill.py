@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from codegen.cuda.conditions import condition_of
 from codegen.passes.rewrite import Nodes, map_body
-from sketch.lang.affine import UNBOUNDED
-from sketch.lang.dtypes import BOOL
-from sketch.lang.expr import Binary, Const, Expr, Select
+from sketch.lang.expr import Const, Select
 from sketch.nest.loopnest import (
-    AffineValue,
     Allocate,
     Buffer,
     LoopNest,
     Node,
-    Predicate,
     Scope,
     Store,
 )
@@ -49,22 +46,9 @@ def _fill_node(node: Node, tiles: frozenset[Buffer]) -> Node:
 def _fill_store(store: Store) -> Store:
     if store.reducer is not None or len(store.targets) != 1 or not store.predicates:
         return store
-    tests = [test for predicate in store.predicates for test in _tests(predicate)]
-    if not tests:
+    condition = condition_of(store.predicates)
+    if condition is None:
         return replace(store, predicates=())
-    condition = tests[0]
-    for test in tests[1:]:
-        condition = Binary("and", condition, test, BOOL)
     value = store.values[0]
     filled = Select(condition, value, Const(0, value.dtype))
     return replace(store, values=(filled,), predicates=())
-
-
-def _tests(predicate: Predicate) -> list[Expr]:
-    index = AffineValue(predicate.index)
-    tests: list[Expr] = []
-    if predicate.low > -UNBOUNDED:
-        tests.append(Binary("ge", index, Const(predicate.low, "int64"), BOOL))
-    if predicate.high < UNBOUNDED:
-        tests.append(Binary("lt", index, Const(predicate.high, "int64"), BOOL))
-    return tests
