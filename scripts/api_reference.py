@@ -111,6 +111,7 @@ PUBLIC: Final = (
     "sketch.lang.functions",
     "sketch.target.gpu_card",
     "sketch.target.gpu_targets",
+    "sketch.oracle.expected",
     "sketch.oracle.interpret",
     "sketch.nest.loopnest",
     "sketch.lower",

@@ -31,7 +31,7 @@ from codegen.gpu.device_kernel import DeviceKernel
 from codegen.gpu.errors import DeviceError, DeviceMemoryError
 from codegen.kernel import CompiledKernel, Kernel
 from sketch.errors import AutoschedError
-from sketch.oracle.reference import Sampling, sample_reference
+from sketch.oracle.sampled import Sampling, sample_reference
 from sketch.target.target import Target
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from sketch.dag.dag import ComputeDAG, output_name, output_shape
 from sketch.lang.dtypes import integer_limits, is_float, is_integer, size_of
 from sketch.lang.tensor import Placeholder
 from sketch.lower.packing import Preparation
-from sketch.oracle.reference import Reference
+from sketch.oracle.expected import Reference
 from sketch.target.target import Target
 
 # Bytes of packed constants that are kept for the next candidate that packs the same way.

@@ -15,7 +15,8 @@ from autosched.measure.bench import Bench
 from autosched.measure.inputs import normal_inputs
 from autosched.measure.task_memory import TaskMemory
 from sketch.dag.dag import ComputeDAG
-from sketch.oracle.reference import Reference, Sampling, sample_reference
+from sketch.oracle.expected import Reference
+from sketch.oracle.sampled import Sampling, sample_reference
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 from sketch.variants import error_growth

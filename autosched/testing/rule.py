@@ -15,8 +15,8 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lower import lower
 from sketch.lower.packing import preparations
 from sketch.nest.interpreter import run_nest
+from sketch.oracle.expected import relative_error
 from sketch.oracle.interpret import interpret
-from sketch.oracle.reference import relative_error
 from sketch.population.population import Population, sample
 from sketch.rules.backend import default_rules
 from sketch.rules.foreign import checked_rules

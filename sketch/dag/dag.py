@@ -111,6 +111,11 @@ class ComputeDAG:
         return tuple(array.name for array in self.output_arrays)
 
     @cached_property
+    def output_dtypes(self) -> dict[str, str]:
+        """Element types of the result arrays by name."""
+        return {output_name(tensor): tensor.dtype for tensor in self.outputs}
+
+    @cached_property
     def _neighbours(self) -> dict[int, tuple[tuple[Operation, ...], tuple[Compute, ...]]]:
         producers: dict[int, dict[int, Operation]] = {}
         consumers: dict[int, dict[int, Compute]] = {}

@@ -20,6 +20,7 @@ from sketch.lang.scalar_functions import (
     rounded,
 )
 from sketch.lang.tensor import Tensor
+from sketch.oracle.point_values import ElementLoader, Elements
 
 Loader = Callable[[Tensor], Array]
 
@@ -32,7 +33,7 @@ def constant(node: Const) -> Array:
 class Evaluator:
     """Evaluates expressions at the points given by ``axes`` (int64 arrays that broadcast)."""
 
-    def __init__(self, axes: Mapping[Axis, Array], load: Loader) -> None:
+    def __init__(self, axes: Mapping[Axis, Array], load: ElementLoader) -> None:
         self._axes = axes
         self._load = load
         self._vars: dict[int, Array] = {}
@@ -74,8 +75,8 @@ class Evaluator:
         found = self.element(self._load(node.tensor), node.indices)
         return found.astype(oracle_dtype(node.dtype), copy=False)
 
-    def element(self, source: Array, indices: Sequence[Expr]) -> Array:
-        """Elements of an array; indices are clamped, since a select may discard the value."""
+    def element(self, source: Elements, indices: Sequence[Expr]) -> Array:
+        """Elements of a tensor; indices are clamped, since a select may discard the value."""
         parts: list[Array] = []
         for index, extent in zip(indices, source.shape, strict=True):
             form = affine_index(index)

@@ -17,6 +17,7 @@ from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Unar
 from sketch.lang.scalar_functions import UNARY_FUNCTIONS, Array, binary_function
 from sketch.lang.tensor import Tensor
 from sketch.oracle.evaluate import Evaluator
+from sketch.oracle.point_values import Elements
 
 # Half a unit in the last place, relative.
 UNITS: Final[Mapping[str, float]] = {
@@ -31,7 +32,7 @@ _COMPARISONS: Final = ("lt", "le", "gt", "ge", "eq", "ne")
 # A difference of operands by less than this is followed exactly enough by the tangent's values.
 _NEAR: Final = 0.1
 
-ErrorLoader = Callable[[Tensor], Array | None]
+ErrorLoader = Callable[[Tensor], Elements | None]
 
 
 def unit(dtype: str) -> float:

@@ -19,7 +19,8 @@ from sketch.lang.scalar_functions import Array
 from sketch.lang.tensor import Compute, Tensor
 from sketch.oracle.contraction import Term, all_finite, contract, contraction_cost, sum_of_products
 from sketch.oracle.evaluate import Evaluator, Loader, constant, reduce_values
-from sketch.oracle.interpret import full_region
+from sketch.oracle.interpret import Values, full_region
+from sketch.oracle.point_values import ElementLoader
 from sketch.oracle.rounding_errors import ErrorLoader, RoundingErrors, magnitude, unit
 from sketch.oracle.stage_values import (
     CONTRACTION_ELEMENTS,
@@ -38,12 +39,30 @@ _FEW: Final = 16.0
 _PER_ROOT: Final = 4.0
 
 
+class KnownErrors:
+    """Error bounds of the stages so far; looked up by tensor, None where all are 0."""
+
+    def __init__(self) -> None:
+        self.values: Values = {}
+        self._exact: set[tuple[int, int]] = set()
+
+    def add(self, op: Compute, bounds: tuple[Array, ...]) -> None:
+        """Keep a stage's bounds."""
+        self.values[id(op)] = bounds
+        self._exact |= {(id(op), n) for n, array in enumerate(bounds) if not array.any()}
+
+    def __call__(self, tensor: Tensor) -> Array | None:
+        known = self.values.get(id(tensor.op))
+        exact = known is None or (id(tensor.op), tensor.output) in self._exact
+        return None if exact or known is None else known[tensor.output]
+
+
 def growth(terms: int) -> float:
     """How many roundings of the sum of absolute terms a sum of ``terms`` may be off."""
     return _FEW + _PER_ROOT * math.sqrt(terms)
 
 
-def box_errors(op: Compute, load: Loader, errors: ErrorLoader) -> tuple[Array, ...]:
+def box_errors(op: Compute, load: Loader, errors: KnownErrors) -> tuple[Array, ...]:
     """Bounds of all values of a stage: one array of its shape for each output."""
     out = tuple(np.zeros(op.shape) for _ in op.output_dtypes)
     box: Box = dict(zip(op.axes, full_region(op), strict=True))
@@ -60,7 +79,7 @@ def box_errors(op: Compute, load: Loader, errors: ErrorLoader) -> tuple[Array, .
 
 
 def _element_errors(
-    op: Compute, box: Box, load: Loader, errors: ErrorLoader, out: Sequence[Array]
+    op: Compute, box: Box, load: Loader, errors: KnownErrors, out: Sequence[Array]
 ) -> None:
     for part in split_box(box, box_size, GENERAL_ELEMENTS):
         evaluate = RoundingErrors(Evaluator(grid(part), load), errors)
@@ -69,7 +88,7 @@ def _element_errors(
 
 
 def _contraction_errors(
-    op: Compute, terms: Sequence[Term], box: Box, load: Loader, errors: ErrorLoader, out: Array
+    op: Compute, terms: Sequence[Term], box: Box, load: Loader, errors: KnownErrors, out: Array
 ) -> None:
     """The same sum of absolute values, with and without the operands' errors."""
     trips = math.prod(axis.extent for axis in op.reduce_axes)
@@ -96,7 +115,7 @@ def _contraction_errors(
 
 
 def _reduction_errors(
-    op: Compute, reduce: Reduce, box: Box, load: Loader, errors: ErrorLoader, out: Sequence[Array]
+    op: Compute, reduce: Reduce, box: Box, load: Loader, errors: KnownErrors, out: Sequence[Array]
 ) -> None:
     trips = math.prod(axis.extent for axis in reduce.axes)
     reducer = reduce.reducer
@@ -126,7 +145,7 @@ def _terms(
     points: Mapping[Axis, Array],
     sizes: Sequence[int],
     flat: Sequence[int],
-    load: Loader,
+    load: ElementLoader,
     errors: ErrorLoader,
 ) -> _Pair:
     """Terms and their errors as ``flat``: the points, then all terms."""
@@ -178,7 +197,7 @@ def _no_tensor(tensor: Tensor) -> Array:
 
 
 def point_values(
-    op: Compute, points: Array, load: Loader, errors: ErrorLoader
+    op: Compute, points: Array, load: ElementLoader, errors: ErrorLoader
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """A stage's values and the bounds of their rounding errors: one array [P] each an output.
 
@@ -206,7 +225,7 @@ def point_values(
     return tuple(map(np.concatenate, values)), tuple(map(np.concatenate, bounds))
 
 
-def _elements_at(op: Compute, points: Array, load: Loader, errors: ErrorLoader) -> _Pair:
+def _elements_at(op: Compute, points: Array, load: ElementLoader, errors: ErrorLoader) -> _Pair:
     evaluate = Evaluator(point_grid(op, points), load)
     bounds = RoundingErrors(evaluate, errors)
     shape = (len(points), 1)
@@ -217,7 +236,7 @@ def _elements_at(op: Compute, points: Array, load: Loader, errors: ErrorLoader) 
 
 
 def _reduced_at(
-    op: Compute, reduce: Reduce, points: Array, load: Loader, errors: ErrorLoader
+    op: Compute, reduce: Reduce, points: Array, load: ElementLoader, errors: ErrorLoader
 ) -> _Pair:
     trips = math.prod(axis.extent for axis in reduce.axes)
     sizes = (len(points), trips)

@@ -20,7 +20,7 @@ from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.shape import Reshape
 from autosched.records.log import RecordLog
 from autosched.tuning.options import QUICK
-from sketch.oracle.reference import relative_error
+from sketch.oracle.expected import relative_error
 
 ROOT = Path(asd.__file__).parent.parent
 TRIALS = 12

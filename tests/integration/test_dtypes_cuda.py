@@ -10,8 +10,8 @@ import pytest
 from codegen.cuda.build import emit
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.dtypes import SUPPORTED, is_float
+from sketch.oracle.expected import relative_error
 from sketch.oracle.interpret import interpret
-from sketch.oracle.reference import relative_error
 from tests.support.compiled import TOLERANCES
 from tests.support.cuda_programs import GPU, feasible_nests
 from tests.support.dtype_programs import NUMBERS, arithmetic, conversions, inputs_of, small_inputs

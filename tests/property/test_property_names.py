@@ -25,8 +25,8 @@ from sketch.lang import reducers
 from sketch.lang.expr import unary
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.lower import lower
+from sketch.oracle.expected import relative_error
 from sketch.oracle.interpret import interpret
-from sketch.oracle.reference import relative_error
 from sketch.population.population import Population, sample
 from sketch.rules.generate import generate
 from sketch.schedule.sketch import Sketch

@@ -14,7 +14,7 @@ from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.operators.conv import conv2d
 from sketch.oracle.contraction import sum_of_products
 from sketch.oracle.interpret import interpret
-from sketch.oracle.reference import sample_reference
+from sketch.oracle.sampled import sample_reference
 from tests.support.compiled import check_run
 from tests.support.cpu_targets import runnable
 from tests.support.examples import examples

@@ -17,8 +17,9 @@ from sketch.lang.functions import all_of, maximum
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.lower import lower
 from sketch.nest.interpreter import run_nest
+from sketch.oracle.expected import relative_error
 from sketch.oracle.interpret import interpret
-from sketch.oracle.reference import reference, relative_error
+from sketch.oracle.reference import reference
 from sketch.population.population import mutate, sample
 from sketch.rules.generate import generate
 from sketch.target.target import Target

@@ -19,8 +19,8 @@ from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import AutoschedError
 from sketch.lower import lower
+from sketch.oracle.expected import relative_error
 from sketch.oracle.interpret import interpret
-from sketch.oracle.reference import relative_error
 from sketch.population.population import sample
 from sketch.rules.generate import generate
 from sketch.schedule.sketch import Sketch

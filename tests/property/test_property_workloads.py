@@ -15,8 +15,8 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import placeholder
 from sketch.lower import lower
 from sketch.operators.transposed import conv_transpose
+from sketch.oracle.expected import relative_error
 from sketch.oracle.interpret import interpret
-from sketch.oracle.reference import relative_error
 from sketch.population.population import mutate, sample
 from sketch.rules.generate import generate
 from sketch.target.gpu_targets import cuda_target

@@ -13,8 +13,9 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang.dtypes import is_float
 from sketch.lower import lower
 from sketch.lower.packing import preparations
+from sketch.oracle.expected import relative_error
 from sketch.oracle.interpret import interpret
-from sketch.oracle.reference import reference, relative_error
+from sketch.oracle.reference import reference
 from sketch.population.population import mutate, sample
 from sketch.rules.generate import generate
 from sketch.schedule.sketch import Sketch

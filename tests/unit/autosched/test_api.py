@@ -35,7 +35,7 @@ from autosched.tasks.candidate import Candidate
 from autosched.tuning.run import SKIPPED
 from codegen.backend import backend_of
 from sketch.errors import TargetError
-from sketch.oracle.reference import relative_error
+from sketch.oracle.expected import relative_error
 from sketch.rules.generate import generate
 
 

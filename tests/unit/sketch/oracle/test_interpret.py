@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -16,15 +17,10 @@ from sketch.operators import reduction
 from sketch.operators.conv import conv2d
 from sketch.operators.matmul import matmul
 from sketch.oracle import stage_values
+from sketch.oracle.expected import Reference, Samples
 from sketch.oracle.interpret import interpret
-from sketch.oracle.reference import (
-    Reference,
-    Samples,
-    Sampling,
-    reference,
-    sample_points,
-    sample_reference,
-)
+from sketch.oracle.reference import reference
+from sketch.oracle.sampled import Sampling, sample_points, sample_reference
 from tests.support.workloads import WORKLOADS, argmax_dag, conv2d_relu, matmul_dag, random_inputs
 
 
@@ -333,3 +329,17 @@ def test_reference_is_picklable(rng):
     inputs = random_inputs(dag, rng)
     copy = pickle.loads(pickle.dumps(reference(dag, inputs, rng)))
     assert copy.check(interpret(dag, inputs)) == 0
+
+
+def test_a_sample_takes_no_memory_for_the_points_between() -> None:
+    rows = 1 << 20
+    x = placeholder((rows, 4), name="x")
+    doubled = compute((rows, 4), lambda i, j: x[i, j] * 2.0, name="doubled")
+    y = compute((rows, 4), lambda i, j: doubled[rows - 1 - i, j] + 1.0, name="y")
+    dag, inputs = ComputeDAG([y]), {"x": np.ones((rows, 4), np.float32)}
+    tracemalloc.start()
+    sampled = sample_reference(dag, inputs, np.random.default_rng(0), Sampling(8, 1, 2, (8,), -1.0))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 20
+    assert (sampled.outputs["y"].values == 3.0).all()

@@ -16,7 +16,9 @@ from sketch.lang.expr import Expr, binary, cast, select, unary
 from sketch.lang.functions import all_of, exp, maximum
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.operators import normalization, softmax
-from sketch.oracle.reference import Reference, Samples, reference, sample_reference
+from sketch.oracle.expected import Reference, Samples
+from sketch.oracle.reference import reference
+from sketch.oracle.sampled import sample_reference
 from tests.support.compiled import random_run
 from tests.support.cpu_targets import runnable
 from tests.support.examples import examples

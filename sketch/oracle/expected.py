@@ -1,0 +1,147 @@
+"""Expected outputs of a task, whole or a sample of them, and how far arrays are from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import ml_dtypes
+import numpy as np
+
+from sketch.errors import ExpressionError
+from sketch.lang.dtypes import numpy_dtype
+from sketch.lang.scalar_functions import Array
+
+# A value within twice its bound is right: code may round in another order than the program says.
+_SLACK: Final = 2.0
+_ROUNDING: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Expected values of one output array.
+
+    Attributes:
+        shape: shape of the whole array.
+        values: [P] (or ``shape``, if ``positions`` is None), float64, or exact integers / bools.
+        positions: int64 [P], flat row-major positions of the values; None means all.
+        rounding: relative error that storing the output may add: one unit in the last place of a
+            16-bit float, which rounds the other way when arithmetic differs a little; else 0.
+        bounds: like ``values``, float64: how far each value may be off by rounding (infinite where
+            it is not known); None for integers and booleans, which are exact.
+        least: differences of at most that are none: kernels may flush denormal numbers to 0.
+    """
+
+    shape: tuple[int, ...]
+    values: Array
+    positions: Array | None
+    rounding: float = 0.0
+    bounds: Array | None = None
+    least: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reference:
+    """Expected outputs by name."""
+
+    outputs: dict[str, Samples]
+
+    def check(self, outputs: Mapping[str, Array]) -> float:
+        """The largest relative error of all outputs, beyond the rounding of 16-bit outputs.
+
+        It is ``max|y - ref| / max|ref|``, or that of a single element, ``|y - ref| / |ref|``, which
+        is off by more than rounding explains: elements that are small beside others are looked at
+        too.
+
+        A NaN or infinity that the reference lacks (or the other way round), and any difference of
+        integers or booleans, is an infinite error.
+
+        Raises:
+            ExpressionError: an output is missing or has another shape.
+        """
+        return max(_error(name, samples, outputs) for name, samples in self.outputs.items())
+
+    def evenly_bounded(self) -> Reference:
+        """For an algorithm that adds elements of a whole tile: its roundings are everywhere as
+        large as where most is added, even where a window holds nothing but padding.
+        """
+        return Reference({n: _evenly_bounded(samples) for n, samples in self.outputs.items()})
+
+
+def _evenly_bounded(samples: Samples) -> Samples:
+    if samples.bounds is None:
+        return samples
+    known = np.isfinite(samples.bounds)
+    largest = np.max(samples.bounds, initial=0.0, where=known)
+    return replace(samples, bounds=np.where(known, largest, samples.bounds))
+
+
+def _error(name: str, samples: Samples, outputs: Mapping[str, Array]) -> float:
+    if name not in outputs:
+        raise ExpressionError(f"output {name!r} is missing", hint=f"given: {sorted(outputs)}")
+    array = np.asarray(outputs[name])
+    if array.shape != samples.shape:
+        raise ExpressionError(f"output {name!r} has shape {array.shape}, expected {samples.shape}")
+    got = array if samples.positions is None else array.reshape(-1)[samples.positions]
+    whole = relative_error(got, samples.values, samples.least) - samples.rounding
+    return max(0.0, whole, _element_error(got, samples))
+
+
+def _element_error(got: Array, samples: Samples) -> float:
+    """The largest relative error of an element that is off by more than its bound."""
+    if samples.bounds is None or samples.values.dtype.kind != "f":
+        return 0.0
+    with np.errstate(all="ignore"):
+        size = np.abs(samples.values)
+        off = np.abs(got.astype(np.float64) - samples.values)
+        wrong = off > samples.bounds + samples.rounding * size
+        return float(np.max(off / size, initial=0.0, where=wrong & np.isfinite(samples.values)))
+
+
+def relative_error(got: Array, expected: Array, least: float = 0.0) -> float:
+    """``max|got - expected| / max|expected|`` over finite elements; infinite on any mismatch of
+    NaN, infinity, integers or booleans.
+
+    ``least``: differences of at most that are none.
+    """
+    if expected.dtype.kind != "f":
+        return 0.0 if np.array_equal(got, expected) else math.inf
+    value = got.astype(np.float64)
+    finite = np.isfinite(expected)
+    if not np.array_equal(value[~finite], expected[~finite], equal_nan=True):
+        return math.inf
+    value, wanted = value[finite], expected[finite]
+    if not np.isfinite(value).all():
+        return math.inf
+    if wanted.size == 0:
+        return 0.0
+    scale = float(np.abs(wanted).max())
+    worst = float(np.abs(value - wanted).max())
+    if worst <= least:
+        return 0.0
+    return worst / scale if scale > 0 else worst
+
+
+def samples_of(
+    shape: tuple[int, ...], values: Array, positions: Array | None, bounds: Array, dtype: str
+) -> Samples:
+    """Values of an output with what they may be off by.
+
+    Args:
+        shape: of the whole array.
+        values: [P], or of ``shape``.
+        positions: of the values, flat; None: all of them.
+        bounds: of their rounding errors, like ``values``.
+        dtype: of the output.
+    """
+    rounding = _ROUNDING.get(dtype, 0.0)
+    if values.dtype.kind != "f":
+        return Samples(shape, values, positions, rounding)
+    limits = ml_dtypes.finfo(numpy_dtype(dtype))
+    least, most = float(limits.smallest_normal), float(limits.max)
+    values = np.where(np.abs(values) > most, np.copysign(np.inf, values), values)
+    # 16-bit floats are computed in float32, whose denormal numbers are those that may be flushed.
+    flushed = min(least, float(np.finfo(np.float32).smallest_normal))
+    return Samples(shape, values, positions, rounding, _SLACK * bounds + least, flushed)
