@@ -10,6 +10,8 @@
    two slices is one kernel.
 4. What is left of the chains moves into the reduction that is its only reader, and the transposed
    image of few channels into its convolution.
+5. What makes floats of bytes moves to the group that is its only reader, whichever that is: bytes
+   are what is stored.
 
 Nodes that are views (reshape), joined in memory (concatenation) or opaque stay outside, or alone.
 """
@@ -28,6 +30,7 @@ from autosched.graph.ops.shape import Concat, Reshape, Transpose
 # Larger groups become several kernels: code grows with them, and what is gained does not.
 _MOST_NODES: Final = 64
 _FEW_CHANNELS: Final = 3  # fewer than the shortest vector has lanes
+_BYTES: Final = ("uint8", "int8")
 _EXIT: Final = -1  # the virtual node that reads all outputs
 
 
@@ -70,6 +73,7 @@ class _Fusion:
         depths = self._depths()
         for index in sorted(anchors, key=lambda i: (-depths[i], i)):
             self._grow(index, Pattern.BROADCAST, same_shape=True)
+            self._hand_over(index)
         for index, node in enumerate(self._nodes):
             if index not in self._group and node.op.pattern <= Pattern.INJECTIVE:
                 self._grow(index, Pattern.INJECTIVE, same_shape=False)
@@ -141,9 +145,46 @@ class _Fusion:
             reader = self._only_reader(index)
             if reader is None or len(chain) + len(reader) > _MOST_NODES:
                 continue
-            if self._is_chain(reader):
+            if self._is_chain(reader) or self._widens(chain):
                 joined = sorted((*chain, *reader))
                 self._group.update(dict.fromkeys(joined, joined))
+
+    def _hand_over(self, anchor: int) -> None:
+        """Leave to its reader what makes wider numbers of the last bytes of a group."""
+        members = self._group[anchor]
+        last = max((p for p, i in enumerate(members) if self._is_bytes(i)), default=len(members))
+        wide = members[last + 1 :]
+        if not wide or not self._widens(wide):
+            return
+        reader = self._only_reader(wide[-1]) or self._only_reduction(wide[-1])
+        if reader is None or len(wide) + len(reader) > _MOST_NODES:
+            return
+        del members[last + 1 :]
+        joined = sorted((*wide, *reader))
+        self._group.update(dict.fromkeys(joined, joined))
+
+    def _widens(self, members: Sequence[int]) -> bool:
+        """Whether nodes compute wider elements of the bytes of one value, and of constants."""
+        made = {self._nodes[i].output for i in members}
+        read = {name for i in members for name in self._nodes[i].inputs} - made
+        given = [name for name in read if name not in self._graph.constants]
+        return (
+            len(given) == 1
+            and self._graph.types[given[0]].dtype in _BYTES
+            and all(self._nodes[i].op.pattern <= Pattern.BROADCAST for i in members)
+            and not self._is_bytes(members[-1])
+        )
+
+    def _is_bytes(self, index: int) -> bool:
+        return self._graph.types[self._nodes[index].output].dtype in _BYTES
+
+    def _only_reduction(self, index: int) -> list[int] | None:
+        """The group of the reduction that alone reads a node."""
+        (reader, *others) = self._readers[index]
+        alone = reader != _EXIT and not others
+        reduces = alone and self._nodes[reader].op.pattern == Pattern.REDUCTION
+        first = reduces and self._nodes[reader].inputs[0] == self._nodes[index].output
+        return self._group.get(reader) if first else None
 
     def _is_chain(self, members: Sequence[int]) -> bool:
         return all(self._nodes[i].op.pattern <= Pattern.INJECTIVE for i in members)
@@ -177,7 +218,8 @@ class _Fusion:
         if chain is None or not self._is_chain(chain):
             return
         once = node.op.pattern == Pattern.REDUCTION and node.op.reads_once
-        if not once and not self._is_turned_image(chain, node):
+        again = node.op.pattern == Pattern.REDUCTION and self._widens(chain)
+        if not once and not again and not self._is_turned_image(chain, node):
             return
         members = self._group[anchor]
         if len(members) + len(chain) > _MOST_NODES:

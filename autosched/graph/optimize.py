@@ -11,6 +11,7 @@ from autosched.graph.passes.concat import split_concats
 from autosched.graph.passes.constant_folding import fold_constants
 from autosched.graph.passes.dead_code import remove_dead_code
 from autosched.graph.passes.equal_nodes import merge_equal_nodes
+from autosched.graph.passes.integer_products import integer_products
 from autosched.graph.passes.layout import to_channels_last
 from autosched.graph.passes.matmul import matmul_to_dense
 from autosched.graph.passes.normalization import recognize_normalizations
@@ -25,6 +26,7 @@ Pass = Callable[[Graph], Graph]
 
 PASSES: Final[tuple[Pass, ...]] = (
     clean_up,
+    integer_products,
     fold_constants,
     widen_softmax,
     merge_equal_nodes,

@@ -29,6 +29,9 @@ TOGETHER: dict[frozenset[str], str] = {
             "autosched.graph.loop_call",
             "autosched.graph.optimize",
             "autosched.graph.passes.constant_folding",
+            "autosched.graph.passes.integer_layers",
+            "autosched.graph.passes.integer_products",
+            "autosched.graph.passes.scaled_integers",
         }
     ): "the body of a loop is a graph, which is optimised as the graph around it",
 }

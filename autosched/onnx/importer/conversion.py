@@ -109,6 +109,8 @@ class Conversion:
         folded = fold_node(node, self._arrays, self._builder.types, self._setting)
         if folded is not None:
             self._arrays.update(folded)
+            if node.op_type == "DequantizeLinear":
+                self._keep_integers(node, label, layer)
             return
         branch = taken_branch(node, label, self._arrays)
         if branch is not None:
@@ -117,6 +119,14 @@ class Conversion:
             self._place_all(members, layer, on_host)
             return
         self._place_computed(node, label, layer, on_host)
+
+    def _keep_integers(self, node: onnx.NodeProto, label: str, layer: str) -> None:
+        """Weights and what they are made of: layers of integers want the integers."""
+        mark = self._builder.mark()
+        try:
+            self._import(node, label, layer)
+        except (UnsupportedError, GraphError, ModelImportError):
+            self._builder.roll_back(mark)  # the constant does
 
     def _place_computed(self, node: onnx.NodeProto, label: str, layer: str, on_host: bool) -> None:
         attempts: list[Callable[[], None]] = [

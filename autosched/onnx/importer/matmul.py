@@ -50,7 +50,7 @@ def import_gemm(site: Site) -> None:
         site.emit(Dense(), [data, weight])
         return
     features = site.builder.types[weight].shape[1]
-    array = site.arrays.get(site.node.input[2])
+    array = site.plain_constant(2)
     if array is not None and _is_bias(array, features):
         scaled = np.broadcast_to(_scaled(array, beta).reshape(-1), (features,))
         site.emit(Dense(), [data, weight, site.add_constant("bias", scaled)])
@@ -62,7 +62,7 @@ def import_gemm(site: Site) -> None:
 def _weight(site: Site, alpha: float) -> str:
     """``alpha * B`` as ``[k, n]``."""
     transposed = bool(site.attributes.get("transB", 0))
-    array = site.arrays.get(site.node.input[1])
+    array = site.plain_constant(1)
     if array is not None:
         oriented = array.T if transposed else array
         return site.add_constant("weight", _scaled(oriented, alpha))

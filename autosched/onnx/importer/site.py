@@ -63,6 +63,12 @@ class Site:
             self.builder.constant(name, checked_constant(name, self.arrays[name]))
         return str(name)
 
+    def plain_constant(self, index: int) -> NDArray[Any] | None:
+        """The array behind input ``index``, unless the graph computes it, from constants or not."""
+        name = self.node.input[index]
+        computed = name in self.builder.types and name not in self.builder.constants
+        return None if computed else self.arrays.get(name)
+
     def inputs(self) -> list[str]:
         """All inputs."""
         return [self.input(index) for index in range(self.arity)]

@@ -1,0 +1,156 @@
+"""Layers of constant weights, as layers of bytes: uint8 by int8, summed in int32.
+
+    sum (x - zx) (w - zw)  =  sum u v  -  z sum v        v = w - zw, an int8 constant
+
+with ``u = x`` and ``z = zx`` where x is uint8, ``u = x + 128`` and ``z = zx + 128`` where it is
+int8.  Sums of int32 wrap around, so both sides are equal to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.ir import Array
+from autosched.graph.ops.base import Op
+from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.matmul import Dense, MatMul
+from autosched.graph.ops.shape import Pad
+from autosched.graph.passes.scaled_integers import BYTES, ScaledIntegers, full_rank
+from sketch.lang.dtypes import integer_limits
+
+_SHIFT: Final = 128
+_MOST: Final = 2**31 - 1
+_SAME: Final = 1e-6  # relative; scales of a bias are products, rounded once or twice
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IntegerLayer:
+    """``op`` of bytes and a constant.
+
+    Attributes:
+        op: in int32.
+        data: name of the integer data.
+        shifted: whether they are int8, and to be made uint8 first.
+        pad: with what the zeros of the data are; then nothing is left to pad for ``op``.
+        weight: int8.
+        bias: what is added to the sums, int32; None: nothing.
+        takes_bias: whether the operator adds it itself.
+        scale: of the sums, float32, broadcasts to them.
+        most: bound of the sums.
+    """
+
+    op: Dense | MatMul | Conv
+    data: str
+    shifted: bool
+    pad: Pad | None
+    weight: NDArray[np.int8]
+    bias: NDArray[np.int32] | None
+    takes_bias: bool
+    scale: NDArray[np.float32]
+    most: int
+
+
+def integer_layer(
+    op: Op, operands: Sequence[ScaledIntegers], builder: GraphBuilder
+) -> IntegerLayer | None:
+    """A convolution or product of dequantised values; None where it is no product of bytes, or
+    sums might not fit int32.
+    """
+    if not isinstance(op, Dense | MatMul | Conv) or op.dtype is not None or len(operands) < 2:
+        return None
+    if isinstance(op, Conv) and (op.transposed or op.layout != "NCHW"):
+        return None
+    data, weight = operands[:2]
+    axis = 0 if isinstance(op, Conv) else 1
+    filters = _int8_constant(weight, builder)
+    rank = op.spatial + 2 if isinstance(op, Conv) else 2
+    dtype = builder.types[data.value].dtype
+    if filters is None or filters.ndim != rank or not data.is_uniform or dtype not in BYTES:
+        return None
+    each = _by_slice(weight.scale, filters.shape, axis)
+    if each is None or data.most:
+        return None
+    total = ScaledIntegers("", np.zeros((), np.int64), data.scale.reshape(-1)).times(
+        each, divide=False
+    )
+    if total is None:
+        return None
+    bias = _bias(operands[2:], total.scale, builder)
+    if bias is None:
+        return None
+    others = tuple(d for d in range(filters.ndim) if d != axis)
+    wide = filters.astype(np.int64)
+    most = data.reach * int(np.abs(wide).sum(axis=others).max()) + int(np.abs(bias).max())
+    if most > _MOST:
+        return None
+    shifted = dtype == "int8"
+    zero = int(data.zero.reshape(())) + (_SHIFT if shifted else 0)
+    moved = (bias - zero * wide.sum(axis=others)).astype(np.int32)
+    op, pad = _padded(op, zero)
+    if pad is not None and not 0 <= zero <= 255:
+        return None
+    shape = (-1, *(1,) * (rank - 2)) if isinstance(op, Conv) else (-1,)
+    scale = total.scale.reshape(shape) if total.scale.size > 1 else total.scale.reshape(())
+    kept = moved if moved.any() else None
+    takes = not isinstance(op, MatMul)
+    return IntegerLayer(
+        replace(op, dtype="int32"), data.value, shifted, pad, filters, kept, takes, scale, most
+    )
+
+
+def same_scale(lhs: Array, rhs: Array, rank: int) -> bool:
+    """Whether two scales of values of ``rank`` dimensions are the same, rounded differently."""
+    same = full_rank(lhs.shape, rank) == full_rank(rhs.shape, rank)
+    if not same and min(lhs.size, rhs.size) > 1:
+        return False
+    return bool(np.allclose(lhs.reshape(-1), rhs.reshape(-1), rtol=_SAME, atol=0))
+
+
+def _padded(op: Dense | MatMul | Conv, zero: int) -> tuple[Dense | MatMul | Conv, Pad | None]:
+    """What is padded is a zero of the data, which is no zero of the bytes."""
+    if not isinstance(op, Conv) or not zero or not any(op.padding):
+        return op, None
+    rank = op.spatial
+    low, high = (0, 0, *op.padding[:rank]), (0, 0, *op.padding[rank:])
+    return replace(op, padding=(0,) * (2 * rank)), Pad(low, high, float(zero))
+
+
+def _bias(
+    given: Sequence[ScaledIntegers], scale: NDArray[np.float32], builder: GraphBuilder
+) -> NDArray[np.int64] | None:
+    """The bias in the scale of the sums; zeros where there is none; None: it has another scale."""
+    if not given:
+        return np.zeros((), np.int64)
+    (bias,) = given
+    integers = builder.constants.get(bias.value)
+    if integers is None or not same_scale(scale, bias.scale, 1):
+        return None
+    return integers.astype(np.int64) - bias.zero
+
+
+def _int8_constant(known: ScaledIntegers, builder: GraphBuilder) -> NDArray[np.int8] | None:
+    """A constant without its zero points, if that fits int8."""
+    array = builder.constants.get(known.value)
+    if array is None or array.size == 0 or known.most:
+        return None
+    values = array.astype(np.int64) - known.zero
+    low, high = integer_limits("int8")
+    inside = low <= values.min() and values.max() <= high and values.shape == array.shape
+    return values.astype(np.int8) if inside else None
+
+
+def _by_slice(
+    scale: NDArray[np.float32], shape: tuple[int, ...], axis: int
+) -> NDArray[np.float32] | None:
+    """Scales along ``axis``, or one for all; None where they differ along another."""
+    if scale.size == 1:
+        return scale.reshape(-1)
+    full = full_rank(scale.shape, len(shape))
+    wanted = tuple(extent if d == axis else 1 for d, extent in enumerate(shape))
+    return scale.reshape(-1) if full == wanted else None

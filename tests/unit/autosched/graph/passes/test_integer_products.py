@@ -1,0 +1,174 @@
+"""Layers between quantised values are computed on integers, exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autosched as asd
+from autosched.graph.evaluate import evaluate
+from autosched.graph.extract import extract
+from autosched.graph.ir import Graph
+from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.matmul import Dense, MatMul
+from autosched.graph.ops.reduce import ReduceOp
+from autosched.graph.optimize import optimize
+
+onnx = pytest.importorskip("onnx")
+
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+from tests.support.qdq_models import integers, parameters, qdq_model  # noqa: E402
+
+Types = tuple[str, str]
+
+
+def _run(model: Any, data: Any) -> tuple[Graph, Any]:
+    """The optimised graph, whose results are those of the reference, and its results."""
+    graph = optimize(asd.from_onnx(model).graph)
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": data})
+    (found,) = evaluate(graph, {"x": data}).values()
+    np.testing.assert_array_equal(found, expected)
+    return graph, found
+
+
+def _layers(graph: Graph) -> list[Types]:
+    """Types of data and weights of all layers."""
+    return [
+        (graph.types[node.inputs[0]].dtype, graph.types[node.inputs[1]].dtype)
+        for node in graph.nodes
+        if isinstance(node.op, Conv | Dense | MatMul)
+    ]
+
+
+def _stored(model: Any) -> list[str]:
+    """Types of what the kernels leave, in order."""
+    found = extract(asd.from_onnx(model))
+    return [found.graph.types[call.output].dtype for call in found.calls]
+
+
+def _image(*shape: int) -> Any:
+    return (np.random.default_rng(1).integers(-600, 600, shape) / 16).astype(np.float32)
+
+
+CONV = """g (float[1,4,6,5] x) => (float[1,3,H,W] y) {
+    a = Q(x, i) b = D(a, i) w = D(W, w) c = D(B, b)
+    z = Conv<ATTRIBUTES>(b, w, c) p = Q(z, o) y = D(p, o)
+}"""
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("zero", [0, 5])
+@pytest.mark.parametrize("attributes", ["pads=[1,1,1,1]", "strides=[2,1]"])
+def test_convolutions(dtype: str, zero: int, attributes: str) -> None:
+    """Scales of one and of each channel, zero points of both kinds, with padding and without."""
+    constants = {
+        "W": integers(3, 4, 3, 3, most=20), "B": integers(3, dtype="int32", most=900),
+        **parameters(i=(0.25, zero, dtype), o=(32, zero - 1 if zero else 0, dtype)),
+        "w_s": np.array([0.5, 0.25, 2], np.float32), "w_z": np.zeros(3, np.int8),
+        "b_s": np.array([0.125, 0.0625, 0.5], np.float32), "b_z": np.zeros(3, np.int32),
+    }  # fmt: skip
+    model = qdq_model(CONV.replace("ATTRIBUTES", attributes), constants)
+    for node in model.graph.node:
+        if node.input[0] in ("W", "B"):
+            node.attribute.append(onnx.helper.make_attribute("axis", 0))
+    graph, _ = _run(model, _image(1, 4, 6, 5))
+    assert _layers(graph) == [("uint8", "int8")]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_dense_layers(dtype: str, transposed: bool) -> None:
+    text = """g (float[3,8] x) => (float[3,5] y) {
+        a = Q(x, i) b = D(a, i) w = D(W, w) c = D(B, b)
+        z = Gemm<transB=T>(b, w, c) p = Q(z, o) y = D(p, o)
+    }""".replace("T>", f"{int(transposed)}>")
+    shape = (5, 8) if transposed else (8, 5)
+    constants = {
+        "W": integers(*shape), "B": integers(5, dtype="int32", most=900),
+        **parameters(i=(0.25, 3, dtype), o=(64, 7, dtype), w=(0.5, 0, "int8")),
+        **parameters(b=(0.125, 0, "int32")),
+    }  # fmt: skip
+    graph, _ = _run(qdq_model(text, constants), _image(3, 8))
+    assert _layers(graph) == [("uint8", "int8")]
+
+
+def test_products_with_matrices_of_uint8_and_a_scale_for_each_column() -> None:
+    text = """g (float[2,3,8] x) => (float[2,3,5] y) {
+        a = Q(x, i) b = D(a, i) w = D(W, w) z = MatMul(b, w) p = Q(z, o) y = D(p, o)
+    }"""
+    constants = {
+        "W": integers(8, 5, dtype="uint8", most=255),
+        **parameters(i=(0.25, 3, "uint8"), o=(64, 7, "uint8")),
+        "w_s": np.array([0.5, 0.25, 2, 1, 0.125], np.float32),
+        "w_z": np.full(5, 128, np.uint8),
+    }
+    graph, _ = _run(qdq_model(text, constants), _image(2, 3, 8))
+    assert _layers(graph) == [("uint8", "int8")]
+
+
+BLOCK = """g (float[1,4,6,6] x) => (float[1,4] y) {
+    a = Q(x, i) b = D(a, i) w = D(W, w)
+    c = Conv<pads=[1,1,1,1]>(b, w) d = Q(c, m) e = D(d, m)
+    f = MaxPool<kernel_shape=[3,3], strides=[1,1], pads=[1,1,1,1]>(e) h = Q(f, m) j = D(h, m)
+    v = D(V, w) k = Conv(j, v) l = Q(k, m) n = D(l, m)
+    o = Add(n, j) r = Relu(o) s = Q(r, t) u = D(s, t)
+    q = GlobalAveragePool(u) aa = Q(q, t) bb = D(aa, t) y = Flatten(bb)
+}"""
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_residual_blocks_leave_bytes_to_each_other(dtype: str) -> None:
+    """Pools, sums, averages: what reads a dequantised value computes it."""
+    constants = {
+        "W": integers(4, 4, 3, 3, most=9), "V": integers(4, 4, 1, 1, most=9),
+        **parameters(i=(0.25, 1, dtype), w=(0.5, 0, "int8"), m=(4, 2, dtype), t=(8, 0, dtype)),
+    }  # fmt: skip
+    model = qdq_model(BLOCK, constants)
+    graph, _ = _run(model, _image(1, 4, 6, 6))
+    assert _layers(graph) == [("uint8", "int8")] * 2
+    assert any(node.op == ReduceOp("sum", (1, 2), keepdims=True) for node in graph.nodes)
+    assert set(_stored(model)[:-1]) == {"uint8"}
+
+
+def test_what_is_no_product_of_bytes_stays_as_it_is() -> None:
+    """Scales that differ along what is summed, zero points that are no bytes, infinite scales."""
+    text = """g (float[3,8] x) => (float[3,5] y) {
+        a = Q(x, i) b = D(a, i) w = D(W, w) y = MatMul(b, w)
+    }"""
+    rows = {"w_s": np.arange(1, 9, dtype=np.float32), "w_z": np.zeros(8, np.int8)}
+    one = parameters(i=(0.25, 3, "uint8"), w=(0.5, 0, "int8"))
+    model = qdq_model(text, {"W": integers(8, 5), **one, **rows})
+    for node in model.graph.node:
+        if node.input[0] == "W":
+            node.attribute.append(onnx.helper.make_attribute("axis", 0))
+    assert _layers(_run(model, _image(3, 8))[0]) == [("float32", "float32")]
+    wide = qdq_model(text, {"W": integers(8, 5, dtype="uint8", most=255), **one,
+                            **parameters(w=(0.5, 0, "uint8"))})  # fmt: skip
+    assert _layers(_run(wide, _image(3, 8))[0]) == [("float32", "float32")]
+    huge = qdq_model(text, {"W": integers(8, 5), **one, **parameters(w=(np.inf, 0, "int8"))})
+    graph = optimize(asd.from_onnx(huge).graph)
+    assert _layers(graph) == [("float32", "float32")]
+
+
+def test_sums_that_might_not_fit_stay_floats() -> None:
+    text = """g (float[1,K] x) => (float[1,1] y) {
+        a = Q(x, i) b = D(a, i) w = D(W, w) y = MatMul(b, w)
+    }""".replace("K", "70000")
+    constants = {"W": np.full((70000, 1), 127, np.int8),
+                 **parameters(i=(1, 0, "uint8"), w=(1, 0, "int8"))}  # fmt: skip
+    graph = optimize(asd.from_onnx(qdq_model(text, constants)).graph)
+    assert _layers(graph) == [("float32", "float32")]
+
+
+def test_dequantised_results_and_integers_that_are_results() -> None:
+    text = """g (float[3,8] x) => (int8[3,5] y) {
+        a = Q(x, i) b = D(a, i) w = D(W, w) z = MatMul(b, w) y = Q(z, o)
+    }"""
+    scales = parameters(i=(0.25, 3, "int8"), w=(0.5, 0, "int8"), o=(64, 7, "int8"))
+    constants = {"W": integers(8, 5), **scales}
+    graph, found = _run(qdq_model(text, constants), _image(3, 8))
+    assert _layers(graph) == [("uint8", "int8")]
+    assert found.dtype == np.int8
