@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -10,8 +11,27 @@ import numpy as np
 
 from codegen.cuda.kernel import CudaKernel
 from codegen.errors import CodegenError
-from codegen.gpu.protocol import Array, Device, DeviceGraph, LoadedCode, submit
+from codegen.gpu.protocol import (
+    Array,
+    Device,
+    DeviceEvent,
+    DeviceGraph,
+    LoadedCode,
+    capturing,
+    submit,
+)
 from codegen.kernel import Argument
+
+
+@dataclass(frozen=True, slots=True)
+class _TimedGraph:
+    """Runs with an event before and after them, all of it captured: the time that the CPU takes to
+    submit a graph is not theirs.
+    """
+
+    graph: DeviceGraph
+    before: DeviceEvent
+    after: DeviceEvent
 
 
 class DeviceKernel:
@@ -40,7 +60,7 @@ class DeviceKernel:
     ) -> None:
         self._device, self._kernel = device, kernel
         self._stream = device.stream()
-        self._graphs: dict[int, DeviceGraph] = {}
+        self._graphs: dict[int, _TimedGraph] = {}
         self._addresses: dict[str, int] = {}
         self._code: LoadedCode | None = device.load(kernel, expected_s)
         try:
@@ -69,8 +89,8 @@ class DeviceKernel:
         if code is None or self._device.lost:
             return
         self._stream.synchronise()
-        for graph in self._graphs.values():
-            graph.close()
+        for timed in self._graphs.values():
+            timed.graph.close()
         for address in self._addresses.values():
             self._device.free(address)
         self._device.unload(code)
@@ -78,18 +98,13 @@ class DeviceKernel:
 
     def seconds(self, runs: int = 1) -> float:
         """Seconds of ``runs`` executions one after another, by the device's clock."""
-        graph = self._graph(runs)
-        start = self._stream.record()
-        self._stream.replay(graph)
-        return self._stream.record().seconds_since(start)
+        return self._seconds(self._graph(runs))
 
     def seconds_after_filling(self, address: int, size: int) -> float:
         """Seconds of one execution after ``size`` bytes went through the caches."""
-        graph = self._graph(1)
+        timed = self._graph(1)
         self._stream.fill(address, 0, size)
-        start = self._stream.record()
-        self._stream.replay(graph)
-        return self._stream.record().seconds_since(start)
+        return self._seconds(timed)
 
     def run(self) -> dict[str, Array]:
         """Execute once; outputs by name, in the shapes of the arguments."""
@@ -108,13 +123,19 @@ class DeviceKernel:
         self._stream.synchronise()
         return outputs
 
-    def _graph(self, runs: int) -> DeviceGraph:
+    def _seconds(self, timed: _TimedGraph) -> float:
+        self._stream.replay(timed.graph)
+        return timed.after.seconds_since(timed.before)
+
+    def _graph(self, runs: int) -> _TimedGraph:
         assert self._code is not None
         if runs not in self._graphs:
-            self._stream.begin_capture()
-            for _ in range(runs):
-                submit(self._stream, self._code, self._addresses)
-            self._graphs[runs] = self._stream.end_capture()
+            with capturing(self._stream) as graphs:
+                before = self._stream.record()
+                for _ in range(runs):
+                    submit(self._stream, self._code, self._addresses)
+                after = self._stream.record()
+            self._graphs[runs] = _TimedGraph(graphs[0], before, after)
         return self._graphs[runs]
 
     def _fill(self, arrays: Mapping[str, Array]) -> None:

@@ -37,7 +37,14 @@ _HINTS: Final[Mapping[type[DeviceError], str]] = {
 
 
 class Driver:
-    """Calls of ``cuda.bindings.driver`` in the context of one device.
+    """Calls of ``cuda.bindings.driver`` for one device.
+
+    What asks for a number of the device needs no context, which takes a part of a second to make;
+    everything else is called in the device's primary one, from ``retain`` on.
+
+    Attributes:
+        capture: held by whoever captures a stream, and for calls that are errors meanwhile:
+            waiting for all streams of the context.
 
     Args:
         bindings: the module.
@@ -50,12 +57,20 @@ class Driver:
     def __init__(self, bindings: Any, ordinal: int = 0) -> None:
         self.bindings = bindings
         self.lost = self.name = ""
-        self._threads = threading.local()
+        self.capture = threading.RLock()
         self._context: Any = None
         self.call("cuInit", 0)
         self.device = self.call("cuDeviceGet", ordinal)
-        self._context = self.call("cuDevicePrimaryCtxRetain", self.device)
         self.name = self.call("cuDeviceGetName", 256, self.device).split(b"\0")[0].decode()
+
+    @property
+    def usable(self) -> bool:
+        """Whether what was made in the context is still there."""
+        return self._context is not None and not self.lost
+
+    def retain(self) -> None:
+        """Make the device's context, or share it with others of this process."""
+        self._context = self.call("cuDevicePrimaryCtxRetain", self.device)
 
     def call(self, name: str, *arguments: Any) -> Any:
         """What a function returns beside its status: nothing, a value, or a tuple of them.
@@ -65,9 +80,8 @@ class Driver:
         """
         if self.lost:
             raise DeviceLostError(self.lost, self.name, _HINTS[DeviceLostError])
-        if self._context is not None and not hasattr(self._threads, "entered"):
+        if self._context is not None:  # a thread's caller may use another device in between
             self._checked("cuCtxSetCurrent", self.bindings.cuCtxSetCurrent(self._context))
-            self._threads.entered = True
         try:
             result = getattr(self.bindings, name)(*arguments)
         except RuntimeError as error:  # a driver of a release before the function
@@ -82,7 +96,7 @@ class Driver:
 
     def close(self) -> None:
         """Let go of the context; nothing can be called any more."""
-        if self._context is not None and not self.lost:
+        if self.usable:
             self.call("cuDevicePrimaryCtxRelease", self.device)
         self._context = None
 

@@ -22,11 +22,7 @@ def gpu_here() -> Target:
     """The target of the first GPU; there must be one, see ``missing_gpu``."""
     from cuda.bindings import driver as bindings
 
-    driver = Driver(bindings)
-    try:
-        return device_target(driver)
-    finally:
-        driver.close()
+    return device_target(Driver(bindings))
 
 
 def device_target(driver: Driver) -> Target:

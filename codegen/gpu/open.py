@@ -21,11 +21,7 @@ def device_arch(target: Target) -> str:
         return target.arch
     from cuda.bindings import driver as bindings
 
-    driver = Driver(bindings)
-    try:
-        return arch_of(driver)
-    finally:
-        driver.close()
+    return arch_of(Driver(bindings))
 
 
 def open_device(target: Target) -> Device:

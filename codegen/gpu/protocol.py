@@ -10,7 +10,8 @@ illegal, and from then on always.  A kernel's own fault is often seen only by a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
@@ -18,6 +19,7 @@ from typing import Any, Literal, Protocol, Self
 from numpy.typing import NDArray
 
 from codegen.cuda.kernel import CudaKernel, Launch
+from codegen.gpu.errors import DeviceError
 from sketch.target.target import Target
 
 DeviceKind = Literal["gpu", "emulated"]
@@ -230,6 +232,23 @@ class Device(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
+
+
+@contextmanager
+def capturing(stream: DeviceStream) -> Iterator[list[DeviceGraph]]:
+    """Capture what the ``with`` block submits; the graph is in the list at its end.
+
+    After an exception the stream captures no more.
+    """
+    graphs: list[DeviceGraph] = []
+    stream.begin_capture()
+    try:
+        yield graphs
+    except BaseException:
+        with suppress(DeviceError):
+            stream.end_capture().close()
+        raise
+    graphs.append(stream.end_capture())
 
 
 def submit(stream: DeviceStream, code: LoadedCode, addresses: dict[str, int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 from weakref import finalize
@@ -121,8 +122,14 @@ class CudaStream:
 
     def begin_capture(self) -> None:
         """Note what is submitted; see ``DeviceStream``."""
-        mode = self._driver.bindings.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        self._driver.call("cuStreamBeginCapture", self._stream, mode)
+        # Memory of what Python collects meanwhile, in this thread, must not end the capture.
+        mode = self._driver.bindings.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        self._driver.capture.acquire()
+        try:
+            self._driver.call("cuStreamBeginCapture", self._stream, mode)
+        except BaseException:
+            self._driver.capture.release()
+            raise
         self._captured = []
 
     def end_capture(self) -> CudaGraph:
@@ -130,7 +137,10 @@ class CudaStream:
         events, self._captured = self._captured, None
         if events is None:
             raise DeviceError("this stream is not being captured", hint="call begin_capture first")
-        graph = self._driver.call("cuStreamEndCapture", self._stream)
+        try:
+            graph = self._driver.call("cuStreamEndCapture", self._stream)
+        finally:
+            self._driver.capture.release()
         return CudaGraph(self._driver, graph, events)
 
     def replay(self, graph: DeviceGraph) -> None:
@@ -166,12 +176,12 @@ class CudaDevice:
         self._target, self._driver = target, driver
         here = arch_of(driver)
         if here != target.arch:
-            driver.close()
             raise DeviceLaunchError(
                 f"the target is {target.arch}, the GPU of this machine is {here}",
                 self.name,
                 'use Target("cuda")',
             )
+        driver.retain()
 
     @property
     def name(self) -> str:
@@ -241,7 +251,8 @@ class CudaDevice:
 
     def synchronise(self) -> None:
         """Wait for everything on the device."""
-        self._driver.call("cuCtxSynchronize")
+        with self._driver.capture:
+            self._driver.call("cuCtxSynchronize")
 
     def close(self) -> None:
         """Let go of the GPU; its memory goes with the last user of its context."""
@@ -266,9 +277,7 @@ def arch_of(driver: Driver) -> str:
 
 
 def _quietly(driver: Driver, name: str, thing: Any) -> None:
-    """Give something back; on a device that is lost there is nothing left to give."""
-    try:
-        if not driver.lost:
+    """Give something back; where the device is lost, or closed, there is nothing left to give."""
+    with suppress(DeviceError):
+        if driver.usable:
             driver.call(name, thing)
-    except DeviceError:
-        return

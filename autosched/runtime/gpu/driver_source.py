@@ -138,7 +138,9 @@ static int load({name}_context *c, const char *folder) {{
     CHECK(cuMemAlloc(&c->constants, {upper}_CONSTANTS_BYTES + 1));
     CHECK(read_file(folder, constants_file, &bytes, &size));
     int status = size != {upper}_CONSTANTS_BYTES ? {upper}_NO_FILE : {upper}_OK;
-    if (!status && size) status = (int)cuMemcpyHtoD(c->constants, bytes, size);
+    if (!status && size)
+        status = (int)cuMemcpyHtoDAsync(c->constants, bytes, size, c->stream);
+    if (!status) status = (int)cuStreamSynchronize(c->stream); /* no other stream waits for it */
     free(bytes);
     return status;
 }}

@@ -25,6 +25,7 @@ from autosched.runtime.memory import view
 from autosched.runtime.program import ExecutionPlan, HostStep, Place, Step, TensorSpec
 from codegen.gpu.alignment import DEVICE_ALIGNMENT
 from codegen.gpu.errors import DeviceError
+from codegen.gpu.protocol import capturing
 
 if TYPE_CHECKING:
     from codegen.gpu.protocol import DeviceStream
@@ -204,18 +205,13 @@ class DeviceExecutor:
 
     def _capture(self, part: _OnDevice, timed: bool, copies: bool) -> Captured:
         stream = self.stream
-        stream.begin_capture()
-        try:
+        with capturing(stream) as graphs:
             if part.begins:
                 self._copy_inputs(stream)
             marks = tuple(self._launch(part, stream, timed))
             if part.ends and copies:
                 self._copy_outputs(stream)
-        except BaseException:
-            with suppress(DeviceError):
-                stream.end_capture().close()
-            raise
-        return Captured(stream.end_capture(), marks)
+        return Captured(graphs[0], marks)
 
     def _copy_inputs(self, stream: DeviceStream) -> None:
         for number, own in self._own.items():

@@ -10,6 +10,7 @@ from autosched.runtime.memory_plan import align
 from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
 from codegen.cuda.nvrtc import compile_source
 from codegen.gpu.alignment import DEVICE_ALIGNMENT
+from codegen.gpu.protocol import capturing
 from codegen.kernel import Argument
 
 if TYPE_CHECKING:
@@ -89,9 +90,9 @@ def measured_flops(device: Device, trips: int = TRIPS) -> float:
 def _best_seconds(device: Device, work: Callable[[DeviceStream], None]) -> float:
     """Seconds of what ``work`` submits, as a graph: the fastest of a few, after one to warm up."""
     stream = device.stream()
-    stream.begin_capture()
-    work(stream)
-    graph = stream.end_capture()
+    with capturing(stream) as graphs:
+        work(stream)
+    (graph,) = graphs
     found = []
     for _ in range(_REPEATS + 1):
         before = stream.record()

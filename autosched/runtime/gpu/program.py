@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
@@ -18,6 +18,7 @@ from autosched.runtime.gpu.executor import DeviceExecutor
 from autosched.runtime.gpu.machine import device_machine
 from autosched.runtime.gpu.resident import Resident
 from autosched.runtime.loaded import Arrays, Outputs
+from codegen.gpu.errors import DeviceError
 
 if TYPE_CHECKING:
     from autosched.runtime.explanation import Machine
@@ -145,9 +146,16 @@ class DeviceProgram:
         return DeviceExecutor(self._resident, self._payloads)
 
     def _end_lease(self, executor: DeviceExecutor, stream: DeviceStream | None) -> None:
-        """Nobody has its outputs any more; what was submitted to read them may still run."""
-        executor.wait_for(stream)
-        self._idle.append(executor)
+        """Nobody has its outputs any more; what was submitted to read them may still run.
+
+        A stream that its owner has destroyed meanwhile may, too.
+        """
+        with suppress(DeviceError):
+            try:
+                executor.wait_for(stream)
+            except DeviceError:
+                executor.wait_for(None)
+            self._idle.append(executor)
 
 
 class _Lease:

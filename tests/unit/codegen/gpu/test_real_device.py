@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from codegen.gpu.errors import (
     DeviceMemoryError,
 )
 from codegen.gpu.host import card_name, device_target
-from codegen.gpu.protocol import submit
+from codegen.gpu.protocol import capturing, submit
 from codegen.gpu.real import CudaDevice
 from sketch.target.gpu_targets import cuda_target
 
@@ -136,6 +137,49 @@ def test_a_stream_that_the_caller_made_is_left_alone() -> None:
     assert bindings.named("cuMemcpyHtoDAsync")[0][1::2] == (256, 16)
     assert bindings.named("cuMemcpyHtoDAsync")[0][4] == 77
     assert len(bindings.named("cuStreamDestroy")) == 1
+
+
+def test_what_python_collects_during_a_capture_does_not_end_it() -> None:
+    bindings = Bindings()
+    with opened(bindings) as device:
+        device.stream().begin_capture()
+    (call,) = bindings.named("cuStreamBeginCapture")
+    assert call[2] is real.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+
+
+def test_all_streams_are_waited_for_only_when_none_is_captured() -> None:
+    bindings, stream_error = Bindings(), RuntimeError("in the block")
+    with opened(bindings) as device, ThreadPoolExecutor(1) as pool:
+        stream = device.stream()
+        with pytest.raises(RuntimeError, match="in the block"), capturing(stream):
+            waiting = pool.submit(device.synchronise)
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=0.02)
+            assert not bindings.named("cuCtxSynchronize")
+            raise stream_error
+        waiting.result(timeout=5)
+    assert bindings.named("cuCtxSynchronize") and bindings.named("cuStreamEndCapture")
+
+
+def test_a_closed_device_is_not_asked_to_take_things_back() -> None:
+    bindings = Bindings()
+    device = opened(bindings)
+    stream, event = device.stream(), device.stream().record()
+    device.close()
+    asked = len(bindings.asked)
+    del stream, event
+    assert len(bindings.asked) == asked
+
+
+def test_the_context_is_made_for_devices_alone_and_is_that_of_every_call() -> None:
+    bindings = Bindings()
+    assert device_target(Driver(bindings)) == H200
+    assert not bindings.named("cuDevicePrimaryCtxRetain")
+    with opened(bindings) as device:
+        before = len(bindings.named("cuCtxSetCurrent"))
+        device.synchronise()
+        device.synchronise()
+    assert len(bindings.named("cuCtxSetCurrent")) >= before + 2
 
 
 @pytest.mark.parametrize(
