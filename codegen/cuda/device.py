@@ -32,16 +32,19 @@ _ASYNCHRONOUS = (4, 8, 16)
 class Binding:
     """A loop variable as part of a linear index: ``index / inner % extent * stride``, where
     ``inner`` is the product of the extents of the bindings after it.
+
+    ``together``: of blocks, so many values follow each other before bindings after it change.
     """
 
     var: LoopVar
     extent: int
     stride: int
+    together: int = 1
 
     @staticmethod
     def of(loop: Loop) -> Binding:
         """The binding that replaces a loop."""
-        return Binding(loop.var, int(loop.extent), int(loop.stride))
+        return Binding(loop.var, int(loop.extent), int(loop.stride), int(loop.together))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from codegen.cuda.block_order import number_of_block
 from codegen.cuda.combine import CombineText
 from codegen.cuda.device import (
     Barrier,
@@ -77,7 +78,9 @@ class _Emitter(StatementText):
         self._line(f"{symbol}({', '.join(parameters)}) {{")
         self._depth += 1
         self._line(f"typedef {index_type(function)} index_t;")
-        self._decode(function.blocks, "block", "blockIdx.x")
+        lines, number = number_of_block(function.blocks)
+        self._lines += ["  " * self._depth + line for line in lines]
+        self._decode(function.blocks, "block", number)
         for shift in function.shifts:
             start = self._expressions.variable(shift.of.var)
             self._constant(shift.var, f"{start} < {shift.most} ? {start} : {shift.most}")

@@ -6,13 +6,14 @@ import re
 
 # What C++ and the generated code itself use.
 _RESERVED_TEXT = """
-    alignas alignof and asm auto bitand bitor block bool break case catch char class compl const
-    constexpr continue decltype default delete do double else enum explicit export extern false
-    float for friend goto if inline int long mutable namespace new noexcept not now nullptr operator
-    or point private protected public register return short signed sizeof slot static struct switch
-    template this thread tile throw true try typedef typeid typename union unsigned using virtual
-    void volatile while xor blockIdx blockDim gridDim threadIdx warpSize index_t floor_div
-    floor_mod nan_max nan_min sigmoid powf expf logf sqrtf rsqrtf tanhf erff floorf ceilf fabsf
+    ahead alignas alignof and asm auto bitand bitor block bool break case catch char class compl
+    const constexpr continue decltype default delete do double else enum explicit export extern
+    false first_row float for friend goto if inline int long mutable namespace new noexcept not
+    now nullptr operator or place point private protected public register return round rows
+    short signed sizeof slot static struct switch template this thread tile throw true try turn
+    typedef typeid typename union unsigned using virtual void volatile while xor blockIdx
+    blockDim gridDim threadIdx warpSize index_t floor_div floor_mod nan_max nan_min sigmoid powf
+    expf logf sqrtf rsqrtf tanhf erff floorf ceilf fabsf
 """
 _RESERVED = frozenset(_RESERVED_TEXT.split())
 

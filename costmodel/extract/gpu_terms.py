@@ -19,6 +19,7 @@ from costmodel.extract.analysis import Analysis, product
 from costmodel.extract.draft_terms import BoundTerms, DraftTerms
 from costmodel.extract.gpu_kernel import KernelShape
 from costmodel.extract.gpu_lanes import SECTOR_BYTES, distinct, reordered, sectors, wavefronts
+from costmodel.extract.gpu_memory import block_bytes, memory_bytes
 from costmodel.extract.gpu_sites import (
     cooperates,
     copies_of,
@@ -107,8 +108,11 @@ def gpu_draft_terms(analysis: Analysis, kernel: KernelShape) -> DraftTerms:
     alone = larger(card.warps_ahead * schedulers / (warps * several), 1.0)
     alone = where(use.ahead, 1.0, alone)
     each = slowest + smaller(card.overlap * alone, 1.0) * rest + barriers
-    memory = _unique_bytes(analysis, kernel) / card.memory_bytes_per_s
-    total = larger(kernel.busiest * each / card.hertz, memory)
+    once, again = memory_bytes(analysis, kernel)
+    memory = (once + again) / card.memory_bytes_per_s
+    busy = kernel.busiest * each / card.hertz
+    total = larger(busy, memory)
+    total = total + card.overlap * smaller(busy, again / card.memory_bytes_per_s)
     launch = card.launch_seconds if first else 0.0
     return DraftTerms(
         compute=kernel.busiest * issue / card.hertz,
@@ -121,7 +125,8 @@ def gpu_draft_terms(analysis: Analysis, kernel: KernelShape) -> DraftTerms:
 def gpu_bound_terms(analysis: Analysis, kernel: KernelShape) -> BoundTerms:
     """The parts of ``gpu_draft_terms`` side by side; its arguments."""
     terms = gpu_draft_terms(analysis, kernel)
-    far = _unique_bytes(analysis, kernel) / analysis.target.card.memory_bytes_per_s
+    once, again = memory_bytes(analysis, kernel)
+    far = (once + again) / analysis.target.card.memory_bytes_per_s
     near = where(terms.memory > far, terms.memory, 0.0)
     return BoundTerms(terms.compute, near, far, terms.overhead)
 
@@ -312,15 +317,9 @@ def _global_bytes(
     analysis: Analysis, access: Access, requested: Quantity, kernel: KernelShape
 ) -> Quantity:
     """Bytes of a block that pass L2: each request, or once what L1 holds of the block's data."""
-    once = _block_bytes(access)
+    once = block_bytes(access)
     room = analysis.target.l1_bytes / kernel.resident - kernel.shared_bytes
     return where(once <= room, smaller(requested, once), requested)
-
-
-def _block_bytes(access: Access) -> Quantity:
-    """Bytes of global memory that a block touches, in whole sectors, once each."""
-    own = tuple(p for p in access.site.loops if p.kind not in PARALLEL_KINDS)
-    return footprint(access, own, SECTOR_BYTES).lines[0] * SECTOR_BYTES
 
 
 def _independent(analysis: Analysis) -> Quantity:
@@ -349,25 +348,6 @@ def _exposed(analysis: Analysis) -> Quantity:
     if site.store.targets[0].scope is not Scope.SHARED:
         return 0.0
     return where(is_ahead(site), 0.0, product(tile_loops(site)))
-
-
-def _unique_bytes(analysis: Analysis, kernel: KernelShape) -> Quantity:
-    """Bytes of global memory that a statement touches, once each; none where L2 holds them all, and
-    of what its block has read before, none where L2 holds that of all blocks under way.
-    """
-    target = analysis.target
-    room = float(target.l2_bytes)
-    before = kernel.read_before[analysis.statement.stage]
-    total: Quantity = 0.0
-    for access, elements in zip(analysis.accesses, analysis.element_levels, strict=True):
-        if access.buffer.scope in (Scope.LOCAL, Scope.SHARED):
-            continue
-        found = elements[0] * access.element_bytes
-        if access.buffer in before:
-            blocks = smaller(kernel.resident, kernel.busiest) * float(target.threads)
-            found = where(_block_bytes(access) * blocks <= room, 0.0, found)
-        total = total + found
-    return where(total > room, total, 0.0)
 
 
 def _mean(values: list[Quantity]) -> Quantity:

@@ -38,6 +38,7 @@ class LoopInfo:
     reach: Quantity  # largest value of the variable
     kind: LoopKind
     reduce: bool
+    together: Quantity = 1.0  # of blocks, see ``Loop``
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,7 +164,8 @@ def _loop_info(loop: Loop) -> tuple[LoopInfo, ...]:
         return ()
     stride = to_quantity(loop.stride)
     reach = (extent - 1.0) * stride
-    return (LoopInfo(loop.var, extent, stride, reach, loop.kind, loop.axis_kind == "reduce"),)
+    reduce, together = loop.axis_kind == "reduce", to_quantity(loop.together)
+    return (LoopInfo(loop.var, extent, stride, reach, loop.kind, reduce, together),)
 
 
 def _main(sites: list[StoreSite]) -> StoreSite:

@@ -94,7 +94,8 @@ class _Emitter:
         body = self._attach(stage, loop, self._loops(stage, depth + 1))
         kind = loop.axis.kind
         clip = () if self.outline else self._clip(stage, depth)
-        node = Loop(loop.var, loop.trips, loop.stride, loop.kind, kind, body, clip)
+        rows = self._together(stage, loop)
+        node = Loop(loop.var, loop.trips, loop.stride, loop.kind, kind, body, clip, rows)
         if kind == "reduce" and all(p.axis.kind == "spatial" for p in stage.loops[:depth]):
             return (*self._initialise(stage, depth), node)
         return (node,)
@@ -113,6 +114,13 @@ class _Emitter:
             return ()
         start = based + Affine(tuple((p.var, p.unit) for p in (*outer, loop)))
         return (Predicate(start, -UNBOUNDED, axis.extent),)
+
+    def _together(self, stage: PlacedStage, loop: PlacedLoop) -> Num:
+        """Blocks along a loop that start before the loops inside it go on."""
+        order = stage.plan.blocks
+        if order is None or order.loop != loop.id:
+            return 1
+        return self.placement.number(order.rows)
 
     def _attach(
         self, stage: PlacedStage, loop: PlacedLoop, body: tuple[Node, ...]

@@ -218,6 +218,7 @@ class Loop:
     ``clip`` restricts the trips to those for which its predicates hold; they are over this loop's
     variable and variables of loops around it.  Lowering clips serial tile loops at the end of their
     axis (``i_0 + i_1 < M``: tiles that start beyond it are skipped); passes of codegen clip more.
+    ``together``: of blocks, so many trips start before loops of blocks inside this one go on.
     """
 
     var: LoopVar
@@ -227,6 +228,7 @@ class Loop:
     axis_kind: Literal["spatial", "reduce"]
     body: tuple[Node, ...] = field(repr=False)
     clip: tuple[Predicate, ...] = ()
+    together: Num = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

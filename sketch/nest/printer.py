@@ -89,7 +89,8 @@ def _loop(loop: Loop) -> str:
     step = f" step {loop.stride}" if loop.stride != 1 else ""
     reduce = " reduce" if loop.axis_kind == "reduce" else ""
     clip = " clip " + " and ".join(map(_predicate, loop.clip)) if loop.clip else ""
-    return f"{loop.kind.value} {loop.var.name} in 0..{end}{step}{reduce}{clip}"
+    together = f" {loop.together} together" if int(loop.together) > 1 else ""
+    return f"{loop.kind.value} {loop.var.name} in 0..{end}{step}{together}{reduce}{clip}"
 
 
 def _store(store: Store) -> str:

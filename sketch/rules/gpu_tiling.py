@@ -22,6 +22,7 @@ from sketch.analysis.access import affine_index, stage_loads
 from sketch.lang.expr import Axis
 from sketch.lang.tensor import Tensor
 from sketch.nest.loopnest import LoopKind, Scope
+from sketch.rules.gpu_order import block_order
 from sketch.rules.gpu_reuse import shares_operands
 from sketch.rules.patterns import batch_positions, longest
 from sketch.rules.rule import State, Verdict
@@ -41,6 +42,7 @@ from sketch.schedule.steps import (
     Split,
     Step,
 )
+from sketch.target.target import Target
 
 _BOUND: Final = (LoopKind.BLOCK, LoopKind.VTHREAD, LoopKind.THREAD, LoopKind.THREAD)
 INNER: Final = 4
@@ -87,7 +89,8 @@ def in_shared_tiles(
             of the host.
         lanes: whether several threads may share out the terms of a sum.
     """
-    state = state.then(*_tile_host(host, inner, batch, sizes or {}), *_tile_inner(inner, lanes))
+    steps = _tile_host(host, inner, batch, sizes or {}, state.target)
+    state = state.then(*steps, *_tile_inner(inner, lanes))
     outer_reduce = _outer_reduce(inner)
     caches = []
     for tensor in tensors_read(inner.op):
@@ -130,7 +133,11 @@ def _spatial_dim(inner: StagePlan, tensor: Tensor) -> int:
 
 
 def _tile_host(
-    host: StagePlan, inner: StagePlan, batch: frozenset[Axis], sizes: Mapping[Axis, int]
+    host: StagePlan,
+    inner: StagePlan,
+    batch: frozenset[Axis],
+    sizes: Mapping[Axis, int],
+    target: Target,
 ) -> list[Step]:
     name, axes = host.id, host.op.axes
     tiled = [a for a in axes if a not in batch]
@@ -152,6 +159,7 @@ def _tile_host(
     for level, kind in enumerate(_BOUND):
         bound = axes if level == 0 else tiled
         steps += [Annotate(name, host.loop(a, level), kind.value) for a in bound]
+    steps += block_order(host, inner, tiled, target)
     unrolled = [*(host.loop(a, INNER) for a in tiled), *(host.loop(a, INNER + 1) for a in sizes)]
     steps += [Annotate(name, loop, LoopKind.UNROLLED.value) for loop in unrolled]
     return [*steps, ComputeAt(inner.id, name, host.loop(tiled[-1], INNER - 1))]

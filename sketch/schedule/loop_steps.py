@@ -13,9 +13,11 @@ from sketch.schedule.program import Program, operations_read, root_host
 from sketch.schedule.stage import InputId
 from sketch.schedule.step_fields import is_count
 from sketch.schedule.steps import (
+    BLOCK_ROWS,
     TILE_COUNTS,
     TILE_LAYOUTS,
     Annotate,
+    BlockOrder,
     ComputeAt,
     Pack,
     Reorder,
@@ -154,3 +156,19 @@ def shared_tiles(program: Program, step: SharedTiles) -> Program:
         if not isinstance(value, DecisionId) and value not in allowed:
             raise ScheduleError(f"{plan.op.name} cannot have {what} {quoted(value)}: of {allowed}")
     return program.with_stage(replace(plan, tiles=step))
+
+
+def block_order(program: Program, step: BlockOrder) -> Program:
+    """Say in which order blocks start; raises ScheduleError for a loop that is none of blocks."""
+    plan = program.stage(step.stage)
+    plan.check_loop(step.loop)
+    if plan.kinds.get(step.loop) is not LoopKind.BLOCK:
+        raise ScheduleError(
+            f"loop {plan.labels([step.loop])} of stage {plan.op.name} is none of blocks",
+            hint="annotate it as block before",
+        )
+    if not isinstance(step.rows, DecisionId) and step.rows not in BLOCK_ROWS:
+        raise ScheduleError(
+            f"{plan.op.name} cannot have {quoted(step.rows)} rows of blocks: of {BLOCK_ROWS}"
+        )
+    return program.with_stage(replace(plan, blocks=step))

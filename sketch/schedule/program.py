@@ -24,7 +24,7 @@ from sketch.schedule.decision import LoopDecision
 from sketch.schedule.labels import loop_label
 from sketch.schedule.loop import AxisIndex, LoopId, LoopRole
 from sketch.schedule.stage import InputId, OperationId, ResultId, Role, StageId, TensorId
-from sketch.schedule.steps import Factor, Pack, SharedTiles
+from sketch.schedule.steps import BlockOrder, Factor, Pack, SharedTiles
 
 # Of loops by how they run, but for those that their place tells apart.
 _ROLES: Final = {
@@ -53,6 +53,7 @@ class StagePlan:
         shared: whether the threads of a GPU block compute it together.
         roles: what steps made it for, the last one last; empty for a stage of the DAG as it was.
         tiles: how they lie in shared memory; None: one, row-major.
+        blocks: in which order they start; None: the innermost loop of blocks is the fastest.
     """
 
     id: StageId
@@ -64,6 +65,7 @@ class StagePlan:
     shared: bool = False
     roles: tuple[Role, ...] = ()
     tiles: SharedTiles | None = None
+    blocks: BlockOrder | None = None
 
     def axis(self, axis: Axis | str) -> AxisIndex:
         """The position of an axis, given as itself or by its name.

@@ -6,6 +6,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
 from sketch.schedule.loop_steps import (
     annotate,
+    block_order,
     compute_at,
     pack,
     reorder,
@@ -17,6 +18,7 @@ from sketch.schedule.program import Program, initial_program
 from sketch.schedule.stage_steps import cache_read, cache_write, in_parts, inline
 from sketch.schedule.steps import (
     Annotate,
+    BlockOrder,
     CacheRead,
     CacheWrite,
     ComputeAt,
@@ -49,7 +51,7 @@ def apply_step(program: Program, step: Step) -> Program:
 
 def _apply_to_loops(
     program: Program,
-    step: Split | Reorder | ComputeAt | Annotate | Pack | SharedTiles | Tensorize,
+    step: Split | Reorder | ComputeAt | Annotate | Pack | SharedTiles | BlockOrder | Tensorize,
 ) -> Program:
     match step:
         case Split():
@@ -64,6 +66,8 @@ def _apply_to_loops(
             return pack(program, step)
         case SharedTiles():
             return shared_tiles(program, step)
+        case BlockOrder():
+            return block_order(program, step)
         case Tensorize():
             return tensorize(program, step)
     raise ScheduleError(f"{step!r} is no step")

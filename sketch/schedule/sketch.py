@@ -18,7 +18,7 @@ from sketch.schedule.program import Program, StagePlan
 from sketch.schedule.replay import replay
 from sketch.schedule.stage import StageId
 from sketch.schedule.step_json import steps_for_key
-from sketch.schedule.steps import TILE_COUNTS, TILE_LAYOUTS, Factor, Step
+from sketch.schedule.steps import BLOCK_ROWS, TILE_COUNTS, TILE_LAYOUTS, Factor, Step
 from sketch.schedule.trips import trip_choices_of
 from sketch.target.gpu_targets import copies_ahead
 from sketch.target.target import Target
@@ -62,7 +62,7 @@ class Sketch:
                 choices[pack.prefetch] = (0, 1)
                 stages[pack.prefetch] = pack.reader
         for plan in self.program.stages:
-            for name, values in _tile_choices(plan, self.target):
+            for name, values in (*_tile_choices(plan, self.target), *_block_choices(plan)):
                 choices[name] = values
                 stages[name] = plan.id
         return tuple(Decision(name, values, stages[name]) for name, values in choices.items())
@@ -178,6 +178,12 @@ def _tile_choices(plan: StagePlan, target: Target) -> Iterator[tuple[DecisionId,
         last = tiles.dim == len(plan.op.axes) - 1
         # threads that walk a row find its pieces wherever it is
         yield tiles.layout, TILE_LAYOUTS[:2] if last else TILE_LAYOUTS
+
+
+def _block_choices(plan: StagePlan) -> Iterator[tuple[DecisionId, tuple[int, ...]]]:
+    """The decision about the order of the blocks of a stage."""
+    if plan.blocks is not None and isinstance(plan.blocks.rows, DecisionId):
+        yield plan.blocks.rows, BLOCK_ROWS
 
 
 def _describe(plan: StagePlan, loop: LoopId) -> str:

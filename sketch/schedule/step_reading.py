@@ -18,7 +18,16 @@ from sketch.schedule.program import Program, initial_program
 from sketch.schedule.replay import apply_step
 from sketch.schedule.stage import InputId, ResultId, StageId, TensorId
 from sketch.schedule.step_fields import check_fields
-from sketch.schedule.steps import STEP_KINDS, ComputeAt, Factor, Pack, SharedTiles, Split, Step
+from sketch.schedule.steps import (
+    STEP_KINDS,
+    BlockOrder,
+    ComputeAt,
+    Factor,
+    Pack,
+    SharedTiles,
+    Split,
+    Step,
+)
 
 _T = TypeVar("_T")
 # Positions as they are written: no signs, no zeros before a number, and not too long to be one.
@@ -147,6 +156,8 @@ def _with_factors(step: Step, change: Callable[[Factor], Factor]) -> Step:
             return replace(step, prefetch=change(prefetch))
         case SharedTiles(count=count, layout=layout):
             return replace(step, count=change(count), layout=change(layout))
+        case BlockOrder(rows=rows):
+            return replace(step, rows=change(rows))
     return step
 
 

@@ -20,6 +20,8 @@ TILE_COUNTS: Final = (1, 2, 3, 4)
 """How many tiles of a stage shared memory may hold."""
 TILE_LAYOUTS: Final = (0, 1, 2, 3, 4)
 """How a tile may lie in shared memory, see ``SharedTiles``."""
+BLOCK_ROWS: Final = (1, 2, 4, 8, 16)
+"""How many rows of blocks may start together, see ``BlockOrder``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,25 @@ class SharedTiles:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockOrder:
+    """In which order the blocks of a root ``stage`` start, so that those that run at a time read
+    the same of their operands.
+
+    ``rows`` (1 to 16, or a decision) blocks along ``loop`` start one after another, before those
+    loops of blocks that are inside it go on; the last group has what is left.
+
+    before:  (i 0, j 0), (i 0, j 1), (i 0, j 2), (i 1, j 0), ...
+    after:   (i 0, j 0), (i 1, j 0), (i 0, j 1), (i 1, j 1), ...          (2 rows)
+    """
+
+    kind: ClassVar[str] = "block_order"
+    version: ClassVar[int] = 1
+    stage: StageId
+    loop: LoopId
+    rows: Factor = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Tensorize:
     """The loops ``loops`` of ``stage``, of fixed trips, and its vectorised one are one tensor unit.
 
@@ -209,6 +230,7 @@ Step = (
     | Annotate
     | Pack
     | SharedTiles
+    | BlockOrder
     | Tensorize
 )
 STEP_KINDS: Final[tuple[type[Step], ...]] = (
@@ -223,5 +245,6 @@ STEP_KINDS: Final[tuple[type[Step], ...]] = (
     Annotate,
     Pack,
     SharedTiles,
+    BlockOrder,
     Tensorize,
 )

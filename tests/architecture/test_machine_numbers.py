@@ -70,6 +70,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "SECTOR_BYTES": "CUDA: the same on all architectures",
     },
     "costmodel/extract/gpu_terms.py": {"_ROUNDS": "length of code"},
+    "costmodel/extract/gpu_memory.py": {"_SHARE_THAT_STAYS": "share of a cache"},
     "codegen/cuda/build.py": {"_GRID_LIMIT": "CUDA: blocks in a row of a grid"},
     "codegen/cuda/device.py": {"_ASYNCHRONOUS": "PTX: sizes of cp.async"},
     "codegen/cuda/rounds.py": {
@@ -310,7 +311,11 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "sketch/schedule/factors.py": {"_DENSE": "search: factors that are all listed"},
     "sketch/schedule/loop_steps.py": {"_MOST_PADDING": "size of a program that we accept"},
-    "sketch/schedule/steps.py": {"TILE_COUNTS": "search", "TILE_LAYOUTS": "codes of our own"},
+    "sketch/schedule/steps.py": {
+        "TILE_COUNTS": "search",
+        "TILE_LAYOUTS": "codes of our own",
+        "BLOCK_ROWS": "search",
+    },
     "sketch/schedule/step_fields.py": {"_MOST": "range of a field in a file"},
 }
 
