@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import pwd
 import re
 import shutil
 import subprocess
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,15 @@ from tests.support.pages import PAGES, ROOT, Block, Page, arguments, run
 from tests.support.small_graphs import Net
 
 # What makes snippets take minutes, and what stands for it here.
-SHORTER = {'budget="10m"': "trials=12", "trials=200": "trials=8", "trials=64": "trials=8"}
+SHORTER = {'budget="10m"': "trials=4", "trials=200": "trials=4", "trials=64": "trials=4"}
 
 # Pages whose snippets a test of its own runs.
 CHECKED_BELOW = ("add-an-operator", "deploy", "fleet")
+
+# Pages whose snippets tune several times; in every run only what they import is looked up.
+LONG = ("cost-models", "search-policies", "serving", "stores")
+
+OURS = ("autosched", "sketch", "costmodel", "codegen")
 
 # By language, what compiles its example on the page about deployment, and the name of its file.
 EXAMPLES = {"c": ("cc", "main.c"), "cpp": ("c++", "main.cpp"), "rust": ("rustc", "main.rs")}
@@ -68,8 +74,14 @@ def rewrite(page: Page, outputs: list[tuple[Block, str]]) -> None:
     page.path.write_text(text, encoding="utf-8")
 
 
+def marked(page):
+    return pytest.param(page, marks=pytest.mark.slow) if page.path.stem in LONG else page
+
+
 @pytest.mark.parametrize(
-    "page", [page for page in map(Page, PAGES) if page.path.stem not in CHECKED_BELOW], ids=str
+    "page",
+    [marked(page) for page in map(Page, PAGES) if page.path.stem not in CHECKED_BELOW],
+    ids=str,
 )
 def test_snippets_run_and_print_what_the_page_says(page, folder, request):
     check_snippets(page, folder, request)
@@ -90,6 +102,39 @@ def check_snippets(page, folder, request):
     for test in names_in_suites(names):
         test(**{"tmp_path": folder} if "tmp_path" in signature(test).parameters else {})
     return names
+
+
+@every_page
+def test_what_snippets_import_exists(page):
+    """Also ``asd.name``, and arguments by name of what is called so or was imported."""
+    known = {}
+    for block in page.blocks:
+        if block.language != "python" or block.needs_torch:
+            continue
+        tree = ast.parse(block.text)
+        imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+        exec(compile(ast.Module(imports, []), str(page.path), "exec"), known)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and is_asd(node.value):
+                assert hasattr(asd, node.attr), node.attr
+            if isinstance(node, ast.Call):
+                called = known.get(getattr(node.func, "id", None))
+                if isinstance(node.func, ast.Attribute) and is_asd(node.func.value):
+                    called = getattr(asd, node.func.attr)
+                check_arguments(called, {word.arg for word in node.keywords} - {None})
+
+
+def is_asd(node):
+    return isinstance(node, ast.Name) and node.id == "asd"
+
+
+def check_arguments(called, names):
+    """Whether a function or class of ours takes arguments of these names."""
+    if getattr(called, "__module__", "").partition(".")[0] not in OURS:
+        return
+    taken = signature(called).parameters
+    if all(p.kind is not Parameter.VAR_KEYWORD for p in taken.values()):
+        assert names <= taken.keys(), called
 
 
 def names_in_suites(names):
