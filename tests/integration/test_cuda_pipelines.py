@@ -44,11 +44,17 @@ def sources_of(
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run CUDA text with")
+@pytest.mark.parametrize("every_pair", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_depth_and_layout_equals_the_oracle_in_the_emulation(
-    tmp_path_factory: pytest.TempPathFactory, rng: np.random.Generator
+    every_pair: bool, tmp_path_factory: pytest.TempPathFactory, rng: np.random.Generator
 ) -> None:
+    """Each depth with each layout: of every program, or of one or two of them."""
     made = {name: make() for name, make in CASES.items()}
-    sources = {name: sources_of(dag, DEPTHS, LAYOUTS, rng) for name, dag in made.items()}
+    sources: dict[str, list[CudaSource]] = {name: [] for name in made}
+    for place, (name, dag) in enumerate(made.items()):
+        for depth in DEPTHS:
+            layouts = LAYOUTS if every_pair else (LAYOUTS[(place + depth) % len(LAYOUTS)],)
+            sources[name] += sources_of(dag, (depth,), layouts, rng)
     assert [name for name, found in sources.items() if not found] == []
     every = [source for found in sources.values() for source in found]
     programs = iter(compile_programs(every, tmp_path_factory.mktemp("pipelines")))
@@ -64,7 +70,9 @@ def test_every_depth_and_layout_equals_the_oracle_in_the_emulation(
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("name", ["TBMM", "matmul 17 19 23", "matmul 20 22 30"])
+@pytest.mark.parametrize(
+    "name", ["TBMM", "matmul 17 19 23", pytest.param("matmul 20 22 30", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_every_depth_equals_the_oracle_in_ptx(
     name: str, depth: int, rng: np.random.Generator
@@ -78,7 +86,9 @@ def test_every_depth_equals_the_oracle_in_ptx(
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("depth", [2, 3, 4])
+@pytest.mark.parametrize(
+    "depth", [3, *(pytest.param(depth, marks=pytest.mark.slow) for depth in (2, 4))]
+)
 @pytest.mark.parametrize("name", ["matmul 20 22 30"])
 def test_no_barrier_wait_or_tile_can_go(name: str, depth: int, rng: np.random.Generator) -> None:
     dag = CASES[name]()

@@ -37,6 +37,8 @@ _ROWS = 128
 SMALL = {"even": (8, 16, 16), "odd": (7, 16, 24), "parts": (5, 64, 32)}
 # Layers of ResNet-18.
 LAYERS = {"56": (56, 64, 64), "28": (28, 128, 128), "14": (14, 256, 256), "7": (7, 512, 512)}
+# The first and the last in every run.
+_layers = [*("56", "7"), *(pytest.param(name, marks=pytest.mark.slow) for name in ("28", "14"))]
 
 needs_nvrtc = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
 
@@ -79,12 +81,15 @@ def pick_nest(shape: tuple[int, int, int], variant: str | None) -> tuple[float, 
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run CUDA text with")
-def test_variants_equal_the_oracle_in_both_orders(tmp_path: Path, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("rows", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_variants_equal_the_oracle_in_both_orders(
+    rows: int, tmp_path: Path, rng: np.random.Generator
+) -> None:
     cases = [
         (conv2d_relu(*shape), dag, source)
         for shape in SMALL.values()
         for dag in variants(conv2d_relu(*shape)).values()
-        for source in sources(dag, 2, rng)
+        for source in sources(dag, rows, rng)
     ]
     assert len(cases) >= 2 * len(SMALL)
     programs = compile_programs([source for _, _, source in cases], tmp_path)
@@ -117,8 +122,13 @@ def test_blocks_of_tiles_touch_what_is_theirs(tmp_path: Path, rng: np.random.Gen
 
 
 @needs_nvrtc
-def test_what_the_compiler_makes_of_variants_equals_the_oracle(rng: np.random.Generator) -> None:
-    direct = conv2d_relu(*SMALL["parts"])
+@pytest.mark.parametrize(
+    "shape", [(4, 16, 16), pytest.param(SMALL["parts"], marks=pytest.mark.slow)], ids=str
+)
+def test_what_the_compiler_makes_of_variants_equals_the_oracle(
+    shape: tuple[int, int, int], rng: np.random.Generator
+) -> None:
+    direct = conv2d_relu(*shape)
     inputs = random_inputs(direct, rng)
     ((name, expected),) = interpret(direct, inputs).items()
     for dag in variants(direct).values():
@@ -129,7 +139,7 @@ def test_what_the_compiler_makes_of_variants_equals_the_oracle(rng: np.random.Ge
         )
 
 
-@pytest.mark.parametrize("layer", sorted(LAYERS))
+@pytest.mark.parametrize("layer", _layers)
 def test_filters_of_resnet_have_variants_that_fill_the_card(layer: str) -> None:
     shape = LAYERS[layer]
     card = H200.card
@@ -145,7 +155,7 @@ def test_filters_of_resnet_have_variants_that_fill_the_card(layer: str) -> None:
             assert launch.block >= 128 or name != "winograd-4"
 
 
-@pytest.mark.parametrize("layer", sorted(LAYERS))
+@pytest.mark.parametrize("layer", _layers)
 def test_convolutions_are_matrix_products_whose_rows_are_never_stored(layer: str) -> None:
     """Implicit GEMM: sums over channels and taps, of tiles in shared memory that are filled from
     the image itself; what is stored between kernels is made of sums.
@@ -171,7 +181,7 @@ def test_one_launch_competes_for_large_images() -> None:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("layer", ["28", "56"])
+@pytest.mark.parametrize("layer", [pytest.param("28", marks=pytest.mark.slow), "56"])
 def test_blocks_of_tiles_that_the_draft_picks_keep_their_sums_in_registers(layer: str) -> None:
     _, source = pick(LAYERS[layer], "winograd-4")
     ((_, resources),) = compile_source(source, H200.arch)[1]
@@ -179,7 +189,7 @@ def test_blocks_of_tiles_that_the_draft_picks_keep_their_sums_in_registers(layer
 
 
 # With few channels a direct product through pipelined tiles is as good.
-@pytest.mark.parametrize("layer", sorted(LAYERS.keys() - {"56"}))
+@pytest.mark.parametrize("layer", _layers[1:])
 def test_the_draft_prefers_few_products(layer: str) -> None:
     assert pick(LAYERS[layer], "winograd")[0] < pick(LAYERS[layer], None)[0]
 
@@ -193,7 +203,7 @@ def test_picks_keep_their_values_in_registers(variant: str) -> None:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("arch", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90"])
 def test_random_blocks_of_tiles_compile_within_the_limits(
     arch: str, rng: np.random.Generator
 ) -> None:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import ModuleType
+
+import pytest
+
+from costmodel.lightgbm_alone import load_lightgbm
 
 SCRIPT = """
 import sys
@@ -32,6 +37,13 @@ def test_nobody_else_gets_the_module_without_its_wrappers() -> None:
     ]
 
 
-def test_a_module_that_is_loaded_is_taken() -> None:
+def test_a_module_that_is_loaded_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = ModuleType("lightgbm")
+    monkeypatch.setitem(sys.modules, "lightgbm", loaded)
+    assert load_lightgbm.__wrapped__() is loaded
+
+
+@pytest.mark.slow
+def test_the_module_that_is_loaded_has_its_wrappers() -> None:
     script = "import lightgbm" + SCRIPT
     assert output_of(script)[-1] == "True True"

@@ -77,10 +77,11 @@ def tuned(seed: int, busy: range, options: TuneOptions = OPTIONS) -> tuple[TuneR
 
 
 @pytest.mark.parametrize("busy", [range(30, 1000), range(30, 70)])
-def test_the_choice_is_that_of_a_quiet_run(busy: range) -> None:
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(4), marks=pytest.mark.slow)])
+def test_the_choice_is_that_of_a_quiet_run(busy: range, seeds: range) -> None:
     """In the mean: two searches of one seed part ways where one of them re-measures."""
     ratios = []
-    for seed in range(4):
+    for seed in seeds:
         quiet, quiet_s = tuned(seed, range(0))
         slowed, slowed_s = tuned(seed, busy)
         ratios.append(slowed_s / quiet_s)

@@ -140,6 +140,7 @@ def test_dla() -> None:
     _assert_agrees_with_onnxruntime(network, of_order_one=True)
 
 
+@pytest.mark.slow
 def test_dla_of_large_images() -> None:
     assert zoo.build("dla-34", image=608).outputs[0].shape == (1, 80, 152, 152)
 
@@ -162,12 +163,12 @@ def _weights(network: Network) -> dict[str, np.ndarray]:
 
 
 def test_weights_follow_from_the_seed_alone() -> None:
-    first = _weights(zoo.build("resnet-18", image=32))
-    again = _weights(zoo.build("resnet-18", batch=4, image=64))
-    other = _weights(zoo.build("resnet-18", image=32, seed=1))
+    first = _weights(zoo.build("squeezenet-1.1", image=34))
+    again = _weights(zoo.build("squeezenet-1.1", batch=4, image=64))
+    other = _weights(zoo.build("squeezenet-1.1", image=34, seed=1))
     assert first.keys() == again.keys() == other.keys()
     assert all(np.array_equal(first[name], again[name]) for name in first)
-    assert not np.array_equal(first["fc.weight"], other["fc.weight"])
+    assert not any(np.array_equal(first[name], other[name]) for name in first if "weight" in name)
 
 
 def test_default_sizes() -> None:
@@ -178,8 +179,8 @@ def test_default_sizes() -> None:
 def test_every_network_has_a_function() -> None:
     functions = [getattr(zoo, name) for name in zoo.__all__ if name not in ("NAMES", "build")]
     assert len(functions) == len(zoo.NAMES)
-    assert zoo.mobilenet_v2(batch=2, image=32).name == "mobilenet-v2"
-    assert zoo.mobilenet_v2(batch=2, image=32).inputs[0].shape == (2, 3, 32, 32)
+    squeezenet = zoo.squeezenet(batch=2, image=34)
+    assert squeezenet.name == "squeezenet-1.1" and squeezenet.inputs[0].shape == (2, 3, 34, 34)
     assert zoo.dcgan(seed=1).name == "dcgan"
 
 
@@ -200,7 +201,10 @@ def test_sizes_that_make_no_network_are_rejected(sizes: dict[str, int]) -> None:
         zoo.build("resnet-18", **sizes)
 
 
-@pytest.mark.parametrize(("name", "image"), [("squeezenet-1.1", 34), ("centernet", 32)])
+@pytest.mark.parametrize(
+    ("name", "image"),
+    [("squeezenet-1.1", 34), pytest.param("centernet", 32, marks=pytest.mark.slow)],
+)
 def test_images_may_have_their_channels_last(name: str, image: int) -> None:
     first, last = (zoo.build(name, 2, image, layout=layout) for layout in ("NCHW", "NHWC"))
     assert last.inputs[0].shape == (2, image, image, 3)
@@ -214,6 +218,7 @@ def test_images_may_have_their_channels_last(name: str, image: int) -> None:
     assert not any(name.startswith("transpose") for name in names)
 
 
+@pytest.mark.slow
 def test_videos_may_have_their_channels_last() -> None:
     network = zoo.build("resnet3d-18", image=16, layout="NHWC")
     assert network.inputs[0].shape == (1, 16, 16, 16, 3)
