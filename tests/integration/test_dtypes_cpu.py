@@ -12,7 +12,7 @@ from sketch.lang.expr import cast, select
 from sketch.lang.functions import maximum
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from tests.support.compiled import check_run, random_run
-from tests.support.cpu_targets import by_kind, instruction_sets, label
+from tests.support.cpu_targets import in_turns, instruction_sets
 from tests.support.dtype_programs import NUMBERS, arithmetic, conversions, inputs_of, small_inputs
 
 TARGETS = instruction_sets()
@@ -21,15 +21,13 @@ REDUCTIONS = ("max", "min", "sum", "prod")
 CHOICES = 3
 
 
-@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
-@pytest.mark.parametrize("source", SUPPORTED)
+@pytest.mark.parametrize(("source", "target"), in_turns(SUPPORTED, TARGETS))
 def test_casts(source: str, target) -> None:
     dag = conversions(source, (3, 67))
     check_run(dag, inputs_of(dag, 1), target, 0, 0, rows=8)
 
 
-@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
-@pytest.mark.parametrize("dtype", SUPPORTED)
+@pytest.mark.parametrize(("dtype", "target"), in_turns(SUPPORTED, TARGETS))
 def test_copies_keep_the_bits(dtype: str, target) -> None:
     data = placeholder((5, 37), dtype, "data")
     dag = ComputeDAG([compute((37, 5), lambda i, j: data[j, i], name="turned")])
@@ -38,16 +36,14 @@ def test_copies_keep_the_bits(dtype: str, target) -> None:
     np.testing.assert_array_equal(got.view(np.uint8), inputs["data"].T.copy().view(np.uint8))
 
 
-@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize(("dtype", "target"), in_turns(NUMBERS, TARGETS))
 def test_operators(dtype: str, target) -> None:
     for dag in arithmetic(dtype):
         inputs = inputs_of(dag, 3) if not is_float(dtype) else small_inputs(dag, 3)
         check_run(dag, inputs, target, 0, 0, rows=8)
 
 
-@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize(("dtype", "target"), in_turns(NUMBERS, TARGETS))
 def test_sums_of_products(dtype: str, target) -> None:
     lhs = placeholder((7, 19), dtype, "lhs")
     rhs = placeholder((19, 37), dtype, "rhs", constant=True)

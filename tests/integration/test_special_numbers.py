@@ -19,7 +19,7 @@ from sketch.operators import activations, elementwise
 from sketch.operators.softmax import softmax
 from sketch.oracle.interpret import interpret
 from tests.support.compiled import random_run
-from tests.support.cpu_targets import by_kind, instruction_sets, label
+from tests.support.cpu_targets import by_kind, in_turns, instruction_sets, label
 
 TARGETS = instruction_sets()
 FLOATS = ("float32", "float64", "float16", "bfloat16")
@@ -87,8 +87,7 @@ GOLDEN: dict[str, tuple[Callable[[Expr], Any], list[float]]] = {
 }
 
 
-@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(("dtype", "target"), in_turns(FLOATS, TARGETS))
 def test_functions(dtype: str, target: Any) -> None:
     tolerance = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 4e-7, "float64": 4e-16}[dtype]
     for (name, (_, wanted)), got in zip(GOLDEN.items(), run_all(dtype, target), strict=True):
@@ -98,8 +97,7 @@ def test_functions(dtype: str, target: Any) -> None:
             np.testing.assert_allclose(part, expected, rtol=tolerance, err_msg=name)
 
 
-@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
-@pytest.mark.parametrize("kind", ["max", "min", "sum"])
+@pytest.mark.parametrize(("kind", "target"), in_turns(["max", "min", "sum"], TARGETS))
 def test_reductions_pass_nan_on(kind: str, target: Any) -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((6, 53)).astype(np.float32)
@@ -123,8 +121,7 @@ OPERATORS = (
 DENORMAL_AND_HUGE = [1e-45, -1e-45, 1e-40, 1.1754944e-38, -3.4028235e38, 1e30, 2.0**63, 3.0]
 
 
-@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(("dtype", "target"), in_turns(FLOATS, TARGETS))
 def test_operators_on_all_pairs(dtype: str, target: Any) -> None:
     with np.errstate(over="ignore"):
         every = np.array([*VALUES, *DENORMAL_AND_HUGE]).astype(numpy_dtype(dtype))
@@ -150,9 +147,8 @@ def test_hard_swish_does_not_overflow(target: Any) -> None:
     np.testing.assert_allclose(random_run(dag, {"x": x}, target, 0, 0)["y"], x, rtol=1e-6)
 
 
-@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
 @pytest.mark.parametrize("last", [False, True])
-@pytest.mark.parametrize("kind", ["argmax", "argmin"])
+@pytest.mark.parametrize(("kind", "target"), in_turns(["argmax", "argmin"], TARGETS))
 def test_nan_is_the_largest_and_the_least(kind: str, last: bool, target: Any) -> None:
     x = np.random.default_rng(0).standard_normal((7, 53)).astype(np.float32)
     x[0, [7, 40]], x[1, 52], x[2, 0], x[3], x[4] = NAN, NAN, NAN, -INF, INF
@@ -168,8 +164,7 @@ def test_nan_is_the_largest_and_the_least(kind: str, last: bool, target: Any) ->
         np.testing.assert_array_equal(got["y.v1"], x[np.arange(7), index])
 
 
-@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
-@pytest.mark.parametrize("factor", [0.0, 1.0, -1.0, INF, NAN])
+@pytest.mark.parametrize(("factor", "target"), in_turns([0.0, 1.0, -1.0, INF, NAN], TARGETS))
 def test_terms_with_a_literal_factor(factor: float, target: Any) -> None:
     x = np.random.default_rng(0).standard_normal((4, 19)).astype(np.float32)
     x[0, 3], x[1, 4], x[2] = NAN, INF, 0

@@ -47,6 +47,23 @@ def by_kind(targets: Sequence[Target]) -> list[Any]:
     return found
 
 
+def in_turns(values: Sequence[Any], targets: Sequence[Target]) -> list[Any]:
+    """Pairs to parametrise tests with: kinds of targets take the values in turns in every run; all
+    other pairs are for the long tests.
+    """
+    kinds = {(t.vector_bytes, t.registers): t for t in reversed(targets)}
+    firsts = [target for target in targets if target in kinds.values()]
+    return [
+        pytest.param(
+            *(value, target),
+            marks=[pytest.mark.slow] * (target is not firsts[number % len(firsts)]),
+            id=f"{value}-{label(target)}",
+        )
+        for number, value in enumerate(values)
+        for target in targets
+    ]
+
+
 def _runs(target: Target) -> bool:
     try:
         check_host(target)

@@ -13,7 +13,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang.expr import unary
 from sketch.lang.tensor import compute, placeholder
 from tests.support.compiled import random_run
-from tests.support.cpu_targets import by_kind, instruction_sets, label
+from tests.support.cpu_targets import in_turns, instruction_sets
 
 BOUNDS = {
     "exp": 1.0, "expm1": 1.0, "log": 1.0, "log1p": 1.0, "sqrt": 0.51, "rsqrt": 1.51,
@@ -44,8 +44,7 @@ def run(name: str, target: Any, x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="long double is no wider")
-@pytest.mark.parametrize("target", by_kind(instruction_sets()), ids=label)
-@pytest.mark.parametrize("name", sorted(BOUNDS))
+@pytest.mark.parametrize(("name", "target"), in_turns(sorted(BOUNDS), instruction_sets()))
 def test_error_bound(name: str, target: Any) -> None:
     x = arguments()
     exact_function = EXACT.get(name) or getattr(np, name)

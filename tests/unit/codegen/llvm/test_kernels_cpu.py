@@ -24,7 +24,7 @@ from sketch.nest.loopnest import (
     Store,
 )
 from sketch.target.target import Target
-from tests.support.cpu_targets import by_kind, instruction_sets, label
+from tests.support.cpu_targets import in_turns, instruction_sets
 from tests.support.nests import (
     PARALLEL,
     SERIAL,
@@ -298,8 +298,7 @@ def check(name: str, target: Target) -> None:
         np.testing.assert_allclose(result[output], values, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("target", by_kind(TARGETS), ids=label)
-@pytest.mark.parametrize("name", sorted(NESTS))
+@pytest.mark.parametrize(("name", "target"), in_turns(sorted(NESTS), TARGETS))
 def test_equals_interpreter(name: str, target: Target) -> None:
     check(name, target)
 

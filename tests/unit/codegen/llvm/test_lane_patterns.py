@@ -18,7 +18,7 @@ from sketch.population.population import sample
 from sketch.rules.generate import generate
 from sketch.target.target import Target
 from tests.support.compiled import check_run
-from tests.support.cpu_targets import by_kind, runnable
+from tests.support.cpu_targets import in_turns, runnable
 from tests.support.workloads import random_inputs
 
 Index = Callable[[Expr], Expr]
@@ -62,8 +62,7 @@ PROGRAMS = {name: lambda name=name: patterned(name) for name in PATTERNS}
 PROGRAMS["guarded sum"] = guarded_sum
 
 
-@pytest.mark.parametrize("target", by_kind(runnable()), ids=lambda target: str(target.arch))
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "target"), in_turns(sorted(PROGRAMS), runnable()))
 def test_patterns_read_what_they_name(name: str, target: Target, rng: np.random.Generator) -> None:
     dag = PROGRAMS[name]()
     for seed in range(2):

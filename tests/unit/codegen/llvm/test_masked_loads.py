@@ -9,7 +9,7 @@ from sketch.lang.expr import Axis, Expr, select
 from sketch.lang.functions import all_of, maximum
 from sketch.target.target import Target
 from tests.support.compiled import check_run
-from tests.support.cpu_targets import by_kind, runnable
+from tests.support.cpu_targets import in_turns, runnable
 from tests.support.examples import half
 
 N, TAPS = 500, 9
@@ -64,8 +64,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("first", half([0, 4]))
-@pytest.mark.parametrize("target", by_kind(runnable()), ids=lambda target: str(target.arch))
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "target"), in_turns(sorted(PROGRAMS), runnable()))
 def test_masked_off_lanes_touch_no_memory(name: str, target: Target, first: int) -> None:
     dag = PROGRAMS[name]()
     rng = np.random.default_rng(0)
