@@ -9,7 +9,14 @@ from typing import Final
 
 from codegen.llvm.values import type_text, vector_type
 from codegen.llvm.writer import Writer
-from sketch.lang.dtypes import BOOL, is_float, is_storage_float, is_unsigned, size_of
+from sketch.lang.dtypes import (
+    BOOL,
+    integer_limits,
+    is_float,
+    is_storage_float,
+    is_unsigned,
+    size_of,
+)
 
 _LOW_BITS: Final = (1 << 11) - 1  # of an int64, whose other bits fit a float64
 
@@ -74,12 +81,64 @@ class Conversions:
         return self.writer.emit(f"{compare} {type_text(source, width)} {operand}, {zero}")
 
     def _saturated(self, source: str, target: str, width: int, operand: str) -> str:
+        if width and source == "float32" and size_of(target) <= size_of("int32"):
+            return _Clamped(self.writer, width).cast(target, operand)
         old, new = type_text(source, width), type_text(target, width)
         base, bits = f"v{width}" if width else "", 8 * size_of(source)
         name = f"fpto{'u' if is_unsigned(target) else 's'}i.sat"
         full = f"llvm.{name}.{base}{type_text(target, 0)}.{base}f{bits}"
         self.writer.declare(full, f"{new} {{}}({old})")
         return self.writer.emit(f"call {new} @{full}({old} {operand})")
+
+
+class _Clamped:
+    """Vectors of float32 to integers of at most 32 bits, for which LLVM has scalar code only."""
+
+    def __init__(self, writer: Writer, width: int) -> None:
+        self.writer, self.width = writer, width
+        self.float, self.int = vector_type("float", width), vector_type("i32", width)
+        self.mask = vector_type("i1", width)
+
+    def cast(self, target: str, operand: str) -> str:
+        """``operand`` within the limits of ``target``, truncated; NaN gives 0."""
+        low, high = integer_limits(target)
+        value = self._larger(operand, low)
+        if size_of(target) < size_of("int32"):
+            value = self._smaller(value, high)
+        whole = self.writer.emit(f"fptosi {self.float} {value} to {self.int}")
+        if size_of(target) == size_of("int32"):  # the limit is no float
+            above = self._test("oge", operand, self._number(high + 1))
+            whole = self._pick(above, f"splat (i32 {high})", whole)
+        if low < 0:  # of NaN, and one that is not below 0 is 0 already
+            number = self._test("ord", operand, operand)
+            whole = self._pick(number, whole, "zeroinitializer")
+        if size_of(target) == size_of("int32"):
+            return whole
+        return self.writer.emit(
+            f"trunc {self.int} {whole} to {vector_type(type_text(target, 0), self.width)}"
+        )
+
+    def _larger(self, operand: str, low: int) -> str:
+        """As the instruction: the second one if the first is NaN."""
+        return self._choose("ogt", operand, self._number(low))
+
+    def _smaller(self, operand: str, high: int) -> str:
+        return self._choose("olt", operand, self._number(high))
+
+    def _choose(self, condition: str, operand: str, bound: str) -> str:
+        test = self._test(condition, operand, bound)
+        return self.writer.emit(
+            f"select {self.mask} {test}, {self.float} {operand}, {self.float} {bound}"
+        )
+
+    def _test(self, condition: str, lhs: str, rhs: str) -> str:
+        return self.writer.emit(f"fcmp {condition} {self.float} {lhs}, {rhs}")
+
+    def _pick(self, test: str, lhs: str, rhs: str) -> str:
+        return self.writer.emit(f"select {self.mask} {test}, {self.int} {lhs}, {self.int} {rhs}")
+
+    def _number(self, value: int) -> str:
+        return f"splat (float {float(value):.1f})"
 
 
 def _opcode(source: str, target: str) -> str:

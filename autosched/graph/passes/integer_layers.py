@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Array
-from autosched.graph.ops.base import Op
+from autosched.graph.ops.base import Op, Shape
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.shape import Pad
@@ -25,6 +25,7 @@ from autosched.graph.passes.scaled_integers import BYTES, ScaledIntegers, full_r
 from sketch.lang.dtypes import integer_limits
 
 _SHIFT: Final = 128
+_TOGETHER: Final = 4  # bytes of a lane of 32 bits
 _MOST: Final = 2**31 - 1
 _SAME: Final = 1e-6  # relative; scales of a bias are products, rounded once or twice
 
@@ -92,9 +93,12 @@ def integer_layer(
     shifted = dtype == "int8"
     zero = int(data.zero.reshape(())) + (_SHIFT if shifted else 0)
     moved = (bias - zero * wide.sum(axis=others)).astype(np.int32)
-    op, pad = _padded(op, zero)
+    missing = _missing_channels(op, filters.shape)
+    op, pad = _padded(op, zero, missing)
     if pad is not None and not 0 <= zero <= 255:
         return None
+    if missing:
+        filters = np.pad(filters, [(0, missing if d == 1 else 0) for d in range(rank)])
     shape = (-1, *(1,) * (rank - 2)) if isinstance(op, Conv) else (-1,)
     scale = total.scale.reshape(shape) if total.scale.size > 1 else total.scale.reshape(())
     kept = moved if moved.any() else None
@@ -112,13 +116,28 @@ def same_scale(lhs: Array, rhs: Array, rank: int) -> bool:
     return bool(np.allclose(lhs.reshape(-1), rhs.reshape(-1), rtol=_SAME, atol=0))
 
 
-def _padded(op: Dense | MatMul | Conv, zero: int) -> tuple[Dense | MatMul | Conv, Pad | None]:
+def _missing_channels(op: Op, shape: Shape) -> int:
+    """Channels that an image of few has less than a unit takes: weights of zeros make up for them.
+
+    A picture is rearranged in any case, and so is written with as many.
+    """
+    image = isinstance(op, Conv) and op.groups == 1 and shape[1] < _TOGETHER
+    return _TOGETHER - shape[1] if image else 0
+
+
+def _padded(
+    op: Dense | MatMul | Conv, zero: int, missing: int
+) -> tuple[Dense | MatMul | Conv, Pad | None]:
     """What is padded is a zero of the data, which is no zero of the bytes."""
-    if not isinstance(op, Conv) or not zero or not any(op.padding):
+    if not isinstance(op, Conv):
         return op, None
     rank = op.spatial
-    low, high = (0, 0, *op.padding[:rank]), (0, 0, *op.padding[rank:])
-    return replace(op, padding=(0,) * (2 * rank)), Pad(low, high, float(zero))
+    sides = op.padding if zero else (0,) * (2 * rank)
+    if not any(sides) and not missing:
+        return op, None
+    padding = (0,) * (2 * rank) if zero else op.padding
+    low, high = (0, 0, *sides[:rank]), (0, missing, *sides[rank:])
+    return replace(op, padding=padding), Pad(low, high, float(zero))
 
 
 def _bias(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from autosched.graph.evaluate import evaluate_node
 from autosched.graph.ir import Array, Graph, Node
 from autosched.graph.ops.base import Op
-from autosched.graph.ops.elementwise import BinaryOp, CastOp, Clip
+from autosched.graph.ops.elementwise import BinaryOp, CastOp
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.movement import Expand, Slice
 from autosched.graph.ops.pooling import GlobalPool, Pool
@@ -110,8 +110,7 @@ class _IntegerProducts(GraphRewriter):
         elif written.dtype == "int8" and self._is_only_dequantised(node):
             point = np.asarray(written.zero + _SHIFT, np.float32)
             moved = self._binary("add", self.value(written.rounded), point)
-            clipped = self._add(Clip(0.0, 255.0), (moved,), "clip")
-            self._unsigned[node.output] = self._convert(clipped, "uint8")
+            self._unsigned[node.output] = self._convert(moved, "uint8")
             self._made.add(self._unsigned[node.output])
         else:
             self._copy(node)

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from autosched.graph.evaluate import evaluate_node
 from autosched.graph.ir import Array, Graph, Node
 from autosched.graph.ops.base import Shape
-from autosched.graph.ops.elementwise import BinaryOp, CastOp, Clip, UnaryOp
+from autosched.graph.ops.elementwise import BinaryOp, CastOp, UnaryOp
 from autosched.graph.ops.shape import Transpose
-from sketch.lang.dtypes import integer_limits
 
 BYTES: Final = ("uint8", "int8")
 _LARGEST: Final = 1e30  # of scales: some hundred times as much is a number, still
@@ -107,11 +106,7 @@ def quantisation_of(graph: Graph, node: Node, constants: Constants) -> Quantisat
     """What ``node`` quantises; None where it does something else."""
     if not isinstance(node.op, CastOp) or node.op.dtype not in BYTES:
         return None
-    low, high = integer_limits(node.op.dtype)
-    clip = graph.producers.get(node.inputs[0])
-    if clip is None or clip.op != Clip(float(low), float(high)):
-        return None
-    zero, name = 0, clip.inputs[0]
+    zero, name = 0, node.inputs[0]
     moved = graph.producers.get(name)
     if moved is not None and moved.op == BinaryOp("add"):
         point = constants.whole_number(moved.inputs[1])

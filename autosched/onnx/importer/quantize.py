@@ -18,7 +18,6 @@ from autosched.graph.ops.shape import Reshape
 from autosched.onnx.importer.byte_products import product_of_bytes, windows_of_bytes
 from autosched.onnx.importer.convolution import conv_of
 from autosched.onnx.importer.site import Site, UnsupportedError
-from sketch.lang.dtypes import integer_limits
 
 _QUANTISED: Final = ("int8", "uint8", "int16")
 _DEQUANTISED: Final = (*_QUANTISED, "int32")
@@ -155,12 +154,11 @@ def _quantised_dtype(site: Site) -> str:
 
 
 def _emit_quantised(site: Site, scaled: str, zero_point: str | None, dtype: str) -> None:
-    """Emit ``scaled``, rounded half to even, moved by the zero point, saturated."""
+    """Emit ``scaled``, rounded half to even, moved by the zero point; the cast saturates."""
     whole = site.step(UnaryOp("round"), [scaled])
     if zero_point is not None:
         whole = site.step(BinaryOp("add"), [whole, zero_point])
-    low, high = integer_limits(dtype)
-    site.emit(CastOp(dtype), [site.step(Clip(float(low), float(high)), [whole])])
+    site.emit(CastOp(dtype), [whole])
 
 
 def _emit_scaled(site: Site, product: str, scales: list[str], result: tuple[int, int]) -> None:
