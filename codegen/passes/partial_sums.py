@@ -15,7 +15,7 @@ result, so it has the shortest blocks.
 
 A sum whose terms are elements of its own waits for memory, so its blocks are short.  Accumulators
 that share elements (register tiles of matrix products) wait for arithmetic, and adding a tile to
-another costs as much as a term: their blocks are so long that it does not count.
+another costs as much as a term: their blocks are so long that it hardly counts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from codegen.passes.affine import variables
 from codegen.passes.rewrite import Nodes, instructions, is_dynamic, map_body, substitute
@@ -58,8 +58,10 @@ from sketch.target.target import Target
 
 # Terms of a chain where elements are used once: the error is that of NumPy's sums, twice at most.
 _TERMS: Final = 16
-# Where accumulators share all elements: a tile more is added per thousand terms.
-_SHARED_TERMS: Final = 1024
+# Where accumulators share all elements: a tile more is added per hundred terms, and few tiles are
+# kept at a time.
+_SHARED_TERMS: Final = 128
+_SHARED_BLOCKS: Final = 16
 # Blocks of a block of blocks, and sums in a sum of sums.
 _BLOCKS: Final = 4
 # A block becomes straight-line code of so many trips where its body has few instructions.
@@ -91,7 +93,7 @@ class _Pass:
             tiles |= {node.buffer}
         if isinstance(node, Loop) and node.axis_kind == "reduce":
             chain = _chain(node)
-            plan = {} if chain is None else _plan(chain, self.sums)
+            plan = {} if chain is None else _plan(chain, _blocks(chain, self.sums))
             if chain is not None and plan:
                 return _Blocked(self, chain, plan, tiles).build()
         return map_body(node, lambda body: self.nodes(body, tiles))
@@ -152,12 +154,20 @@ def _shares_elements(chain: _Chain) -> bool:
     return bool(shared) and all(shared)
 
 
-def _first(chain: _Chain, sums: Set[Buffer]) -> int:
-    """Terms that are added one after another, in a block of no blocks."""
+class _Blocks(NamedTuple):
+    """Terms in a block of no blocks, and blocks in one of blocks: added one after another."""
+
+    terms: int
+    blocks: int
+
+
+def _blocks(chain: _Chain, sums: Set[Buffer]) -> _Blocks:
     value = chain.store.values[0]
     if len(chain.store.values) == 1 and isinstance(value, BufferLoad) and value.buffer in sums:
-        return _BLOCKS
-    return _SHARED_TERMS if _shares_elements(chain) else _TERMS
+        return _Blocks(_BLOCKS, _BLOCKS)
+    if _shares_elements(chain):
+        return _Blocks(_SHARED_TERMS, _SHARED_BLOCKS)
+    return _Blocks(_TERMS, _BLOCKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,29 +187,28 @@ class _Piece:
 _Plan = Mapping[LoopVar, tuple[_Piece, ...]]
 
 
-def _plan(chain: _Chain, sums: Set[Buffer]) -> _Plan:
+def _plan(chain: _Chain, sizes: _Blocks) -> _Plan:
     """Where partial sums begin, from the innermost loop outwards."""
     left = prod(int(loop.extent) for loop in chain.loops if loop.axis_kind == "reduce")
-    first = _first(chain, sums)
-    if left <= first:
+    if left <= sizes.terms:
         return {}
     plan: dict[LoopVar, tuple[_Piece, ...]] = {}
-    terms, limit = 1, first
+    terms, limit = 1, sizes.terms
     for loop in reversed(chain.loops):
         trips = int(loop.extent)
         if loop.axis_kind == "spatial":
             if is_dynamic(loop) and terms > 1 and terms * left > limit:
                 # what is inside stays in registers
                 plan[loop.var] = (_Piece(trips, partial=True),)
-                terms, limit = 1, first
+                terms, limit = 1, sizes.terms
             continue
         left //= trips
         if terms * trips <= limit or not _may_split(chain, loop):
             terms *= trips
             continue
-        pieces = _pieces(trips, limit // terms)
+        pieces = _pieces(trips, limit // terms, sizes.blocks)
         plan[loop.var] = _unrolled(pieces, loop)
-        terms, limit = pieces[0].trips, _BLOCKS
+        terms, limit = pieces[0].trips, sizes.blocks
     return plan
 
 
@@ -209,14 +218,14 @@ def _may_split(chain: _Chain, loop: Loop) -> bool:
     return not selecting or all(t.scope is Scope.LOCAL for t in chain.store.targets)
 
 
-def _pieces(trips: int, most: int) -> tuple[_Piece, ...]:
-    """A loop as blocks of at most ``most`` trips, blocks of these and so on."""
+def _pieces(trips: int, most: int, blocks: int) -> tuple[_Piece, ...]:
+    """A loop as blocks of at most ``most`` trips, ``blocks`` of these as one and so on."""
     inner: list[_Piece] = []
     if most >= _WORTH_SPLITTING:
         inner.append(_Piece(_block(trips, most), partial=False))
         trips = -(-trips // inner[0].trips)
-    while trips > _BLOCKS:
-        inner.append(_Piece(_block(trips, _BLOCKS), partial=True))
+    while trips > blocks:
+        inner.append(_Piece(_block(trips, blocks), partial=True))
         trips = -(-trips // inner[-1].trips)
     return (_Piece(trips, partial=True), *reversed(inner))
 

@@ -130,12 +130,12 @@ def test_reductions_that_do_not_add_floats_stay(name: str) -> None:
 
 
 def test_register_tiles_of_short_products_stay() -> None:
-    nest = legalize(simplify(matmul(7, 10, 1024, rows=3, vectors=2, lanes=4)), TARGET)
+    nest = legalize(simplify(matmul(7, 10, 128, rows=3, vectors=2, lanes=4)), TARGET)
     assert partial_sums(nest, TARGET).roots is nest.roots
 
 
 def test_long_products_are_summed_in_blocks(rng: np.random.Generator) -> None:
-    nest = legalize(simplify(matmul(4, 10, 1100, rows=3, vectors=2, lanes=4)), TARGET)
+    nest = legalize(simplify(matmul(4, 10, 300, rows=3, vectors=2, lanes=4)), TARGET)
     blocked = partial_sums(nest, TARGET)
     assert blocked.roots is not nest.roots
     arrays = conv_arrays(nest, rng)
@@ -145,6 +145,14 @@ def test_long_products_are_summed_in_blocks(rng: np.random.Generator) -> None:
     assert sum(isinstance(node, Allocate) for node in walk(blocked.roots)) > sum(
         isinstance(node, Allocate) for node in walk(nest.roots)
     )
+
+
+@pytest.mark.parametrize("terms", [129, 300, 2048, 5000])
+def test_chains_of_products_are_short(terms: int) -> None:
+    nest = legalize(simplify(matmul(3, 8, terms, rows=3, vectors=2, lanes=4)), TARGET)
+    lengths = list(chains(partial_sums(nest, TARGET).roots))
+    assert len(lengths) > 1
+    assert max(lengths) <= 128
 
 
 def log_sum_exp() -> Reducer:
