@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, cast, overload
 
 from autosched.network_source import PathText, networks_of
+from sketch.errors import TargetError, quoted
 from sketch.target.target import Target as CodeTarget
 
 if TYPE_CHECKING:
@@ -97,9 +98,14 @@ def resolve_target(
         target: a name that ``Target`` knows, or a target.
         threads: worker threads, instead of the target's.
         device: ``"emulated"``: this machine's CPU stands in for the GPU; None: the target's.
+
+    Raises:
+        TargetError: no machine has that name, or it is none.
     """
     if isinstance(target, str):
         target = NamedTarget(target, threads)
+    elif not isinstance(target, CodeTarget):
+        raise TargetError(f"{quoted(target)} is no target", hint='give a name, such as "cpu"')
     elif threads is not None:
         target = target.with_threads(threads)
     if device is None:

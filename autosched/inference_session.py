@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from threading import Lock
@@ -22,6 +22,7 @@ from autosched.system.element_types import element_type
 from autosched.system.errors import OptionError
 from autosched.system.optional_packages import require
 from autosched.system.user_warnings import notify
+from sketch.errors import quoted
 
 if TYPE_CHECKING:
     from autosched.runtime.program import TensorSpec
@@ -156,13 +157,7 @@ class InferenceSession:
             InputError: an output or input is unknown or missing, or an array does not fit.
             HostError: an operator that runs on the host failed on these values.
         """
-        known = [arg.name for arg in self._outputs]
-        wanted = list(output_names or known)
-        unknown = [name for name in wanted if name not in known]
-        if unknown:
-            raise InputError(
-                f"no output is named {unknown[0]!r}", hint=f"the model has {', '.join(known)}"
-            )
+        wanted = _wanted(output_names, [arg.name for arg in self._outputs])
         feed = self._arrays(input_feed)
         outputs = self._module_for(feed).run(feed)
         return [outputs[name] for name in wanted]
@@ -202,6 +197,19 @@ class InferenceSession:
             del self._modules[oldest]
 
 
+def _wanted(names: object, known: list[str]) -> list[str]:
+    """The outputs that a caller names, or all; raises InputError for other things than names."""
+    if isinstance(names, str) or not isinstance(names, Iterable | None):
+        raise InputError(f"output_names is {quoted(names)}", hint="give a list of names, or None")
+    wanted = list(names or ()) or known
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise InputError(
+            f"no output is named {quoted(unknown[0])}", hint=f"the model has {', '.join(known)}"
+        )
+    return wanted
+
+
 def _array_of(value: Sequence[Any], kind: str, where: str) -> NDArray[Any]:
     """An array of numbers in a list; ``kind``: in ONNX's words.
 
@@ -217,13 +225,23 @@ def _array_of(value: Sequence[Any], kind: str, where: str) -> NDArray[Any]:
 def _provider(kind: str, providers: Sequence[Any] | None) -> str:
     """The provider of a kind of target; raises OptionError where it is not among those wanted."""
     mine = _PROVIDERS[kind]
-    names = [item if isinstance(item, str) else item[0] for item in providers or ()]
+    names = _provider_names(providers)
     if names and mine not in names:
         raise OptionError(
             f"providers {', '.join(names)} do not have {mine}, where a {kind} target runs",
             hint=f'leave providers out, or give target="{"cuda" if kind == "cpu" else "cpu"}"',
         )
     return mine
+
+
+def _provider_names(providers: object) -> list[str]:
+    """The names in what ONNX Runtime takes: names, or pairs of a name and options."""
+    given = () if providers is None else providers
+    if isinstance(given, list | tuple):
+        names = [item[0] if isinstance(item, tuple) and item else item for item in given]
+        if all(isinstance(name, str) for name in names):
+            return names
+    raise OptionError(f"providers is {quoted(providers)}", hint="give a list of names, or None")
 
 
 def _sides(module: Module) -> tuple[list[NodeArg], list[NodeArg]]:

@@ -88,14 +88,6 @@ def cache_sizes() -> dict[int, int]:
     return sizes
 
 
-def _threads(threads: int | None) -> int:
-    if threads is None:
-        return usable_cpus()
-    if threads < 1:
-        raise TargetError(f"a target needs at least one thread, got {threads}")
-    return threads
-
-
 def _target(choice: InstructionSet, threads: int) -> Target:
     l1_bytes, l2_bytes, l3_bytes = choice.caches
     return Target(
@@ -138,7 +130,7 @@ def host_target(threads: int | None = None) -> Target:
         features=features,
         caches=(sizes[1], sizes[2], sizes[3]),
     )
-    return calibrated(_target(here, _threads(threads)))
+    return calibrated(_target(here, usable_cpus() if threads is None else threads))
 
 
 def cpu_target(name: str = "cpu", threads: int | None = None) -> Target:
@@ -152,6 +144,6 @@ def cpu_target(name: str = "cpu", threads: int | None = None) -> Target:
         return host_target(threads)
     for choice in INSTRUCTION_SETS:
         if choice.name == name:
-            return _target(choice, _threads(threads))
+            return _target(choice, usable_cpus() if threads is None else threads)
     known = ", ".join(choice.name for choice in INSTRUCTION_SETS)
     raise TargetError(f"unknown CPU target {name!r}", hint=f"use cpu, {known}")

@@ -134,11 +134,13 @@ def check_outputs(
     """The arrays that a caller wants outputs in, by name.
 
     Raises:
-        InputError: no output has that name, or what was given is no array that can be written, of
-            its shape and dtype.
+        InputError: they are in no dict, no output has that name, or one is no array that can be
+            written, of its shape and dtype.
     """
-    if not given:
+    if given is None:
         return {}
+    if not isinstance(given, Mapping):
+        raise InputError(f"out must be a dict from name to array, got {type(given).__name__}")
     known = {spec.name: spec for spec in specs}
     for name, array in given.items():
         where, spec = f"out {name!r}", known.get(name)

@@ -27,7 +27,6 @@ from codegen.backend import backend_of
 _MOST_DIMENSIONS: Final = 32
 _MOST_BYTES: Final = 1 << 48
 _MOST_ROWS: Final = 1 << 24  # executions of kernels in one run
-_MOST_THREADS: Final = 4096
 _MOST_RESULTS: Final = 1 << 16  # of one evaluation on the host
 
 
@@ -70,8 +69,6 @@ class _Check:
     def run(self) -> None:
         """All of them."""
         program = self._program
-        if program.target.threads > _MOST_THREADS:
-            raise _damaged(f"{program.target.threads} threads", "target")
         for specs, what in ((program.inputs, "inputs"), (self._outputs(), "outputs")):
             _check_names(specs, what)
             for spec in specs:

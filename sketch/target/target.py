@@ -20,7 +20,8 @@ _POSITIVE: Final = (
 )  # fmt: skip
 # No machine has more of anything; it keeps what is computed with these numbers within 64 bits.
 _MOST: Final = 1 << 48
-_MOST_VECTOR_BYTES: Final = 1 << 12
+# Starting a million threads would leave none to the other programs of a machine.
+_MOST_OF: Final[Mapping[str, int]] = {"vector_bytes": 1 << 12, "threads": 1 << 12}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +109,8 @@ class Target:
         """The same machine, using ``threads`` threads.
 
         Raises:
-            TargetError: there is less than one thread.
+            TargetError: there is less than one thread, or far too many.
         """
-        if threads < 1:
-            raise TargetError(f"a target needs at least one thread, got {threads}")
         return replace(self, threads=threads)
 
     def compact_json(self) -> dict[str, Any]:
@@ -179,7 +178,7 @@ def _check(name: str, value: object) -> None:
             raise TargetError(f"a target's {name} is {quoted(value)}", hint="give text")
         return
     least = 1 if name in _POSITIVE else 0
-    most = _MOST_VECTOR_BYTES if name == "vector_bytes" else _MOST
+    most = _MOST_OF.get(name, _MOST)
     if type(value) is not int or not least <= value <= most:
         raise TargetError(
             f"a target's {name} is {quoted(value)}",

@@ -203,7 +203,7 @@ def test_options_are_checked() -> None:
     ("options", "message"),
     [
         ({"effort": "much"}, "effort 'much' is unknown"),
-        ({"threads": 0}, "at least one thread"),
+        ({"threads": 0}, "threads is 0"),
         ({"target": "cpu-9000"}, "cpu-9000"),
         ({"shapes": 0}, "shapes is 0"),
         ({"trials": 4}, "need a log"),

@@ -258,6 +258,12 @@ def test_targets_by_name() -> None:
         asd.Target("abacus")
 
 
+@pytest.mark.parametrize("target", [3, None, b"cpu", ["cpu"]])
+def test_what_is_no_target_is_said(target: Any, network: Network) -> None:
+    with pytest.raises(TargetError, match=r'is no target \| give a name, such as "cpu"'):
+        asd.compile(network, target=target)
+
+
 def test_target_is_a_class_of_all_targets() -> None:
     named = asd.Target("cpu-avx2", threads=2)
     assert isinstance(asd.Target, type) and isinstance(named, asd.Target)

@@ -15,6 +15,7 @@ from autosched import inference_session
 from autosched.runtime.errors import InputError
 from autosched.system.errors import OptionError
 from autosched.system.user_warnings import AutoschedWarning
+from sketch.errors import TargetError
 
 onnx = pytest.importorskip("onnx", reason="sessions read ONNX models")
 
@@ -119,6 +120,9 @@ def test_what_does_not_fit_is_one_clear_error(batch: int | str) -> None:
     session = session_of(model_bytes(batch))
     with pytest.raises(InputError, match=r"no output is named 'z' \| the model has y, s"):
         session.run(["z"], {"x": x_of(2)})
+    for names in ("y", 3):
+        with pytest.raises(InputError, match="output_names is"):
+            session.run(names, {"x": x_of(2)})  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"no array for input 'x'; no input is named 'X'"):
         session.run(None, {"X": x_of(2)})
     with pytest.raises(asd.AutoschedError, match="shape"):
@@ -139,6 +143,11 @@ def test_providers_and_options() -> None:
     assert session_of(model, providers=both).get_providers() == ["CPUExecutionProvider"]
     with pytest.raises(OptionError, match=r'TensorrtExecutionProvider do not .*target="cuda"'):
         session_of(model, providers=["TensorrtExecutionProvider"])
+    for wrong in ("CPUExecutionProvider", [()], [None], 3):
+        with pytest.raises(OptionError, match="providers is"):
+            session_of(model, providers=wrong)
+    with pytest.raises(TargetError, match="threads is '2'"):
+        asd.InferenceSession(model, SimpleNamespace(intra_op_num_threads="2"))
     options = SimpleNamespace(intra_op_num_threads=2)
     session = asd.InferenceSession(model, options, effort="none")
     assert session._only is not None and session._only.target.threads == 2

@@ -110,13 +110,15 @@ def test_arrays_that_cannot_be_written_in_place_are_copied_into() -> None:
     ("given", "message"),
     [
         ({"x": X}, "no output has that name"),
+        (X, "out must be a dict from name to array, got ndarray"),
+        ([X], "got list"),
         ({"y": [0.0] * COUNT}, "list is no NumPy array"),
         ({"y": np.zeros(COUNT)}, r"float64\[6\], expected float32\[6\]"),
         ({"y": np.zeros((COUNT, 1), np.float32)}, r"float32\[6, 1\], expected"),
         ({"y": np.broadcast_to(np.float32(0), (COUNT,))}, "cannot be written"),
     ],
 )
-def test_arrays_that_take_no_output(given: dict[str, Any], message: str) -> None:
+def test_arrays_that_take_no_output(given: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make_module({"y": "b"}).run({"x": X}, out=given)
 

@@ -191,7 +191,7 @@ def set_place(step: int, argument: int, place: list[Any], **changes: int) -> Cal
         (lambda plan: plan["outputs"][0][0].update(shape=[1 << 40] * 2), "a shape of"),
         (lambda plan: plan["target"].update(kind="cuda"), "files that make no kernel"),
         (lambda plan: plan["target"].update(threads=0), "threads is 0"),
-        (lambda plan: plan["target"].update(threads=1 << 20), "1048576 threads"),
+        (lambda plan: plan["target"].update(threads=1 << 20), "threads is 1048576"),
         (lambda plan: plan["steps"][0]["info"].update(flops=float("nan")), "NaN is no number"),
     ],
 )

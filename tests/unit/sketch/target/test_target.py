@@ -22,6 +22,8 @@ from sketch.target.target import Target
         ({"features": "+sse3,avx2"}, "feature 'avx2' has no sign"),
         ({"threads": 0}, "threads is 0 .* 1 or more"),
         ({"threads": 2.0}, r"threads is 2\.0"),
+        ({"threads": "2"}, "threads is '2'"),
+        ({"threads": 1_000_000}, "threads is 1000000 .* at most 4096"),
         ({"registers": -1}, "registers is -1"),
         ({"l3_bytes": -1}, "l3_bytes is -1 .* 0 or more"),
         ({"l2_bytes": float("nan")}, "l2_bytes is nan"),
