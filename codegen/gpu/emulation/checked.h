@@ -2,11 +2,10 @@
 // launches and stops at the first fault.
 #pragma once
 
-#include <cstdarg>
-#include <cstdio>
-#include <cstdlib>
-
 #include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,12 +18,12 @@ constexpr size_t kAlignment = 64;
 constexpr int kNobody = -1, kSeveral = -2;
 
 [[noreturn]] static void report(const char *format, ...) {
-  std::fprintf(stderr, "thread %d of block %d ", threadIdx.x, blockIdx.x);
+  fprintf(stderr, "thread %d of block %d ", threadIdx.x, blockIdx.x);
   va_list values;
   va_start(values, format);
-  std::vfprintf(stderr, format, values);
+  vfprintf(stderr, format, values);
   va_end(values);
-  std::fflush(stderr);
+  fflush(stderr);
   _exit(kFault);
 }
 
@@ -192,7 +191,7 @@ struct Memory {
   bool known;     // holds values before the first launch
   bool constant;  // no launch writes to it
   void *data = nullptr;
-  std::vector<Cell> cells = {};  // one an element, once it is written to
+  emulator::List<Cell> cells = {};  // one an element, once it is written to
 };
 
 // A parameter of a kernel.
@@ -262,7 +261,7 @@ static int explain(int status) {
   const char *what = status == emulator::kDivergent ? "some threads do not reach a barrier"
                      : status == emulator::kTrapped ? "a thread stops with a trap"
                      : "a thread exchanges values with threads that do not take part";
-  std::fprintf(stderr, "block %d: %s", blockIdx.x, what);
+  fprintf(stderr, "block %d: %s", blockIdx.x, what);
   return kFault;
 }
 

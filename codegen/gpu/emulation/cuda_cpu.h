@@ -3,12 +3,13 @@
 // garbage, so that reads of what was never written show.
 #pragma once
 
-#include <cmath>
-#include <cstdlib>
-#include <cstring>
-#include <vector>
+// Headers of C alone: those of C++ take most of the time that a small kernel takes to compile.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "fibres.h"
+#include "list.h"
 
 #define __global__
 #define __device__
@@ -20,16 +21,16 @@
 struct Index { int x; };
 static Index threadIdx, blockIdx;
 
-static inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
+static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 static inline float __int_as_float(unsigned bits) {
   float value;
-  std::memcpy(&value, &bits, sizeof value);
+  memcpy(&value, &bits, sizeof value);
   return value;
 }
 
 static inline double __longlong_as_double(unsigned long long bits) {
   double value;
-  std::memcpy(&value, &bits, sizeof value);
+  memcpy(&value, &bits, sizeof value);
   return value;
 }
 
@@ -50,9 +51,9 @@ constexpr int kElsewhere = 3;
 enum Wait : char { kNothing, kBarrier, kExchange, kEnd };
 
 static Fibre scheduler;
-static std::vector<Fibre> fibres;
-static std::vector<Wait> waits;
-static std::vector<unsigned> members;  // of the exchange that a thread waits for
+static List<Fibre> fibres;
+static List<Wait> waits;
+static List<unsigned> members;  // of the exchange that a thread waits for
 static void (*entry)(void **);
 static void **arguments;
 static int stopped;         // why the launch cannot go on
@@ -66,19 +67,18 @@ struct Copies {
     long group;
     alignas(16) char kept[kCopyBytes];
   };
-  std::vector<Copy> begun;
+  List<Copy> begun;
   long group = 0;  // the one that is being made
 };
-static std::vector<Copies> copies;
+static Copies copies[kMostThreads];
 
-// Not a std::function, whose header takes longer to compile than a small kernel.
 template <class Arrive> static void begin_copy(Arrive arrive) {
   static_assert(sizeof arrive <= kCopyBytes && __is_trivially_copyable(Arrive), "kept as bytes");
   Copies &mine = copies[threadIdx.x];
   Copies::Copy copy = {};
   copy.arrive = [](const void *kept) { (*static_cast<const Arrive *>(kept))(); };
   copy.group = mine.group;
-  std::memcpy(copy.kept, &arrive, sizeof arrive);
+  memcpy(copy.kept, &arrive, sizeof arrive);
   mine.begun.push_back(copy);
 }
 
@@ -86,11 +86,13 @@ static void commit_copies() { ++copies[threadIdx.x].group; }
 
 static void wait_copies(long left) {
   Copies &mine = copies[threadIdx.x];
-  std::vector<Copies::Copy> kept;
-  for (const Copies::Copy &copy : mine.begun)
-    if (copy.group >= mine.group - left) kept.push_back(copy);
+  size_t kept = 0;
+  for (size_t number = 0; number < mine.begun.size(); ++number) {
+    const Copies::Copy copy = mine.begun[number];
+    if (copy.group >= mine.group - left) mine.begun[kept++] = copy;
     else copy.arrive(copy.kept);
-  mine.begun = kept;
+  }
+  mine.begun.resize(kept);
 }
 
 static void wait(Wait reason) {
@@ -144,11 +146,13 @@ static bool exchange(int threads) {
 
 static int run_block(int threads, bool reverse, char *stacks) {
   if (__start_shared_memory)
-    std::memset(__start_shared_memory, 0xff, __stop_shared_memory - __start_shared_memory);
+    memset(__start_shared_memory, 0xff, __stop_shared_memory - __start_shared_memory);
   waits.assign(threads, kNothing);
-  copies.assign(threads, Copies());
-  for (int thread = 0; thread < threads; ++thread)
+  for (int thread = 0; thread < threads; ++thread) {
+    copies[thread].begun.resize(0);
+    copies[thread].group = 0;
     start(fibres[thread], stacks + thread * kStackBytes, kStackBytes, run_thread);
+  }
   for (++epoch, ++block_number;;) {
     advance(threads, reverse);
     if (stopped) return stopped;
@@ -165,8 +169,8 @@ static int run_block(int threads, bool reverse, char *stacks) {
 // Memory that nobody fills with zeros first.
 struct Stacks {
   char *start;
-  explicit Stacks(int threads) : start(static_cast<char *>(std::malloc(threads * kStackBytes))) {}
-  ~Stacks() { std::free(start); }
+  explicit Stacks(int threads) : start(static_cast<char *>(malloc(threads * kStackBytes))) {}
+  ~Stacks() { free(start); }
   Stacks(const Stacks &) = delete;
 };
 
@@ -220,18 +224,18 @@ static inline T __shfl_xor_sync(unsigned members, T value, int offset) {
   if (outside || !(members >> lane & 1) || !(members >> other & 1))
     emulator::stop(emulator::kElsewhere);
   const int turn = turns[thread] ^= 1;
-  std::memcpy(slots[turn][thread], &value, sizeof value);
+  memcpy(slots[turn][thread], &value, sizeof value);
   emulator::members[thread] = members;
   emulator::wait(emulator::kExchange);
-  std::memcpy(&value, slots[turn][thread - lane + other], sizeof value);
+  memcpy(&value, slots[turn][thread - lane + other], sizeof value);
   return value;
 }
 
 // Elements from global to shared memory, later; zeros where they are not wanted.
 template <int N, class T> static inline void copy_ahead(T *to, const T *from, bool wanted = true) {
   emulator::begin_copy([=] {
-    if (wanted) std::memcpy(to, from, N * sizeof(T));
-    else std::memset(to, 0, N * sizeof(T));
+    if (wanted) memcpy(to, from, N * sizeof(T));
+    else memset(to, 0, N * sizeof(T));
   });
 }
 static inline void commit_copies() { emulator::commit_copies(); }

@@ -2,8 +2,8 @@
 // which the system would have to be called.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include <stddef.h>
+#include <stdint.h>
 
 #if defined(__x86_64__)
 

@@ -32,8 +32,8 @@ EMULATION: Final = "emulation"
 """The name of the cache of compiled programs."""
 FOLDER: Final = Path(__file__).parent
 """Where the headers are."""
-_HEADERS: Final = tuple(FOLDER / name for name in ("cuda_cpu.h", "fibres.h"))
-_LANGUAGE: Final = ("-std=c++17", "-w", "-fno-strict-aliasing")
+_HEADERS: Final = tuple(FOLDER / name for name in ("cuda_cpu.h", "fibres.h", "list.h"))
+_LANGUAGE: Final = ("-std=c++17", "-nostdinc++", "-w", "-fno-strict-aliasing")
 _LEVEL: Final = "-O1"
 _FLAGS: Final = ("-shared", "-fPIC", "-ftrivial-auto-var-init=pattern")
 _MOST_LOG: Final = 4000
