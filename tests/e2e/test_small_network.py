@@ -23,7 +23,7 @@ from autosched.tuning.options import QUICK
 from sketch.oracle.expected import relative_error
 
 ROOT = Path(asd.__file__).parent.parent
-TRIALS = 12
+TRIALS = 8
 
 
 def make_network() -> Network:
@@ -57,7 +57,7 @@ def test_tune_compile_save_and_load(tmp_path: Path, threads: int) -> None:
     target = asd.Target("cpu", threads=threads)
     first = asd.tune(network, target, trials=TRIALS, log=log, options=QUICK, quiet=True)
     assert first.result.trials >= TRIALS
-    resumed = asd.tune(network, target, trials=TRIALS + 8, log=log, options=QUICK, quiet=True)
+    resumed = asd.tune(network, target, trials=TRIALS + 4, log=log, options=QUICK, quiet=True)
     assert resumed.result.trials < TRIALS
     assert len(resumed.records) == len(RecordLog(log).read().records)
 

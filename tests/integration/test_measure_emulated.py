@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -79,7 +80,9 @@ def test_remeasuring_survives_a_lost_device(runner: LocalRunner) -> None:
 @pytest.mark.parametrize("state", ["l2_cold", pytest.param("dram_cold", marks=pytest.mark.slow)])
 def test_caches_may_be_flushed_before_each_run(state: str) -> None:
     options = MeasureOptions(check="all", builders=1, samples=3, cache_state=state)
-    with LocalRunner(TARGET, options, faults.build) as cold:
-        (result,) = measure(cold, faults.RIGHT)
+    target = replace(TARGET, l2_bytes=1 << 16)
+    candidate = Candidate(Sketch(TASK.dag, (), target), {"fault": faults.RIGHT})
+    with LocalRunner(target, options, faults.build) as cold:
+        (result,) = cold.measure(SmallTask(product(), target), [candidate])
     assert_fine(result)
     assert result.cache_state == state

@@ -159,12 +159,13 @@ def test_a_handler_may_run_the_module_that_it_interrupts() -> None:
     assert not wrong
 
 
-def test_ctrl_c_ends_a_loop_of_runs_each_time() -> None:
+@pytest.mark.parametrize("trials", [10, pytest.param(50, marks=pytest.mark.slow)])
+def test_ctrl_c_ends_a_loop_of_runs_each_time(trials: int) -> None:
     """From outside, as a terminal sends it."""
     module = product(8, 2)
     inputs = {name: np.ones((8, 8), np.float32) for name in "AB"}
     rng = np.random.default_rng(5)
-    for trial in range(25):
+    for trial in range(trials):
         started, start = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -204,8 +205,11 @@ def _exit_status(pid: int) -> int | str:
     return "a hang"
 
 
-@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 2])
-def test_a_fork_while_other_threads_run(threads: int) -> None:
+@pytest.mark.parametrize(
+    ("threads", "depths"),
+    [(2, (2,)), *(pytest.param(n, (1, 2, 3), marks=pytest.mark.slow) for n in (1, 2))],
+)
+def test_a_fork_while_other_threads_run(threads: int, depths: tuple[int, ...]) -> None:
     module, stop = product(160, threads), threading.Event()
     assert run_is_right(module, 1)
 
@@ -217,7 +221,7 @@ def test_a_fork_while_other_threads_run(threads: int) -> None:
     for thread in spinners:
         thread.start()
     try:
-        for depth in (1, 2, 3):
+        for depth in depths:
             assert _fork_and_run(module, depth) == 0
     finally:
         stop.set()

@@ -18,7 +18,7 @@ decoders = lazily("tests.support.torch_decoder")
 def _module(caches: str, *example: Any) -> autosched.Module:
     torch.manual_seed(0)
     network = autosched.from_torch(decoders.Decoder(caches), example)
-    return autosched.compile(network, target=autosched.Target("cpu", threads=1))
+    return autosched.compile(network, target=autosched.Target("cpu", threads=1), effort="none")
 
 
 def _exact(caches: str, *inputs: Any) -> list[NDArray[np.float64]]:

@@ -43,8 +43,8 @@ def compare(found: list[Any], expected: list[Any]) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("lstm", "gru", "relu"),
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("rnn", "lstm without biases")),
+        *("lstm", "relu"),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("gru", "rnn", "lstm without biases")),
     ],
 )
 def test_from_torch(name: str) -> None:
@@ -89,7 +89,9 @@ def test_torch_compile(
     torch._dynamo.reset()
     torch.manual_seed(0)
     module, x = LAYERS[name]().eval(), torch.randn(3, 4, 5)
-    compiled = torch.compile(module, backend="autosched", options={"cache": False})
+    compiled = torch.compile(
+        module, backend="autosched", options={"cache": False, "effort": "none"}
+    )
     with caplog.at_level(logging.WARNING, "autosched.torch"), torch.no_grad():
         compare(flat(compiled(x)), flat(module(x)))
     assert not caplog.records

@@ -147,13 +147,24 @@ def normalisation(shape: tuple[int, int], number: int) -> tuple[Sketch, Mapping[
     return sketch, row, build(lower(sketch, row), TARGETS[number])
 
 
+NUMBERS = range(len(TARGETS))
+
+
 @pytest.mark.parametrize(("mean", "deviation"), [(0.0, 1.0), (1e3, 1.0), (1e3, 0.1), (1e4, 0.1)])
-@pytest.mark.parametrize("shape", [(5, 768), (2, 5000)], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "numbers"),
+    [
+        ((5, 768), NUMBERS[::3]),
+        ((2, 5000), NUMBERS[1::3]),
+        *(pytest.param(s, NUMBERS, marks=pytest.mark.slow) for s in ((5, 768), (2, 5000))),
+    ],
+    ids=str,
+)
 def test_normalisation_of_offset_data(
-    shape: tuple[int, int], mean: float, deviation: float
+    shape: tuple[int, int], numbers: range, mean: float, deviation: float
 ) -> None:
     """What is lost is the mean's last digits: a float32 has no more."""
-    for number in range(len(TARGETS)):
+    for number in numbers:
         sketch, row, kernel = normalisation(shape, number)
         rng = np.random.default_rng(number)
         data = (mean + deviation * rng.standard_normal(shape)).astype("f4")

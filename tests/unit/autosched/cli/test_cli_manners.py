@@ -327,7 +327,10 @@ def exists(pid: int) -> bool:
 
 @pytest.mark.parametrize(
     ("number", "code", "said"),
-    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM")],
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        pytest.param(signal.SIGTERM, 143, "ended by SIGTERM", marks=pytest.mark.slow),
+    ],
 )
 def test_a_signal_in_the_middle_of_tuning_leaves_a_good_log(
     number: signal.Signals, code: int, said: str, tmp_path: Path

@@ -86,7 +86,7 @@ def test_a_closed_runner_says_so() -> None:
 
 def logged(path, machines: str, **more) -> list[str]:
     log = RecordLog(path)
-    options = TuneOptions(trials=48, search=QUICK, seed=1, leaders=0)
+    options = TuneOptions(trials=24, search=QUICK, seed=1, leaders=0)
     model = make_model("draft", 0)
     with FleetRunner(SimulatedCrew(machines, **more), piece_trials=2) as runner:
         large_task().tune(log=path, options=options, runner=runner, cost_model=model, quiet=True)
@@ -100,5 +100,5 @@ def test_tuning_asks_for_the_same_whichever_machine_is_faster(tmp_path) -> None:
         threading.Event().wait(1e-4 * (next(turns) * 7 % 5))
 
     even = logged(tmp_path / "even.jsonl", "abc")
-    assert len(even) == len(set(even)) == 48
+    assert len(even) == len(set(even)) == 24
     assert logged(tmp_path / "uneven.jsonl", "abc", before=uneven) == even

@@ -40,7 +40,9 @@ def assert_same(graph):
         np.testing.assert_allclose(result, expected[name], atol=1e-5 * scale, rtol=0)
 
 
-@pytest.mark.parametrize("name", ["resnet-18", "mlp"])
+@pytest.mark.parametrize(
+    "name", ["mobilenet-v1", "mlp", pytest.param("resnet-18", marks=pytest.mark.slow)]
+)
 def test_zoo(name):
     assert_same(zoo.build(name, image=32 if name != "mlp" else 8).graph)
 

@@ -98,7 +98,7 @@ def test_networks_are_cut_into_kernels() -> None:
     np.testing.assert_array_equal(result, array)
 
 
-@pytest.mark.parametrize("depth", [500, 5000])
+@pytest.mark.parametrize("depth", [500, pytest.param(5000, marks=pytest.mark.slow)])
 def test_deep_expressions_are_refused_in_words(depth: int) -> None:
     with pytest.raises(ExpressionError, match=r"levels deep.*stages of their own"):
         nested(depth, lambda x: x + 1.0)

@@ -218,7 +218,9 @@ def test_local_functions_are_inlined() -> None:
     assert len(_check(model).graph.nodes) == 2
 
 
-@pytest.mark.parametrize("name", ["resnet-18", "mlp"])
+@pytest.mark.parametrize(
+    "name", ["mobilenet-v2", "mlp", pytest.param("resnet-18", marks=pytest.mark.slow)]
+)
 def test_networks_come_back_as_they_went(name: str, tmp_path: Path) -> None:
     network = zoo.build(name, image=32)
     path = tmp_path / f"{name}.onnx"

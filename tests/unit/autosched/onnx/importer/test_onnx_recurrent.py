@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,8 @@ COMPILED = [
     make_case("RNN", RNG, (3, 2, 4, 6), ("B", "sequence_lens"), direction="reverse", layout=1),
     make_case("RNN", RNG, (2, 3, 1, 1)),
 ]
+EVERY_RUN = (0, 2, 4, 6)
+LONG_RUN = [pytest.param(number, marks=pytest.mark.slow) for number in (1, 3, 5, 7)]
 
 
 def host_free(network: Any) -> Any:
@@ -63,13 +67,13 @@ def check(case: Case, found: Any, tolerance: float = 1e-5) -> None:
 
 
 @pytest.fixture(scope="module")
-def modules() -> list[Module]:
-    return [asd.compile(from_onnx(make_model(case))) for case in COMPILED]
+def modules() -> Callable[[int], Module]:
+    return cache(lambda number: asd.compile(from_onnx(make_model(COMPILED[number]))))
 
 
-@pytest.mark.parametrize("number", range(len(COMPILED)))
-def test_compiled(modules: list[Module], number: int) -> None:
-    case, module = COMPILED[number], modules[number]
+@pytest.mark.parametrize("number", [*EVERY_RUN, *LONG_RUN])
+def test_compiled(modules: Callable[[int], Module], number: int) -> None:
+    case, module = COMPILED[number], modules(number)
     assert not module.program.host_steps
     for _ in range(2):  # the arena holds what the run before has left
         check(case, module.run(feeds(case)))
@@ -176,14 +180,15 @@ def test_long_sequences_have_the_tasks_of_short_ones() -> None:
     assert module.program.steps[1].info.flops == 500 * tasks[500][1].dag.flops
 
 
-def test_saved_and_exported(modules: list[Module], tmp_path: Path) -> None:
-    for number, (case, module) in enumerate(zip(COMPILED, modules, strict=True)):
-        module.save(tmp_path / "layer.asd")
-        check(case, asd.load(tmp_path / "layer.asd").run(feeds(case)))
-        exported = module.export_library(tmp_path / f"layer{number}")
-        if exported.shared_library is None:
-            pytest.skip(exported.note)
-        check(case, call_library(exported.shared_library, exported.name, module, case))
+@pytest.mark.parametrize("number", [*EVERY_RUN, *LONG_RUN])
+def test_saved_and_exported(modules: Callable[[int], Module], number: int, tmp_path: Path) -> None:
+    case, module = COMPILED[number], modules(number)
+    module.save(tmp_path / "layer.asd")
+    check(case, asd.load(tmp_path / "layer.asd").run(feeds(case)))
+    exported = module.export_library(tmp_path / "layer")
+    if exported.shared_library is None:
+        pytest.skip(exported.note)
+    check(case, call_library(exported.shared_library, exported.name, module, case))
 
 
 def call_library(path: Path, name: str, module: Module, case: Case) -> dict[str, Any]:
@@ -201,8 +206,8 @@ def call_library(path: Path, name: str, module: Module, case: Case) -> dict[str,
     return found
 
 
-def test_several_threads(modules: list[Module]) -> None:
-    case, module = COMPILED[0], modules[0]
+def test_several_threads(modules: Callable[[int], Module]) -> None:
+    case, module = COMPILED[0], modules(0)
     inputs = [RNG.standard_normal(case.inputs["X"].shape).astype(np.float32) for _ in range(4)]
     alone = [module.run({"X": x}) for x in inputs]
     found: dict[int, Any] = {}
