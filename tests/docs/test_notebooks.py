@@ -67,7 +67,14 @@ def test_the_first_notebook_runs_in_jupyter(tmp_path: Path) -> None:
     nbclient.NotebookClient(tiny(NOTEBOOKS[0]), timeout=240, resources=resources).execute()
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS[1:], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] * path.stem.startswith("03_"))
+        for path in NOTEBOOKS[1:]
+    ],
+    ids=lambda path: path.stem,
+)
 def test_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In this process: starting Jupyter and loading everything takes longer than the cells."""
     plots = pytest.importorskip("matplotlib.pyplot")

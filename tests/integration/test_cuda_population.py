@@ -46,7 +46,9 @@ def test_features_of_a_batch_are_those_of_its_rows(name: str, rng: np.random.Gen
 
 
 @pytest.mark.parametrize("seed", half(range(2)))
-@pytest.mark.parametrize("name", ("matmul", "dense_relu", "conv2d_relu"))
+@pytest.mark.parametrize(
+    "name", ("matmul", pytest.param("dense_relu", marks=pytest.mark.slow), "conv2d_relu")
+)
 def test_feasible_rows_keep_the_limits_of_the_target(name: str, seed: int) -> None:
     (sketch,) = generate(WORKLOADS[name](), GPU)
     population = sample(sketch, 2 * _ROWS, np.random.default_rng(seed))

@@ -43,7 +43,7 @@ def candidates(task, per_sketch=2):
     return found
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_every_sketch_runs_and_agrees_with_the_oracle(threads):
     task = matmul_task(threads)
     batch = candidates(task)

@@ -121,7 +121,13 @@ WINDOWS = [
 ]
 
 
-@pytest.mark.parametrize(("points", "data", "weight", "padding"), WINDOWS)
+@pytest.mark.parametrize(
+    ("points", "data", "weight", "padding"),
+    [
+        pytest.param(*window, marks=[pytest.mark.slow] * (number % 2))
+        for number, window in enumerate(WINDOWS)
+    ],
+)
 def test_windows_of_any_size(
     points: int | str,
     data: tuple[int, ...],

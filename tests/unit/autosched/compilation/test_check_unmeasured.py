@@ -40,7 +40,7 @@ def product(sign: float = 1.0, rows: int = 24, columns: int = 40) -> ComputeDAG:
     return ComputeDAG([compute(shape, lambda i, j: total[i, j] * sign, name="C")])
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=[pytest.param(1, marks=pytest.mark.slow), 2])
 def target(request):
     return cpu_target(threads=request.param)
 

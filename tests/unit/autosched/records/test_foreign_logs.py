@@ -108,7 +108,10 @@ def fail_at_first(
     monkeypatch.setattr(module, name, fail)
 
 
-@pytest.mark.parametrize("failures, keep, untuned", [(1, 16, 0), (2, 16, 0), (1, 1, 1)])
+@pytest.mark.parametrize(
+    "failures, keep, untuned",
+    [pytest.param(1, 16, 0, marks=pytest.mark.slow), (2, 16, 0), (1, 1, 1)],
+)
 def test_what_cannot_be_built_gives_way_to_the_next_and_then_to_the_draft(
     failures: int,
     keep: int,

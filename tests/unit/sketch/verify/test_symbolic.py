@@ -51,10 +51,15 @@ def few_channels(monkeypatch: pytest.MonkeyPatch) -> None:
         (winograd_blocks.winograd_four, convolution((4, 4), (3, 3))),
         (winograd_blocks.winograd_four, convolution((4,), (3,), 1)),
         (winograd_blocks.winograd_six, convolution((3, 4), (3, 3), 1)),
-        (winograd_blocks.winograd_six, convolution((2, 5, 5), (2, 3, 3))),
+        pytest.param(
+            *(winograd_blocks.winograd_six, convolution((2, 5, 5), (2, 3, 3))),
+            marks=pytest.mark.slow,
+        ),
         (winograd_blocks.winograd_six, convolution((6,), (3,))),
         (winograd_blocks.winograd_three, convolution((3, 4), (2, 2))),
-        (winograd_blocks.winograd_eight, convolution((5, 8), (5, 5))),
+        pytest.param(
+            *(winograd_blocks.winograd_eight, convolution((5, 8), (5, 5))), marks=pytest.mark.slow
+        ),
         (winograd_blocks.winograd_eight, convolution((8,), (5,))),
         (winograd.winograd, convolution((3, 3), (3, 3), 1)),
         (winograd.winograd_in_parts, convolution((4, 4), (3, 3))),

@@ -136,7 +136,11 @@ def test_convolutions_of_integers() -> None:
         ("int8", -3, "int8", np.zeros(5, np.int8)),
     ],
 )
-@pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 0, 2, 1]], ids=["whole", "padded"])
+@pytest.mark.parametrize(
+    "pads",
+    [pytest.param([0, 0, 0, 0], marks=pytest.mark.slow), [1, 0, 2, 1]],
+    ids=["whole", "padded"],
+)
 def test_convolutions_with_constants_are_products_of_bytes(
     data: str, zero: int, weight: str, point: Any, pads: list[int]
 ) -> None:
