@@ -27,7 +27,12 @@ pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
 ROOT = Path(asd.__file__).parent.parent
 TARGET = asd.Target("cuda:h200", device="emulated")
 WORKLOAD = "--workload GMM --args n=32,m=32,k=32 --target cuda:h200 --device emulated"
-TUNE = f"tune {WORKLOAD} --preset quick --set search.batch_trials=2"
+# A C++ compiler on a busy machine: the usual limits are of seconds that a clock shows.
+PATIENT = asd.MeasureOptions(build_timeout_s=300.0, run_timeout_s=120.0)
+TUNE = (
+    f"tune {WORKLOAD} --preset quick --set search.batch_trials=2 "
+    "--set measure.build_timeout_s=300 --set measure.run_timeout_s=120"
+)
 
 
 def task(card: asd.Target = TARGET) -> asd.Task:
@@ -40,7 +45,7 @@ def test_a_task_is_tuned_and_its_module_computes_it(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
     log = tmp_path / "task.jsonl"
-    result = task().tune(trials=4, log=log, options=QUICK)
+    result = task().tune(trials=4, log=log, options=QUICK, measure=PATIENT)
     timings = [r.result for r in result.records if isinstance(r.result, Timing)]
     assert result.trials == 4 and timings
     assert all(record.target == TARGET for record in result.records)

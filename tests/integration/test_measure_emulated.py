@@ -22,7 +22,10 @@ pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
 TARGET = emulated(cuda_target("t4"))
 TASK = SmallTask(product(), TARGET)
 SKETCH = Sketch(TASK.dag, (), TARGET)
-OPTIONS = MeasureOptions(check="all", builders=1, samples=3)
+# Patient: a C++ compiler on a busy machine takes long.
+OPTIONS = MeasureOptions(
+    check="all", builders=1, samples=3, build_timeout_s=300.0, run_timeout_s=120.0
+)
 
 
 def measure(runner: LocalRunner, *chosen: int) -> list[MeasureResult]:
@@ -79,7 +82,7 @@ def test_remeasuring_survives_a_lost_device(runner: LocalRunner) -> None:
 
 @pytest.mark.parametrize("state", ["l2_cold", pytest.param("dram_cold", marks=pytest.mark.slow)])
 def test_caches_may_be_flushed_before_each_run(state: str) -> None:
-    options = MeasureOptions(check="all", builders=1, samples=3, cache_state=state)
+    options = replace(OPTIONS, cache_state=state)
     target = replace(TARGET, l2_bytes=1 << 16)
     candidate = Candidate(Sketch(TASK.dag, (), target), {"fault": faults.RIGHT})
     with LocalRunner(target, options, faults.build) as cold:
