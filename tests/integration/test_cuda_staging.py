@@ -55,13 +55,13 @@ def staged(text: str) -> bool:
 
 def wide_matmul(tiles: int) -> CudaSource:
     """32 x 32 results of 64 threads, 8 terms at a time."""
+    (sketch,) = generate(matmul_dag(1024, 1024, 1024), T4)
     row = row_of({
-        "C.i@1": 1, "C.i@2": 2, "C.i@3": 4, "C.i@4": 4,
+        "C.i@1": 1, "C.i@2": 2, "C.i@3": 4, "C.i@4": 4, "C.i@together": 1,
         "C.j@1": 1, "C.j@2": 1, "C.j@3": 8, "C.j@4": 4,
         "C.local.k@1": 1, "C.local.k@2": 8,
         "C.local.k@tiles": tiles, "A.cache.d1@layout": 0, "B.cache.d1@layout": 0,
-    })  # fmt: skip
-    (sketch,) = generate(matmul_dag(1024, 1024, 1024), T4)
+    }, sketch)  # fmt: skip
     return emit(lower(sketch, row), T4)
 
 

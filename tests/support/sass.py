@@ -23,7 +23,9 @@ def disassembler() -> str | None:
 
 
 def loop_of(cubin: bytes, folder: Path, opcode: str = "FFMA") -> Counter[str]:
-    """How often each instruction stands in the longest loop that has ``opcode``."""
+    """How often each instruction stands in the longest loop that has ``opcode``; not those that
+    the compiler makes to be skipped by all threads (``@!PT``).
+    """
     command = disassembler()
     assert command is not None
     path = folder / "kernel.cubin"
