@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from costmodel.extract.access import Access
 from costmodel.extract.analysis import Analysis
 from costmodel.extract.locality import capacities
-from costmodel.extract.quantity import Floats, Quantity, larger, smaller, where
+from costmodel.extract.quantity import Floats, Quantity, larger, smaller, to_quantity, where
 from costmodel.extract.registers import AccumulatorTile
 from costmodel.extract.statement import STRAIGHT_KINDS, UNROLLED_KINDS
 from costmodel.extract.structure import branches, busiest_share, tasks_of
 from costmodel.extract.validity import Validity
+from sketch.nest.loopnest import Scope
 from sketch.target.rates import Rates
 
 
@@ -40,7 +41,7 @@ class BoundTerms:
         compute: arithmetic, and what feeds it from the first cache.
         near: between the second cache and the cores; on a GPU shared memory, too.
         far: of what all cores share.
-        waits: for loops, threads, barriers and launches.
+        waits: for loops, threads, barriers and launches, and for constants that nothing fetched.
     """
 
     compute: Quantity
@@ -68,6 +69,7 @@ def draft_terms(
     private, shared = _memory_cycles(analysis, traffic, rates)
     overhead = _overhead_cycles(analysis, checks)
     local = larger(compute, private) + rates.overlap * smaller(compute, private) + overhead
+    local = local + _fetch_cycles(analysis, tile, traffic, rates)
     each = local * busiest_share(analysis, checks)
     # L3 and memory are shared: more threads do not make them faster.
     total = larger(each, shared) + rates.overlap * smaller(each, shared)
@@ -97,7 +99,8 @@ def bound_terms(
     rates = analysis.target.rates
     private, shared = _memory_cycles(analysis, traffic, rates)
     share = busiest_share(analysis, checks) / rates.hertz
-    waits = share * _overhead_cycles(analysis, checks) + _region_cycles(analysis) / rates.hertz
+    waiting = _overhead_cycles(analysis, checks) + _fetch_cycles(analysis, tile, traffic, rates)
+    waits = share * waiting + _region_cycles(analysis) / rates.hertz
     return BoundTerms(
         compute=share * _compute_cycles(analysis, tile, checks, rates),
         near=share * private,
@@ -255,6 +258,25 @@ def _memory_cycles(
     fits = whole <= capacities(analysis.target)["l3"]
     memory = where(fits, moved["l3"] - whole / width, moved["l3"])
     return near / rates.l2, moved["l2"] / rates.l3 + larger(memory, 0.0) / rates.memory
+
+
+def _fetch_cycles(
+    analysis: Analysis, tile: AccumulatorTile, traffic: dict[str, list[Floats]], rates: Rates
+) -> Quantity:
+    """Of waiting for constants from beyond L2 that nothing fetches ahead, or so far ahead that they
+    have left L2 again when they are read.
+
+    What is read once streams through the core; what is read again later arrives in bursts.
+    """
+    room, total = capacities(analysis.target)["l2"], to_quantity(0)
+    reads = analysis.trips / larger(tile.rows, 1.0)
+    for access, far in zip(analysis.accesses, traffic["l2"], strict=True):
+        if access.buffer.scope is Scope.CONSTANT:
+            once = reads * access.element_bytes <= far
+            ahead = to_quantity(access.buffer.ahead) * access.element_bytes
+            fetched = (ahead > 0.0) & (ahead <= room)
+            total = total + where(fetched | once, 0.0, far)
+    return rates.unfetched * total / (float(analysis.target.vector_bytes) * rates.l3)
 
 
 def _jumps(access: Access, rates: Rates) -> bool | NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -113,7 +113,6 @@ def packed_buffer(
     dim: int,
     width: Num,
     scope: Scope,
-    panels_ahead: Num = 0,
     group: PackedGroup | None = None,
 ) -> Buffer:
     """The buffer of a tensor that is packed in panels.
@@ -128,7 +127,6 @@ def packed_buffer(
         dim: the dimension that is cut into panels.
         width: elements of a panel along ``dim``.
         scope: which memory it is in.
-        panels_ahead: how far ahead of a read to prefetch, in panels; 0: not at all.
         group: which elements lie together within a panel; None: none do.
     """
     size = 1 if group is None else group.size
@@ -155,7 +153,6 @@ def packed_buffer(
         steps=(width, *steps, 1, *last),
         scope=scope,
         size=padded * inner,
-        ahead=panels_ahead * width * inner,
     )
 
 
@@ -302,16 +299,21 @@ def _argument(
             f"input {op.name} is no constant and cannot be packed ahead of time",
             hint="read it through a cache_read stage",
         )
-    return packed_buffer(
-        op.name,
-        op.dtype,
-        op.shape,
-        pack.dim,
-        placement.panel_width(pack),
-        scope,
-        placement.panels_ahead(pack),
-        group,
-    )
+    width = placement.panel_width(pack)
+    packed = packed_buffer(op.name, op.dtype, op.shape, pack.dim, width, scope, group)
+    return replace(packed, ahead=_elements_ahead(packed, pack, placement))
+
+
+def _elements_ahead(packed: Buffer, pack: Pack, placement: Placement) -> Num:
+    """How far ahead of what is read the elements lie that are prefetched with it; 0: none are."""
+    choice, walked = placement.number(pack.prefetch), placement.walked(pack)
+    panel = packed.strides[0] * packed.steps[0]
+    if walked is None:
+        return choice * panel
+    place = walked.dim + 1 if walked.dim < pack.dim else walked.dim
+    # A polynomial, as many rows with different choices are lowered at once.
+    near = choice * (choice - 1) // 2 * packed.strides[place] * walked.elements
+    return choice * (2 - choice) * panel + near
 
 
 def _shared(store: StoreMap, dtype: str, shared: dict[SharedBuffer, Buffer]) -> Buffer:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from sketch.schedule.loop import LoopId
 from sketch.schedule.program import Program, StagePlan, tile_of
 from sketch.schedule.stage import StageId
 from sketch.schedule.steps import Factor, Pack
+from sketch.schedule.walks import walk_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +95,13 @@ class PackedGroup:
     var: LoopVar
 
 
+class Walked(NamedTuple):
+    """``elements`` along dimension ``dim`` of a tensor."""
+
+    dim: int
+    elements: Num
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Placement:
     """All stages of a program, placed; in topological order."""
@@ -101,9 +110,16 @@ class Placement:
     stages: Mapping[StageId, PlacedStage]
     values: Mapping[DecisionId, Num]
 
-    def panels_ahead(self, pack: Pack) -> Num:
-        """How many panels ahead of a read to prefetch."""
-        return self.number(pack.prefetch)
+    def walked(self, pack: Pack) -> Walked | None:
+        """What the sum of the reader walks before it reads other parts of a panel; None: all."""
+        walk = walk_of(self.program, pack)
+        if walk is None:
+            return None
+        reader = self.stages[pack.reader]
+        if walk.loop is not None:
+            (count,) = (loop.stride for loop in reader.loops if loop.id == walk.loop)
+            return Walked(walk.dim, count)
+        return Walked(walk.dim, self.program.operation(pack.tensor).shape[walk.dim])
 
     def number(self, factor: Factor) -> Num:
         """The number behind a factor; raises LoweringError when its decision has no value."""

@@ -20,6 +20,7 @@ from sketch.schedule.program import Program, StagePlan
 from sketch.schedule.sketch import Sketch, fixed_product
 from sketch.schedule.step_fields import is_count
 from sketch.schedule.steps import CacheRead, Factor, Pack
+from sketch.schedule.walks import NOT_AHEAD, PANEL_AHEAD, WALK_AHEAD
 
 # Steps for each stage and input of a program; rules make about ten.
 _STEPS_FOR_EACH = 100
@@ -92,8 +93,12 @@ def _check_pack(program: Program, pack: Pack) -> None:
     reader, tensor = program.stage(pack.reader), program.operation(pack.tensor)
     if program.consumers(tensor) != (reader,):
         raise ScheduleError(f"stage {reader.op.name} is not the one reader of {tensor.name!r}")
-    if not isinstance(pack.prefetch, DecisionId) and pack.prefetch not in (0, 1):
-        raise ScheduleError(f"tensor {tensor.name} cannot be fetched {pack.prefetch} panels ahead")
+    known = (NOT_AHEAD, PANEL_AHEAD, WALK_AHEAD)
+    if not isinstance(pack.prefetch, DecisionId) and pack.prefetch not in known:
+        raise ScheduleError(
+            f"tensor {tensor.name} cannot be fetched ahead by {pack.prefetch}",
+            hint=f"one of {known}: not at all, a panel, what the sum walks",
+        )
     if not pack.loops:
         raise ScheduleError(f"the panels of {tensor.name} have no loops")
 

@@ -20,6 +20,7 @@ from sketch.schedule.stage import StageId
 from sketch.schedule.step_json import steps_for_key
 from sketch.schedule.steps import BLOCK_ROWS, TILE_COUNTS, TILE_LAYOUTS, Factor, Step
 from sketch.schedule.trips import trip_choices_of
+from sketch.schedule.walks import NOT_AHEAD, PANEL_AHEAD, WALK_AHEAD, walk_of
 from sketch.target.gpu_targets import copies_ahead
 from sketch.target.target import Target
 
@@ -59,7 +60,8 @@ class Sketch:
                             choices[factor] = self._choices(plan, axis, factors, factor)
         for pack in self.program.packs:
             if isinstance(pack.prefetch, DecisionId):
-                choices[pack.prefetch] = (0, 1)
+                near = () if walk_of(self.program, pack) is None else (WALK_AHEAD,)
+                choices[pack.prefetch] = (NOT_AHEAD, PANEL_AHEAD, *near)
                 stages[pack.prefetch] = pack.reader
         for plan in self.program.stages:
             for name, values in (*_tile_choices(plan, self.target), *_block_choices(plan)):

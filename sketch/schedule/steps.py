@@ -147,8 +147,8 @@ class Pack:
     The panel is as wide as the loops ``loops`` of ``reader`` (levels of the axis that indexes
     ``dim``); memory order becomes [panel, other dimensions, within the panel].  A constant is laid
     out ahead of time, padded with zeros; the stage of a CacheRead writes its buffer so, with
-    ``writer_loops`` walking one panel.  ``prefetch`` (0, 1 or a decision): how many panels ahead
-    of the one that is read to fetch into L2.
+    ``writer_loops`` walking one panel.  ``prefetch`` (or a decision): how far ahead of what is
+    read to fetch into L2: 0 not at all, 1 a panel, 2 as far as the sum walks within a panel.
 
     before:  B[k, j]
     after:   B[j - j mod w, k, j mod w]

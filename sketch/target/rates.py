@@ -21,6 +21,8 @@ class Rates:
         loads: SIMD loads (or broadcasts) a cycle from L1.
         load_overlap: share of the smaller of arithmetic and loads of a step that is not hidden.
         l2, l3, memory: SIMD registers a cycle that arrive from L2, from L3 and from memory.
+        unfetched: how long a thread waits for constants from beyond L2 that nothing fetches ahead,
+            relative to the time in which so much arrives from L3.
         jumping: how much longer a register takes from L2 where neighbours in a tile are in
             different pages.
         page_bytes: what a processor fetches ahead of a walk through memory ends at such bounds.
@@ -51,6 +53,7 @@ class Rates:
     l2: float = 0.5
     l3: float = 0.25
     memory: float = 0.08
+    unfetched: float = 1.0
     jumping: float = 1.0
     page_bytes: float = 4096.0
     overlap: float = 0.12

@@ -14,6 +14,7 @@ from sketch.variants.winograd import winograd, winograd_in_parts
 from sketch.variants.winograd_blocks import (
     winograd_eight,
     winograd_four,
+    winograd_four_in_lines,
     winograd_six,
     winograd_strided_five,
     winograd_strided_three,
@@ -46,6 +47,7 @@ _STRASSEN_GROWTH: Final = 10.0
 ALGORITHMS: Final[tuple[Algorithm, ...]] = (
     Algorithm("winograd-3", winograd_three, _F2_GROWTH),
     Algorithm("winograd-4", winograd_four, _F2_GROWTH),
+    Algorithm("winograd-4-lines", winograd_four_in_lines, _F2_GROWTH),
     Algorithm("winograd-6", winograd_six, _SIX_POINTS_GROWTH),
     Algorithm("winograd-8", winograd_eight, _EIGHT_POINTS_GROWTH),
     Algorithm("winograd-3-strided", winograd_strided_three, _F2_GROWTH),

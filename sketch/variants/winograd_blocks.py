@@ -31,7 +31,7 @@ from sketch.lang.expr import Axis, Const, Expr, select
 from sketch.lang.prepared import LinearMap
 from sketch.lang.tensor import Compute, Placeholder, Tensor, compute, reduce_axis
 from sketch.operators.window import inside
-from sketch.variants.correlation import correlation
+from sketch.variants.correlation import Correlation, correlation
 from sketch.variants.filtering import Filtering
 from sketch.variants.interpolation import (
     EIGHT_POINTS,
@@ -52,6 +52,19 @@ def winograd_three(dag: ComputeDAG) -> ComputeDAG | None:
 def winograd_four(dag: ComputeDAG) -> ComputeDAG | None:
     """The same program with its correlations by four points: F(2, 3), F(3, 2)."""
     return _filtered(dag, F2_3, shorter=THREE_POINTS)
+
+
+def winograd_four_in_lines(dag: ComputeDAG) -> ComputeDAG | None:
+    """``winograd_four`` along one of two dimensions: more products, but three quarters of the
+    filters, where reading those takes most of the time.
+    """
+
+    def lines(match: Correlation) -> Filtering | None:
+        both = Filtering(match, F2_3)
+        narrow = len(both.dims) > 1 and both.filters_prevail
+        return replace(both, dimensions=1) if narrow and both.pays else None
+
+    return _with_filters(dag, lines)
 
 
 def winograd_six(dag: ComputeDAG) -> ComputeDAG | None:
@@ -83,15 +96,24 @@ def _filtered(
     """The program with the correlations of a stride by ``points``, where it has some for which that
     takes fewer products than the ``shorter`` tiles do.
     """
+
+    def fewest(match: Correlation) -> Filtering | None:
+        filtering, other = Filtering(match, points, stride), Filtering(match, shorter, stride)
+        as_few = other.dims == filtering.dims and other.products <= filtering.products
+        return filtering if filtering.pays and not as_few else None
+
+    return _with_filters(dag, fewest)
+
+
+def _with_filters(
+    dag: ComputeDAG, choose: Callable[[Correlation], Filtering | None]
+) -> ComputeDAG | None:
+    """The program with its correlations as chosen; None where none is."""
     found: dict[int, Filtering] = {}
     for op in dag.stages:
         match = correlation(op)
-        if match is None:
-            continue
-        filtering, other = Filtering(match, points, stride), Filtering(match, shorter, stride)
-        if filtering.pays and not (
-            other.dims == filtering.dims and other.products <= filtering.products
-        ):
+        filtering = None if match is None else choose(match)
+        if filtering is not None:
             found[id(op)] = filtering
     if not found:
         return None

@@ -317,6 +317,9 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "TILE_LAYOUTS": "codes of our own",
         "BLOCK_ROWS": "search",
     },
+    "sketch/schedule/walks.py": dict.fromkeys(
+        ("NOT_AHEAD", "PANEL_AHEAD", "WALK_AHEAD"), "codes of our own"
+    ),
     "sketch/schedule/step_fields.py": {"_MOST": "range of a field in a file"},
 }
 

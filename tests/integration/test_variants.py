@@ -23,7 +23,11 @@ from sketch.rules.backend import sketch_backend
 from sketch.rules.generate import generate
 from sketch.variants import variants_of
 from sketch.variants.winograd import winograd
-from sketch.variants.winograd_blocks import winograd_four, winograd_six
+from sketch.variants.winograd_blocks import (
+    winograd_four,
+    winograd_four_in_lines,
+    winograd_six,
+)
 from tests.support.compiled import random_run
 from tests.support.examples import examples
 from tests.support.targets import SMALL
@@ -59,6 +63,24 @@ def transformed(dag: ComputeDAG, algorithm: str) -> ComputeDAG:
     found = ALGORITHMS[algorithm](dag)
     assert found is not None
     return found
+
+
+@pytest.mark.parametrize("padding", [0, 1])
+def test_lines_are_transformed_where_filters_prevail(padding: int) -> None:
+    """A tile of a 2x2 or 4x4 image and 4,096 filters of one channel; 256 of them."""
+    side = 4 if padding == 0 else 2
+    dag = with_tail(conv2d(images(side, side, 64), filters(64, 64), 1, padding, name="y"))
+    other = winograd_four_in_lines(dag)
+    assert other is not None
+    rows = {t.op.prepared.result_shape[0] for t in other.inputs if t.op.prepared is not None}
+    assert rows == {3 * 4}
+    inputs = {name: array.astype(np.float64) for name, array in inputs_of(dag, 0).items()}
+    (expected,), (found,) = interpret(dag, inputs).values(), interpret(other, inputs).values()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+    assert winograd_four_in_lines(ComputeDAG([conv2d(images(), filters(), 1, 1)])) is None
+    narrow = conv2d(images(1, 4, 64), placeholder((1, 3, 64, 64), name="w", constant=True), 1, 0)
+    assert winograd_four(ComputeDAG([narrow])) is not None
+    assert winograd_four_in_lines(ComputeDAG([narrow])) is None
 
 
 SIZES = st.integers(2, 9)

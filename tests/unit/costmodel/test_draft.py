@@ -117,6 +117,21 @@ def test_a_prefetch_takes_the_slot_of_a_load(sketch: Sketch, target: Target) -> 
     assert on > off
 
 
+def test_constants_beyond_l2_that_are_read_again_are_better_fetched_ahead(
+    sketch: Sketch, target: Target
+) -> None:
+    row, ahead = values(sketch, target, 4, 1), sketch.decision("matmul.local.j@prefetch")
+
+    def seconds(unfetched: float) -> list[float]:
+        tiny = with_rates(replace(target, l2_bytes=2**17), unfetched=unfetched)
+        rows = [{**row, ahead: used} for used in (0, 1)]
+        return draft_seconds(from_rows(replace(sketch, target=tiny), rows)).tolist()
+
+    usual, waiting = seconds(1e-9), seconds(99.0)
+    assert waiting[0] > 1.2 * usual[0]
+    assert waiting[1] == usual[1]
+
+
 def test_unrolled_reductions_that_do_not_divide_are_slower(
     first_layer: list[Sketch], target: Target
 ) -> None:
