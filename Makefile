@@ -4,7 +4,7 @@
 #               after set-up)
 # make test-slow  set up, then run the long tests, and those of random programs on more of them
 # make wheel    set up, then build a wheel into dist; prints its size and what an import takes
-# make docs     set up, then write the API reference as HTML into out/docs
+# make docs     set up, then build the documentation as a site in out/docs; warnings are errors
 # make campaign set up, then attack everything with random cases for MINUTES (docs/campaign.md)
 # make bench    set up with the rivals, then run the benchmarks and regenerate the README's table
 # Overridable: MODEL (a zoo name or an .onnx file), BUDGET, LOG, TARGET, PYTHON, VENV, ARGS, and
@@ -25,6 +25,7 @@ PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 RUN_STAMP    := $(VENV)/.installed-onnx
 DEV_STAMP    := $(VENV)/.installed-dev
 RIVALS_STAMP := $(VENV)/.installed-rivals
+DOCS_STAMP   := $(VENV)/.installed-docs
 SETUP_INPUTS := pyproject.toml scripts/setup
 
 .PHONY: help tune check test test-slow lint format wheel docs bench campaign clean
@@ -43,6 +44,10 @@ $(DEV_STAMP): $(SETUP_INPUTS)
 $(RIVALS_STAMP): $(SETUP_INPUTS) benchmarks/requirements.txt
 	@scripts/setup $(VENV) onnx
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -r benchmarks/requirements.txt
+	@touch $@
+
+$(DOCS_STAMP): $(SETUP_INPUTS)
+	@scripts/setup $(VENV) docs
 	@touch $@
 
 tune: $(RUN_STAMP)
@@ -78,8 +83,8 @@ wheel: $(DEV_STAMP)
 	@wc -c dist/*.whl
 	@$(BIN)/python -X importtime -c 'import autosched' 2>&1 | sed -n '$$s/.*| *\([0-9]*\) |.*/import autosched: \1 us/p'
 
-docs: $(DEV_STAMP)
-	@$(BIN)/python scripts/api_reference.py out/docs
+docs: $(DOCS_STAMP)
+	@$(BIN)/python -m scripts.site out/docs out/docs-work
 
 campaign: $(DEV_STAMP)
 	@$(BIN)/python -m campaign --minutes $(MINUTES) --json out/campaign.json \

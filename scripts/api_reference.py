@@ -1,15 +1,12 @@
-"""Write the API reference as HTML, from docstrings: ``python scripts/api_reference.py FOLDER``."""
+"""The pages of the API reference: which modules it has, and a page for each."""
 
 from __future__ import annotations
 
-import argparse
+import ast
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
-from typing import Final, get_type_hints
-
-import pdoc.doc
-import pdoc.render
+from typing import Final
 
 # What users import, and what they implement or construct when they extend the search.
 PUBLIC: Final = (
@@ -133,43 +130,29 @@ PUBLIC: Final = (
 )
 
 
-def build(folder: Path, modules: Sequence[str] = PUBLIC) -> Path:
-    """Write one page a module, an index and a search index into ``folder``; returns the index.
+def write_reference(folder: Path, modules: Sequence[str] = PUBLIC) -> None:
+    """Write one page a module and an index of them, as MyST Markdown for Sphinx's autodoc.
 
     Raises:
-        RuntimeError: a module cannot be imported.
+        ModuleNotFoundError: there is no such module.
     """
-    pdoc.render.configure(docformat="google", footer_text="autosched", show_source=False)
-    pages = {name: pdoc.doc.Module.from_name(name) for name in modules}
-    for page in pages.values():
-        _resolve_fields(page.obj)
-    for name, page in pages.items():
-        _write(folder / f"{name.replace('.', '/')}.html", pdoc.render.html_module(page, pages))
-    _write(folder / "search.js", pdoc.render.search_index(pages))
-    return _write(folder / "index.html", pdoc.render.html_index(pages))
+    folder.mkdir(parents=True, exist_ok=True)
+    index = ["# API reference", "The modules that users import, and those that extensions use."]
+    for package in dict.fromkeys(name.partition(".")[0] for name in modules):
+        mine = sorted(name for name in modules if name.partition(".")[0] == package)
+        rows = [f"| [`{name}`]({name}.md) | {_summary(name)} |" for name in mine]
+        index += [f"## {package}", "\n".join(["| module | |", "| --- | --- |", *rows])]
+        index.append("\n".join(["```{toctree}", ":hidden:", *mine, "```"]))
+    (folder / "index.md").write_text("\n\n".join(index) + "\n", encoding="utf-8")
+    for name in modules:
+        text = f"# {name}\n\n```{{eval-rst}}\n.. automodule:: {name}\n```\n"
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
 
 
-def _resolve_fields(module: ModuleType) -> None:
-    """Types instead of their names in the constructors of named tuples: pdoc cannot look them up,
-    as these functions belong to no module.
-    """
-    for item in vars(module).values():
-        if isinstance(item, type) and issubclass(item, tuple) and hasattr(item, "_fields"):
-            item.__new__.__annotations__.update(get_type_hints(item))
-
-
-def _write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="where the pages go")
-    print(build(parser.parse_args().folder))
-
-
-if __name__ == "__main__":
-    main()
+def _summary(module: str) -> str:
+    """The first line of its docstring, as Markdown."""
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"there is no module {module}", name=module)
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    return (ast.get_docstring(tree) or "").split("\n")[0].replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""Draw the figures of docs/ from real objects: ``python scripts/figures.py``."""
+"""Draw the figures of docs/ from real objects: ``python -m scripts.figures``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import autosched as asd
 from autosched.task import Task
 from costmodel.extract import draft_seconds
+from scripts.flow_figures import PARTS, PARTS_ARROWS, ROUND, ROUND_ARROWS, draw_flow
 from sketch.lower import lower
 from sketch.nest.loopnest import Allocate, Loop, LoopKind, Node, Store
 from sketch.population.feasible import feasible
@@ -193,6 +194,8 @@ FIGURES: Final[Mapping[str, Callable[[Task], Figure]]] = {
     "dag": draw_dag,
     "loop_nest": draw_loop_nest,
     "landscape": draw_landscape,
+    "parts": lambda _: draw_flow(PARTS, PARTS_ARROWS),
+    "round": lambda _: draw_flow(ROUND, ROUND_ARROWS),
 }
 
 

@@ -1,5 +1,7 @@
 """Tensor programs to tune and to measure with: those of Ansor's evaluation, and the user's own.
 
+::
+
     task = asd.workloads.get("GMM").task(1, 512, 512, 512)
 
     @asd.workload

@@ -134,6 +134,8 @@ def workload(
 ) -> Workload[Parameters] | _Decorator:
     """Turn a function that returns output tensors into a ``Workload``.
 
+    ::
+
         @asd.workload
         def outer(n, m):
             a, b = asd.placeholder((n,), name="a"), asd.placeholder((m,), name="b")

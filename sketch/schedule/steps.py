@@ -63,11 +63,12 @@ class CacheRead:
 
 @dataclass(frozen=True, slots=True)
 class Rfactor:
-    """Compute ``parts`` partial reductions of ``stage`` over chunks of ``axis``, then combine.
+    """Compute ``parts`` partial reductions of ``stage`` over parts of ``axis``, then combine.
 
     before:  s(i) += A[i, k]
-    after:   s.rf(i, p) += A[i, p*c + k];  s(i) += s.rf[i, p]          (``interleave=False``)
-             s.rf(i, p) += A[i, k*parts + p]                           (``interleave=True``)
+    after:   s.rf(i, p) += A[i, p*c + k];  s(i) += s.rf[i, p]
+
+    With ``interleave`` part ``p`` has every ``parts``-th element, ``A[i, k*parts + p]``.
     """
 
     kind: ClassVar[str] = "rfactor"

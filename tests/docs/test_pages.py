@@ -21,7 +21,12 @@ from tests.support.pages import PAGES, ROOT, Block, Page, arguments, run
 from tests.support.small_graphs import Net
 
 # What makes snippets take minutes, and what stands for it here.
-SHORTER = {'budget="10m"': "trials=4", "trials=200": "trials=4", "trials=64": "trials=4"}
+SHORTER = {
+    'budget="10m"': "trials=4",
+    "trials=200": "trials=4",
+    "trials=64": "trials=4",
+    '"squeezenet-1.1"': '"mlp"',
+}
 
 # Pages whose snippets a test of its own runs.
 CHECKED_BELOW = ("add-an-operator", "deploy", "fleet")
