@@ -76,8 +76,8 @@ def _overview(item: TimedModule) -> tuple[PageText, ...]:
     text = " ".join(str(item.benchmark).split("\n"))
     found = item.explanation
     lost = (
-        f"Of {number(found.total_us)} us of operators in one run, {number(found.lost_us)} us are "
-        "above their limits."
+        f"With a clock read between the operators a run takes {number(found.total_us / 1e3)} ms; "
+        f"{number(found.lost_us / 1e3)} ms of them are above the operators' limits."
     )
     return PageText(text), PageText(f"Inputs: {item.shapes}."), PageText(lost)
 
@@ -85,11 +85,7 @@ def _overview(item: TimedModule) -> tuple[PageText, ...]:
 def _operators(found: Explanation) -> tuple[PageChart, PageText]:
     labels, rows = _labels(found.rows), found.rows
     times = sorted(zip(labels, rows, strict=True), key=lambda pair: -pair[1].microseconds)
-    spread = [(label, row, (row.std_percent or 0.0) / 100) for label, row in times]
-    bars = [
-        NoisyBar(label, row.microseconds, row.microseconds * (1 - s), row.microseconds * (1 + s))
-        for label, row, s in spread
-    ]
+    bars = [_bar(label, row) for label, row in times]
     table = PageTable(
         "The operators, those first that lose most time",
         _OPERATORS,
@@ -102,9 +98,14 @@ def _operators(found: Explanation) -> tuple[PageChart, PageText]:
     return PageChart("Time of each operator in one run", alt, spec, table), note
 
 
+def _bar(label: str, row: ExplainRow) -> NoisyBar:
+    time, std = row.microseconds, row.microseconds * (row.std_percent or 0.0) / 100
+    return NoisyBar(label, time, max(0.0, time - std), time + std)
+
+
 def _labels(rows: Sequence[ExplainRow]) -> list[str]:
     """A label of each operator; equal ones are numbered."""
-    names = [row.op for row in rows]
+    names = [row.op or row.layers for row in rows]
     times, seen, labels = Counter(names), Counter[str](), []
     for name in names:
         seen[name] += 1
