@@ -203,7 +203,8 @@ def compile(
         accuracy: which other algorithms than those the network is written in may be used:
             ``"as written"``: none; ``"default"``: those whose errors are at most 1e-5 of the
             largest output of their task, or four times the errors of the task as it is written;
-            ``"fast"``: 1e-4.
+            ``"close"``: these, and so few that all of them together add at most 1e-5 to the
+            network's largest output; ``"fast"``: 1e-4.
 
     Raises:
         WrongResultError: a kernel without a record computes something else than its task says.

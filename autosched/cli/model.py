@@ -106,7 +106,8 @@ def add_numerics(parser: Parser) -> None:
         "--accuracy", choices=ACCURACIES,
         help="which other algorithms than those the operators are written in may be used: "
         "none (as written), those with errors up to 1e-5 of the largest output, or four times "
-        "what is written (default), or up to 1e-4 (fast)",
+        "what is written (default), these and 1e-5 for all of a network together (close), or up "
+        "to 1e-4 (fast)",
     )  # fmt: skip
     parser.add_argument(
         "--denormals", choices=DENORMALS,

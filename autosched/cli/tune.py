@@ -84,8 +84,8 @@ def _arguments(parser: Parser) -> None:
         "--accuracy", choices=ACCURACIES,
         help="which other algorithms than those the operators are written in may be used: none "
         "(as written: keeps their rounding, and where infinities and NaN spread to), those with "
-        "errors up to 1e-5 of the largest output, or four times what is written (default), or up "
-        "to 1e-4 (fast)",
+        "errors up to 1e-5 of the largest output, or four times what is written (default, and "
+        "close, which holds what is compiled to 1e-5 as a whole, too), or up to 1e-4 (fast)",
     )  # fmt: skip
     parser.add_argument(
         "--set", action="append", metavar="NAME=VALUE", default=[], dest="settings",

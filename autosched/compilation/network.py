@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from functools import cache
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -12,12 +12,13 @@ from autosched.compilation.ahead import ExpectedAhead
 from autosched.compilation.check import WrongResultError, device_of
 from autosched.compilation.scheduled import Built, Scheduled, UnbuildableRecordError
 from autosched.compilation.unmeasured import accepted, unmeasured
-from autosched.compilation.wires import wire
+from autosched.compilation.whole_error import held
+from autosched.compilation.wires import KernelKey, wire
 from autosched.graph.extract import Extraction, extract
 from autosched.measure.result import CacheState
 from autosched.records.accuracy import ACCURACIES, Accuracy
 from autosched.records.best import target_warning
-from autosched.records.error_budget import held_to, with_constants
+from autosched.records.error_budget import allowed_in_network, held_to, with_constants
 from autosched.records.store import AnyLog, open_store
 from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan
@@ -190,10 +191,24 @@ def network_contents(
         def drafted(task: TaskSpec) -> Scheduled:
             return unmeasured(task, quick, check, limits[task])
 
+        def others(item: Scheduled) -> Iterator[Scheduled]:
+            return _others(
+                item, left, state, partial(unmeasured, item.task, quick, True, "as written")
+            )
+
+        build = partial(build_contents, network.name, extraction, target, check, accuracy)
+
         while True:
             try:
                 scheduled = schedule(tasks, left, state, drafted)
-                return build_contents(network.name, extraction, scheduled, target, check, accuracy)
+                contents, kernels = build(scheduled, {})
+                items = list({k.item.task: k.item for k in kernels.values()}.values())
+                limit = allowed_in_network(accuracy)
+                accurate = held(contents, items, limit, others) if check else None
+                if accurate is None:
+                    return contents
+                del contents  # its constants
+                return build(accurate, kernels)[0]
             except UnbuildableRecordError as error:
                 notify([str(error)])
                 key = error.record.candidate_key
@@ -215,26 +230,53 @@ def _limits(
     }
 
 
+def _others(
+    item: Scheduled,
+    records: Sequence[Record],
+    state: CacheState,
+    draft: Callable[[], Scheduled],
+) -> Iterator[Scheduled]:
+    """The best schedule of each other variant of a task; that of the task as it is written without
+    a record is drafted.
+    """
+    own, task = item.candidate.sketch.variant, item.task
+    for variant in task.variants:
+        if variant.name == own:
+            continue
+        mine = [record for record in records if record.variant == variant.name]
+        best = next(usable(task, mine, state), None)
+        if best is not None:
+            yield Scheduled(task, best.candidate, "record", best)
+        elif variant is task.variants[0]:
+            yield draft()
+
+
 def build_contents(
     name: str,
     extraction: Extraction,
-    scheduled: Sequence[Scheduled],
     target: Target,
-    check: bool = True,
-    accuracy: Accuracy = "default",
-) -> Contents:
-    """Machine code for every task, and how kernels are connected.
+    check: bool,
+    accuracy: Accuracy,
+    scheduled: Sequence[Scheduled],
+    known: Mapping[KernelKey, Built],
+) -> tuple[Contents, Mapping[KernelKey, Built]]:
+    """Machine code for every task, and how kernels are connected; and the kernels, with the
+    schedules that the tasks have after checks.
 
     Args:
         name: of the network.
         extraction: tasks and how their values are connected.
-        scheduled: a schedule for each task.
         target: for which machine.
         check: run kernels that no one compared with the oracle yet, on sampled regions.
         accuracy: the error budget of variants without a record.
+        scheduled: a schedule for each task.
+        known: kernels of an earlier call.
     """
+    done = {id(built.item) for built in known.values()}
     unchecked = [
-        item.task for item in scheduled if check and not (item.checked or item.judged_by_errors)
+        item.task
+        for item in scheduled
+        if check and not (id(item) in done or item.checked or item.judged_by_errors)
     ]
     with ExpectedAhead(unchecked) as ahead, device_of(target) as device:
 
@@ -243,10 +285,11 @@ def build_contents(
                 return built.item
             return _accepted(built, accuracy, ahead.take(built.item.task), device)
 
-        wires = wire(name, extraction, scheduled, target, accept)
+        wires = wire(name, extraction, scheduled, target, accept, known)
     program, packed = assemble(wires.wiring)
     payloads = {call.name: call.function.payload for call in extraction.host_calls}
-    return program, packed, wires.objects | runtime_of(target).common(target), payloads
+    objects = wires.objects | runtime_of(target).common(target)
+    return (program, packed, objects, payloads), wires.kernels
 
 
 def _accepted(

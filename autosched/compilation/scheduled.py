@@ -65,6 +65,11 @@ class Scheduled:
         return bool(self.predicted) and self.of_variant and not self.errors
 
     @property
+    def known_errors(self) -> tuple[float, ...]:
+        """Of the kernel, or of what is recorded of it: on normal data, and with a large mean."""
+        return self.errors or _recorded_errors(self.recalled)
+
+    @property
     def algorithm(self) -> str:
         """For people: its variant, and the errors of that or the prediction that it was chosen by;
         where the task is computed as it is written, "" or which variant was refused.
@@ -72,8 +77,10 @@ class Scheduled:
         if not self.of_variant:
             return f"as written; {self.refused}" if self.refused else ""
         notes = [self.candidate.sketch.variant]
-        if errors := self.errors or _recorded_errors(self.recalled):
+        if errors := self.known_errors:
             notes.append(f"error {max(errors):.1e}")
+        if self.recalled is not None and self.refused:
+            notes.append(self.refused)
         if self.predicted:
             notes.append(f"predicted {self.predicted[0].share:.0%} of the time as written")
         return ", ".join(notes)

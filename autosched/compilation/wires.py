@@ -36,22 +36,22 @@ if TYPE_CHECKING:
     from codegen.kernel import CompiledKernel
 
 # A scheduled task, the strides of its arguments, the arguments that start at any element.
-_KernelKey = tuple[int, frozenset[tuple[str, tuple[int, ...]]], frozenset[str]]
+KernelKey = tuple[int, frozenset[tuple[str, tuple[int, ...]]], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wires:
-    """What a network is assembled from."""
+    """What a network is assembled from; ``kernels``: by schedule and places of their values."""
 
     wiring: Wiring
-    built: tuple[Built, ...]
+    kernels: Mapping[KernelKey, Built]
 
     @property
     def objects(self) -> dict[str, bytes]:
         """Machine code by name."""
         files = runtime_of(self.wiring.target).files
         found: dict[str, bytes] = {}
-        for built in self.built:
+        for built in self.kernels.values():
             found |= files(built.kernel, partial(expected_seconds, built.item))
         return found
 
@@ -62,6 +62,7 @@ def wire(
     scheduled: Sequence[Scheduled],
     target: Target,
     accept: Callable[[Built], Scheduled],
+    known: Mapping[KernelKey, Built] | None = None,
 ) -> Wires:
     """Machine code for every task, and the values that connect the kernels.
 
@@ -71,8 +72,9 @@ def wire(
         scheduled: a schedule for each task.
         target: for which machine.
         accept: (kernel) to the schedule of its task: its own, or another to build instead.
+        known: accepted kernels of an earlier call, which are used again.
     """
-    wires = _Wires(extraction, scheduled, target, accept)
+    wires = _Wires(extraction, scheduled, target, accept, known or {})
     wires.add(extraction, _Scope())
     wiring = Wiring(
         name=name,
@@ -85,7 +87,7 @@ def wire(
         parts=wires.parts,
         loops=tuple(wires.loops),
     )
-    return Wires(wiring, tuple(wires.built.values()))
+    return Wires(wiring, wires.built)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +122,13 @@ class _Wires:
         scheduled: Sequence[Scheduled],
         target: Target,
         accept: Callable[[Built], Scheduled],
+        known: Mapping[KernelKey, Built],
     ) -> None:
-        self._accept = accept
+        self._accept, self._known = accept, known
         self._by_dag = {id(item.task.dag): item for item in scheduled}
         self._alignment = backend_of(target).argument_alignment
         self._labels = {id(array): label for label, array in extraction.constants.items()}
-        self.built: dict[_KernelKey, Built] = {}
+        self.built: dict[KernelKey, Built] = {}
         self.constants: dict[str, NDArray[Any]] = {}
         self.calls: list[Call | HostBinding] = []
         self.sizes: dict[str, int] = {}
@@ -210,8 +213,11 @@ class _Wires:
         strides, dag = _strides(extraction, subgraph), id(subgraph.dag)
         apart, loose = frozenset(strides.items()), self._loose(subgraph, scope)
         while (key := (id(self._by_dag[dag]), apart, loose)) not in self.built:
+            if key in self._known:
+                self.built[key] = self._known[key]
+                continue
             item = self._by_dag[dag]
-            kernel = _build(len(self.built), item, strides, loose)
+            kernel = _build(len(self._known) + len(self.built), item, strides, loose)
             accepted = self._by_dag[dag] = self._accept(Built(item, kernel, strides))
             if accepted.candidate is item.candidate:
                 self.built[id(accepted), apart, loose] = Built(accepted, kernel, strides)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
-Accuracy = Literal["as written", "default", "fast"]
-"""No variant that changes the arithmetic; errors up to 1e-5 of the largest output, or up to four
-times those of the task as it is written; or up to 1e-4."""
+Accuracy = Literal["as written", "close", "default", "fast"]
+"""No variant that changes the arithmetic; errors up to 1e-5 of a task's largest output, or up to
+four times those of the task as it is written, and of all in a network up to 1e-5 of its largest
+output; the same of tasks alone; or up to 1e-4."""
 
 ACCURACIES: Final[tuple[Accuracy, ...]] = get_args(Accuracy)

@@ -9,6 +9,7 @@ a task's records has one, by what is known of the algorithm.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -37,14 +38,18 @@ class ErrorBudget:
     Attributes:
         largest: error relative to the largest output.
         growth: multiple of the error of the task as it is written.
+        network: what all variants of a network may add to its outputs, relative to their largest
+            elements.
     """
 
     largest: float
     growth: float
+    network: float = math.inf
 
 
 _BUDGETS: Final[Mapping[Accuracy, ErrorBudget]] = {
     "as written": ErrorBudget(0.0, 0.0),
+    "close": ErrorBudget(1e-5, 4.0, network=1e-5),
     "default": ErrorBudget(1e-5, 4.0),
     "fast": ErrorBudget(1e-4, 4.0),
 }
@@ -129,6 +134,11 @@ class VariantErrors:
 def allowed(errors: tuple[float, ...], accuracy: Accuracy) -> bool:
     """Whether a variant may have these errors, where nothing is known of the task as written."""
     return _worst(errors) <= _BUDGETS[accuracy].largest
+
+
+def allowed_in_network(accuracy: Accuracy) -> float:
+    """What all variants of a network may add to its outputs, relative to their largest elements."""
+    return _BUDGETS[accuracy].network
 
 
 def _worst(errors: tuple[float, ...]) -> float:

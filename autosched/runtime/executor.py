@@ -148,6 +148,22 @@ class Executor:
         if not self._segments or not isinstance(self._segments[last], _Kernels):
             self._copy_outputs()
 
+    @property
+    def arena(self) -> NDArray[np.uint8]:
+        """The memory that values lie in between their steps."""
+        return self._memory["arena"]
+
+    def run_steps(self, first: int, stop: int, team: int = 0) -> None:
+        """Execute the steps from ``first`` to ``stop`` alone: kernels outside of loops."""
+        row, end = map(int, np.searchsorted(self._plan.steps, (first, stop)))
+        address = self._plan.address + row * ROW_BYTES
+        self._run_plan(address, end - row, team, None, 0, self._flush)
+
+    def outputs(self) -> tuple[NDArray[Any], ...]:
+        """What steps have left in the outputs; overwritten by the next."""
+        self._copy_outputs()
+        return tuple(self._results[number] for number in range(len(self._order)))
+
     def run_timed(self, team: int = 0) -> NDArray[np.int64]:
         """Execute all steps; nanoseconds of each, int64 ``[steps]``, overwritten by the next.
 

@@ -20,14 +20,14 @@ another costs as much as a term: their blocks are so long that it hardly counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final, NamedTuple
 
 from codegen.passes.affine import variables
 from codegen.passes.rewrite import Nodes, instructions, is_dynamic, map_body, substitute
-from codegen.passes.sums import float_sums
+from codegen.passes.sums import combined_sums, float_sums
 from codegen.passes.tiles import (
     Cells,
     allocated,
@@ -62,6 +62,8 @@ _TERMS: Final = 16
 # kept at a time.
 _SHARED_TERMS: Final = 128
 _SHARED_BLOCKS: Final = 16
+# Where later sums and differences of these tiles cancel: errors are several times as large there.
+_COMBINED_TERMS: Final = 32
 # Blocks of a block of blocks, and sums in a sum of sums.
 _BLOCKS: Final = 4
 # A block becomes straight-line code of so many trips where its body has few instructions.
@@ -73,15 +75,20 @@ _WORTH_SPLITTING: Final = 4
 
 def partial_sums(nest: LoopNest, target: Target) -> LoopNest:
     """The nest with long sums accumulated in blocks."""
-    return replace(nest, roots=_Pass(target, float_sums(nest)).nodes(nest.roots, frozenset()))
+    sums = float_sums(nest)
+    around = _Pass(target, sums, combined_sums(nest, sums))
+    return replace(nest, roots=around.nodes(nest.roots, frozenset()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """``sums``: buffers that hold sums of floats."""
+    """``sums``: buffers that hold sums of floats; ``combined``: those whose elements are added to
+    or subtracted from each other.
+    """
 
     target: Target
     sums: frozenset[Buffer]
+    combined: frozenset[Buffer]
 
     def nodes(self, nodes: Nodes, tiles: frozenset[Buffer]) -> Nodes:
         new = tuple(self.node(node, tiles) for node in nodes)
@@ -93,10 +100,21 @@ class _Pass:
             tiles |= {node.buffer}
         if isinstance(node, Loop) and node.axis_kind == "reduce":
             chain = _chain(node)
-            plan = {} if chain is None else _plan(chain, _blocks(chain, self.sums))
+            plan = {} if chain is None else _plan(chain, self.blocks(chain))
             if chain is not None and plan:
                 return _Blocked(self, chain, plan, tiles).build()
         return map_body(node, lambda body: self.nodes(body, tiles))
+
+    def blocks(self, chain: _Chain) -> _Blocks:
+        """How the sum is divided."""
+        value = chain.store.values[0]
+        alone = len(chain.store.values) == 1
+        if alone and isinstance(value, BufferLoad) and value.buffer in self.sums:
+            return _Blocks(_BLOCKS, _BLOCKS)
+        if not _shares_elements(chain):
+            return _Blocks(_TERMS, _BLOCKS)
+        combined = chain.store.targets[0] in self.combined
+        return _Blocks(_COMBINED_TERMS if combined else _SHARED_TERMS, _SHARED_BLOCKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,15 +177,6 @@ class _Blocks(NamedTuple):
 
     terms: int
     blocks: int
-
-
-def _blocks(chain: _Chain, sums: Set[Buffer]) -> _Blocks:
-    value = chain.store.values[0]
-    if len(chain.store.values) == 1 and isinstance(value, BufferLoad) and value.buffer in sums:
-        return _Blocks(_BLOCKS, _BLOCKS)
-    if _shares_elements(chain):
-        return _Blocks(_SHARED_TERMS, _SHARED_BLOCKS)
-    return _Blocks(_TERMS, _BLOCKS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,6 +154,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_TERMS": "accuracy of sums",
         "_SHARED_TERMS": "accuracy of sums",
         "_SHARED_BLOCKS": "accuracy of sums",
+        "_COMBINED_TERMS": "accuracy of sums",
         "_BLOCKS": "accuracy of sums",
         "_UNROLLED": "accuracy of sums: how blocks divide",
         "_SMALL_BODY": "accuracy of sums: how blocks divide",

@@ -80,7 +80,7 @@ def test_what_is_too_inaccurate_is_measured_but_not_used(tmp_path: Path) -> None
     assert first.best is not None and first.best.sketch.variant == "direct"
     assert first.failures > 0 and "5e-05 of the largest" in str(first.first_failure)
     assert all(isinstance(record.result, Timing) for record in log.read().records)
-    chosen = {"as written": "direct", "default": "direct", "fast": "winograd-4"}
+    chosen = {"as written": "direct", "close": "direct", "default": "direct", "fast": "winograd-4"}
     for accuracy in ACCURACIES:
         assert task.candidate(log.path, accuracy).sketch.variant == chosen[accuracy]
     assert "failed: verify: BeyondBudget" in explain(task, log.path, 1e9)

@@ -155,6 +155,17 @@ def test_chains_of_products_are_short(terms: int) -> None:
     assert max(lengths) <= 128
 
 
+def test_products_that_are_subtracted_from_each_other_are_summed_in_short_blocks() -> None:
+    data, weight = placeholder((2, 6, 400), name="X"), placeholder((400, 16), name="W")
+    k = reduce_axis(400, "k")
+    products = compute(
+        (2, 6, 16), lambda r, i, j: reducers.sum(data[r, i, k] * weight[k, j], axis=k), name="P"
+    )
+    dag = ComputeDAG([compute((6, 16), lambda i, j: products[0, i, j] - products[1, i, j])])
+    for nest in prepared(dag, TARGET, 0):
+        assert max(chains(partial_sums(nest, TARGET).roots)) <= 32
+
+
 def log_sum_exp() -> Reducer:
     """Pairs (maximum, sum of exponentials relative to it)."""
     lhs = (Var("lhs_top", "float32"), Var("lhs_sum", "float32"))

@@ -1,0 +1,151 @@
+"""Which variants a network's tasks may have, so that together they leave its outputs accurate.
+
+An error of a task is not the network's: each layer that follows makes it larger or smaller.  By how
+much is measured, with noise in the values of one step after another; errors of different kernels
+are independent, so their squares add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import dataclass, replace
+from math import hypot, inf
+from typing import TYPE_CHECKING, Final
+
+from autosched.compilation.scheduled import expected_seconds
+from autosched.runtime.amplification import amplifications
+from autosched.runtime.backend import runtime_of
+from autosched.runtime.cpu_program import CpuProgram
+from autosched.runtime.random_arrays import random_arrays
+from sketch.variants import error_growth
+
+if TYPE_CHECKING:
+    from autosched.compilation.scheduled import Scheduled
+    from autosched.runtime.archive import Contents
+
+# Of two times that differ by less, none is the shorter.
+_LEAST_SECONDS: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A way to compute a task.
+
+    Attributes:
+        item: its schedule.
+        seconds: of all places in a network together.
+        error: what it adds to the largest of the network's outputs, relative to that, in all of
+            its places together.
+    """
+
+    item: Scheduled
+    seconds: float
+    error: float
+
+
+def within(tasks: Sequence[Sequence[Choice]], limit: float) -> list[Choice]:
+    """One choice for each task, the first of all where their errors are at most ``limit`` together.
+
+    Else others are taken that lessen the sum of squares the most for the time that they cost, and
+    then those are taken back that were not necessary.
+    """
+    chosen = [choices[0] for choices in tasks]
+    while (excess := _squares(chosen) - limit**2) > 0:
+        best, most = None, 0.0
+        for number, choices in enumerate(tasks):
+            for other in choices:
+                gain = _gain(chosen[number], other, excess)
+                if gain > most:
+                    best, most = (number, other), gain
+        if best is None:
+            return chosen
+        chosen[best[0]] = best[1]
+    for number in sorted(range(len(tasks)), key=lambda n: tasks[n][0].seconds - chosen[n].seconds):
+        first = [*chosen[:number], tasks[number][0], *chosen[number + 1 :]]
+        if _squares(first) <= limit**2:
+            chosen = first
+    return chosen
+
+
+def _squares(choices: Sequence[Choice]) -> float:
+    return sum(choice.error**2 for choice in choices)
+
+
+def _gain(now: Choice, other: Choice, excess: float) -> float:
+    """What is won of ``excess`` for a second."""
+    less = min(now.error**2 - other.error**2, excess)
+    return less / max(other.seconds - now.seconds, _LEAST_SECONDS)
+
+
+def held(
+    contents: Contents,
+    items: Sequence[Scheduled],
+    limit: float,
+    others: Callable[[Scheduled], Iterable[Scheduled]],
+) -> list[Scheduled] | None:
+    """The schedules with which variants add at most ``limit`` to the errors of a network's outputs,
+    relative to their largest elements; None where those that it has do.
+
+    It is not known of programs with loops or steps on the host, and for other machines.
+
+    Args:
+        contents: of the network with ``items``.
+        items: its schedules, one a task.
+        limit: relative error.
+        others: other schedules of a task, with less error, one a variant; asked where necessary.
+    """
+    if limit == inf:
+        return None
+    errors = {item.task.key: _error(item) for item in items}
+    gains = _amplifications(contents, {key for key, error in errors.items() if error > 0})
+    if hypot(*(gain * errors[key] for key, gain in gains.items())) <= limit:
+        return None
+    choices = {
+        item.task.key: [_choice(one, gains[item.task.key]) for one in (item, *others(item))]
+        for item in items
+        if item.task.key in gains
+    }
+    chosen = dict(zip(choices, within(list(choices.values()), limit), strict=True))
+    return [
+        _instead(choices[key][0], chosen[key]) if (key := item.task.key) in chosen else item
+        for item in items
+    ]
+
+
+def _choice(item: Scheduled, gain: float) -> Choice:
+    return Choice(item, expected_seconds(item) * item.task.weight, gain * _error(item))
+
+
+def _instead(first: Choice, chosen: Choice) -> Scheduled:
+    if chosen is first:
+        return chosen.item
+    refused = f"{first.item.candidate.sketch.variant} adds {first.error:.1e} to the network's error"
+    return replace(chosen.item, refused=refused)
+
+
+def _error(item: Scheduled) -> float:
+    """Of its variant, on normal data; 0 for the task as it is written, and what is as accurate."""
+    if not item.of_variant or error_growth(item.candidate.sketch.variant) <= 1.0:
+        return 0.0
+    return next(iter(item.known_errors), 0.0)
+
+
+def _amplifications(contents: Contents, keys: Set[str]) -> dict[str, float]:
+    """By key of a task: how errors of all of its steps together move the outputs."""
+    program, constants, objects, payloads = contents
+    runtime = runtime_of(program.target)
+    runs = runtime.in_process and runtime.code.missing(program.target) is None
+    numbers = [n for n, step in enumerate(program.steps) if step.info.task in keys]
+    if not numbers or not runs or program.loops or program.host_steps:
+        return {}
+    loaded = runtime.load(program, constants, objects, payloads)
+    assert isinstance(loaded, CpuProgram)
+    inputs = random_arrays(program.inputs)
+    with loaded.lease() as team:
+        address = 0 if team is None else team.address
+        found = amplifications(program, loaded.take(), inputs, numbers, address)
+    gains: dict[str, float] = {}
+    for number, gain in found.items():
+        key = program.steps[number].info.task
+        gains[key] = hypot(gains.get(key, 0.0), gain)
+    return gains
