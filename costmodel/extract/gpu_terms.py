@@ -43,6 +43,7 @@ from costmodel.extract.quantity import (
 )
 from costmodel.extract.statement import PARALLEL_KINDS, LoopInfo, StoreSite
 from sketch.nest.loopnest import LoopKind, Scope
+from sketch.population.written_out_gpu import taps_are_tested
 from sketch.target.target import Target
 
 # Rounds of a copy into shared memory that are under way at a time: those that are written out.
@@ -145,6 +146,7 @@ def gpu_use(analysis: Analysis, kernel: KernelShape) -> GpuUse:
     touched: list[Quantity] = []
     in_flight: Quantity = 0.0
     unrolled = copies_of(main)
+    apart = taps_are_tested(main.store, main.reduces)
     for access in analysis.accesses:
         if access.site is not main or access.buffer.scope is Scope.LOCAL:
             continue
@@ -154,6 +156,8 @@ def gpu_use(analysis: Analysis, kernel: KernelShape) -> GpuUse:
         if access.buffer.scope is Scope.SHARED:
             alone = _alone(analysis, access, unrolled)
             wide = where(alone > 0.0, 1.0, _wide(target, access, unrolled))
+            if apart:  # terms that are tested one by one share no load
+                requests, wide = steps * warps, 1.0
             cost = _shared_cost(analysis, access, lanes, wide)
             passes = passes + requests * cost
             loads = requests / (wide * _piece(analysis))

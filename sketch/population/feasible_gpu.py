@@ -22,6 +22,7 @@ from sketch.nest.loopnest import (
 )
 from sketch.nest.walk import index_variables, store_loads, stores, walk
 from sketch.population.blocks_gpu import Flags, threads_of, whole_warps
+from sketch.population.written_out_gpu import taps_are_tested
 from sketch.target.gpu_targets import copies_ahead
 from sketch.target.target import Target
 
@@ -34,6 +35,8 @@ _REGISTER_BYTES = 4
 _SWIZZLE_REGISTERS = 6
 # Bytes: of the widest access of a thread.
 _TILE_ALIGNMENT = 16
+# More instructions of a term that is tested for its tap: what it reads, it reads alone.
+_TESTED_INSTRUCTIONS = 8
 _COPIES = (LoopKind.UNROLLED, LoopKind.VTHREAD)
 
 
@@ -147,6 +150,8 @@ def instructions_of(root: Node) -> Num:
     total: Num = 0
     for store, loops in stores((root,)):
         copies: Num = 1 + len(store.predicates) + len(list(store_loads(store)))
+        if taps_are_tested(store, {loop.var for loop in loops if loop.axis_kind == "reduce"}):
+            copies = copies + _TESTED_INSTRUCTIONS
         for loop in loops:
             if loop.kind in _COPIES:
                 copies = copies * loop.extent

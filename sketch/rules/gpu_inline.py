@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sketch.analysis.access import stage_loads
+from sketch.lang.expr import Const, Load, Select
 from sketch.lang.tensor import Operation
 from sketch.rules.gpu_reuse import shares_operands
 from sketch.rules.inline import InlineStage, is_large_inlined
@@ -44,15 +45,16 @@ class InlineInThreads:
 
 @dataclass(frozen=True, slots=True)
 class InlineBesideSums:
-    """``InlineStage`` for what is no host of a sum, of a row or of one thread."""
+    """``InlineStage`` for what is no host of a sum, of a row or of one thread, and no frame."""
 
     eager: ClassVar[bool] = True
 
     def applies(self, state: State, stage: StagePlan) -> Verdict:
         """As ``InlineStage``, but for stages that copy a sum out of the threads that compute it,
-        and for those that end rows (a softmax) before a product.
+        for those that end rows (a softmax) before a product, and for zeros around what one reads.
         """
-        if is_only_host(state.program, stage) or ends_rows(state.program, stage):
+        program = state.program
+        if is_only_host(program, stage) or ends_rows(program, stage) or is_frame(program, stage):
             return Verdict.SKIP
         return InlineStage().applies(state, stage)
 
@@ -69,6 +71,16 @@ def is_only_host(program: Program, stage: StagePlan) -> bool:
         return False
     reader = fusable_consumer(program, stage)
     return reader is None or reader.op.reduce is not None or reader.attach is not None
+
+
+def is_frame(program: Program, stage: StagePlan) -> bool:
+    """Whether a stage only puts zeros around what a tiled reduction reads: what fills its tiles
+    leaves them out, and the reduction tests nothing.
+    """
+    match stage.op.bodies[0]:
+        case Select(then=Load(), otherwise=Const(value=0)):
+            return any(shares_operands(reader.op) for reader in program.consumers(stage.op))
+    return False
 
 
 def ends_rows(program: Program, stage: StagePlan) -> bool:

@@ -76,7 +76,7 @@ def _matched(op: Compute, data: Factor, weight: Factor) -> Correlation | None:
     kernel = weight.tensor.op
     if not isinstance(kernel, Placeholder) or not kernel.constant or kernel.prepared is not None:
         return None
-    if not _guarded(data) or any(limit != (None, None) for limit in weight.limits):
+    if not zero_outside(data) or any(limit != (None, None) for limit in weight.limits):
         return None
     if len(weight.forms) != len(data.forms) or len(weight.forms) < _LEAST_RANK:
         return None
@@ -153,8 +153,8 @@ def _nonzero(form: AffineForm) -> dict[Axis, int]:
     return {axis: coefficient for axis, coefficient in form[0].items() if coefficient}
 
 
-def _guarded(data: Factor) -> bool:
-    """Whether the limits are those of the data, as far as an index may pass them."""
+def zero_outside(data: Factor) -> bool:
+    """Whether a factor counts as zero exactly where an index leaves its tensor."""
     for form, (low, high), extent in zip(data.forms, data.limits, data.tensor.shape, strict=True):
         least, most = interval_of(form)
         if (low if low is not None else least) != max(least, 0):

@@ -20,6 +20,7 @@ from sketch.variants.winograd_blocks import (
     winograd_strided_three,
     winograd_three,
 )
+from sketch.variants.zero_padded import zero_padded
 
 
 class Algorithm(NamedTuple):
@@ -61,6 +62,7 @@ GPU_ALGORITHMS: Final[tuple[Algorithm, ...]] = (
     Algorithm("winograd", winograd_in_parts, _F2_GROWTH),
     Algorithm("winograd-4", winograd_four, _F2_GROWTH),
     Algorithm("implicit-gemm", implicit_gemm, 1.0),
+    Algorithm("zero-padded", zero_padded, 1.0),
 )
 
 

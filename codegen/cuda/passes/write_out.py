@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from codegen.passes.rewrite import Nodes, map_body
 from sketch.nest.loopnest import Allocate, Loop, LoopKind, LoopNest, Node, Scope, Store
+from sketch.nest.walk import stores
 from sketch.population.written_out_gpu import written_out
 
 
@@ -53,7 +54,8 @@ def _written(loop: Loop) -> Loop:
         else:
             return loop
     serial.reverse()
-    short = written_out(copies, [each.extent for each in serial])
+    tested = any(s.reducer is not None and s.predicates for s, _ in stores(chain[-1].body))
+    short = written_out(copies, [each.extent for each in serial], tested)
     chosen = {each for each, trips in zip(serial, short, strict=True) if trips == each.extent}
     node = chain[-1]
     for each in reversed(chain[:-1]):
