@@ -17,7 +17,7 @@ from sketch.operators.conv import conv2d
 
 # Height and width, channels in and out, stride.
 Layer = tuple[int, int, int, int]
-_LAYERS: Final[tuple[Layer, ...]] = (
+LAYERS: Final[tuple[Layer, ...]] = (
     (56, 64, 64, 1), (28, 128, 128, 1), (14, 256, 256, 1), (7, 512, 512, 1),
     (56, 64, 128, 2), (28, 128, 256, 2), (14, 256, 512, 2),
 )  # fmt: skip
@@ -80,4 +80,4 @@ def programs(bench: Bench) -> list[ComputeDAG]:
 
 
 def _layers(bench: Bench) -> tuple[Layer, ...]:
-    return _SMALL if bench.small else _LAYERS
+    return _SMALL if bench.small else LAYERS

@@ -1,4 +1,5 @@
-"""Random candidates of a matrix product: how long NVRTC takes, what it refuses, what spills.
+"""Random candidates of a matrix product, and the draft model's favourites of every variant of
+ResNet's 3x3 layers: how long NVRTC takes, what it refuses, what spills.
 
 No GPU is needed.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -16,21 +17,28 @@ from typing import Final
 import numpy as np
 
 from benchmarks.gpu_parts.bench import Bench, verdict
+from benchmarks.gpu_parts.layers import LAYERS, Layer, layer
 from benchmarks.gpu_parts.products import product
 from benchmarks.gpu_parts.row_log import Row
 from codegen.cuda.build import emit
 from codegen.cuda.kernel import CudaSource, Launch
 from codegen.cuda.nvrtc import compile_source, missing_compiler
 from codegen.errors import CodegenError
+from costmodel.extract import draft_seconds
 from sketch.lower import lower
 from sketch.population.feasible import feasible
-from sketch.population.population import sample
+from sketch.population.population import Population, sample
+from sketch.rules.backend import sketch_backend
 from sketch.rules.generate import generate
+from sketch.schedule.sketch import Sketch
 from sketch.target.gpu_targets import cuda_target
+from sketch.variants.derive import variants_of
 
 _SIZE: Final = 1024
 _COUNT: Final = 64
 _SMALL_COUNT: Final = 4
+_ROWS: Final = 64
+_DIRECT: Final = "direct"
 _MEDIAN_MS: Final = 300.0
 _LONGEST_MS: Final = 2000.0
 
@@ -46,18 +54,20 @@ class Compilation:
 
 
 def run(bench: Bench) -> Iterator[Row]:
-    """One row, for the architecture of the target."""
+    """Two rows, for the architecture of the target."""
     arch = bench.target.arch
-    for name, _ in bench.turns(["matmul"]):
+    for name, _ in bench.turns(["matmul", "layers"]):
         missing = missing_compiler()
         if missing is not None:
             yield {"name": name, "done": True, "rival": f"not run: {missing}"}
             continue
-        count = _SMALL_COUNT if bench.small else _COUNT
+        most = _SMALL_COUNT if bench.small else _COUNT
+        work = compile_product if name == "matmul" else compile_favourite
+        cases: Sequence[object] = range(most) if name == "matmul" else favourites(arch)[:most]
+        count = len(cases)
         processes = len(os.sched_getaffinity(0))
         with ProcessPoolExecutor(processes, get_context("spawn"), warm_up, (arch,)) as pool:
-            seeds = range(count)
-            found = list(pool.map(compile_candidate, seeds, [arch] * count))
+            found = list(pool.map(work, cases, [arch] * count))
         made = [each for each in found if not each.refused]
         times = np.array([each.milliseconds for each in made] or [0.0])
         yield {
@@ -82,13 +92,45 @@ def warm_up(arch: str) -> None:
     compile_source(CudaSource("nothing", text, (launch,), (), ()), arch)
 
 
-def compile_candidate(seed: int, arch: str) -> Compilation:
+def compile_product(seed: int, arch: str) -> Compilation:
     """Compile one random feasible row; runs in a process of its own."""
-    target = cuda_target(arch)
-    (sketch, *_) = generate(product(_SIZE), target)
-    population = sample(sketch, 64, np.random.default_rng(seed))
-    (place, *_) = np.flatnonzero(feasible(sketch, population.columns()))
-    source = emit(lower(sketch, population.row(int(place))), target)
+    (sketch, *_) = generate(product(_SIZE), cuda_target(arch))
+    rows = _feasible_rows(sketch, seed)
+    return _compile(rows, 0, arch)
+
+
+Favourite = tuple[Layer, str]
+"""A layer, and the name of a variant of it."""
+
+
+def favourites(arch: str) -> list[Favourite]:
+    """Every variant of each layer for an architecture."""
+    algorithms = sketch_backend(cuda_target(arch)).algorithms
+    return [
+        (each, name)
+        for each in LAYERS
+        for name in (_DIRECT, *variants_of(layer(*each), algorithms))
+    ]
+
+
+def compile_favourite(case: Favourite, arch: str) -> Compilation:
+    """Compile what the draft model likes best of a variant; runs in a process of its own."""
+    (shape, name), target = case, cuda_target(arch)
+    dag = layer(*shape)
+    dag = dag if name == _DIRECT else variants_of(dag, sketch_backend(target).algorithms)[name]
+    found = [_feasible_rows(sketch, 0) for sketch in generate(dag, target)]
+    seconds = [draft_seconds(rows) for rows in found]
+    best = int(np.argmin([each.min() for each in seconds]))
+    return _compile(found[best], int(seconds[best].argmin()), arch)
+
+
+def _feasible_rows(sketch: Sketch, seed: int) -> Population:
+    population = sample(sketch, _ROWS, np.random.default_rng(seed))
+    return population.take(np.flatnonzero(feasible(sketch, population.columns())))
+
+
+def _compile(rows: Population, place: int, arch: str) -> Compilation:
+    source = emit(lower(rows.sketch, rows.row(place)), cuda_target(arch))
     start = time.process_time()
     try:
         _, resources = compile_source(source, arch)

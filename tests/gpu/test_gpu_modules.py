@@ -79,6 +79,7 @@ def test_arrays_of_the_device_go_in_and_out_in_a_stream_of_the_caller(
             twice = product.run_on_device({"A": once["C"], "B": second["B"]}, stream=handle)
             stream.synchronise()
             assert np.abs(twice["C"].numpy() - expected).max() < 1e-3
+            del once, twice  # the stream must not end before what it computed
         stream.close()
 
 
