@@ -278,8 +278,10 @@ def _field(name: str, read: Reader, data: Mapping[str, Any], where: str) -> Any:
         raise RecordError(f"field {name!r} has a wrong value: {error}", where) from error
 
 
-def check_schema(data: Mapping[str, Any], where: str = "") -> None:
+def check_schema(data: object, where: str = "") -> None:
     """Raise RecordError unless ``data`` is whole and names a schema that this release reads."""
+    if not isinstance(data, dict):
+        raise RecordError(f"{quoted(data)} is no record", where)
     version = data.get("v")
     if type(version) is not int or version < 1:
         raise RecordError(f"record schema {quoted(version)} is unknown", where)

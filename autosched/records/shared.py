@@ -222,7 +222,7 @@ def read_header(data: Mapping[str, Any], where: str) -> Header:
     """
     check_schema(data, where)
     rest = {name: value for name, value in data.items() if name != "header"}
-    if data["header"] != _key(rest):
+    if data.get("header") != _key(rest):
         raise RecordError("damaged: the key of the header is of something else", where)
     readers = SESSION_READERS if "target" in rest else _sketch_readers(data["v"])
     return Header(data["header"], read_fields(rest, readers, where))

@@ -9,6 +9,7 @@ from sqlite3 import OperationalError
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import create_engine, event
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool
 
 if TYPE_CHECKING:
@@ -45,15 +46,23 @@ def _engine(url: URL, writes: bool) -> Engine:
         return _sqlite_engine(url, writes)
     given = {} if "connect_timeout" in url.query else {"connect_timeout": _CONNECT_S}
     level = "READ COMMITTED" if writes else "REPEATABLE READ"
-    return create_engine(url, poolclass=NullPool, connect_args=given, isolation_level=level)
+    return _made(url, given, isolation_level=level)
+
+
+def _made(url: URL, given: dict[str, Any], **options: Any) -> Engine:
+    try:
+        return create_engine(url, poolclass=NullPool, connect_args=given, **options)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"what follows the ? of its URL makes no sense: {error}") from None
 
 
 def _sqlite_engine(url: URL, writes: bool) -> Engine:
     given = {} if "timeout" in url.query else {"timeout": _LOCKED_S}
-    engine = create_engine(url, poolclass=NullPool, connect_args=given)
+    engine = _made(url, given)
 
     def opened(raw: Any, _: Any) -> None:
         raw.isolation_level = None  # sqlite3 begins no transaction by itself
+        raw.text_factory = _decoded
         if writes:
             raw.execute("PRAGMA synchronous=NORMAL")
             _write_ahead(raw)
@@ -64,6 +73,11 @@ def _sqlite_engine(url: URL, writes: bool) -> Engine:
     event.listen(engine, "connect", opened)
     event.listen(engine, "begin", begun)
     return engine
+
+
+def _decoded(text: bytes) -> str:
+    """One damaged line is no reason to read none: its checksum tells."""
+    return text.decode(errors="replace")
 
 
 def _write_ahead(raw: Any) -> None:

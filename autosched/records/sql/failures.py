@@ -37,6 +37,7 @@ _KNOWN: Final = (
     ("timeout expired", "the server does not answer", "look at host and port"),
     ("could not translate host name", "there is no such host", "look at the URL"),
     ("failed to resolve host", "there is no such host", "look at the URL"),
+    ("no such file or directory", "the server does not answer", "look at host and port"),
     ("connection", "the connection to the server was lost", "look at the server, and go on"),
 )  # fmt: skip
 
@@ -54,15 +55,18 @@ def told_as_records(what: str, where: str) -> Iterator[None]:
     except SQLAlchemyError as error:
         # Not chained: its text holds statements and their values, thousands of them.
         raise store_error(error, what, where) from None
+    except OSError as error:  # of the folder that a file is in
+        raise RecordError(f"the store {what}: {error.strerror or error}", where) from error
 
 
 def store_error(error: SQLAlchemyError, what: str, where: str) -> RecordError:
     """One line for an error of the database."""
     said = " ".join(str(error.orig if isinstance(error, DBAPIError) else error).split())
     for mark, meaning, hint in _KNOWN:
-        if mark in said.lower():
+        if mark in said.lower() and _OPTION not in said.lower():
             return RecordError(f"the store {what}: {meaning}", where, hint)
     return RecordError(f"the store {what}: {said[:_LONGEST]}", where)
 
 
 _LONGEST: Final = 200
+_OPTION: Final = "invalid"  # an option, a port, a page: the message says what, and of which value

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, select, text
 
 from autosched.records.identity import compatible, distance, executable
+from autosched.records.sql.rows import text_of
 from autosched.records.sql.tables import PLACES, SESSIONS
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ def leading_rows(
     for chosen, group in together.items():
         given: dict[str, Any] = {"tasks": group, "machines": list(chosen)}
         limits = {"fastest": _FASTEST, "finals": _LAST_FINALS}
-        rows |= {number: line for number, line in connection.execute(_LEADERS, given | limits)}
+        found = connection.execute(_LEADERS, given | limits)
+        rows |= {number: text_of(line) for number, line in found}
     return sorted(rows.items())
 
 

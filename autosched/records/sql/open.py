@@ -56,7 +56,9 @@ def _check(url: Any, kind: str) -> None:
             raise RecordError(
                 "a sqlite URL names a file, no host", _shown(url), "three slashes: sqlite:///FILE"
             )
-        if not url.database or url.database == ":memory:":
+        if "\0" in (url.database or ""):
+            raise RecordError("no file has such a name", _shown(url))
+        if not url.database or ":memory:" in url.database or url.query.get("mode") == "memory":
             raise RecordError(
                 "a database in memory is gone when it is closed", _shown(url), "name a file"
             )

@@ -95,6 +95,11 @@ def _text(line: Mapping[str, Any]) -> str:
     return encoded(line).decode()
 
 
+def text_of(line: object) -> str:
+    """A line as it comes from a database; SQLite has columns of text that hold bytes, too."""
+    return line.decode(errors="replace") if isinstance(line, bytes) else str(line)
+
+
 @dataclass(slots=True)
 class RowReader:
     """From rows to records; a row that cannot be read becomes a warning.
@@ -114,7 +119,7 @@ class RowReader:
         for key, line in rows:
             place = f"{self.where}: header {key}"
             try:
-                header = read_header(decode_line(line.encode(), place), place)
+                header = read_header(decode_line(text_of(line).encode(), place), place)
                 self._headers[header.key] = header
             except NewerSchemaError:
                 raise
@@ -126,7 +131,7 @@ class RowReader:
         for key, line in rows:
             place = f"{self.where}: title of {key}"
             try:
-                value = decode_line(line.encode(), place)
+                value = decode_line(text_of(line).encode(), place)
                 check_schema(value, place)
                 task, title = read_title(value, place)
                 self._titles[task] = title
@@ -148,7 +153,9 @@ class RowReader:
         for number, line in rows:
             place = f"{self.where}: record {number}"
             try:
-                record = read_trial(decode_line(line.encode(), place), self._headers, place)
+                record = read_trial(
+                    decode_line(text_of(line).encode(), place), self._headers, place
+                )
             except NewerSchemaError:
                 raise
             except RecordError as error:

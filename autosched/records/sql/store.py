@@ -123,20 +123,19 @@ class DatabaseStore:
         if file is None:
             return None
         parts = [file, file.with_name(f"{file.name}-wal")]
-        return sum(part.stat().st_size for part in parts if part.exists())
+        with told_as_records("cannot be read", self.name):
+            return sum(part.stat().st_size for part in parts if part.exists())
 
     @contextmanager
     def _tables(self) -> Iterator[Connection | None]:
         """A connection that reads; None where there are no tables."""
         file = file_of(self._url)
-        if file is not None and not file.exists():
-            yield None
-            return
-        with (
-            told_as_records("cannot be read", self.name),
-            connection_to(self._url, writes=False) as connection,
-        ):
-            yield connection if check_schema_of(connection, self.name) else None
+        with told_as_records("cannot be read", self.name):
+            if file is not None and not file.exists():
+                yield None
+                return
+            with connection_to(self._url, writes=False) as connection:
+                yield connection if check_schema_of(connection, self.name) else None
 
     @contextmanager
     def _written(self, what: str) -> Iterator[Connection]:

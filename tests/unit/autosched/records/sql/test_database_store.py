@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,36 @@ def test_a_damaged_row_is_skipped_and_told(url):
     assert found.warnings == (
         f"{url}: record 2: skipped: damaged: the checksum is of something else",
     )
+
+
+LINES = {
+    "bytes": "X'00ff'",
+    "no UTF-8": "CAST(X'ff41' AS TEXT)",
+    "the bytes of a line": "CAST(line AS BLOB)",
+    "nothing": "''",
+    "a number": "3",
+    "another value": "'[1]'",
+    "a line of another table": "(SELECT line FROM autosched_{other} ORDER BY rowid DESC LIMIT 1)",
+}
+
+
+def test_one_line_of_garbage_loses_no_other(tmp_path, url):
+    open_store(url).append(numbered(2))
+    whole = file_of(url).read_bytes()
+    for table, name in product(("sessions", "sketches", "records"), LINES):
+        copied = tmp_path / f"{table}-{name}.db"
+        copied.write_bytes(whole)
+        with sqlite3.connect(copied) as raw:
+            first = f"rowid = (SELECT MIN(rowid) FROM autosched_{table})"
+            line = LINES[name].format(other="sketches" if table == "records" else "records")
+            raw.execute(f"UPDATE autosched_{table} SET line = {line} WHERE {first}")
+        store = open_store(f"sqlite:///{copied}")
+        found, best = store.read(), store.read_best([ONE.task], HERE)
+        if name == "the bytes of a line":
+            assert list(found.records) == list(best.records) == numbered(2) and not found.warnings
+        else:
+            kept = numbered(2)[1:] if table == "records" else []
+            assert list(found.records) == list(best.records) == kept and found.warnings
 
 
 WRITER = """
@@ -265,6 +296,9 @@ def test_where_no_file_can_be_written_the_error_stays_what_it_was(url, monkeypat
         ("mysql://ann:secret@host/db", "no store of kind 'mysql'"),
         ("sqlite://", "in memory"),
         ("sqlite:///:memory:", "in memory"),
+        ("sqlite:///file:x?mode=memory&uri=true", "in memory"),
+        ("sqlite:///file::memory:?uri=true", "in memory"),
+        ("sqlite:///a\0b", "no file has such a name"),
         ("sqlite://log.db", "names a file, no host.*three slashes"),
         ("postgresql://ann:secret@host", "names no database"),
         ("postgresql://ann:secret@host:port/db", "cannot be understood"),
@@ -273,6 +307,42 @@ def test_where_no_file_can_be_written_the_error_stays_what_it_was(url, monkeypat
 def test_a_wrong_url_is_an_error_without_the_password(url, said):
     with pytest.raises(RecordError, match=said) as caught:
         open_store(url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        ("file/store.db", "File exists|Not a directory"),
+        ("x" * 300, "cannot be opened|File name too long"),
+        ("store.db?timeout=soon", "follows the .* could not convert string to float: 'soon'"),
+        ("store.db?timeout=1&timeout=2", "follows the .* 'tuple'"),
+        ("store.db?cached_statements=some", "follows the .* 'some'"),
+    ],
+)
+def test_files_and_options_that_cannot_be_are_one_error(tmp_path, rest, said):
+    (tmp_path / "file").touch()
+    store = open_store(f"sqlite:///{tmp_path}/{rest}")
+    with pytest.raises(RecordError, match=said):
+        store.check_writable()
+    with pytest.raises(RecordError, match=said):
+        store.append(numbered(1))
+    for looks in (store.exists, store.read, store.state, store.size_bytes):
+        try:
+            looks()
+        except RecordError:
+            continue
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [("sslmode=some", 'invalid sslmode value: "some"'), ("nosuch=1", 'option "nosuch"')],
+)
+def test_options_that_the_client_refuses_are_named(option, said):
+    pytest.importorskip("psycopg")
+    store = open_store(f"postgresql://ann:secret@127.0.0.1:1/tuning?{option}")
+    with pytest.raises(RecordError, match=said) as caught:
+        store.check_writable()
     assert "secret" not in str(caught.value)
 
 
