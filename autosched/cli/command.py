@@ -122,8 +122,8 @@ def check_output(path: str | Path | None) -> None:
     if path is None or path == "-":
         return
     file = Path(path)
-    existed = file.exists()
     try:
+        existed = file.exists()
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("ab"):
             pass

@@ -132,9 +132,11 @@ def test_outputs_are_checked_before_the_work(
         raise AssertionError("the work has begun")
 
     monkeypatch.setattr("autosched.cli.model.open_network", too_late)
-    assert main(line.format(closed).split()) == 1
-    error = capsys.readouterr().err
-    assert error.startswith("autosched: the file cannot be written: ") and error.count("\n") == 1
+    for path in (closed, closed.with_name("x" * 300)):
+        assert main(line.format(path).split()) == 1
+        error = capsys.readouterr().err
+        assert error.startswith("autosched: the file cannot be written: ")
+        assert error.count("\n") == 1
 
 
 def test_a_checked_output_leaves_no_trace(tmp_path: Path) -> None:
