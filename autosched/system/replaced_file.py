@@ -16,7 +16,8 @@ def replaced_file(path: Path) -> Iterator[Path]:
     """A path beside ``path`` to write to; it takes the place of ``path`` when the block succeeds.
 
     Raises:
-        OSError: ``path`` is a folder or names no file, or the replacement fails.
+        OSError: ``path`` is a folder, a device or a pipe, or names no file, or the replacement
+            fails.
     """
     _check_name(path)
     # A name of its own for each writer: threads may save to one path at the same time.  Short,
@@ -41,6 +42,8 @@ def _check_name(path: Path) -> None:
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), ascii(str(path)))
     if path.is_dir() or not path.name:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not path.is_file():  # a user that may do it would replace /dev/null
+        raise OSError(errno.EINVAL, "a device or a pipe is no file to replace", str(path))
 
 
 def _is_possible(path: Path) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
 import pytest
 
-from autosched.system.replaced_file import replaced_file
+from autosched.system.replaced_file import check_replaceable, replaced_file
 
 
 def test_threads_that_replace_one_file(tmp_path: Path) -> None:
@@ -46,3 +47,16 @@ def test_the_longest_name_there_is(tmp_path: Path) -> None:
 def test_what_can_be_no_name(name: str, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="Invalid argument"), replaced_file(tmp_path / name):
         pytest.fail("there is no such file")
+
+
+def test_a_pipe_stays_one(tmp_path: Path) -> None:
+    """And so does a device: a user that may do it would replace /dev/null."""
+    path, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(path)
+    link.symlink_to(path)
+    for name in (path, link):
+        with pytest.raises(OSError, match="no file to replace"), replaced_file(name):
+            pytest.fail("it is no file")
+        with pytest.raises(OSError, match="no file to replace"):
+            check_replaceable(name)
+    assert path.is_fifo() and link.is_symlink()
