@@ -49,6 +49,9 @@ def told_as_records(what: str, where: str) -> Iterator[None]:
     Args:
         what: what cannot be done: "cannot be read".
         where: the store, without its password.
+
+    Raises:
+        RecordError: the database, or the folder that it is in, refused.
     """
     try:
         yield
