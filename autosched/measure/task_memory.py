@@ -69,8 +69,9 @@ class TaskMemory:
         key = (argument.name, "plain" if preparation is None else preparation.key)
         if key not in self.packed:
             self._make_room(plain.nbytes * self.copies)
-            array = plain if preparation is None else preparation.apply(plain)
-            self.packed[key] = tuple(aligned_copy(array) for _ in range(self.copies))
+            first = aligned_copy(plain if preparation is None else preparation.ordered(plain))
+            others = (aligned_copy(first) for _ in range(self.copies - 1))
+            self.packed[key] = (first, *others)
         for copy in self.packed[key]:
             _of_size(copy, argument)
         return self.packed[key]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Literal
 
 import llvmlite.binding as llvm
 
@@ -31,11 +32,19 @@ def triple_of(target: Target) -> str:
     return _AARCH64 if "+neon" in target.features.split(",") else llvm.get_default_triple()
 
 
-def create_machine(arch: str, features: str, triple: str) -> llvm.TargetMachine:
-    """A new target machine: opt level 2, position-independent code, small code model.
+def create_machine(
+    arch: str, features: str, triple: str, effort: Literal[0, 2] = 2
+) -> llvm.TargetMachine:
+    """A new target machine: position-independent code, small code model.
 
     The JIT's default code model silently reads wrong constants once an object with an external
     symbol has been loaded.
+
+    Args:
+        arch: LLVM's name of the processor.
+        features: what it has, each with a sign.
+        triple: of the machine.
+        effort: LLVM's optimisation level; 0 where it only links.
 
     Raises:
         TargetError: LLVM does not know the target.
@@ -45,7 +54,7 @@ def create_machine(arch: str, features: str, triple: str) -> llvm.TargetMachine:
     features = f"+64bit,{features}" if triple.startswith("x86_64") else features
     try:
         return llvm.Target.from_triple(triple).create_target_machine(
-            cpu=arch, features=features, opt=2, reloc="pic", codemodel="default"
+            cpu=arch, features=features, opt=effort, reloc="pic", codemodel="default"
         )
     except RuntimeError as error:
         raise TargetError(f"LLVM has no target {triple} {arch}: {error}") from error

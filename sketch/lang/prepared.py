@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+# Multiply-adds of a block of a product: little enough for L2, and for one thread.
+_BLOCK: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +47,7 @@ class LinearMap:
 
     def apply(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
         """The constant, computed in float64 and rounded to the dtype of ``array`` (``shape``)."""
-        values = np.array(self.matrix) @ self.columns(array).astype(np.float64)
-        shape = self.result_shape
-        assert prod(shape) == values.size
-        return values.reshape(shape).astype(array.dtype)
+        return _combined(self.matrix, self.columns(array)).reshape(self.result_shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +120,22 @@ class CombinedParts:
 
     def apply(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
         """The constant, computed in float64 and rounded to the dtype of ``array`` (``shape``)."""
-        values = np.array(self.matrix, np.float64) @ self.columns(array).astype(np.float64)
-        return values.reshape(self.result_shape).astype(array.dtype)
+        return _combined(self.matrix, self.columns(array)).reshape(self.result_shape)
+
+
+def _combined(
+    matrix: Sequence[Sequence[float]], columns: NDArray[np.generic]
+) -> NDArray[np.generic]:
+    """``matrix @ columns`` in float64, rounded to the dtype of ``columns``; in blocks, so that no
+    large array of float64 is made and no threads of NumPy are woken for a product of a few rows.
+    """
+    rows = np.array(matrix, np.float64)
+    out = np.empty((len(rows), columns.shape[1]), columns.dtype)
+    step = max(1, _BLOCK // rows.size)
+    for start in range(0, columns.shape[1], step):
+        part = slice(start, start + step)
+        out[:, part] = rows @ columns[:, part].astype(np.float64)
+    return out
 
 
 Prepared = LinearMap | JoinedDimensions | CombinedParts

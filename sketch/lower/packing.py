@@ -53,6 +53,10 @@ class Packing:
 
     def apply(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
         """Pack ``array`` (shape ``logical_shape``, any dtype) into a new C-contiguous array."""
+        return np.ascontiguousarray(self.ordered(array)).reshape(self.shape)
+
+    def ordered(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
+        """A view of ``array`` (a copy where it is padded) whose elements are in memory order."""
         tiles = {self.dim: self.width, **({} if self.group is None else dict((self.group,)))}
         padding = [(0, -extent % tiles.get(d, 1)) for d, extent in enumerate(array.shape)]
         padded = np.pad(array, padding) if any(map(any, padding)) else array
@@ -61,7 +65,7 @@ class Packing:
         rest = [2 * d for d in range(array.ndim) if d != self.dim]
         inside = [2 * d + 1 for d in range(array.ndim) if d not in tiles]
         order = [2 * self.dim, *rest, *inside, *(2 * d + 1 for d in tiles)]
-        return np.ascontiguousarray(blocked.transpose(order)).reshape(self.shape)
+        return blocked.transpose(order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +83,15 @@ class Preparation:
 
     def apply(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
         """The array that the kernel reads, from what the caller gives."""
+        made = self.ordered(array)
+        return (
+            made if self.packing is None else np.ascontiguousarray(made).reshape(self.packing.shape)
+        )
+
+    def ordered(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Its elements in memory order, maybe in an array that is not contiguous: to be copied."""
         made = array if self.prepared is None else self.prepared.apply(array)
-        return made if self.packing is None else self.packing.apply(made)
+        return made if self.packing is None else self.packing.ordered(made)
 
 
 def preparations(sketch: Sketch, values: Mapping[DecisionId, int]) -> dict[str, Preparation]:

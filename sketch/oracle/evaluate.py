@@ -20,7 +20,7 @@ from sketch.lang.scalar_functions import (
     rounded,
 )
 from sketch.lang.tensor import Tensor
-from sketch.oracle.point_values import ElementLoader, Elements
+from sketch.oracle.point_values import ElementLoader, Elements, elements_at
 
 Loader = Callable[[Tensor], Array]
 
@@ -83,8 +83,7 @@ class Evaluator:
             safe = form is not None and interval_of(form)[0] >= 0 and interval_of(form)[1] < extent
             value = self(index)
             parts.append(value if safe else np.clip(value, 0, extent - 1))
-        found: Array = source[tuple(parts)]
-        return found
+        return elements_at(source, parts)
 
 
 def reduce_values(reducer: Reducer, values: tuple[Array, ...], count: int) -> tuple[Array, ...]:

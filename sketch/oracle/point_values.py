@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from sketch.lang.tensor import Tensor
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PointValues:
-    """One output of a stage; indexed as an array is, by the points that are there only.
+    """One output of a stage, known at some points.
 
     Attributes:
         shape: of the whole output.
@@ -25,11 +25,31 @@ class PointValues:
     positions: Array
     values: Array
 
-    def __getitem__(self, indices: tuple[Array, ...]) -> Array:
-        wanted = np.ravel_multi_index(indices, self.shape)
-        found: Array = self.values[np.searchsorted(self.positions, wanted)]
-        return found
-
 
 Elements = Array | PointValues
 ElementLoader = Callable[[Tensor], Elements]
+
+
+def elements_at(source: Elements, indices: Sequence[Array]) -> Array:
+    """Elements at points that are there.
+
+    Args:
+        source: a whole array, or some points of one.
+        indices: int64, one array a dimension, each inside its extent; they broadcast.
+    """
+    if isinstance(source, PointValues):
+        return source.values[np.searchsorted(source.positions, _positions(indices, source.shape))]
+    if source.flags.c_contiguous:
+        return source.reshape(-1)[_positions(indices, source.shape)]
+    found: Array = source[tuple(indices)]
+    return found
+
+
+def _positions(indices: Sequence[Array], shape: Sequence[int]) -> Array:
+    """Flat row-major positions.  Indices that lie along few dimensions of a mesh are added first,
+    so that only the last sum is as large as the result.
+    """
+    flat = np.zeros((), np.int64)
+    for index, extent in zip(indices, shape, strict=True):
+        flat = flat * extent + index
+    return flat

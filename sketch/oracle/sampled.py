@@ -20,7 +20,7 @@ from sketch.lang.tensor import Compute, Placeholder, Tensor
 from sketch.oracle.evaluate import Evaluator
 from sketch.oracle.expected import Reference, Samples, samples_of
 from sketch.oracle.interpret import Values, full_region, load_inputs, loader
-from sketch.oracle.point_values import Elements, PointValues
+from sketch.oracle.point_values import Elements, PointValues, elements_at
 from sketch.oracle.stage_errors import KnownErrors, box_errors, point_values
 from sketch.oracle.stage_values import empty_outputs, evaluate_box, point_grid
 
@@ -145,11 +145,10 @@ class _Known:
 
     def at(self, tensor: Tensor, points: Array) -> tuple[Array, Array]:
         """Values and error bounds at ``points``, [P] each."""
-        index = tuple(points.T)
-        value, bound = self.value(tensor)[index], self.error(tensor)
-        if bound is None:
-            return value.reshape(-1), np.zeros(len(points))
-        return value.reshape(-1), bound[index].reshape(-1)
+        index, bound = tuple(points.T), self.error(tensor)
+        value = elements_at(self.value(tensor), index).reshape(-1)
+        errors = np.zeros(()) if bound is None else elements_at(bound, index)
+        return value, np.broadcast_to(errors.reshape(-1), len(points))
 
 
 def _compute_at(

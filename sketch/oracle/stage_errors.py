@@ -228,19 +228,19 @@ def point_values(
 def _elements_at(op: Compute, points: Array, load: ElementLoader, errors: ErrorLoader) -> _Pair:
     evaluate = Evaluator(point_grid(op, points), load)
     bounds = RoundingErrors(evaluate, errors)
-    shape = (len(points), 1)
     return (
-        [np.broadcast_to(evaluate(body), shape)[:, 0] for body in op.bodies],
-        [np.broadcast_to(bounds(body), shape)[:, 0] for body in op.bodies],
+        [np.broadcast_to(evaluate(body), len(points)) for body in op.bodies],
+        [np.broadcast_to(bounds(body), len(points)) for body in op.bodies],
     )
 
 
 def _reduced_at(
     op: Compute, reduce: Reduce, points: Array, load: ElementLoader, errors: ErrorLoader
 ) -> _Pair:
-    trips = math.prod(axis.extent for axis in reduce.axes)
-    sizes = (len(points), trips)
-    terms, bounds = _terms(reduce, point_grid(op, points), sizes, sizes, load, errors)
+    sizes = (len(points), *(axis.extent for axis in reduce.axes))
+    trips = math.prod(sizes[1:])
+    flat = (len(points), trips)
+    terms, bounds = _terms(reduce, point_grid(op, points), sizes, flat, load, errors)
     if not is_sum(reduce.reducer):
         return _fold(reduce.reducer, terms, bounds, trips)
     total = reduce_values(reduce.reducer, tuple(terms), 1)

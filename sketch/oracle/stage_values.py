@@ -122,18 +122,15 @@ def grid(box: Box) -> dict[Axis, Array]:
     return mesh
 
 
-def reduce_points(axes: Sequence[Axis]) -> dict[Axis, Array]:
-    """For each axis its value at every point of their product, row-major."""
-    extents = [axis.extent for axis in axes]
-    columns = np.unravel_index(np.arange(math.prod(extents)), extents) if axes else ()
-    return {axis: column.astype(np.int64) for axis, column in zip(axes, columns, strict=True)}
-
-
 def point_grid(op: Compute, points: Array) -> dict[Axis, Array]:
-    """Spatial axes as columns [P, 1], reduce axes as rows [1, R]."""
-    grid: dict[Axis, Array] = {a: points[:, d : d + 1] for d, a in enumerate(op.axes)}
-    grid.update({axis: v[None, :] for axis, v in reduce_points(op.reduce_axes).items()})
-    return grid
+    """Open mesh: spatial axes along the first dimension [P, 1, ...], each reduce axis along one of
+    its own.
+    """
+    box = {axis: (0, axis.extent - 1) for axis in op.reduce_axes}
+    mesh = {axis: values[None] for axis, values in grid(box).items()}
+    column = (-1, *(1 for _ in box))
+    mesh.update({axis: points[:, d].reshape(column) for d, axis in enumerate(op.axes)})
+    return mesh
 
 
 def empty_outputs(op: Compute) -> tuple[Array, ...]:
