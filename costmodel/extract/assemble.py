@@ -21,7 +21,7 @@ from costmodel.extract.locality import (
     intensity_columns,
 )
 from costmodel.extract.quantity import Quantity, Rows
-from costmodel.extract.registers import register_tile
+from costmodel.extract.registers import accumulator_tile
 from costmodel.extract.statement import Statement, statements_of
 from costmodel.extract.structure import (
     allocation_columns,
@@ -86,7 +86,7 @@ def draft_columns(nest: LoopNest, programs: Rows, target: Target) -> list[Quanti
             continue
         checks = validity(analysis.main)
         traffic = cache_traffic(analysis, checks.tail_executed)
-        totals.append(draft_terms(analysis, register_tile(analysis), checks, traffic).total)
+        totals.append(draft_terms(analysis, accumulator_tile(analysis), checks, traffic).total)
     return totals
 
 
@@ -157,7 +157,7 @@ def statement_columns(
         originals: elements of each placeholder before packing, by the id of its buffer.
         kernel: of a GPU, in which the statement is; None on CPUs.
     """
-    tile, checks = register_tile(analysis), validity(analysis.main)
+    tile, checks = accumulator_tile(analysis), validity(analysis.main)
     traffic = cache_traffic(analysis, checks.tail_executed)
     if kernel is None:
         terms = draft_terms(analysis, tile, checks, traffic)

@@ -13,7 +13,7 @@ from costmodel.extract.draft_terms import BoundTerms, bound_terms
 from costmodel.extract.gpu_terms import gpu_bound_terms
 from costmodel.extract.locality import cache_traffic
 from costmodel.extract.quantity import Quantity
-from costmodel.extract.registers import latency_cover, register_tile
+from costmodel.extract.registers import accumulator_tile, latency_cover
 from costmodel.extract.statement import statements_of
 from costmodel.extract.validity import validity
 from sketch.nest.loopnest import LoopNest
@@ -70,7 +70,7 @@ def program_terms(nest: LoopNest, target: Target) -> ProgramTerms:
 
 def _on_cpu(analysis: Analysis) -> tuple[BoundTerms, bool]:
     """The terms of a statement, and whether other results hide the latency of each."""
-    tile, checks = register_tile(analysis), validity(analysis.main)
+    tile, checks = accumulator_tile(analysis), validity(analysis.main)
     traffic = cache_traffic(analysis, checks.tail_executed)
     cover = latency_cover(tile, analysis.target.fma_accumulators)
     reduces = analysis.main.store.reducer is not None

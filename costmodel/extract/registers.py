@@ -1,4 +1,9 @@
-"""The register tile: what the straight-line code around the innermost loops keeps in registers."""
+"""What a register tile costs: the operands that its accumulators share, and how long they stay.
+
+Whether a tile fits the registers at all is decided before, from the loops alone
+(``sketch.population.feasible``).  Here rows and vectors are told apart by what a copy *reads*: an
+unrolled loop that moves no vector operand is a row, along whichever axis it runs.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +85,7 @@ class _Tile:
     unit_terms: Quantity
 
 
-def register_tile(analysis: Analysis) -> AccumulatorTile:
+def accumulator_tile(analysis: Analysis) -> AccumulatorTile:
     """Derive the tile from the loops: from the innermost out to the first serial spatial loop."""
     tile = _collect(analysis.loops)
     lanes = float(analysis.target.lanes(analysis.lane_bytes))

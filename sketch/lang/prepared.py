@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-# Multiply-adds of a block of a product: little enough for L2, and for one thread.
+# Multiply-adds of a block of a product: NumPy's BLAS wakes its threads for more.
 _BLOCK: Final = 1 << 18
 
 

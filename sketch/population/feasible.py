@@ -35,7 +35,10 @@ _LOCAL_SHARE_OF_L2 = 0.75
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RegisterTile:
-    """The straight-line part of one accumulating statement.
+    """The copies of one accumulating statement that unrolled and vectorised loops make.
+
+    Counted from the loops alone, before any index is known.  What the copies read, and how far
+    out a tile stays in registers, are questions of cost: ``AccumulatorTile`` of the features.
 
     Attributes:
         rows: unrolled copies that differ in other axes than the vector axis.

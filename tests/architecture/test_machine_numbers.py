@@ -221,6 +221,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_PIECE_BYTES": "PTX: the widest access of a thread",
         "_SWIZZLED": "CUDA: pieces in all banks",
     },
+    "sketch/lang/prepared.py": {"_BLOCK": "from when on NumPy wakes its threads for a product"},
     "sketch/lang/dtypes.py": {"_BYTES": "element types"},
     "sketch/lang/storage_floats.py": {
         "_DOUBLE_DIGITS": "bits of a double",
