@@ -92,6 +92,7 @@ campaign: $(DEV_STAMP)
 
 bench: $(RIVALS_STAMP)
 	@$(BIN)/python -m benchmarks.ops --json benchmarks/results/ops.json
+	@$(BIN)/python -m benchmarks.int8 --json benchmarks/results/int8.json
 	@$(BIN)/python -m benchmarks.search --json benchmarks/results/search.json
 	@$(BIN)/python -m benchmarks.policies --json benchmarks/results/policies.json
 	@$(BIN)/python -m benchmarks.fleet --json benchmarks/results/fleet.json

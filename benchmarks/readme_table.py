@@ -29,8 +29,8 @@ LABELS = {
 LEGEND = (
     "- *ratio*: fastest rival / autosched, and the lower end of its bootstrap 90 % interval over",
     "  interleaved rounds.",
-    "- *of peak*: operations of the definition over time, relative to a loop of multiply-adds (of",
-    "  dot products of bytes: int8). Winograd's algorithm needs fewer: it may exceed 100 %.",
+    "- *of FMA peak*: operations of the definition over time, relative to a loop of multiply-adds.",
+    "  Winograd's algorithm needs fewer operations, so it may exceed 100 %.",
     "- *constant*: the second matrix is weights, packed ahead of time; *inputs*: both are inputs.",
     "- *renamed*: the same program under other names: nothing is recognised by its name.",
     "",
@@ -49,7 +49,7 @@ def read(results: Path, name: str) -> Json | None:
 def comparison_table(rows: Sequence[Json]) -> Iterator[str]:
     """Milliseconds of all contenders and the ratio, as Markdown."""
     rivals = [r for r in RIVALS if any(r in row["rivals_ms"] for row in rows)]
-    head = ["", "threads", "autosched", *(LABELS[r] for r in rivals), "ratio (low)", "of peak"]
+    head = ["", "threads", "autosched", *(LABELS[r] for r in rivals), "ratio (low)", "of FMA peak"]
     yield _line(head)
     yield _line(["---", *["---:"] * (len(head) - 1)])
     for row in rows:

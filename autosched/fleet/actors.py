@@ -49,7 +49,7 @@ class RayCrew:
         opened = {
             self._actors[m.name].open.remote(target, options, m.gpus > 0): m.name for m in machines
         }
-        missing = dict.fromkeys(self._actors, "somebody else has reserved it")
+        missing = dict.fromkeys(self._actors, "another tuner has reserved it")
         for name, text in _texts(opened).items():
             missing[name] = text
         for name, text in missing.items():
@@ -102,17 +102,21 @@ class RayCrew:
 def _started(worker: type, machine: FleetMachine, *arguments: Any) -> Any:
     """An actor on that machine and nowhere else, which has all of it to itself."""
     import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return (
         ray.remote(worker)
         .options(
-            num_cpus=machine.cpus,
-            num_gpus=machine.gpus,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(machine.node, soft=False),
+            num_cpus=machine.cpus, num_gpus=machine.gpus, scheduling_strategy=on_node(machine.node)
         )
         .remote(*arguments)
     )
+
+
+def on_node(node: str) -> Any:
+    """Ray's strategy of scheduling on the machine of that name, and on no other."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node, soft=False)
 
 
 def _texts(opened: dict[Any, str]) -> dict[str, str]:

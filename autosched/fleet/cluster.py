@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from autosched.fleet import probe as probe_module
-from autosched.fleet.actors import RayCrew, first_line
+from autosched.fleet.actors import RayCrew, first_line, on_node
+from autosched.fleet.chosen import SCHEME
 from autosched.fleet.errors import FleetError
 from autosched.fleet.listing import MachineState
 from autosched.fleet.machine import FleetMachine, fleet_target, serving
@@ -30,7 +31,6 @@ from sketch.target.target import Target
 BUILDS_ONLY: Final = "autosched-builds"
 """Ray's resource of a machine that compiles for others: ``ray start --resources``."""
 
-_SCHEME: Final = "ray://"
 _CONNECT_S: Final = 5.0
 _PROBE_S: Final = 60.0
 # Of a listing: so long it waits for machines to be free, and so often it looks at each.
@@ -137,7 +137,7 @@ def _reach(address: str | None) -> None:
 
 def _check_listening(address: str) -> None:
     """Raise OSError where nobody listens: Ray itself would try for half a minute."""
-    host, _, port = address.removeprefix(_SCHEME).rpartition(":")
+    host, _, port = address.removeprefix(SCHEME).rpartition(":")
     with socket.create_connection((host, int(port)), timeout=_CONNECT_S):
         pass
 
@@ -167,9 +167,8 @@ def _host(node: Mapping[str, Any]) -> str:
 
 def _asked(node: str, resources: Mapping[str, float]) -> Any:
     import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    strategy = NodeAffinitySchedulingStrategy(node, soft=False)
+    strategy = on_node(node)
     asked = ray.remote(probe_module.probe).options(num_cpus=0, scheduling_strategy=strategy)
     gpus, builds = resources.get("GPU", 0.0), BUILDS_ONLY in resources
     return asked.remote(node, int(resources["CPU"]), gpus, builds)
@@ -178,11 +177,12 @@ def _asked(node: str, resources: Mapping[str, float]) -> Any:
 def _sentinel_asked(machine: FleetMachine) -> Any:
     """The sentinel, a few times; waits for the machine to be free."""
     import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    strategy = NodeAffinitySchedulingStrategy(machine.node, soft=False)
     asked = ray.remote(sentinel_times).options(
-        num_cpus=machine.cpus, num_gpus=machine.gpus, scheduling_strategy=strategy, max_retries=0
+        num_cpus=machine.cpus,
+        num_gpus=machine.gpus,
+        scheduling_strategy=on_node(machine.node),
+        max_retries=0,
     )
     return asked.remote(machine.target, machine.gpus > 0, _SENTINELS)
 

@@ -49,10 +49,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "autosched/search/recall.py": {"_ROOM": "what a record may ask of another machine"},
     "autosched/search/sampling.py": {"_DRAWS": "how long feasible rows are looked for"},
-    "autosched/search/space.py": {
-        "_DESCENTS": "rounds of a descent",
-        "_GAIN": "how far the draft model is believed",
-    },
     "autosched/search/unmeasured.py": {"SURE_BELOW": "how far the draft model is believed"},
     "autosched/tuning/loop.py": {"_AGAIN": "rounds of a timing"},
     "autosched/tuning/options.py": {

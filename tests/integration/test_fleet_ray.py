@@ -95,7 +95,7 @@ def test_machines_say_what_they_are(fleet, task):
 def test_a_second_tuner_is_told_that_the_machines_are_busy(fleet, task, monkeypatch):
     with fleet.runner(task.target, OPTIONS):
         monkeypatch.setattr("autosched.fleet.actors._START_S", 3.0)
-        with pytest.raises(FleetError, match="somebody else has reserved it"):
+        with pytest.raises(FleetError, match="another tuner has reserved it"):
             fleet.runner(task.target, OPTIONS)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from autosched.measure.result import Failure, Timing
 from autosched.search.bandit import allocate_rows, sketch_shares
+from autosched.search.drafts import prune
 from autosched.search.evolution import evolve
 from autosched.search.finish import FinishPolicy, neighbours
 from autosched.search.genetic import GeneticPolicy
@@ -15,7 +16,6 @@ from autosched.search.options import SearchOptions
 from autosched.search.sampling import sample_feasible
 from autosched.search.scorer import ranking
 from autosched.search.selection import Scored, pick
-from autosched.search.space import prune
 from autosched.search.space_options import SpaceOptions
 from autosched.system.errors import OptionError
 from autosched.task import Task
@@ -89,7 +89,7 @@ def test_pruning_keeps_one_sketch_of_each_variant() -> None:
         (p, d * (50 if p.sketch.variant == "bad" else 1))
         for p, d in zip(task.space.samples, task.space.drafts, strict=True)
     ]
-    kept = [population.sketch.variant for population, _ in prune(items)]
+    kept = [population.sketch.variant for population, _ in prune(items, SpaceOptions())]
     assert kept.count("bad") == 1 and kept[-1] == "bad"
 
 

@@ -124,6 +124,13 @@ def test_every_field_acts_on_the_space(change: dict[str, float]) -> None:
     assert described(replace(FEW, **change)) != described(FEW)  # type: ignore[arg-type]
 
 
+def test_a_descent_begins_with_the_best_random_row() -> None:
+    one_row = SpaceOptions(rows=1, most=3)
+    still = described(replace(one_row, descents=0))
+    assert described(replace(one_row, least_gain=1.0)) == still  # no neighbour is so much better
+    assert described(one_row) != still
+
+
 def rng_of(sketch: Sketch) -> np.random.Generator:
     return np.random.default_rng(int(sketch.key, 16))
 
