@@ -11,13 +11,12 @@ if TYPE_CHECKING:
     from autosched.fleet.cluster import RayCluster
 
 _RAY: Final = "ray"
-SCHEME: Final = f"{_RAY}://"
-"""Of the address of a cluster that clients connect to."""
+_SCHEME: Final = f"{_RAY}://"
 
 
 def check_runner(name: str) -> str:
     """The name again; raises OptionError unless it is one."""
-    if name == _RAY or name.removeprefix(SCHEME) not in ("", name):
+    if name == _RAY or name.removeprefix(_SCHEME) not in ("", name):
         return name
     raise OptionError(f"there is no runner {name!r}", hint="give ray or ray://HOST:PORT")
 

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from autosched.fleet import probe as probe_module
 from autosched.fleet.actors import RayCrew, first_line, on_node
-from autosched.fleet.chosen import SCHEME
 from autosched.fleet.errors import FleetError
 from autosched.fleet.listing import MachineState
 from autosched.fleet.machine import FleetMachine, fleet_target, serving
@@ -31,6 +30,7 @@ from sketch.target.target import Target
 BUILDS_ONLY: Final = "autosched-builds"
 """Ray's resource of a machine that compiles for others: ``ray start --resources``."""
 
+_SCHEME: Final = "ray://"
 _CONNECT_S: Final = 5.0
 _PROBE_S: Final = 60.0
 # Of a listing: so long it waits for machines to be free, and so often it looks at each.
@@ -137,7 +137,7 @@ def _reach(address: str | None) -> None:
 
 def _check_listening(address: str) -> None:
     """Raise OSError where nobody listens: Ray itself would try for half a minute."""
-    host, _, port = address.removeprefix(SCHEME).rpartition(":")
+    host, _, port = address.removeprefix(_SCHEME).rpartition(":")
     with socket.create_connection((host, int(port)), timeout=_CONNECT_S):
         pass
 
