@@ -25,7 +25,7 @@ from campaign.verdict import Json, Verdict
 _SIGNALS: Final = (signal.SIGKILL, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT)
 _ROLES: Final = ("tuner", "zygote", "child", "child")
 _TRIALS: Final = 32
-_GONE_S: Final = 10.0
+_GONE_S: Final = 60.0
 _APPEARS_S: Final = 20.0
 
 
