@@ -29,6 +29,8 @@ _STORED: Final = {
 }
 # Elementary functions are within 4 units in the last place, 8 roundoffs; and a little slack.
 _FUNCTION_ROUNDOFFS: Final = 10.0
+_OF_ANGLES: Final = (np.sin, np.cos, np.tan)
+_MOST_RADIANS: Final = 0.5
 
 
 class Number(NamedTuple):
@@ -121,12 +123,17 @@ def whole(a: Number, function: Any) -> Number:
 
 
 def smooth(a: Number, function: Callable[[Array], Array]) -> Number:
-    """An elementary function: the error of its argument shows at both ends of its interval."""
+    """An elementary function: the error of its argument shows at both ends of its interval, but
+    for that of an angle, which may be a good part of a turn.
+    """
     value = function(a.value)
     spread = np.maximum(
         np.abs(function(a.value + a.error) - value), np.abs(function(a.value - a.error) - value)
     )
-    return rounded(value, np.where(a.error > 0, 1.5 * spread, 0.0), a.dtype, _FUNCTION_ROUNDOFFS)
+    error = np.where(a.error > 0, 1.5 * spread, 0.0)
+    if function in _OF_ANGLES:
+        error = np.where(a.error > _MOST_RADIANS, np.inf, error)
+    return rounded(value, error, a.dtype, _FUNCTION_ROUNDOFFS)
 
 
 def compare(a: Number, b: Number, function: Any) -> Number:

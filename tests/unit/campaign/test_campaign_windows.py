@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from autosched.task import Task
 from campaign.tensor.compare import difference
 from campaign.tensor.draw import draw_program
 from campaign.tensor.execute import candidates
 from campaign.tensor.express import dag_of
-from campaign.tensor.numbers import Number
+from campaign.tensor.numbers import SMOOTH, Number, smooth
 from campaign.tensor.reduction import widened
 from campaign.tensor.targets import target_of
 
@@ -39,3 +40,10 @@ def test_other_algorithms_are_judged_by_the_largest_error_of_an_array() -> None:
     assert difference(found, number)[1] is not None
     assert difference(found, widened(number, 4.0, 1)) == (2, None)
     assert difference(np.array([1.01, 100, 0], np.float32), widened(number, 4.0, 1))[1] is not None
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_the_function_of_an_angle_that_may_be_any_is_unknown(name: str) -> None:
+    angle = Number(np.array([4.0, 4.0]), np.array([4.0, 1e-3]), "float32")
+    known = np.isfinite(smooth(angle, SMOOTH[name]).error)
+    assert known.tolist() == [False, True]
