@@ -70,6 +70,21 @@ def test_flops():
     assert workloads.stencil(18, 34).flops == 16 * 32 * 6
 
 
+@pytest.mark.parametrize(("dtype", "operations"), [("int32", 2), ("int64", 8)])
+def test_flops_of_integers(dtype, operations):
+    """Bounds tests are free where they are no arithmetic of the stage's own type."""
+    a = placeholder((8,), dtype, name="a")
+    r = reduce_axis(3, "r")
+    stage = compute(
+        (8,),
+        lambda i: reducers.sum(
+            select(all_of(i + r - 1 >= 0, i + r - 1 < 8), a[i + r - 1] * a[i], 0), r
+        ),
+        name="C",
+    )
+    assert ComputeDAG([stage]).flops == 8 * 3 * operations
+
+
 def test_flops_of_calls_and_selects():
     a, _ = two_inputs(4)
     stage = compute(
