@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from autosched.graph.errors import ModelImportError
 from autosched.network_source import from_onnx
 from autosched.torch_frontend.agreement import agree
+from autosched.torch_frontend.aten import NotTakenError, network_of_graph
 from autosched.torch_frontend.background import BackgroundTuning
 from autosched.torch_frontend.export import export_onnx
 from autosched.torch_frontend.graph_cache import KeptGraph, kept_graph
@@ -27,7 +28,7 @@ from autosched.torch_frontend.tensors import (
 from sketch.errors import AutoschedError
 
 if TYPE_CHECKING:
-    from autosched.graph.ir import Value
+    from autosched.graph.ir import Network, Value
     from autosched.runtime.module import Module
 
 LOG: Final = logging.getLogger("autosched.torch")
@@ -199,10 +200,20 @@ class CompiledGraph:
             raise
 
     def _compiled(self, kept: KeptGraph | None, args: Sequence[Any]) -> _Compiled:
+        """Compile the graph as it is, or if that is not possible as torch's exporter writes it."""
+        try:
+            network = network_of_graph(self._graph, args, self._static, self._computed)
+            return self._checked(network, kept, args)
+        except (NotTakenError, ModelImportError) as reason:
+            LOG.debug("%s is taken through ONNX: %s", self._name, reason)
         variable = self._variable(args)
         bound = _bind(self._graph, args, variable, self._computed)
         network = from_onnx(_exported(bound, [args[index].detach() for index in variable]))
         self._check_outputs(network.outputs)
+        return self._checked(network, kept, args)
+
+    def _checked(self, network: Network, kept: KeptGraph | None, args: Sequence[Any]) -> _Compiled:
+        """A network compiled and compared with torch, and kept."""
         if kept is not None:
             network = replace(network, name=kept.name)
         background = self._options.tune == "background"

@@ -28,9 +28,11 @@ TOGETHER: dict[frozenset[str], str] = {
             "autosched.graph.extract",
             "autosched.graph.loop_call",
             "autosched.graph.optimize",
+            "autosched.graph.passes.byte_products",
             "autosched.graph.passes.constant_folding",
             "autosched.graph.passes.integer_layers",
             "autosched.graph.passes.integer_products",
+            "autosched.graph.passes.narrow_weights",
             "autosched.graph.passes.scaled_integers",
         }
     ): "the body of a loop is a graph, which is optimised as the graph around it",

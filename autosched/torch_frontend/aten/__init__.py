@@ -1,0 +1,6 @@
+"""Graphs of ATen operators as networks, without ONNX in between."""
+
+from autosched.torch_frontend.aten.call import NotTakenError
+from autosched.torch_frontend.aten.conversion import network_of_graph
+
+__all__ = ["NotTakenError", "network_of_graph"]

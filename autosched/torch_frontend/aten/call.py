@@ -1,0 +1,148 @@
+"""What the converter of an operator sees: one call, its arguments, the network being built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.ir import Value
+from autosched.graph.ops.base import Op, Shape, TensorType
+from autosched.graph.ops.elementwise import CastOp
+from autosched.graph.ops.shape import Reshape
+from autosched.torch_frontend.tensors import to_numpy
+
+
+class NotTakenError(Exception):
+    """This call cannot be converted; the message says why.
+
+    Args:
+        text: the message.
+        target: the operator, where that is known.
+    """
+
+    def __init__(self, text: str, target: Any = None) -> None:
+        super().__init__(text)
+        self.target = target
+
+
+@dataclass(frozen=True, slots=True)
+class AtenCall:
+    """One call of an ATen operator.
+
+    Attributes:
+        name: of the call.
+        given: arguments by the names of the operator's schema, defaults filled in; tensors that are
+            known now are tensors of torch, those of the network are a ``Value``.
+        fakes: the same arguments, values as torch's tensors without elements.
+        dtype: of the result, or of the first one.
+        builder: the network so far.
+        constants: names of tensors that are part of it, by their identity.
+        views: what each reshaped value of it is a view of.
+    """
+
+    name: str
+    given: Mapping[str, Any]
+    fakes: Mapping[str, Any]
+    dtype: str
+    builder: GraphBuilder
+    constants: dict[int, tuple[str, Any]]
+    views: dict[str, str]
+
+    def __getitem__(self, role: str) -> Any:
+        return self.given[role]
+
+    def shape(self, role: str) -> Shape:
+        """Shape of a tensor."""
+        return tuple(self.given[role].shape)
+
+    def type_of(self, value: str) -> TensorType:
+        """Type of a value of the network."""
+        return self.builder.types[value]
+
+    def value(self, role: str) -> str:
+        """A tensor as a value of the network; one that is known becomes a constant on first use."""
+        return self.named(self.given[role])
+
+    def values(self, *roles: str) -> list[str]:
+        """Several tensors; those that are not given are left out."""
+        return [self.value(role) for role in roles if self.given[role] is not None]
+
+    def bias(self, role: str) -> list[str]:
+        """A tensor that is added; none if it is not given, or known to be zero."""
+        given = self.given[role]
+        known = given is not None and not isinstance(given, Value)
+        return [] if known and not bool(given.any()) else self.values(role)
+
+    def named(self, tensor: Any) -> str:
+        """The network's name of a tensor.
+
+        Raises:
+            NotTakenError: it has no elements, or some that are no numbers.
+        """
+        if isinstance(tensor, Value):
+            return tensor.name
+        if id(tensor) not in self.constants:
+            name = self._constant(to_numpy(tensor))
+            self.constants[id(tensor)] = name, tensor  # as long as it lives, nobody else has its id
+        return self.constants[id(tensor)][0]
+
+    def operand(self, role: str, dtype: str) -> str:
+        """A tensor or a number as a value of ``dtype``."""
+        given = self.given[role]
+        if isinstance(given, bool | int | float):
+            return self.number(given, dtype)
+        name = self.named(given)
+        return name if self.type_of(name).dtype == dtype else self.add(CastOp(dtype), name)
+
+    def number(self, value: float, dtype: str) -> str:
+        """A constant without dimensions."""
+        return self._constant(np.asarray(value).astype(dtype))
+
+    def array(self, array: NDArray[Any]) -> str:
+        """A constant that the converter made."""
+        return self._constant(array)
+
+    def add(self, op: Op, *inputs: str) -> str:
+        """Append ``op`` to the network; returns the name of its result."""
+        name = self.builder.unique(f"{self.name}.{op.kind}")
+        if isinstance(op, Reshape):
+            self.views[name] = inputs[0]
+        return self.builder.add(op, inputs, name, name, (self.name,))
+
+    def stored(self, number: float) -> float:
+        """An attribute as ONNX has it, in float32: tasks are equal if their numbers are."""
+        return number if self.dtype == "float64" else float(np.float32(number))
+
+    def require(self, holds: bool, what: str) -> None:
+        """Raise NotTakenError unless ``holds``."""
+        if not holds:
+            raise NotTakenError(what)
+
+    def _constant(self, array: NDArray[Any]) -> str:
+        kind = TensorType(array.shape, str(array.dtype))
+        self.require(kind.native, f"a constant of type {kind}")
+        if array.size > 1 and array.dtype.kind == "f":
+            self.require(not np.isnan(array).any(), "NaN in a constant")
+        return self.builder.constant(self.builder.unique(f"{self.name}.constant"), array)
+
+
+Result = str | tuple[str | None, ...]
+Converter = Callable[[AtenCall], Result]
+"""Returns the names of the call's results; None for one that nobody has computed."""
+
+
+def per_dimension(values: Sequence[int], rank: int) -> Shape:
+    """Numbers for all dimensions; torch takes one number for all of them.
+
+    Raises:
+        NotTakenError: there are more or fewer.
+    """
+    repeated = tuple(values) * rank if len(values) == 1 else tuple(values)
+    if len(repeated) != rank:
+        raise NotTakenError(f"{repeated} for {rank} dimensions")
+    return repeated

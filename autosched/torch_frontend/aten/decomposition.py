@@ -1,0 +1,57 @@
+"""Operators without a converter in terms of others, as torch itself takes them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+from autosched.torch_frontend.accurate import decompositions
+from autosched.torch_frontend.aten.call import NotTakenError
+from autosched.torch_frontend.aten.table import CONVERTERS
+
+
+def has_parts(operator: Any) -> bool:
+    """Whether torch knows an operator in terms of others."""
+    return operator in _known()
+
+
+def decomposed(graph: Any, args: Sequence[Any], apart: Collection[Any]) -> Any:
+    """A graph without operators that have parts and no converter.
+
+    Args:
+        graph: a ``torch.fx.GraphModule`` of ATen operators.
+        args: that it is called with; the new graph is for these shapes.
+        apart: operators that have a converter and are taken apart nevertheless.
+
+    Raises:
+        NotTakenError: torch cannot trace it.
+    """
+    import torch
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    table = {
+        operator: function
+        for operator, function in _known().items()
+        if operator in apart or str(operator) not in CONVERTERS
+    }
+    trace = make_fx(graph, table, "fake", _allow_non_fake_inputs=True)
+
+    def traced() -> Any:
+        with torch.no_grad():
+            return trace(*args)
+
+    # In a thread of its own: this one is inside a compiled function, under modes of torch.
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            return pool.submit(traced).result()
+        except Exception as error:  # torch raises whatever it meets on the way
+            raise NotTakenError(f"torch cannot trace it: {type(error).__name__}") from error
+
+
+@cache
+def _known() -> Mapping[Any, Callable[..., Any]]:
+    from torch._decomp import core_aten_decompositions
+
+    return {**core_aten_decompositions(), **decompositions()}

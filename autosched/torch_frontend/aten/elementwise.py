@@ -1,0 +1,254 @@
+"""Converters of element-wise operators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from autosched.graph.ops.activation import Activation, ActivationFunction
+from autosched.graph.ops.elementwise import (
+    BinaryFunction,
+    BinaryOp,
+    CastOp,
+    Clip,
+    Identity,
+    LeakyRelu,
+    UnaryFunction,
+    UnaryOp,
+    Where,
+)
+from autosched.graph.ops.movement import Expand
+from autosched.torch_frontend.aten.call import AtenCall, Converter
+from sketch.lang.dtypes import SUPPORTED, is_float
+
+_UNARY: Final[Mapping[str, UnaryFunction]] = {
+    "relu": "relu", "sigmoid": "sigmoid", "exp": "exp", "log": "log", "sqrt": "sqrt", "erf": "erf",
+    "abs": "abs", "neg": "neg", "sign": "sign", "reciprocal": "reciprocal", "floor": "floor",
+    "ceil": "ceil", "round": "round", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin",
+    "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
+    "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
+}  # fmt: skip
+_ARITHMETIC: Final[Mapping[str, BinaryFunction]] = {
+    "mul.Tensor": "mul", "mul.Scalar": "mul", "div.Tensor": "div", "div.Scalar": "div",
+    "maximum.default": "max", "minimum.default": "min", "remainder.Tensor": "mod",
+    "remainder.Scalar": "mod",
+}  # fmt: skip
+_COMPARISONS: Final[Mapping[str, BinaryFunction]] = {
+    "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
+}  # fmt: skip
+_LOGIC: Final[Mapping[str, BinaryFunction]] = {
+    "logical_and.default": "and", "logical_or.default": "or", "logical_xor.default": "ne",
+    "bitwise_and.Tensor": "and", "bitwise_or.Tensor": "or", "bitwise_xor.Tensor": "ne",
+}  # fmt: skip
+_LIMITS: Final[Mapping[str, BinaryFunction]] = {"min": "max", "max": "min"}  # roles of clamp
+_BOOL: Final = "bool"
+
+
+def _unary(function: UnaryFunction, call: AtenCall) -> str:
+    """Integers become floats where the result is one."""
+    return call.add(UnaryOp(function), call.operand("self", call.dtype))
+
+
+def _rsqrt(call: AtenCall) -> str:
+    root = call.add(UnaryOp("sqrt"), call.operand("self", call.dtype))
+    return call.add(UnaryOp("reciprocal"), root)
+
+
+def _test(function: UnaryFunction, call: AtenCall) -> str:
+    data = call.value("self")
+    call.require(is_float(call.type_of(data).dtype), "a test of integers")
+    return call.add(UnaryOp(function), data)
+
+
+def _logical_not(call: AtenCall) -> str:
+    data = call.value("self")
+    call.require(call.type_of(data).dtype == _BOOL, "numbers as truth values")
+    return call.add(UnaryOp("not"), data)
+
+
+def _arithmetic(function: BinaryFunction, call: AtenCall) -> str:
+    call.require(call.dtype != _BOOL, "arithmetic of truth values")
+    operands = call.operand("self", call.dtype), call.operand("other", call.dtype)
+    return call.add(BinaryOp(function), *operands)
+
+
+def _sum(function: BinaryFunction, reverse: bool, call: AtenCall) -> str:
+    """``self + alpha * other``, or the difference; ``other - alpha * self`` if ``reverse``."""
+    call.require(call.dtype != _BOOL, "arithmetic of truth values")
+    first, second = ("other", "self") if reverse else ("self", "other")
+    operand = call.operand(second, call.dtype)
+    if call["alpha"] != 1:
+        operand = call.add(BinaryOp("mul"), operand, call.number(call["alpha"], call.dtype))
+    return call.add(BinaryOp(function), call.operand(first, call.dtype), operand)
+
+
+def _compare(function: BinaryFunction, call: AtenCall) -> str:
+    """In the dtype that both operands are promoted to."""
+    import torch
+
+    dtype = str(torch.result_type(call.fakes["self"], call.fakes["other"])).removeprefix("torch.")
+    call.require(dtype != _BOOL, "a comparison of truth values")
+    operands = call.operand("self", dtype), call.operand("other", dtype)
+    return call.add(BinaryOp(function), *operands)
+
+
+def _logic(function: BinaryFunction, call: AtenCall) -> str:
+    operands = call.values("self", "other")
+    call.require(all(call.type_of(v).dtype == _BOOL for v in operands), "bits of numbers")
+    return call.add(BinaryOp(function), *operands)
+
+
+def _power(call: AtenCall) -> str:
+    exponent, data = call["exponent"], call.operand("self", call.dtype)
+    call.require(is_float(call.dtype), "a power of integers")
+    if exponent == 2:
+        return call.add(BinaryOp("mul"), data, data)
+    if exponent == 3:
+        return call.add(BinaryOp("mul"), call.add(BinaryOp("mul"), data, data), data)
+    if exponent == 0.5:
+        return _root(call, data)
+    return call.add(BinaryOp("pow"), data, call.number(exponent, call.dtype))
+
+
+def _root(call: AtenCall, data: str) -> str:
+    """The power 0.5 is the square root, but 0 of -0 and infinity of minus infinity."""
+    numbers = {number: call.number(number, call.dtype) for number in (0, math.inf, -math.inf)}
+    positive = call.add(BinaryOp("add"), data, numbers[0])
+    unbounded = call.add(BinaryOp("eq"), data, numbers[-math.inf])
+    return call.add(Where(), unbounded, numbers[math.inf], call.add(UnaryOp("sqrt"), positive))
+
+
+def _power_of_tensors(call: AtenCall) -> str:
+    call.require(is_float(call.dtype), "a power of integers")
+    operands = call.operand("self", call.dtype), call.operand("exponent", call.dtype)
+    return call.add(BinaryOp("pow"), *operands)
+
+
+def _clamp_by_tensors(call: AtenCall) -> str:
+    data = call.operand("self", call.dtype)
+    for role, function in _LIMITS.items():
+        if call[role] is not None:
+            data = call.add(BinaryOp(function), data, call.operand(role, call.dtype))
+    return data
+
+
+def _filled(role: str, call: AtenCall) -> str:
+    """A tensor of the shape of another, one number everywhere."""
+    number = call.number(call[role], call.dtype)
+    return call.add(Expand(call.shape("self")), number)
+
+
+def _filled_with(number: float, call: AtenCall) -> str:
+    return call.add(Expand(call.shape("self")), call.number(number, call.dtype))
+
+
+def _where(call: AtenCall) -> str:
+    condition = call.value("condition")
+    return call.add(
+        Where(), condition, call.operand("self", call.dtype), call.operand("other", call.dtype)
+    )
+
+
+def _masked_fill(call: AtenCall) -> str:
+    mask, data = call.value("mask"), call.operand("self", call.dtype)
+    return call.add(Where(), mask, call.operand("value", call.dtype), data)
+
+
+def _identity(call: AtenCall) -> str:
+    return call.add(Identity(), call.value("self"))
+
+
+def _to_copy(call: AtenCall) -> str:
+    """Another dtype; memory formats are no matter of values."""
+    call.require(call.dtype in SUPPORTED, f"a conversion to {call.dtype}")
+    data = call.value("self")
+    to_integer = is_float(call.type_of(data).dtype) and not is_float(call.dtype)
+    call.require(not to_integer, "numbers that may not fit")
+    return call.add(CastOp(call.dtype), data)
+
+
+def _clamp(low: str, high: str, call: AtenCall) -> str:
+    limits = [call[low], call[high]]
+    call.require(all(v is None or not math.isnan(v) for v in limits), "limits that are no numbers")
+    lower, upper = (None if limit is None else call.stored(limit) for limit in limits)
+    if call[low] is not None and call[high] is not None and call[low] > call[high]:
+        lower = upper  # torch says that the upper one wins
+    data = call.operand("self", call.dtype)
+    call.require(is_float(call.dtype), "limits of integers")
+    return call.add(Clip(lower, upper), data)
+
+
+def _activation(function: ActivationFunction, parameters: tuple[float, ...], call: AtenCall) -> str:
+    numbers = tuple(map(call.stored, parameters))
+    return call.add(Activation(function, numbers), call.value("self"))
+
+
+def _gelu(call: AtenCall) -> str:
+    by_tanh = call["approximate"] == "tanh"
+    return call.add(Activation("gelu_tanh" if by_tanh else "gelu"), call.value("self"))
+
+
+def _silu(call: AtenCall) -> str:
+    data = call.value("self")
+    return call.add(BinaryOp("mul"), data, call.add(UnaryOp("sigmoid"), data))
+
+
+def _leaky_relu(call: AtenCall) -> str:
+    return call.add(LeakyRelu(call.stored(call["negative_slope"])), call.value("self"))
+
+
+def _elu(call: AtenCall) -> str:
+    call.require(call["input_scale"] == 1, "an ELU of a scaled input")
+    value = call.add(Activation("elu", (call.stored(call["alpha"]),)), call.value("self"))
+    if call["scale"] == 1:
+        return value
+    return call.add(BinaryOp("mul"), value, call.number(call["scale"], call.dtype))
+
+
+def _overloads(names: Mapping[str, BinaryFunction]) -> dict[str, BinaryFunction]:
+    sorts = "Tensor", "Scalar"
+    return {f"{name}.{sort}": function for name, function in names.items() for sort in sorts}
+
+
+ELEMENTWISE: Final[Mapping[str, Converter]] = {
+    **{f"{name}.default": partial(_unary, function) for name, function in _UNARY.items()},
+    **{name: partial(_arithmetic, function) for name, function in _ARITHMETIC.items()},
+    **{name: partial(_compare, function) for name, function in _overloads(_COMPARISONS).items()},
+    **{name: partial(_logic, function) for name, function in _LOGIC.items()},
+    "_to_copy.default": _to_copy,
+    "add.Tensor": partial(_sum, "add", False),
+    "add.Scalar": partial(_sum, "add", False),
+    "alias.default": _identity,
+    "bitwise_not.default": _logical_not,
+    "clamp.default": partial(_clamp, "min", "max"),
+    "clamp.Tensor": _clamp_by_tensors,
+    "clone.default": _identity,
+    "detach.default": _identity,
+    "elu.default": _elu,
+    "fill.Scalar": partial(_filled, "value"),
+    "full_like.default": partial(_filled, "fill_value"),
+    "gelu.default": _gelu,
+    "hardsigmoid.default": partial(_activation, "hard_sigmoid", (1 / 6, 0.5)),
+    "hardswish.default": partial(_activation, "hard_swish", ()),
+    "hardtanh.default": partial(_clamp, "min_val", "max_val"),
+    "isinf.default": partial(_test, "is_inf"),
+    "isnan.default": partial(_test, "is_nan"),
+    "leaky_relu.default": _leaky_relu,
+    "logical_not.default": _logical_not,
+    "masked_fill.Scalar": _masked_fill,
+    "masked_fill.Tensor": _masked_fill,
+    "mish.default": partial(_activation, "mish", ()),
+    "ones_like.default": partial(_filled_with, 1),
+    "pow.Tensor_Scalar": _power,
+    "pow.Tensor_Tensor": _power_of_tensors,
+    "rsqrt.default": _rsqrt,
+    "rsub.Scalar": partial(_sum, "sub", True),
+    "rsub.Tensor": partial(_sum, "sub", True),
+    "silu.default": _silu,
+    "sub.Scalar": partial(_sum, "sub", False),
+    "sub.Tensor": partial(_sum, "sub", False),
+    "where.self": _where,
+    "zeros_like.default": partial(_filled_with, 0),
+}

@@ -1,0 +1,192 @@
+"""Converters of normalisation, softmax and reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import Any, Final, Literal
+
+from autosched.graph.ops.base import normalize_axis
+from autosched.graph.ops.elementwise import BinaryOp
+from autosched.graph.ops.norm import BatchNorm, Normalize
+from autosched.graph.ops.reduce import (
+    ArgReduce,
+    Cumulative,
+    ReduceFunction,
+    ReduceOp,
+    reduced_shape,
+)
+from autosched.graph.ops.shape import Reshape
+from autosched.graph.ops.softmax import Softmax
+from autosched.torch_frontend.aten.call import AtenCall, Converter
+from sketch.lang.dtypes import is_float
+
+_Extreme = Literal["max", "min"]
+
+
+def _batch_norm(call: AtenCall) -> tuple[str | None, ...]:
+    """By stored statistics."""
+    parameters = [call[name] for name in ("weight", "bias", "running_mean", "running_var")]
+    call.require(all(value is not None for value in parameters), "a norm without weights")
+    names = call.values("input", "weight", "bias", "running_mean", "running_var")
+    return call.add(BatchNorm(call.stored(call["eps"])), *names), None, None
+
+
+def _layer_norm(call: AtenCall) -> tuple[str | None, ...]:
+    rank = len(call.shape("input"))
+    axes = tuple(range(rank - len(call["normalized_shape"]), rank))
+    value = call.add(Normalize(axes, call.stored(call["eps"])), call.value("input"))
+    return _affine(call, value, call.values("weight"), call.values("bias")), None, None
+
+
+def _group_norm(call: AtenCall) -> tuple[str | None, ...]:
+    """Statistics of groups of channels, a scale and a shift for each channel."""
+    shape = call.shape("input")
+    split = (shape[0], call["group"], prod(shape[1:]) // call["group"])
+    flat = call.add(Reshape(split), call.value("input"))
+    value = call.add(Normalize((2,), call.stored(call["eps"])), flat)
+    whole = call.add(Reshape(shape), value)
+    return _affine(call, whole, *_of_channels(call, len(shape))), None, None
+
+
+def _instance_norm(call: AtenCall) -> tuple[str | None, ...]:
+    """Statistics of the batch, in each channel."""
+    call.require(call["training"], "a norm without statistics")
+    rank = len(call.shape("input"))
+    axes = (0, *range(2, rank))
+    value = call.add(Normalize(axes, call.stored(call["eps"])), call.value("input"))
+    return _affine(call, value, *_of_channels(call, rank)), None, None
+
+
+def _of_channels(call: AtenCall, rank: int) -> list[list[str]]:
+    """Weight and bias as ``[c, 1, ...]``; an empty list for one that is not given."""
+    views: list[list[str]] = []
+    for role in ("weight", "bias"):
+        names = call.values(role)
+        shapes = [(call.type_of(name).size, *(1,) * (rank - 2)) for name in names]
+        pairs = zip(names, shapes, strict=True)
+        views.append([call.add(Reshape(shape), name) for name, shape in pairs])
+    return views
+
+
+def _affine(call: AtenCall, value: str, weight: Sequence[str], bias: Sequence[str]) -> str:
+    for name in weight:
+        value = call.add(BinaryOp("mul"), value, name)
+    for name in bias:
+        value = call.add(BinaryOp("add"), value, name)
+    return value
+
+
+def _softmax(log: bool, call: AtenCall) -> str:
+    shape = call.shape("self")
+    call.require(bool(shape) and not call["half_to_float"], "softmax of a number")
+    data = call.operand("self", call.dtype)
+    return call.add(Softmax(normalize_axis(call["dim"], len(shape)), log), data)
+
+
+def _axes(call: AtenCall, given: Any) -> tuple[int, ...]:
+    """Dimensions, counted from the front and in order; all of them if none is given."""
+    rank = len(call.shape("self"))
+    call.require(rank > 0, "a reduction of a number")
+    if given is None or given == []:
+        return tuple(range(rank))
+    listed = given if isinstance(given, list | tuple) else [given]
+    return tuple(sorted({normalize_axis(axis, rank) for axis in listed}))
+
+
+def _reduce(function: ReduceFunction, call: AtenCall) -> str:
+    """In the dtype of the result: sums of integers are int64."""
+    axes = _axes(call, call.given.get("dim"))
+    op = ReduceOp(function, axes, call.given.get("keepdim", False))
+    return call.add(op, call.operand("self", call.dtype))
+
+
+def _whole_extreme(function: _Extreme, call: AtenCall) -> str:
+    return call.add(ReduceOp(function, _axes(call, None)), call.value("self"))
+
+
+def _vector_norm(call: AtenCall) -> str:
+    """The sum of absolute values, or the root of the sum of squares."""
+    functions: dict[float, ReduceFunction] = {1: "l1", 2: "l2"}
+    call.require(call["ord"] in functions, "another norm")
+    op = ReduceOp(functions[call["ord"]], _axes(call, call["dim"]), call["keepdim"])
+    return call.add(op, call.operand("self", call.dtype))
+
+
+def _variance(call: AtenCall) -> str:
+    """The mean of squares of differences, over one element less by default."""
+    axes, keep = _axes(call, call["dim"]), call["keepdim"]
+    count = prod(call.shape("self")[axis] for axis in axes)
+    left = count - (1 if call["correction"] is None else call["correction"])
+    call.require(left > 0, "a variance of too few elements")
+    data = call.value("self")
+    difference = call.add(BinaryOp("sub"), data, call.add(ReduceOp("mean", axes, True), data))
+    square = call.add(BinaryOp("mul"), difference, difference)
+    mean = call.add(ReduceOp("mean", axes, keep), square)
+    if left == count:
+        return mean
+    return call.add(BinaryOp("mul"), mean, call.number(count / left, call.dtype))
+
+
+def _truth(function: _Extreme, call: AtenCall) -> str:
+    """Whether one or all of some truth values hold."""
+    data = call.value("self")
+    call.require(call.type_of(data).dtype == "bool", "numbers as truth values")
+    op = ReduceOp(function, _axes(call, call.given.get("dim")), call.given.get("keepdim", False))
+    return call.add(op, data)
+
+
+def _running_sum(call: AtenCall) -> str:
+    call.require(bool(call.shape("self")), "a running sum of a number")
+    axis = normalize_axis(call["dim"], len(call.shape("self")))
+    return call.add(Cumulative("sum", axis), call.operand("self", call.dtype))
+
+
+def _extreme(function: _Extreme, call: AtenCall) -> tuple[str, ...]:
+    """The extreme along one dimension, and where it is."""
+    axes, keep = _axes(call, call["dim"]), call["keepdim"]
+    return call.add(ReduceOp(function, axes, keep), call.value("self")), _place(function, call)
+
+
+def _place(function: _Extreme, call: AtenCall) -> str:
+    """Where the first extreme is, along one dimension or in all of them."""
+    data, shape = call.value("self"), call.shape("self")
+    call.require(is_float(call.type_of(data).dtype), "the place of an integer")
+    if call["dim"] is not None:
+        (axis,) = _axes(call, call["dim"])
+        return call.add(ArgReduce(function, axis, call["keepdim"]), data)
+    axes = _axes(call, None)
+    flat = call.add(Reshape((prod(shape),)), data)
+    found = call.add(ArgReduce(function, 0), flat)
+    return call.add(Reshape(reduced_shape(shape, axes, call["keepdim"])), found)
+
+
+NORM: Final[Mapping[str, Converter]] = {
+    "_log_softmax.default": partial(_softmax, True),
+    "_native_batch_norm_legit.no_stats": _instance_norm,
+    "_native_batch_norm_legit_no_training.default": _batch_norm,
+    "_softmax.default": partial(_softmax, False),
+    "all.default": partial(_truth, "min"),
+    "all.dim": partial(_truth, "min"),
+    "amax.default": partial(_reduce, "max"),
+    "amin.default": partial(_reduce, "min"),
+    "any.default": partial(_truth, "max"),
+    "any.dim": partial(_truth, "max"),
+    "argmax.default": partial(_place, "max"),
+    "argmin.default": partial(_place, "min"),
+    "cumsum.default": _running_sum,
+    "linalg_vector_norm.default": _vector_norm,
+    "max.default": partial(_whole_extreme, "max"),
+    "max.dim": partial(_extreme, "max"),
+    "mean.default": partial(_reduce, "mean"),
+    "mean.dim": partial(_reduce, "mean"),
+    "min.default": partial(_whole_extreme, "min"),
+    "min.dim": partial(_extreme, "min"),
+    "native_group_norm.default": _group_norm,
+    "native_layer_norm.default": _layer_norm,
+    "prod.dim_int": partial(_reduce, "prod"),
+    "sum.default": partial(_reduce, "sum"),
+    "sum.dim_IntList": partial(_reduce, "sum"),
+    "var.correction": _variance,
+}

@@ -1,0 +1,17 @@
+"""The table: which function converts each ATen operator."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from autosched.torch_frontend.aten.call import Converter
+from autosched.torch_frontend.aten.elementwise import ELEMENTWISE
+from autosched.torch_frontend.aten.movement import MOVEMENT
+from autosched.torch_frontend.aten.norm import NORM
+from autosched.torch_frontend.aten.products import PRODUCTS
+from autosched.torch_frontend.aten.windows import WINDOWS
+
+CONVERTERS: Final[Mapping[str, Converter]] = {
+    f"aten.{name}": converter
+    for table in (ELEMENTWISE, MOVEMENT, NORM, PRODUCTS, WINDOWS)
+    for name, converter in table.items()
+}

@@ -1,0 +1,75 @@
+"""Converters of convolutions and pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.conv_transpose import ConvTranspose
+from autosched.graph.ops.pooling import Pool, PoolMode
+from autosched.torch_frontend.aten.call import AtenCall, Converter, per_dimension
+from sketch.lang.dtypes import is_float
+
+
+def _convolution(call: AtenCall) -> str:
+    rank = len(call.shape("input")) - 2
+    names = "stride", "padding", "dilation", "output_padding"
+    strides, padding, dilation, extra = (per_dimension(call[name], rank) for name in names)
+    operands = [*call.values("input", "weight"), *call.bias("bias")]
+    if call["transposed"]:
+        whole = ConvTranspose(strides, padding * 2, dilation, call["groups"], output_padding=extra)
+        return call.add(whole, *operands)
+    return call.add(Conv(strides, padding * 2, dilation, call["groups"]), *operands)
+
+
+def _pool(mode: PoolMode, rank: int, call: AtenCall) -> str:
+    call.require(len(call.shape("self")) == rank + 2, "pooling of one image without a batch")
+    call.require(is_float(call.dtype), "pooling of integers")
+    call.require(call.given.get("divisor_override") is None, "a divisor of its own")
+    window = per_dimension(call["kernel_size"], rank)
+    pool = Pool(
+        mode,
+        window,
+        per_dimension(call["stride"], rank) if call["stride"] else window,
+        per_dimension(call["padding"], rank) * 2,
+        per_dimension(call.given.get("dilation", (1,)), rank),
+        call["ceil_mode"],
+        call.given.get("count_include_pad", False),
+    )
+    return call.add(pool, call.value("self"))
+
+
+def _max_pool(rank: int, call: AtenCall) -> tuple[str | None, ...]:
+    """Nobody has computed where the maxima are."""
+    return _pool("max", rank, call), None
+
+
+def _adaptive(mode: PoolMode, rank: int, call: AtenCall) -> str:
+    """Windows of one size, where the extents allow it."""
+    extents = call.shape("self")[2:]
+    call.require(len(extents) == rank, "pooling of one image without a batch")
+    wanted = per_dimension(call["output_size"], rank)
+    whole = all(n > 0 and extent % n == 0 for extent, n in zip(extents, wanted, strict=True))
+    call.require(whole, "windows of several sizes")
+    window = tuple(extent // n for extent, n in zip(extents, wanted, strict=True))
+    pool = Pool(mode, window, window, (0,) * (2 * rank), (1,) * rank, False, mode == "avg")
+    return call.add(pool, call.value("self"))
+
+
+def _adaptive_max(rank: int, call: AtenCall) -> tuple[str | None, ...]:
+    return _adaptive("max", rank, call), None
+
+
+WINDOWS: Final[Mapping[str, Converter]] = {
+    "_adaptive_avg_pool2d.default": partial(_adaptive, "avg", 2),
+    "_adaptive_avg_pool3d.default": partial(_adaptive, "avg", 3),
+    "adaptive_max_pool2d.default": partial(_adaptive_max, 2),
+    "adaptive_max_pool3d.default": partial(_adaptive_max, 3),
+    "avg_pool2d.default": partial(_pool, "avg", 2),
+    "avg_pool3d.default": partial(_pool, "avg", 3),
+    "convolution.default": _convolution,
+    "max_pool2d_with_indices.default": partial(_max_pool, 2),
+    "max_pool3d_with_indices.default": partial(_max_pool, 3),
+}

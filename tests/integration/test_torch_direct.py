@@ -1,0 +1,228 @@
+"""Graphs of ATen operators that become networks without ONNX in between."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import pytest
+
+import autosched as asd
+from autosched.graph.errors import ModelImportError
+from autosched.graph.evaluate import evaluate
+from autosched.graph.ir import Network
+from autosched.network_source import from_onnx
+from autosched.torch_frontend import compiled_graph
+from autosched.torch_frontend.aten import NotTakenError, network_of_graph
+from autosched.torch_frontend.aten.table import CONVERTERS
+from autosched.torch_frontend.compiled_graph import CompiledGraph
+from autosched.torch_frontend.options import BackendOptions
+from autosched.torch_frontend.tensors import to_numpy, to_torch
+from tests.support.lazily import lazily
+
+torch = lazily("torch", "onnxscript")
+functional = lazily("torch.nn.functional")
+calls = lazily("tests.support.aten_calls")
+torch_backend = lazily("autosched.torch_frontend.backend")
+modules = lazily("tests.support.torch_modules")
+pytestmark = pytest.mark.usefixtures("torchlib")
+
+
+def _traced(function: Any, args: Sequence[Any], mode: str = "fake") -> Any:
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def flat(*given: Any) -> tuple[Any, ...]:
+        results = function(*given)
+        return results if isinstance(results, tuple) else (results,)
+
+    with torch.no_grad():
+        return make_fx(flat, tracing_mode=mode)(*args)
+
+
+def _network(graph: Any, args: Sequence[Any]) -> Network:
+    (last,) = (node for node in graph.graph.nodes if node.op == "output")
+    return network_of_graph(graph, args, (), range(len(last.args[0])))
+
+
+def _reference(network: Network, args: Sequence[Any]) -> list[Any]:
+    names = [value.name for value in network.inputs]
+    arrays = {name: to_numpy(arg) for name, arg in zip(names, args, strict=True)}
+    outputs = evaluate(network.graph, arrays).values()
+    return [to_torch(array) for array in outputs]
+
+
+def _assert_equal(ours: Sequence[Any], theirs: Sequence[Any], name: str) -> None:
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(
+            one.to(other.dtype), other, rtol=2e-5, atol=2e-5, msg=lambda text: f"{name}: {text}"
+        )
+
+
+def _operators(graph: Any) -> Iterator[str]:
+    return (str(node.target) for node in graph.graph.nodes if node.op == "call_function")
+
+
+@pytest.mark.parametrize("table", ["elementwise", "movement", "norm", "products", "windows"])
+def test_operators_compute_what_torch_computes(table: str) -> None:
+    for name, (function, args) in calls.TABLES[table].items():
+        graph = _traced(function, args)
+        assert f"aten.{name}" in _operators(graph), name
+        with torch.no_grad():
+            _assert_equal(_reference(_network(graph, args), args), graph(*args), name)
+
+
+def test_every_converter_has_a_call() -> None:
+    names = [f"aten.{name}" for table in calls.TABLES.values() for name in table]
+    assert sorted(names) == sorted(CONVERTERS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", ["elementwise", "movement", "norm", "products", "windows"])
+def test_networks_are_those_of_the_way_through_onnx(table: str) -> None:
+    """Many calls in one graph: an export takes half a second."""
+    calls_of = [c for name, c in calls.TABLES[table].items() if name not in calls.NOT_EXPORTED]
+    for start in range(0, len(calls_of), 24):
+        _assert_same_network(calls_of[start : start + 24], table)
+
+
+def _assert_same_network(chosen: Sequence[Any], table: str) -> None:
+    args = [arg for _, own in chosen for arg in own]
+
+    def every(*given: Any) -> tuple[Any, ...]:
+        left, results = iter(given), []
+        for function, own in chosen:
+            result = function(*islice(left, len(own)))
+            results.extend(result if isinstance(result, tuple | list) else [result])
+        return tuple(results)
+
+    graph = _traced(every, args)
+    computed = range(len(graph(*args)))
+    bound = compiled_graph._bind(graph, args, range(len(args)), computed)
+    exported = from_onnx(compiled_graph._exported(bound, args))
+    direct = _network(graph, args)
+    assert [v.type for v in direct.outputs] == [v.type for v in exported.outputs]
+    _assert_equal(_reference(direct, args), _reference(exported, args), table)
+
+
+@pytest.mark.slow
+def test_tasks_are_those_of_the_way_through_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that was tuned for one serves the other."""
+
+    class Mixed(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem = modules.Residual()
+            self.layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+            self.head = torch.nn.Linear(8, 5)
+
+        def forward(self, x: Any) -> Any:
+            maps = functional.max_pool2d(functional.silu(self.stem(x)), 2)
+            rows = self.layer(maps.flatten(2).transpose(1, 2))
+            return self.head(functional.gelu(rows).mean(1)).softmax(-1)
+
+    def captured(network: Network, _: Any) -> Any:
+        networks.append(network)
+        raise ModelImportError("it was seen")
+
+    networks: list[Network] = []
+    monkeypatch.setattr(compiled_graph, "network_module", captured)
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    module = Mixed().eval()
+    with torch.no_grad():
+        for tensor in (*module.parameters(), *module.buffers()):
+            if tensor.is_floating_point():
+                tensor.uniform_(0.1, 0.6)  # the exporter drops what is zero
+        torch.compile(module, backend=torch_backend.backend, options={"cache": False})(
+            torch.randn(1, 8, 8, 8)
+        )
+    direct, exported = (
+        sorted((task.key, task.weight) for task in asd.extract_tasks(network))
+        for network in networks
+    )
+    assert direct == exported
+
+
+def test_shapes_may_be_open() -> None:
+    def function(x: Any) -> Any:
+        rows = x.shape[0]
+        return x.view(rows // 2, 2, -1).sum(1) + torch.arange(rows // 2)[:, None]
+
+    graph = _traced(function, (torch.randn(4, 3),), "symbolic")
+    for rows in (2, 6):
+        args = (torch.randn(rows, 3),)
+        _assert_equal(_reference(_network(graph, args), args), function(*args)[None], "open")
+
+
+def test_what_is_known_is_computed_at_once() -> None:
+    """Masks, positions, weights in another order."""
+
+    def function(x: Any) -> Any:
+        positions, mask = torch.arange(4).float().cumsum(0), torch.ones(4, 4).tril() == 0
+        return (x + positions).masked_fill(mask, 0) + torch.linalg.inv(torch.eye(4) * 2)
+
+    args = (torch.randn(4, 4),)
+    network = _network(_traced(function, args), args)
+    assert [node.op.kind for node in network.graph.nodes] == ["add", "where", "add"]
+    _assert_equal(_reference(network, args), [function(*args)], "known")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: functional.softplus(x.std(-1)) + functional.celu(x[..., 0]).expm1(),
+        lambda x: torch.baddbmm(x, x, x[:, :3], beta=0.5) + torch.ones(3)[:2].max(),
+    ],
+)
+def test_operators_without_a_converter_are_taken_apart_as_torch_does(function: Any) -> None:
+    args = (torch.randn(4, 4, 3),)
+    graph = _traced(function, args)
+    _assert_equal(_reference(_network(graph, args), args), graph(*args), "parts")
+
+
+@pytest.mark.parametrize(
+    ("reason", "function"),
+    [
+        ("it changes its arguments", lambda x: x.add_(1) * 2),
+        ("random", lambda x: x + torch.rand(3)),
+        ("no converter", lambda x: torch.linalg.inv(x[:, :3])),
+        ("several sizes", lambda x: functional.adaptive_avg_pool2d(x[None], (3, 2))),
+        ("taken in pairs", lambda x: x[torch.tensor([0, 1]), torch.tensor([1, 2])]),
+        ("by truth values", lambda x: x[torch.tensor([True, False, True, True])]),
+        ("NaN in a constant", lambda x: x + torch.tensor([1.0, float("nan"), 1.0])),
+        ("nobody has computed", lambda x: torch.max_pool1d_with_indices(x, 2)[1]),
+        ("divisor", lambda x: functional.avg_pool2d(x[None], 2, divisor_override=3)),
+        ("several dtypes", lambda x: torch.cat([x, x.double()])),
+        ("may not fit", lambda x: x.long()),
+        ("another norm", lambda x: x.norm(3)),
+        ("arithmetic of truth values", lambda x: (x > 0) * (x < 1)),
+        ("padding that cuts", lambda x: functional.pad(x, (-1, 0))),
+    ],
+)
+def test_other_uses_are_not_taken(reason: str, function: Any) -> None:
+    args = (torch.randn(4, 4, 3),)
+    graph = _traced(function, args)
+    with pytest.raises(NotTakenError, match=reason):
+        _network(graph, args)
+
+
+def test_what_is_not_taken_goes_through_onnx(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So does a graph whose results differ."""
+    args = (torch.randn(3, 4),)
+    graph = _traced(torch.tanh, args)
+    options = BackendOptions(cache=False, effort="none")
+    with caplog.at_level(logging.DEBUG, compiled_graph.LOG.name):
+        monkeypatch.setitem(CONVERTERS, "aten.tanh.default", CONVERTERS["aten.sin.default"])
+        _assert_equal(CompiledGraph(graph, frozenset(), options, "1")(*args), graph(*args), "")
+        monkeypatch.delitem(CONVERTERS, "aten.tanh.default")
+        other = CompiledGraph(graph, frozenset(), options, "2")
+        _assert_equal(other(*args), graph(*args), "")
+    lines = [record.getMessage() for record in caplog.records if "ONNX" in record.msg]
+    assert lines == [
+        "graph 1 is taken through ONNX: output 0 is not what torch computes",
+        "graph 2 is taken through ONNX: tanh (aten.tanh.default): no converter",
+    ]

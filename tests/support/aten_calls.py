@@ -1,0 +1,234 @@
+"""A call of every ATen operator that becomes a part of a network directly; loads torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import torch
+from torch.nn import functional
+
+aten = torch.ops.aten
+Calls = Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]]
+
+
+def _numbers(*shape: int) -> Any:
+    """Every call sees the same numbers, whichever runs first."""
+    generator = torch.Generator().manual_seed(sum(shape) + len(shape))
+    return torch.randn(shape, generator=generator)
+
+
+def _with(operator: Any, number: float, x: Any) -> Any:
+    return operator(x, number)
+
+
+X: Final = _numbers(2, 4, 6, 3)
+Y: Final = _numbers(1, 4, 1, 3)
+POSITIVE: Final = X.abs() + 0.5
+INTEGERS: Final = torch.arange(12).reshape(3, 4) - 5
+BOOLS: Final = X > 0
+MAPS: Final = _numbers(2, 4, 8, 9)
+VOLUMES: Final = _numbers(1, 2, 4, 6, 4)
+HEADS: Final = _numbers(1, 2, 5, 8)
+_INSIDE: Final = ("asin", "acos", "atanh")
+_POSITIVE: Final = ("log", "sqrt", "acosh", "rsqrt", "reciprocal")
+_PLAIN: Final = (
+    "relu", "sigmoid", "exp", "erf", "abs", "neg", "sign", "floor", "ceil", "round", "sin", "cos",
+    "tan", "atan", "sinh", "cosh", "tanh", "asinh", "silu", "hardsigmoid", "hardswish", "mish",
+    "isnan", "isinf", "alias", "detach", "clone",
+)  # fmt: skip
+
+
+def _unary() -> Calls:
+    operand = dict.fromkeys(_PLAIN, X) | dict.fromkeys(_POSITIVE, POSITIVE + 1)
+    operand |= dict.fromkeys(_INSIDE, X.sigmoid() * 0.9)
+    return {f"{name}.default": (getattr(aten, name).default, (x,)) for name, x in operand.items()}
+
+
+def _binary() -> Calls:
+    calls: dict[str, Any] = {}
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        packet = getattr(aten, name)
+        calls[f"{name}.Tensor"] = packet.Tensor, (X.round(), Y.round())
+        calls[f"{name}.Scalar"] = partial(_with, packet.Scalar, 0.5), (INTEGERS,)
+    for name in ("add", "sub", "rsub"):
+        packet = getattr(aten, name)
+        calls[f"{name}.Tensor"] = lambda x, y, call=packet.Tensor: call(x, y, alpha=3), (X, Y)
+        calls[f"{name}.Scalar"] = partial(_with, packet.Scalar, 2.5), (INTEGERS,)
+    for name in ("mul", "div", "remainder"):
+        packet = getattr(aten, name)
+        calls[f"{name}.Tensor"] = packet.Tensor, (INTEGERS, POSITIVE[0, 0, 0, 0])
+        calls[f"{name}.Scalar"] = partial(_with, packet.Scalar, 3), (X,)
+    for name in ("logical_and.default", "logical_or.default", "logical_xor.default",
+                 "bitwise_and.Tensor", "bitwise_or.Tensor", "bitwise_xor.Tensor"):  # fmt: skip
+        packet, overload = name.split(".")
+        calls[name] = getattr(getattr(aten, packet), overload), (BOOLS, Y > 0)
+    calls["maximum.default"] = torch.maximum, (X, Y)
+    calls["minimum.default"] = torch.minimum, (X, Y)
+    return calls
+
+
+ELEMENTWISE: Final[Calls] = {
+    **_unary(),
+    **_binary(),
+    "_to_copy.default": (lambda x, i: x.double() + i, (X, INTEGERS[0, :3])),
+    "bitwise_not.default": (torch.bitwise_not, (BOOLS,)),
+    "clamp.default": (lambda x: (x.clamp(min=0.1), x.clamp(-0.3, 0.2), x.clamp(2, -2)), (X,)),
+    "clamp.Tensor": (lambda x, y: x.clamp(min=y, max=y + 0.5), (X, Y)),
+    "fill.Scalar": (lambda x: aten.fill.Scalar(x, 2.5) + x, (X,)),
+    "full_like.default": (lambda x: torch.full_like(x, 2.5) + x, (X,)),
+    "ones_like.default": (lambda x: torch.ones_like(x) + x, (X,)),
+    "zeros_like.default": (lambda x: torch.zeros_like(x, dtype=torch.int64) + x, (X,)),
+    "pow.Tensor_Tensor": (torch.pow, (POSITIVE, X)),
+    "elu.default": (lambda x: (functional.elu(x, 0.7), functional.selu(x)), (X,)),
+    "gelu.default": (
+        lambda x: (functional.gelu(x), functional.gelu(x, approximate="tanh")),
+        (X,),
+    ),
+    "hardtanh.default": (functional.hardtanh, (X,)),
+    "leaky_relu.default": (lambda x: functional.leaky_relu(x, 0.3), (X,)),
+    "logical_not.default": (torch.logical_not, (BOOLS,)),
+    "masked_fill.Scalar": (lambda x, m: x.masked_fill(m, -2), (X, BOOLS)),
+    "masked_fill.Tensor": (lambda x, m: x.masked_fill(m, torch.tensor(3.0)), (X, BOOLS)),
+    "pow.Tensor_Scalar": (lambda x: (x**2, x**3, x**-1.5, x**0.5), (POSITIVE,)),
+    "where.self": (lambda m, x: torch.where(m, x, torch.tensor(7.0)), (BOOLS, X)),
+}
+MOVEMENT: Final[Calls] = {
+    "_unsafe_view.default": (lambda x: aten._unsafe_view.default(x, [8, -1]), (X,)),
+    "_unsafe_index.Tensor": (
+        lambda x, i: aten._unsafe_index(x, [None, None, i.view(-1, 1) % 6, i[0] % 3]),
+        (X, INTEGERS),
+    ),
+    "index.Tensor": (lambda x, i: (x[:, i % 4], x[:, :, [2, 0]]), (X, INTEGERS)),
+    "cat.default": (lambda x, y: torch.cat([x, torch.ones(2, 1, 6, 3), x, y], -3), (X, -X)),
+    "constant_pad_nd.default": (lambda x: functional.pad(x, (1, 2, 0, 3), value=1.5), (X,)),
+    "embedding.default": (lambda i, w: functional.embedding(i, w), (INTEGERS % 8, MAPS[0, 0])),
+    "expand.default": (lambda y: y.expand(5, 2, -1, 6, 3), (Y,)),
+    "flip.default": (lambda x: x.flip(-1, 1), (X,)),
+    "gather.default": (lambda x, i: x.gather(-2, i), (X, (INTEGERS % 6).view(1, 3, 4, 1))),
+    "index_select.default": (lambda x, i: x.index_select(2, i), (X, INTEGERS[0] % 6)),
+    "permute.default": (lambda x: x.permute(-1, 0, 2, 1), (X,)),
+    "repeat.default": (lambda x: x.repeat(2, 1, 3, 1, 2), (X,)),
+    "select.int": (lambda x: (x.select(2, -2), x[1]), (X,)),
+    "slice.Tensor": (lambda x: (x[:, 1:-1, ::2], x[:, :, 2:100], x[..., -2:]), (X,)),
+    "split.Tensor": (lambda x: x.split(4, 2), (X,)),
+    "split_with_sizes.default": (lambda x: x.split([1, 3, 2], -2), (X,)),
+    "squeeze.default": (aten.squeeze.default, (Y,)),
+    "squeeze.dim": (lambda y: (y.squeeze(-2), y.squeeze(1)), (Y,)),
+    "squeeze.dims": (lambda y: y.squeeze((0, 1, 2)), (Y,)),
+    "stack.default": (lambda x: aten.stack.default([x, -x], -2), (X,)),
+    "t.default": (lambda x: x[0, 0].t() + x[0, 0, 0].t()[:, None], (X,)),
+    "transpose.int": (lambda x: x.transpose(1, -1), (X,)),
+    "tril.default": (lambda x: x.tril(1), (X,)),
+    "triu.default": (lambda x: x.triu(-1), (X,)),
+    "unbind.int": (lambda x: x.unbind(-1), (X,)),
+    "unsqueeze.default": (lambda x: x.unsqueeze(-2).unsqueeze(0), (X,)),
+    "view.default": (lambda x: x.view(2, -1, 9), (X,)),
+}
+NORM: Final[Calls] = {
+    "_log_softmax.default": (lambda x: x.log_softmax(-2), (X,)),
+    "_native_batch_norm_legit.no_stats": (
+        lambda x, w: aten._native_batch_norm_legit.no_stats(x, w, -w, True, 0.1, 0.01)[0],
+        (X, POSITIVE[0, :, 0, 0]),
+    ),
+    "_native_batch_norm_legit_no_training.default": (
+        lambda x, w: aten._native_batch_norm_legit_no_training.default(
+            x, w, -w, w / 2, w + 1, 0.1, 0.01
+        )[0],
+        (X, POSITIVE[0, :, 0, 0]),
+    ),
+    "_softmax.default": (lambda x: x.softmax(1), (X,)),
+    "all.default": (torch.all, (BOOLS,)),
+    "all.dim": (lambda b: b.all(-1, keepdim=True), (BOOLS,)),
+    "any.default": (torch.any, (BOOLS,)),
+    "any.dim": (lambda b: b.any(1), (BOOLS,)),
+    "cumsum.default": (lambda i: (i.cumsum(-1), (i > 0).cumsum(0)), (INTEGERS,)),
+    "linalg_vector_norm.default": (
+        lambda x: (functional.normalize(x, dim=1), x.norm(1), x.norm(dim=(1, 2), keepdim=True)),
+        (X,),
+    ),
+    "max.default": (torch.max, (X,)),
+    "min.default": (torch.min, (X,)),
+    "prod.dim_int": (lambda x, i: (x.prod(1), i.prod(-1, keepdim=True)), (X, INTEGERS)),
+    "var.correction": (lambda x: (x.var(1), x.var((0, 2), correction=0, keepdim=True)), (X,)),
+    "amax.default": (lambda x: (x.amax((1, -1), keepdim=True), x.amax()), (X,)),
+    "amin.default": (lambda x: x.amin(2), (X,)),
+    "argmax.default": (lambda x: (x.argmax(), x.argmax(1), x.argmax(-1, True)), (X,)),
+    "argmin.default": (lambda x: x.argmin(2), (X,)),
+    "max.dim": (lambda x: tuple(x.max(1)), (X,)),
+    "mean.default": (torch.mean, (X,)),
+    "mean.dim": (lambda x: (x.mean((2, 3)), x.mean(-3, keepdim=True)), (X,)),
+    "min.dim": (lambda x: tuple(x.min(-1, keepdim=True)), (X,)),
+    "native_group_norm.default": (
+        lambda x, w: functional.group_norm(x, 2, w, -w, 0.01),
+        (X, POSITIVE[0, :, 0, 0]),
+    ),
+    "native_layer_norm.default": (
+        lambda x, w: (functional.layer_norm(x, (6, 3), w, -w), functional.layer_norm(x, (3,))),
+        (X, POSITIVE[0, 0]),
+    ),
+    "sum.default": (torch.sum, (BOOLS,)),
+    "sum.dim_IntList": (lambda i: (i.sum(1), i.sum((-1, 0), keepdim=True)), (INTEGERS,)),
+}
+PRODUCTS: Final[Calls] = {
+    "_scaled_dot_product_flash_attention_for_cpu.default": (
+        lambda q, k, m: (
+            functional.scaled_dot_product_attention(q, k, k * 2, scale=0.3),
+            functional.scaled_dot_product_attention(q, k, k, scale=0.0),
+            functional.scaled_dot_product_attention(q, k[:, :, :4], -k[:, :, :4], is_causal=True),
+            functional.scaled_dot_product_attention(q, k, k, attn_mask=m),
+        ),
+        # the third query sees no key
+        (HEADS, HEADS.flip(2), (_numbers(5, 5) > -0.5) & (torch.arange(5) != 2)[:, None]),
+    ),
+    "addmm.default": (
+        lambda a, b: (torch.addmm(torch.arange(4.0), a, b), torch.addmm(torch.ones(3, 1), a, b)),
+        (_numbers(3, 5), _numbers(5, 4)),
+    ),
+    "baddbmm.default": (torch.baddbmm, (_numbers(2, 1, 4), _numbers(2, 3, 5), _numbers(2, 5, 4))),
+    "bmm.default": (
+        lambda a, b: (torch.bmm(a[0], a[1].mT), a @ b.mT, (a @ b.mT[:, :1]).sum(0)),
+        (_numbers(2, 3, 4, 5), _numbers(2, 3, 4, 5)),
+    ),
+    "mm.default": (torch.mm, (_numbers(3, 5), _numbers(5, 4))),
+}
+WINDOWS: Final[Calls] = {
+    "_adaptive_avg_pool2d.default": (lambda x: functional.adaptive_avg_pool2d(x, (4, 3)), (MAPS,)),
+    "_adaptive_avg_pool3d.default": (lambda x: functional.adaptive_avg_pool3d(x, 2), (VOLUMES,)),
+    "adaptive_max_pool2d.default": (lambda x: functional.adaptive_max_pool2d(x, (2, 9)), (MAPS,)),
+    "adaptive_max_pool3d.default": (lambda x: functional.adaptive_max_pool3d(x, 2), (VOLUMES,)),
+    "avg_pool2d.default": (
+        lambda x: (
+            functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+            functional.avg_pool2d(x, (2, 3), ceil_mode=True),
+        ),
+        (MAPS,),
+    ),
+    "avg_pool3d.default": (lambda x: functional.avg_pool3d(x, 2, padding=1), (VOLUMES,)),
+    "convolution.default": (
+        lambda x, w: (
+            functional.conv2d(x, w[:, :2, :3, :3], torch.ones(2), (1, 2), (2, 1), 2, 2),
+            functional.conv_transpose2d(x, w[0, :, None, :3, :2], None, (2, 3), 1, (1, 2)),
+            functional.conv1d(x[0], w[0, :, :, :2], padding=1),
+        ),
+        (MAPS, MAPS),
+    ),
+    "max_pool2d_with_indices.default": (
+        lambda x: (functional.max_pool2d(x, 3, 2, 1), functional.max_pool2d(x, 2, dilation=2)),
+        (MAPS,),
+    ),
+    "max_pool3d_with_indices.default": (
+        lambda x: functional.max_pool3d(x, (1, 2, 3), ceil_mode=True),
+        (VOLUMES,),
+    ),
+}
+NOT_EXPORTED: Final = ("_adaptive_avg_pool3d.default", "amax.default", "rsub.Scalar", "squeeze.dim")
+"""Calls whose like torch's exporter to ONNX does not know."""
+TABLES: Final[Mapping[str, Calls]] = {
+    "elementwise": ELEMENTWISE,
+    "movement": MOVEMENT,
+    "norm": NORM,
+    "products": PRODUCTS,
+    "windows": WINDOWS,
+}
