@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -62,6 +63,7 @@ class Team:
         """
         self.threads = threads
         self._held_back_s = 0.0
+        self._caller = (caller := threading.get_native_id()), _run_delay_s(caller)
         self._stop = team_functions().stop
         self._home = ctypes.c_void_p()  # the last: ``__del__`` looks whether it is there
         # The address arrives in our memory within the call: nothing is lost if a signal comes now.
@@ -91,6 +93,14 @@ class Team:
         """
         before, self._held_back_s = self._held_back_s, sum(map(_run_delay_s, self.worker_ids()))
         return self._held_back_s - before
+
+    def caller_held_back_s(self) -> float:
+        """Seconds that this thread wanted to run and had no CPU since it last asked; 0 if another
+        thread made the team or asked in between.
+        """
+        before, caller = self._caller, threading.get_native_id()
+        self._caller = caller, _run_delay_s(caller)
+        return self._caller[1] - before[1] if caller == before[0] else 0.0
 
     def _thread_id(self, worker: int) -> int:
         record = self.address + layout.RECORDS + worker * layout.LINE_BYTES

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from threading import get_ident
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
@@ -32,9 +33,10 @@ class TeamPool:
         """``cores``: one for each thread of the one team that there is then; empty: any."""
         self._threads, self.cores = threads, cores
         self._most = 1 if cores else max(1, usable_cpus() // threads)
-        self._clock, self._crowding = time.monotonic, Crowding()
+        self.clock, self._crowding = time.monotonic, Crowding()
         self._idle: deque[Team] = deque()
         self._alive: WeakSet[Team] = WeakSet()
+        self.homes: dict[int, set[int]] = {}  # of callers that are bound now
 
     def prepare(self) -> None:
         """Do once what the first call would have to wait for."""
@@ -47,7 +49,7 @@ class TeamPool:
         """A team for a ``with`` block; None: compute alone."""
         crowding, threads = self._crowding, self._threads
         if crowding.left_out:
-            threads = crowding.threads(threads, self._clock())
+            threads = crowding.threads(threads, self.clock())
         return Lease(self if threads == self._threads else shared_teams(threads))
 
     def take(self) -> Team | None:
@@ -63,12 +65,18 @@ class TeamPool:
         """A team that ``take`` gave."""
         self._idle.append(team)
 
-    def note(self, team: Team, sleeps: int) -> None:
-        """Watch the workers of a call that had waited ``sleeps`` times before: were they kept from
-        running?
+    def note(self, team: Team, sleeps: int, start: float) -> None:
+        """Watch the threads of a call, from when it began and the team had slept ``sleeps`` times:
+        were they kept from running?
         """
-        if not self.cores and team.sleeps() != sleeps:
-            self._crowding.held_up(self._clock(), team.held_back_s(), self._threads)
+        if self.cores:
+            return
+        now, crowding, lost_s = self.clock(), self._crowding, 0.0
+        if team.sleeps() != sleeps:
+            lost_s = team.held_back_s()
+            crowding.held_up(now, lost_s, self._threads)
+        if crowding.late(now - start):
+            crowding.held_up_once(now, max(lost_s, team.caller_held_back_s()), now - start)
 
     def _new(self) -> Team:
         from codegen.team import Team
@@ -85,10 +93,10 @@ class Lease:
     a tenth of a millisecond.
     """
 
-    __slots__ = ("_before", "_pool", "_sleeps", "_team")
+    __slots__ = ("_before", "_pool", "_sleeps", "_start", "_team")
 
     def __init__(self, pool: TeamPool) -> None:
-        self._pool, self._sleeps = pool, 0
+        self._pool, self._sleeps, self._start = pool, 0, 0.0
         self._team: Team | None = None
         self._before: set[int] | None = None
 
@@ -96,11 +104,13 @@ class Lease:
         pool = self._pool
         try:  # an exception may come at any instant
             if pool.cores:  # the caller is the first of the threads that compute
-                self._before = available_cores()
+                # One that never left has bound this thread: an exception came before the first
+                # line of ``__exit__``.
+                self._before = pool.homes.setdefault(get_ident(), available_cores())
                 os.sched_setaffinity(0, pool.cores[:1])
             self._team = team = pool.take()
             if team is not None:
-                self._sleeps = team.sleeps()
+                self._sleeps, self._start = team.sleeps(), pool.clock()
         except BaseException as error:
             self.__exit__(type(error))
             raise
@@ -111,11 +121,12 @@ class Lease:
             team, self._team = self._team, None  # given back once, or lost
             if team is not None:
                 if kind is None:
-                    self._pool.note(team, self._sleeps)
+                    self._pool.note(team, self._sleeps, self._start)
                 self._pool.give_back(team)
         finally:
             if self._before is not None:
                 os.sched_setaffinity(0, self._before)
+                self._pool.homes.pop(get_ident(), None)
 
 
 _pools: Final[dict[tuple[int, tuple[int, ...]], TeamPool]] = {}

@@ -16,7 +16,7 @@ import pytest
 import autosched as asd
 from autosched.host.evaluator import HostError, HostEvaluator
 from autosched.runtime.module import Module
-from autosched.runtime.team_pool import shared_teams
+from autosched.runtime.team_pool import TeamPool, shared_teams
 from codegen.cpu_share import usable_cpus
 from tests.support.interrupts import Interrupted, interrupted, interrupts
 
@@ -85,6 +85,18 @@ def test_other_calls_may_be_interrupted_too(kind: str) -> None:
 def test_a_thousand_interrupts(kind: str, size: str, threads: int) -> None:
     module = product(SIDES[size], threads)
     assert attack(module, calls_of(module)[kind], 1000, seed=11) > 100
+
+
+def test_a_call_that_never_left_binds_its_caller_until_the_next_one_only() -> None:
+    cores = os.sched_getaffinity(0)
+    pool = TeamPool(2, (min(cores), max(cores)))
+    try:
+        pool.team().__enter__()  # an exception comes before the first line of ``__exit__``
+        with pool.team():
+            assert os.sched_getaffinity(0) == {min(cores)}
+        assert os.sched_getaffinity(0) == cores and not pool.homes
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def test_interrupts_leave_no_threads_and_no_bound_caller() -> None:
