@@ -356,6 +356,8 @@ def _runs(shape: Shape, *operands: Shape) -> tuple[tuple[tuple[int, int], ...], 
 
 
 def _own_runs(shape: Shape, own: Shape) -> list[tuple[int, int]]:
+    if 0 in shape:  # such as counts of what a program without any loop has none of
+        return []
     rows = np.broadcast_to(np.arange(math.prod(own)).reshape(own), shape).reshape(-1, shape[-1])
     steps = rows[:, min(1, shape[-1] - 1)] - rows[:, 0]
     return list(zip((rows[:, 0] * ROW_BYTES).tolist(), (steps * ROW_BYTES).tolist(), strict=True))

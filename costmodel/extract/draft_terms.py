@@ -16,6 +16,7 @@ from costmodel.extract.analysis import Analysis
 from costmodel.extract.locality import capacities
 from costmodel.extract.quantity import Floats, Quantity, larger, smaller, to_quantity, where
 from costmodel.extract.registers import AccumulatorTile
+from costmodel.extract.shared_lines import stores_to_shared_lines
 from costmodel.extract.statement import STRAIGHT_KINDS, UNROLLED_KINDS
 from costmodel.extract.structure import branches, busiest_share, tasks_of
 from costmodel.extract.validity import Validity
@@ -41,7 +42,8 @@ class BoundTerms:
         compute: arithmetic, and what feeds it from the first cache.
         near: between the second cache and the cores; on a GPU shared memory, too.
         far: of what all cores share.
-        waits: for loops, threads, barriers and launches, and for constants that nothing fetched.
+        waits: for loops, threads, barriers and launches, for constants that nothing fetched, and
+            for lines that another thread has written.
     """
 
     compute: Quantity
@@ -69,7 +71,7 @@ def draft_terms(
     private, shared = _memory_cycles(analysis, traffic, rates)
     overhead = _overhead_cycles(analysis, checks)
     local = larger(compute, private) + rates.overlap * smaller(compute, private) + overhead
-    local = local + _fetch_cycles(analysis, tile, traffic, rates)
+    local = local + _fetch_cycles(analysis, tile, traffic, rates) + _shared_cycles(analysis)
     each = local * busiest_share(analysis, checks)
     # L3 and memory are shared: more threads do not make them faster.
     total = larger(each, shared) + rates.overlap * smaller(each, shared)
@@ -100,6 +102,7 @@ def bound_terms(
     private, shared = _memory_cycles(analysis, traffic, rates)
     share = busiest_share(analysis, checks) / rates.hertz
     waiting = _overhead_cycles(analysis, checks) + _fetch_cycles(analysis, tile, traffic, rates)
+    waiting = waiting + _shared_cycles(analysis)
     waits = share * waiting + _region_cycles(analysis) / rates.hertz
     return BoundTerms(
         compute=share * _compute_cycles(analysis, tile, checks, rates),
@@ -112,6 +115,11 @@ def bound_terms(
 def _overhead_cycles(analysis: Analysis, checks: Validity) -> Quantity:
     """Of the loops that are executed as such, on one thread."""
     return branches(analysis) * checks.tail_executed * analysis.target.rates.branch
+
+
+def _shared_cycles(analysis: Analysis) -> Quantity:
+    """Of lines that go from core to core, on one thread if it made all stores."""
+    return stores_to_shared_lines(analysis) * analysis.target.rates.shared_line
 
 
 def _region_cycles(analysis: Analysis) -> Quantity:
@@ -140,7 +148,7 @@ def _compute_cycles(
     loads = tile.vector_loads + tile.broadcast_loads + 2.0 * tile.gathered_loads + tile.prefetches
     loads = loads / rates.loads
     slower = larger(arithmetic, loads)
-    step = slower + rates.load_overlap * smaller(arithmetic, loads)
+    step = slower + rates.load_overlap * smaller(arithmetic, loads) + tile.evicted / rates.l2
     missing = larger(tile.registers - float(analysis.target.registers), 0.0)
     if reduces:
         spilled = smaller(missing, tile.accumulators)
@@ -263,8 +271,8 @@ def _memory_cycles(
 def _fetch_cycles(
     analysis: Analysis, tile: AccumulatorTile, traffic: dict[str, list[Floats]], rates: Rates
 ) -> Quantity:
-    """Of waiting for constants from beyond L2 that nothing fetches ahead, or so far ahead that they
-    have left L2 again when they are read.
+    """Of waiting for constants from beyond L2 that nothing fetches ahead, or so far ahead that some
+    of them have left L2 again when they are read: the more, the more of it lies between.
 
     What is read once streams through the core; what is read again later arrives in bursts.
     """
@@ -274,8 +282,8 @@ def _fetch_cycles(
         if access.buffer.scope is Scope.CONSTANT:
             once = reads * access.element_bytes <= far
             ahead = to_quantity(access.buffer.ahead) * access.element_bytes
-            fetched = (ahead > 0.0) & (ahead <= room)
-            total = total + where(fetched | once, 0.0, far)
+            missing = where(ahead > 0.0, smaller(ahead / room, 1.0), 1.0)
+            total = total + where(once, 0.0, missing * far)
     return rates.unfetched * total / (float(analysis.target.vector_bytes) * rates.l3)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from costmodel.extract.access import READ, Access
 from costmodel.extract.analysis import Analysis
+from costmodel.extract.evictions import evicted_lines
 from costmodel.extract.quantity import Quantity, ceil, is_one, larger, to_quantity, where
 from costmodel.extract.statement import UNROLLED_KINDS, VECTOR_KINDS, LoopInfo
 from sketch.nest.loopnest import LoopKind
@@ -32,6 +33,7 @@ class AccumulatorTile:
         chain: serial reduce trips for which the accumulators stay in registers.
         vector_loads, broadcast_loads, gathered_loads: loads of a step.
         prefetches: of a step, one with each vector load of a constant that is fetched ahead.
+        evicted: lines of broadcast operands that a step fetches again from the second cache.
         operations: vector operations of a step.
         lane_use: share of the lanes that work.
     """
@@ -45,6 +47,7 @@ class AccumulatorTile:
     broadcast_loads: Quantity
     gathered_loads: Quantity
     prefetches: Quantity
+    evicted: Quantity
     operations: Quantity
     lane_use: Quantity
 
@@ -108,6 +111,7 @@ def accumulator_tile(analysis: Analysis) -> AccumulatorTile:
         broadcast_loads=broadcast_loads,
         gathered_loads=gathered_loads,
         prefetches=_prefetches(tile, reads, parts),
+        evicted=_evicted(tile, reads, analysis),
         operations=rows * vectors * per_execution,
         lane_use=width / (parts * lanes),
     )
@@ -184,6 +188,15 @@ def _prefetches(tile: _Tile, reads: list[Access], parts: Quantity) -> Quantity:
     for read in reads:
         used = where(to_quantity(read.buffer.ahead) > 0.0, 1.0, 0.0)
         total = total + used * _loads(tile, [read], parts)[0]
+    return total
+
+
+def _evicted(tile: _Tile, reads: list[Access], analysis: Analysis) -> Quantity:
+    total: Quantity = 0.0
+    reduced = tuple(loop for loop in analysis.loops if loop.reduce)
+    for read in reads:
+        if tile.vector is None or not read.uses(tile.vector[0].var):
+            total = total + evicted_lines(read, tile.unrolled, reduced, analysis.target)
     return total
 
 

@@ -15,10 +15,14 @@ from costmodel.extract.block_machine import LANES
 from costmodel.extract.block_writer import block_code
 from costmodel.extract.quantity import count_true, gather, maximum, minimum, stack
 from costmodel.extract.recorded import _recorded
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import placeholder
 from sketch.lower import lower
+from sketch.operators.normalization import normalize
 from sketch.population.population import Population, sample
 from sketch.population.tape import record
 from sketch.rules.generate import generate
+from sketch.schedule.sketch import Sketch
 from tests.support.targets import SMALL
 from tests.support.workloads import matmul_dag
 
@@ -125,7 +129,15 @@ def test_what_has_no_block_code_is_left_to_numpy(function: Function) -> None:
 
 
 def test_few_programs_are_replayed_by_numpy() -> None:
-    sketch = generate(matmul_dag(64, 64, 64), SMALL)[0]
+    _agree(generate(matmul_dag(64, 64, 64), SMALL)[0])
+
+
+def test_a_normalisation_of_one_row_has_stages_without_loops() -> None:
+    data = placeholder((1, 64), "float32", "data")
+    _agree(generate(ComputeDAG([normalize(data, (1,), 1e-5)]), SMALL)[0])
+
+
+def _agree(sketch: Sketch) -> None:
     many = sample(sketch, LANES, np.random.default_rng(2))
     few = Population(sketch, many.values[:3])
     np.testing.assert_array_equal(

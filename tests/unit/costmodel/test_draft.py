@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from autosched.search.sampling import sample_feasible
+from autosched.tasks.spec import TaskSpec
 from costmodel.extract import draft_seconds
+from costmodel.extract.block_machine import LANES
 from sketch.dag.dag import ComputeDAG
+from sketch.lang.expr import cast
 from sketch.lang.functions import maximum
 from sketch.lang.tensor import compute, placeholder
 from sketch.operators.conv import conv2d
@@ -120,16 +125,79 @@ def test_a_prefetch_takes_the_slot_of_a_load(sketch: Sketch, target: Target) -> 
 def test_constants_beyond_l2_that_are_read_again_are_better_fetched_ahead(
     sketch: Sketch, target: Target
 ) -> None:
+    """The better, the less lies between a prefetch and its use: a panel has 16 KB here."""
     row, ahead = values(sketch, target, 4, 1), sketch.decision("matmul.local.j@prefetch")
 
-    def seconds(unfetched: float) -> list[float]:
-        tiny = with_rates(replace(target, l2_bytes=2**17), unfetched=unfetched)
-        rows = [{**row, ahead: used} for used in (0, 1)]
-        return draft_seconds(from_rows(replace(sketch, target=tiny), rows)).tolist()
+    def waiting(used: int, l2_bytes: int) -> float:
+        small = replace(target, l2_bytes=l2_bytes)
+        machines = (with_rates(small, unfetched=share) for share in (1e-9, 99.0))
+        usual, slow = (
+            draft_seconds(from_rows(replace(sketch, target=machine), [{**row, ahead: used}]))[0]
+            for machine in machines
+        )
+        return float(slow / usual)
 
-    usual, waiting = seconds(1e-9), seconds(99.0)
-    assert waiting[0] > 1.2 * usual[0]
-    assert waiting[1] == usual[1]
+    assert waiting(0, 2**17) > 1.2
+    assert waiting(0, 2**17) - 1 > 3 * (waiting(1, 2**17) - 1) > 0
+    assert waiting(1, 2**17) < waiting(1, 2**16) < waiting(1, 2**15) < waiting(0, 2**15)
+
+
+def test_a_few_rows_have_the_times_that_they_have_among_many(target: Target) -> None:
+    """Few are computed by NumPy, many by compiled code."""
+    data = placeholder((1, 28, 28, 32), name="data")
+    weight = placeholder((3, 3, 32, 32), name="weight", constant=True)
+    dag = ComputeDAG([conv2d(data, weight, padding=1)])
+    task = TaskSpec(dag, target)
+    variant = task.variant("winograd-4")
+    sketch = generate(variant.dag, target, variant=variant.name)[0]
+    rows = sample_feasible(sketch, 4 * LANES, np.random.default_rng(0))
+    few = [draft_seconds(rows.take(np.arange(n, n + 2))) for n in range(0, rows.count - 1, 2)]
+    together = draft_seconds(rows)
+    np.testing.assert_allclose(np.concatenate(few), together[: 2 * len(few)], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "slower"), [("uint8", True), ("float32", False)])
+def test_threads_that_write_the_same_lines_wait_for_each_other(
+    dtype: str, slower: bool, target: Target
+) -> None:
+    """Of bytes a line is 64 columns; threads that have rows of their own share none."""
+    a = placeholder((64, 64), name="a")
+    b = placeholder((64, 64), name="b", constant=True)
+    product = matmul(a, b)
+    bytes_ = compute((64, 64), lambda i, j: cast(product[i, j], dtype), name="c")
+    columns, rows = generate(ComputeDAG([bytes_]), target)[:2]  # which are walked outside
+
+    def grows(sketch: Sketch, **tiles: int) -> bool:
+        one, other = (with_rates(target, shared_line=cycles) for cycles in (1e-9, 999.0))
+        return seconds_of(sketch, other, **tiles) > 1.1 * seconds_of(sketch, one, **tiles)
+
+    assert grows(columns, c_j_2=32 // target.lanes()) == slower
+    assert not grows(columns, c_j_2=64 // target.lanes())
+    assert not grows(rows, c_j_2=32 // target.lanes())
+
+
+@pytest.mark.parametrize(
+    ("depth", "rows", "slower"),
+    [
+        (1024, 16, True),  # rows a page apart: one set of the first cache, which has eight ways
+        (1024, 8, False),
+        (768, 16, False),  # in four sets
+    ],
+)
+def test_more_rows_in_a_set_of_the_first_cache_than_it_has_ways_are_fetched_again(
+    depth: int, rows: int, slower: bool, target: Target
+) -> None:
+    machine = with_rates(replace(target, registers=32, l1_bytes=2**15), l2=0.1)
+
+    def step_seconds(depth: int) -> float:
+        a = placeholder((64, depth), name="a")
+        b = placeholder((depth, 64), name="b", constant=True)
+        sketch = generate(ComputeDAG([matmul(a, b)]), machine)[0]
+        tile = {"matmul_i_3": rows, "matmul_i_2": 64 // rows, "matmul_j_2": 2}
+        return seconds_of(sketch, machine, **tile) / depth
+
+    spread = step_seconds(depth + 16)  # rows in different sets
+    assert step_seconds(depth) > 1.3 * spread if slower else step_seconds(depth) < 1.05 * spread
 
 
 def test_unrolled_reductions_that_do_not_divide_are_slower(
