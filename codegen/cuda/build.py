@@ -8,6 +8,7 @@ from codegen.cuda.compile import compiled
 from codegen.cuda.device import DeviceFunction
 from codegen.cuda.emit import emit_function
 from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
+from codegen.cuda.passes.apart_first import apart_first
 from codegen.cuda.passes.barriers import insert_barriers
 from codegen.cuda.passes.bind_threads import bind_threads
 from codegen.cuda.passes.fetch import fetch_pieces
@@ -45,6 +46,7 @@ _NEST_PASSES = (
     relax_guards,
     inject_vthread,
     write_out,
+    apart_first,
     short_integers,
 )
 _GRID_LIMIT = 2**31 - 1

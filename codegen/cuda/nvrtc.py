@@ -18,7 +18,7 @@ _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) b
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 # Threads of a processor that hide latencies where each has much to do at a time.
-_ROOMY_THREADS = 512
+_ROOMY_THREADS = 384
 
 
 def missing_compiler(arch: str | None = None) -> str | None:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codegen.cuda.device import Binding, Cooperative, For, points
+from sketch.nest.loopnest import Store
+from sketch.nest.walk import store_loads
 
 # Rounds of a shared copy that are written out, and how many at a time where there are more.
 _MOST_ROUNDS = 16
@@ -72,9 +74,15 @@ def _times(text: str, stride: int) -> str:
 
 
 def unrolling(rounds: int, fills: Sequence[Cooperative]) -> str:
-    """What the compiler is told about a loop of so many rounds of ``fills``: those that a thread
-    computes by code of some length are not copied, each of them has loads enough to wait for.
+    """What the compiler is told about a loop of so many rounds of ``fills``.
+
+    What a thread computes of several elements is copied so often that as many loads are under way:
+    more of them would take the registers of the results.  What it computes by code of some length
+    is not copied.
     """
-    if any(isinstance(node, For) for fill in fills for node in fill.body):
+    nodes = [node for fill in fills for node in fill.body]
+    if any(isinstance(node, For) for node in nodes):
         return "#pragma unroll 1"
-    return "#pragma unroll" if rounds <= _MOST_ROUNDS else f"#pragma unroll {_ROUNDS}"
+    loads = [len(list(store_loads(node))) for node in nodes if isinstance(node, Store)]
+    most = max(1, _MOST_ROUNDS // max([1, *loads]))
+    return "#pragma unroll" if rounds <= most else f"#pragma unroll {min(most, _ROUNDS)}"

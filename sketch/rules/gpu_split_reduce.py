@@ -23,6 +23,8 @@ _RESULTS: Final = 16
 _STEP: Final = 4
 # Least terms of a part along the axis that is split.
 _LEAST_TERMS: Final = 8
+# Least parts where they do not fill the processors: the second kernel has to pay.
+_LEAST_PARTS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +61,17 @@ class SplitForBlocks:
 
 
 def _parts(op: Compute, target: Target) -> list[int]:
-    """Numbers of parts to offer, powers of two; none where the tiles are enough."""
+    """Numbers of parts to offer, powers of two; none where the tiles are enough.
+
+    Where the terms are too few for as many parts as fill the processors, as many as they allow, if
+    these are not few.
+    """
     tile = _WARPS * target.warp_size * _RESULTS
     tiles = prod(axis.extent for axis in op.axes) / tile
     least = 1
     while tiles * least < target.threads:
         least *= 2
     most = longest(op.reduce_axes).extent // _LEAST_TERMS
-    return [parts for parts in (least, _STEP * least) if parts <= most and least > 1]
+    offered = [parts for parts in (least, _STEP * least) if parts <= most and least > 1]
+    allowed = 1 << most.bit_length() - 1 if most else 1
+    return offered or ([allowed] if _LEAST_PARTS <= allowed < least else [])

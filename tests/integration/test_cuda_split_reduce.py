@@ -65,6 +65,16 @@ def test_split_reductions_equal_the_oracle_in_two_launches(
             np.testing.assert_allclose(value, expected[key].reshape(value.shape), atol=1e-4)
 
 
+def test_few_results_are_split_as_far_as_their_terms_allow() -> None:
+    """A part has eight terms or more, and there are sixteen parts or more."""
+    found = [
+        [step.parts for sketch in split_sketches(matmul_dag(4, 256, terms), few=False)
+         for step in sketch.steps if isinstance(step, SplitReduce)]
+        for terms in (127, 128, 300, 1 << 16)
+    ]  # fmt: skip
+    assert found == [[], [16], [32], [512, 2048]]
+
+
 def test_a_small_image_of_many_channels_fills_the_card_with_tiles() -> None:
     """ResNet-18's last layers: without a split, a block for every processor has no tiles."""
     found = split_sketches(conv2d_relu(7, 512, 512), few=False)

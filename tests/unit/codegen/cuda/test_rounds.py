@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import reduce
+from operator import add
+
 import pytest
 
 from codegen.cuda.device import Binding, Cooperative, For
 from codegen.cuda.rounds import RoundPart, parts_of, unrolling
-from sketch.nest.loopnest import LoopVar
+from sketch.lang.expr import Const, Expr
+from sketch.nest.loopnest import Affine, Buffer, BufferLoad, LoopVar, Scope, Store
 
 Extents = tuple[int, ...]
 
@@ -61,3 +66,14 @@ def test_rounds_that_a_thread_computes_by_long_code_are_not_copied() -> None:
     assert unrolling(40, [Cooperative((), ())]) == "#pragma unroll 4"
     transform = For(LoopVar("i"), 4, 1, True, (), ())
     assert unrolling(8, [Cooperative((), ()), Cooperative((), (transform,))]) == "#pragma unroll 1"
+
+
+@pytest.mark.parametrize(("elements", "most"), [(1, ""), (2, ""), (4, " 4"), (8, " 2"), (40, " 1")])
+def test_rounds_that_read_several_elements_are_copied_less_often(elements: int, most: str) -> None:
+    """As many loads are under way; more of them would take the registers of the results."""
+    data = Buffer("x", "float32", (64,), (1,), (1,), Scope.INPUT, 64)
+    loads = [BufferLoad(data, (Affine((), n),)) for n in range(elements)]
+    tile = replace(data, name="tile", scope=Scope.SHARED)
+    zero: Expr = Const(0.0, "float32")
+    fill = Store((tile,), (Affine(()),), (reduce(add, loads, zero),))
+    assert unrolling(8, [Cooperative((), (fill,))]) == f"#pragma unroll{most}"
