@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from autosched import onnx_backend, plots, research, study, workloads, zoo
     from autosched.api import Target, extract_tasks, load, tune
     from autosched.api import compile as compile
+    from autosched.compilation.precision import reduce_precision as reduce_precision
     from autosched.inference_session import InferenceSession
     from autosched.measure.options import MeasureOptions
     from autosched.network_source import from_onnx
@@ -114,6 +115,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "autosched.api": ("Target", "compile", "extract_tasks", "load", "tune"),
+    "autosched.compilation.precision": ("reduce_precision",),
     "autosched.inference_session": ("InferenceSession",),
     "autosched.measure.options": ("MeasureOptions",),
     "autosched.network_source": ("from_onnx",),
@@ -150,10 +152,9 @@ __all__ = [
     "bitwise_or", "bitwise_xor", "calibrate", "cast", "ceil", "compute", "cos", "cosh", "equal",
     "erf", "exp", "expm1", "extract_tasks", "floor", "fmod", "from_onnx", "from_torch", "isinf",
     "isnan", "left_shift", "load", "log", "log1p", "maximum", "minimum", "onnx_backend",
-    "open_store",
-    "placeholder", "plots", "prod", "reduce_axis", "research", "right_shift", "rsqrt", "select",
-    "sigmoid", "sign", "sin", "sinh", "sqrt", "study", "tan", "tanh", "trunc", "trunc_div", "tune",
-    "workload", "workloads", "zoo",
+    "open_store", "placeholder", "plots", "prod", "reduce_axis", "reduce_precision", "research",
+    "right_shift", "rsqrt", "select", "sigmoid", "sign", "sin", "sinh", "sqrt", "study", "tan",
+    "tanh", "trunc", "trunc_div", "tune", "workload", "workloads", "zoo",
 ]  # fmt: skip
 # `from autosched import *` leaves these functions of Python alone: write `asd.max`.
 _LIKE_BUILTINS = ("abs", "compile", "max", "min", "pow", "round", "sum")

@@ -16,6 +16,7 @@ from sketch.target.target import Target as CodeTarget
 
 if TYPE_CHECKING:
     from autosched.fleet.cluster import RayCluster
+    from autosched.graph.precision import Precision
     from autosched.measure.options import MeasureOptions
     from autosched.measure.protocol import Runner
     from autosched.network_source import AnyNetwork, SeveralNetworks
@@ -165,6 +166,7 @@ def compile(
     device: DeviceName | None = None,
     denormals: Denormals = "flush",
     accuracy: Accuracy = "default",
+    precision: Precision = "as written",
 ) -> Module:
     """Compile a network, or one network for several shapes of its inputs.
 
@@ -184,9 +186,9 @@ def compile(
             one can be saved and exported, and does not run.
         log: records of tuning.  A task without a record for this target gets the schedule that
             the draft model predicts to be fastest: ``Module.untuned`` and a warning say which, and
-            others which records could not be used.  On a CPU it may be of another algorithm than
-            the network is written in, where the model is sure and ``check`` finds its errors within
-            the budget; ``Module.summary`` says which.  A log that does not exist is empty.
+            others which records could not be used.  It may be of another algorithm, which
+            ``Module.summary`` names: where the model is sure, and ``check`` finds its errors within
+            the budget; on a GPU of one that rounds no more.  A log that does not exist is empty.
         threads: worker threads, instead of the target's.
         effort: for tasks without a record.  ``"draft"``: see ``log``.  ``"none"``: the draft model
             sees few schedules, all as the network is written: compiles in a fraction of the time,
@@ -205,13 +207,17 @@ def compile(
             largest output of their task, or four times the errors of the task as it is written;
             ``"close"``: these, and so few that all of them together add at most 1e-5 to the
             network's largest output; ``"fast"``: 1e-4.
+        precision: ``"bf16"``: convolutions and products with constants multiply bfloat16 elements
+            and sum in float32; a warning says what that does to the outputs on random inputs.
+            ``reduce_precision`` does the same with inputs and bounds of your own.
 
     Raises:
         WrongResultError: a kernel without a record computes something else than its task says.
         OptionError: what is given is no network, or nothing is.
         AssemblyError: several networks differ in more than the shapes of their inputs.
-        AutoschedError: NaN weights, an unreadable log, an unknown target.
+        AutoschedError: NaN weights, an unreadable log, an unknown target, one without a precision.
     """
+    from autosched.compilation.precision import in_precision
     from autosched.runtime.link import link_all
     from autosched.system.errors import OptionError
     from autosched.tuning.effort import network_contents_at
@@ -221,7 +227,8 @@ def compile(
         raise OptionError("no network was given to compile")
     machine = resolve_target(target, threads, device)
     contents = [
-        network_contents_at(effort, network, machine, log, check, accuracy) for network in networks
+        network_contents_at(effort, network, machine, log, check, accuracy)
+        for network in in_precision(networks, precision, machine)
     ]
     return link_all(contents, denormals)
 
@@ -318,6 +325,7 @@ def tune(
     extra_features: Sequence[ExtraFeature] | None = None,
     device: DeviceName | None = None,
     accuracy: Accuracy | None = None,
+    precision: Precision = "as written",
 ) -> NetworkTuning | SessionTuning:
     """Search for fast schedules of all tasks of a network, measuring on this machine.
 
@@ -357,11 +365,13 @@ def tune(
         device: ``"emulated"``: this machine's CPU stands in for the GPU: right results, estimated
             times; records of it never count for the GPU.  None: the target's.
         accuracy: which other algorithms are searched, as in ``compile``; None: the options'.
+        precision: of the layers, as in ``compile``.
 
     Raises:
         AutoschedError: no network, a malformed option, an unwritable log, or a machine on which
             nothing runs.
     """
+    from autosched.compilation.precision import in_precision
     from autosched.fleet.chosen import fleet_of
     from autosched.records.store import open_store
     from autosched.tuning.job import TuneJob
@@ -385,6 +395,6 @@ def tune(
             cost_model=cost_model,
             objective=objective or weighted_sum,
         )
-        session = tune_networks(networks, machine, job)
+        session = tune_networks(in_precision(networks, precision, machine), machine, job)
     several = isinstance(net, Sequence) and not isinstance(net, str)
     return session if several else session.networks[0]

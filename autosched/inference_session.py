@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from os import PathLike, fspath
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -13,42 +12,20 @@ from numpy.typing import NDArray
 
 from autosched.api import AnyTarget, load, resolve_target
 from autosched.api import compile as compile_network
-from autosched.network_source import PathText, from_onnx
-from autosched.onnx.type_names import numpy_name, onnx_type
+from autosched.network_source import PathText
+from autosched.onnx.type_names import numpy_name
 from autosched.runtime.errors import InputError
-from autosched.runtime.inputs import check_names
 from autosched.runtime.module import Module
+from autosched.session_models import CompiledModel, NodeArg, SessionModel, onnx_model
 from autosched.system.element_types import element_type
 from autosched.system.errors import OptionError
-from autosched.system.optional_packages import require
-from autosched.system.user_warnings import notify
 from sketch.errors import quoted
 
 if TYPE_CHECKING:
-    from autosched.runtime.program import TensorSpec
     from autosched.tuning.options import Effort
-
-Shapes = tuple[tuple[int, ...], ...]
 
 _COMPILED: Final = ".asd"
 _PROVIDERS: Final = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
-# Of a model with open shapes; compiling takes seconds, and each module has its own weights.
-_MOST_SHAPES: Final = 16
-
-
-@dataclass(frozen=True, slots=True)
-class NodeArg:
-    """An input or output of a model.
-
-    Attributes:
-        name: of the tensor.
-        type: in ONNX's words, ``tensor(float)``.
-        shape: extents; names, or None, where the model leaves them open.
-    """
-
-    name: str
-    type: str
-    shape: list[int | str | None]
 
 
 class InferenceSession:
@@ -96,45 +73,24 @@ class InferenceSession:
             OptionError: no provider fits the target.
         """
         threads = threads or getattr(sess_options, "intra_op_num_threads", 0) or None
-        self._modules: dict[Shapes, Module] = {}
-        self._lock = Lock()
         if isinstance(model, str | PathLike) and fspath(model).endswith(_COMPILED):
             model = load(model, trusted, shared=shared)
         if isinstance(model, Module):
-            self._only: Module | None = model
-            self._inputs, self._outputs = _sides(model)
             self._provider = _provider(model.target.kind, providers)
+            self._model: SessionModel = CompiledModel.of(model)
             return
         machine = resolve_target(target, threads)
         self._provider = _provider(machine.kind, providers)
-        require("onnx", "InferenceSession", "onnx")
-        from autosched.onnx.importer.load import load_model
-        from autosched.onnx.importer.shapes import declared_tensors
-
-        proto = load_model(fspath(model) if isinstance(model, PathLike) else model)
-        declared = declared_tensors(proto)
-        self._inputs, self._outputs = (
-            [NodeArg(name, onnx_type(dtype), list(dims or ())) for name, dtype, dims in side]
-            for side in declared
-        )
-
-        def compiled(shapes: Mapping[str, Sequence[int]] | None) -> Module:
-            return compile_network(from_onnx(proto, shapes), machine, log, effort=effort)
-
-        self._compiled: Callable[[Mapping[str, Sequence[int]] | None], Module] = compiled
-        fixed = all(
-            dims is not None and all(isinstance(dim, int) for dim in dims)
-            for _, _, dims in declared[0]
-        )
-        self._only = compiled(None) if fixed else None
+        compiled = partial(compile_network, target=machine, log=log, effort=effort)
+        self._model = onnx_model(model, compiled)
 
     def get_inputs(self) -> list[NodeArg]:
         """The model's inputs, in order."""
-        return list(self._inputs)
+        return list(self._model.inputs)
 
     def get_outputs(self) -> list[NodeArg]:
         """The model's outputs, in order."""
-        return list(self._outputs)
+        return list(self._model.outputs)
 
     def get_providers(self) -> list[str]:
         """Where it runs, in ONNX Runtime's words."""
@@ -157,44 +113,22 @@ class InferenceSession:
             InputError: an output or input is unknown or missing, or an array does not fit.
             HostError: an operator that runs on the host failed on these values.
         """
-        wanted = _wanted(output_names, [arg.name for arg in self._outputs])
+        wanted = _wanted(output_names, [arg.name for arg in self._model.outputs])
         feed = self._arrays(input_feed)
-        outputs = self._module_for(feed).run(feed)
+        outputs = self._model.module_for(feed).run(feed)
         return [outputs[name] for name in wanted]
 
     def _arrays(self, feed: Mapping[str, Any]) -> Mapping[str, Any]:
         """The inputs with lists as arrays of what the model takes."""
         if not isinstance(feed, Mapping):
             return feed  # which is an error, later
-        types = {arg.name: arg.type for arg in self._inputs}
+        types = {arg.name: arg.type for arg in self._model.inputs}
         return {
             name: _array_of(value, types[name], f"input {name!r}")
             if name in types and isinstance(value, list | tuple)
             else value
             for name, value in feed.items()
         }
-
-    def _module_for(self, feed: Mapping[str, Any]) -> Module:
-        if self._only is not None:
-            return self._only
-        names = [arg.name for arg in self._inputs]
-        takes = ", ".join(f"{arg.name}: {arg.type} {arg.shape}" for arg in self._inputs)
-        check_names(names, feed, f"the model takes {takes}")
-        shapes: Shapes = tuple(tuple(getattr(feed[name], "shape", ())) for name in names)
-        found = self._modules.get(shapes)
-        if found is not None:
-            return found
-        with self._lock:
-            if shapes not in self._modules:
-                self._make_room()
-                self._modules[shapes] = self._compiled(dict(zip(names, shapes, strict=True)))
-            return self._modules[shapes]
-
-    def _make_room(self) -> None:
-        if len(self._modules) >= _MOST_SHAPES:
-            oldest = next(iter(self._modules))
-            notify([f"more than {_MOST_SHAPES} sets of input shapes: that of {oldest} is dropped"])
-            del self._modules[oldest]
 
 
 def _wanted(names: object, known: list[str]) -> list[str]:
@@ -242,22 +176,3 @@ def _provider_names(providers: object) -> list[str]:
         if all(isinstance(name, str) for name in names):
             return names
     raise OptionError(f"providers is {quoted(providers)}", hint="give a list of names, or None")
-
-
-def _sides(module: Module) -> tuple[list[NodeArg], list[NodeArg]]:
-    """Inputs and outputs of a compiled module; extents that its shapes differ in are None."""
-    sides = [[part.inputs for part in module.modules], [part.outputs for part in module.modules]]
-    inputs, outputs = ([_node(specs) for specs in zip(*side, strict=True)] for side in sides)
-    return inputs, outputs
-
-
-def _node(specs: Sequence[TensorSpec]) -> NodeArg:
-    """One tensor, as it is for each set of shapes."""
-    first = specs[0]
-    return NodeArg(first.name, onnx_type(first.dtype), _common([spec.shape for spec in specs]))
-
-
-def _common(shapes: Sequence[tuple[int, ...]]) -> list[int | str | None]:
-    if len({len(shape) for shape in shapes}) > 1:
-        return []
-    return [dims[0] if len(set(dims)) == 1 else None for dims in zip(*shapes, strict=True)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -63,6 +63,13 @@ def add_command(commands: Any, command: Command) -> None:
     if command.run is not None:
         parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
         parser.set_defaults(run=command.run)
+
+
+def add_actions(parser: Parser, actions: Iterable[Command]) -> None:
+    """Register the actions of a command, one of which the user has to name."""
+    commands = parser.add_subparsers(metavar="ACTION", required=True, title="actions")
+    for action in actions:
+        add_command(commands, action)
 
 
 def add_json(parser: Parser) -> None:

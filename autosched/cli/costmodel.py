@@ -12,7 +12,7 @@ from autosched.cli.command import (
     Command,
     Parser,
     UsageError,
-    add_command,
+    add_actions,
     add_json,
     say,
     write_json,
@@ -122,9 +122,7 @@ _ACTIONS: Final = (COLLECT, TRAIN, _EVAL)
 
 
 def _arguments(parser: Parser) -> None:
-    actions = parser.add_subparsers(metavar="ACTION", required=True, title="actions")
-    for action in _ACTIONS:
-        add_command(actions, action)
+    add_actions(parser, _ACTIONS)
 
 
 COMMAND = Command(

@@ -20,6 +20,7 @@ from autosched.cli.command import (
 )
 from autosched.cli.subject import NetworkSubject, Subject, WorkloadSubject
 from autosched.cli.waiting import Waiting
+from autosched.graph.precision import PRECISIONS
 from autosched.records.accuracy import ACCURACIES
 from autosched.system.user_warnings import notify
 from autosched.tuning.options import EFFORTS
@@ -101,7 +102,7 @@ def add_log(parser: Parser) -> None:
 
 
 def add_numerics(parser: Parser) -> None:
-    """--accuracy and --denormals, for commands that compile."""
+    """--accuracy, --denormals and --precision, for commands that compile."""
     parser.add_argument(
         "--accuracy", choices=ACCURACIES,
         help="which other algorithms than those the operators are written in may be used: "
@@ -113,6 +114,17 @@ def add_numerics(parser: Parser) -> None:
         "--denormals", choices=DENORMALS,
         help="numbers below 1.2e-38 become 0 while a CPU runs (flush, the default), or are kept, "
         "which is slow where they occur; default for an .asd file: what it says",
+    )  # fmt: skip
+    add_precision(parser)
+
+
+def add_precision(parser: Parser) -> None:
+    """--precision, for commands that compile or tune networks."""
+    parser.add_argument(
+        "--precision", choices=PRECISIONS,
+        help="of a network's layers: that of the model (as written, the default), or products of "
+        "bfloat16 elements summed in float32 (bf16), on a CPU that has an instruction for it; what "
+        "that does to the outputs is said",
     )  # fmt: skip
 
 
@@ -162,6 +174,16 @@ def open_subject(args: argparse.Namespace) -> Subject:
         raise UsageError("--args and --configuration are for --workload", args.model)
     with Waiting(f"reading {args.model}", args.quiet):
         return NetworkSubject(args.model, open_network(args.model, args.shapes))
+
+
+def in_precision_of(subject: Subject, args: argparse.Namespace, target: Target) -> Subject:
+    """The network in the precision of --precision; warns of what that does to its outputs."""
+    if args.precision is None:
+        return subject
+    if not isinstance(subject, NetworkSubject):
+        raise UsageError("--precision is for networks", args.workload, "leave it out")
+    with Waiting(f"evaluating {subject.label} in {args.precision}", args.quiet):
+        return subject.in_precision(args.precision, target)
 
 
 def target_of(args: argparse.Namespace) -> Target:
@@ -222,6 +244,7 @@ def compiled_contents(args: argparse.Namespace, constants: dict[str, Any] | None
     if isinstance(subject, WorkloadSubject) and constants is not None:
         subject = subject.with_constants(constants)
     target = target_of(args)
+    subject = in_precision_of(subject, args, target)
     with Waiting(f"compiling {subject.label}", args.quiet):
         contents = subject.contents(
             target, args.log, args.accuracy or "default", args.effort or "draft"
@@ -264,11 +287,11 @@ def is_compiled(args: argparse.Namespace) -> bool:
 def check_compiled(args: argparse.Namespace) -> None:
     """Raise UsageError when options are given that a compiled module has fixed already."""
     given = [args.log, args.threads, args.configuration, args.accuracy, args.effort]
-    given.append(args.args or None)
+    given += [args.precision, args.args or None]
     if any(value is not None for value in given):
         raise UsageError(
-            "--log, --threads, --args, --configuration, --accuracy and --effort are fixed in a "
-            "compiled module",
+            "--log, --threads, --args, --configuration, --accuracy, --precision and --effort are "
+            "fixed in a compiled module",
             args.model,
             "leave them out",
         )

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Final
 from autosched.cli.command import Command, Parser, add_json, positive_int, say, write_json
 from autosched.cli.fields import with_fields
 from autosched.cli.fleet import runner_name
-from autosched.cli.model import add_model, check_threads, open_subject, target_of
+from autosched.cli.model import (
+    add_model,
+    add_precision,
+    check_threads,
+    in_precision_of,
+    open_subject,
+    target_of,
+)
 from autosched.cli.policy import named_policy, policy_name
 from autosched.cli.waiting import ProgressAfter, Waiting
 from autosched.fleet.chosen import fleet_of
@@ -87,6 +94,7 @@ def _arguments(parser: Parser) -> None:
         "errors up to 1e-5 of the largest output, or four times what is written (default, and "
         "close, which holds what is compiled to 1e-5 as a whole, too), or up to 1e-4 (fast)",
     )  # fmt: skip
+    add_precision(parser)
     parser.add_argument(
         "--set", action="append", metavar="NAME=VALUE", default=[], dest="settings",
         help="any other option, such as search.population=8192, leaders=8 or "
@@ -149,6 +157,7 @@ def _run(args: argparse.Namespace) -> None:
     with fleet_of(args.runner) as fleet:
         where = (args.target, args.threads, args.device)
         target = target_of(args) if fleet is None else fleet.target(*where)
+        subject = in_precision_of(subject, args, target)
         job = _job(args, log, target, fleet)
         with Waiting(f"preparing {subject.label}", quiet) as wait:
             here = target if fleet is None else None
@@ -206,6 +215,7 @@ def _next(args: argparse.Namespace, log: str) -> str:
         "--threads": args.threads,
         "--log": log,
         "--accuracy": args.accuracy,
+        "--precision": args.precision,
     }
     for name, shape in args.shapes or ():
         words += ["--shape", f"{name}={','.join(map(str, shape))}"]

@@ -8,14 +8,14 @@ with the oracle's.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from autosched.measure.bind import bind, named_arrays, named_error, result_error
-from autosched.measure.execution import LoadedKernel
+from autosched.measure.bind import bind, copy_again, named_arrays, named_error, result_error
+from autosched.measure.execution import LoadedKernel, aligned_empty
 from autosched.measure.inputs import random_inputs
 from autosched.measure.options import MeasureOptions
 from autosched.measure.task_memory import TaskMemory
@@ -36,6 +36,7 @@ from sketch.target.target import Target
 
 if TYPE_CHECKING:
     from codegen.gpu.protocol import Device
+    from sketch.lang.prepared import Allocator
 
 # Cheap beside compiling: corners, and a few points of each face and tile boundary.  A
 # stage that is computed whole needs all of what it reads: none is.
@@ -134,6 +135,7 @@ def kernel_errors(
     candidate: Candidate,
     kernel: Kernel,
     strides: Mapping[str, tuple[int, ...]] | None = None,
+    memories: Iterable[TaskMemory] | None = None,
 ) -> tuple[float, ...]:
     """Check a kernel of this CPU on the data of ``measure.variant_errors``: its errors.
 
@@ -144,21 +146,24 @@ def kernel_errors(
         candidate: what the kernel was made from.
         kernel: of ``task.target``.
         strides: of the arguments that do not lie in one piece, in elements.
+        memories: what ``of_means`` gave for the task; None: it is asked here.
 
     Raises:
         WrongResultError: a result is off by more than measuring allows, with the mean 0.
     """
     found: list[float] = []
     loaded: LoadedKernel | None = None
-    for memory in memories_of_means(task.dag, _SEED):
-        if loaded is None or strides:  # inputs that do not lie in one piece were copied
+    for memory in of_means(task) if memories is None else memories:
+        if loaded is None:
             loaded = bind(kernel, memory, candidate.sketch, candidate.values, strides=strides)
+        elif strides:
+            copy_again(loaded, kernel, memory, strides)
         _run(loaded, task.target.threads)
-        if not found:
-            error = result_error(of_variant(memory, candidate.sketch), loaded, strides)
-            _refuse_above_tolerance(error, task, candidate)
         found.append(min(1.0, result_error(as_a_whole(memory), loaded, strides)))
-    return tuple(found)
+    assert loaded is not None
+    error = result_error(of_variant(memory, candidate.sketch), loaded, strides)
+    _refuse_above_tolerance(error, task, candidate)
+    return tuple(reversed(found))
 
 
 def _refuse_above_tolerance(error: float, task: TaskSpec, candidate: Candidate) -> None:
@@ -172,12 +177,17 @@ def _refuse_above_tolerance(error: float, task: TaskSpec, candidate: Candidate) 
         )
 
 
-def expected(task: TaskSpec) -> TaskMemory:
-    """Random inputs of a task, and a sample of the oracle's results for them."""
+def expected(task: TaskSpec, empty: Allocator = aligned_empty) -> TaskMemory:
+    """Random inputs of a task, and a sample of the oracle's results; ``empty`` makes the arrays."""
     dag = task.dag
-    inputs = random_inputs(dag, _SEED, _DISTINCT)
+    inputs = random_inputs(dag, _SEED, _DISTINCT, empty)
     oracle = sample_reference(dag, inputs, np.random.default_rng(_SEED), _SAMPLING)
-    return TaskMemory(dag, inputs, oracle)
+    return TaskMemory(dag, inputs, oracle, empty=empty)
+
+
+def of_means(task: TaskSpec, empty: Allocator = aligned_empty) -> Iterator[TaskMemory]:
+    """``expected`` for each mean that errors are measured with; the last one is that of checks."""
+    return memories_of_means(task.dag, _SEED, empty)
 
 
 def _run(loaded: LoadedKernel, threads: int) -> None:

@@ -36,7 +36,6 @@ from sketch.target.target import Target
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network
-    from autosched.measure.task_memory import TaskMemory
     from autosched.records.record import Record
     from codegen.gpu.protocol import Device
 
@@ -283,7 +282,7 @@ def build_contents(
         def accept(built: Built) -> Scheduled:
             if not check or built.item.checked:
                 return built.item
-            return _accepted(built, accuracy, ahead.take(built.item.task), device)
+            return _accepted(built, accuracy, ahead, device)
 
         wires = wire(name, extraction, scheduled, target, accept, known)
     program, packed = assemble(wires.wiring)
@@ -293,11 +292,11 @@ def build_contents(
 
 
 def _accepted(
-    built: Built, accuracy: Accuracy, memory: TaskMemory | None, device: Device | None
+    built: Built, accuracy: Accuracy, ahead: ExpectedAhead, device: Device | None
 ) -> Scheduled:
     """``accepted``; a record whose kernel is wrong cannot be used."""
     try:
-        return accepted(built, accuracy, memory, device)
+        return accepted(built, accuracy, ahead, device)
     except WrongResultError as error:
         if built.item.recalled is None:
             raise

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from autosched.measure.result import Timing
+from autosched.runtime.backend import runtime_of
 from autosched.search.recall import Recalled, unbuildable
 from autosched.search.unmeasured import Predicted
 from autosched.tasks.candidate import Candidate
 from autosched.tasks.spec import TaskSpec
 from sketch.errors import AutoschedError
 from sketch.population.population import from_rows
+from sketch.rules.unit_fit import unit_of
+from sketch.target.units import units_of
 
 if TYPE_CHECKING:
     from autosched.records.record import Record
@@ -61,13 +64,23 @@ class Scheduled:
 
     @property
     def judged_by_errors(self) -> bool:
-        """Whether it is checked on the data that its errors are measured on: they are not known."""
-        return bool(self.predicted) and self.of_variant and not self.errors
+        """Whether it is checked on the data that its errors are measured on: they are not known.
+
+        Kernels that do not run in this process are of variants that need no such measurement.
+        """
+        here = runtime_of(self.task.target).in_process
+        return here and bool(self.predicted) and self.of_variant and not self.errors
 
     @property
     def known_errors(self) -> tuple[float, ...]:
         """Of the kernel, or of what is recorded of it: on normal data, and with a large mean."""
         return self.errors or _recorded_errors(self.recalled)
+
+    @property
+    def unit(self) -> str:
+        """The name of the tensor unit that its contraction is computed on; "": plain vectors."""
+        found = unit_of(self.candidate.sketch, units_of(self.task.target))
+        return "" if found is None else found.name
 
     @property
     def algorithm(self) -> str:

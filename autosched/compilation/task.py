@@ -121,6 +121,7 @@ def _build_contents(
         task=task.key,
         schedule=scheduled.source,
         algorithm=scheduled.algorithm,
+        unit=scheduled.unit,
     )
     wiring = Wiring(
         name=task.name,

@@ -10,37 +10,38 @@ from autosched.compilation.scheduled import Built, Scheduled
 from autosched.records.accuracy import Accuracy
 from autosched.records.error_budget import allowed
 from autosched.runtime.backend import runtime_of
-from autosched.search.unmeasured import predicted
+from autosched.search.unmeasured import predictable, predicted
 from autosched.system.user_warnings import notify
 from codegen.kernel import Kernel
 
 if TYPE_CHECKING:
-    from autosched.measure.task_memory import TaskMemory
-    from autosched.tasks.spec import TaskSpec
+    from autosched.compilation.ahead import ExpectedAhead
+    from autosched.tasks.spec import TaskSpec, Variant
     from codegen.gpu.protocol import Device
 
 
 def unmeasured(task: TaskSpec, quick: bool, check: bool, accuracy: Accuracy) -> Scheduled:
     """What the draft model likes best of a task.
 
-    It is computed as it is written where its kernel will not be checked: nothing is known of the
-    errors of a variant then.
+    For a CPU it is computed as it is written where its kernel will not be checked: nothing is known
+    of the errors of a variant then.
 
     Args:
         task: without a record that is of use.
         quick: the draft model sees few candidates, as the task is written.
-        check: kernels are compared with the oracle.
+        check: kernels are compared with the oracle, where they can run here.
         accuracy: "as written": no other variant.
     """
-    checked = check and runtime_of(task.target).in_process and checkable(task)
-    variants = checked and accuracy != "as written" and not quick
-    return Scheduled.unmeasured(task, predicted(task, quick, variants))
+    others: tuple[Variant, ...] = ()
+    if check and accuracy != "as written" and not quick:
+        others = predictable(task, runtime_of(task.target).in_process and checkable(task))
+    return Scheduled.unmeasured(task, predicted(task, quick, others))
 
 
 def accepted(
     built: Built,
     accuracy: Accuracy,
-    memory: TaskMemory | None = None,
+    ahead: ExpectedAhead | None = None,
     device: Device | None = None,
 ) -> Scheduled:
     """The schedule of a kernel that is right and accurate enough, else the one to build instead.
@@ -48,7 +49,7 @@ def accepted(
     Args:
         built: a kernel that nobody compared with the oracle.
         accuracy: the error budget of variants.
-        memory: what ``check.expected`` gave for the task; None: it is asked here.
+        ahead: gives what is expected of tasks, and memory; None: both are asked here.
         device: that of ``check.device_of``, where the kernel is for a GPU.
 
     Raises:
@@ -57,7 +58,8 @@ def accepted(
     item = built.item
     try:
         if item.judged_by_errors:
-            return _held(built, accuracy)
+            return _held(built, accuracy, ahead)
+        memory = None if ahead is None else ahead.take(item.task)
         check_kernel(item.task, item.candidate, built.kernel, built.strides, memory, device)
     except WrongResultError as error:
         if len(item.predicted) < 2:
@@ -67,7 +69,7 @@ def accepted(
     return item
 
 
-def _held(built: Built, accuracy: Accuracy) -> Scheduled:
+def _held(built: Built, accuracy: Accuracy, ahead: ExpectedAhead | None) -> Scheduled:
     """The schedule with its errors, or the next one if they are beyond the budget.
 
     Raises:
@@ -75,7 +77,8 @@ def _held(built: Built, accuracy: Accuracy) -> Scheduled:
     """
     item = built.item
     assert isinstance(built.kernel, Kernel)
-    errors = kernel_errors(item.task, item.candidate, built.kernel, built.strides)
+    memories = None if ahead is None else ahead.of_means(item.task)
+    errors = kernel_errors(item.task, item.candidate, built.kernel, built.strides, memories)
     if not allowed(errors, accuracy):
         return _next(item, f"has an error of {max(errors):.1e}")
     return replace(item, errors=errors)

@@ -280,6 +280,7 @@ def _info(subgraph: Subgraph, item: Scheduled, trips: int) -> StepInfo:
         task=item.task.key,
         schedule=item.source,
         algorithm=item.algorithm,
+        unit=item.unit,
     )
 
 

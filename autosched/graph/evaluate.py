@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,14 @@ Done = dict[CallKey | LoopKey, list[NDArray[Any]]]
 """All results of the host calls and loops that were evaluated."""
 
 
-def evaluate(graph: Graph, inputs: Mapping[str, NDArray[Any]]) -> dict[str, Reference]:
-    """All outputs of ``graph``, by public name.
+Seen = Callable[[Node, Mapping[str, NDArray[Any]], Reference], None]
+"""Is shown a node, its operands by name, and its output."""
+
+
+def evaluate(
+    graph: Graph, inputs: Mapping[str, NDArray[Any]], seen: Seen | None = None
+) -> dict[str, Reference]:
+    """All outputs of ``graph``, by public name.  ``seen``: is shown every node.
 
     Raises:
         GraphError: an input is missing, unknown or of a wrong shape.
@@ -43,6 +49,8 @@ def evaluate(graph: Graph, inputs: Mapping[str, NDArray[Any]]) -> dict[str, Refe
     for node in graph.nodes:
         operands = {name: values[name] for name in node.inputs}
         values[node.output] = evaluate_node(node, operands, done)
+        if seen is not None:
+            seen(node, operands, values[node.output])
         for name in set(node.inputs) - graph.result_values:
             if last_use[name] is node:
                 del values[name]

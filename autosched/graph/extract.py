@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from autosched.graph.bfloat16 import in_bfloat16
 from autosched.graph.fusion import FusedGroup, fuse
 from autosched.graph.host_call import CallKey, HostCall, call_key, host_calls
 from autosched.graph.ir import Array, Graph, Network, Node, Value
@@ -85,7 +86,8 @@ def extract(model: Network | Graph) -> Extraction:
     Programs of one key may name their placeholders differently (operands commuted); a subgraph's
     values are bound to the shared program's placeholders by their canonical order.
     """
-    graph = optimize(model.graph if isinstance(model, Network) else model)
+    network = model if isinstance(model, Network) else Network(model.name, model)
+    graph = in_bfloat16(optimize(network.graph), network.in_bfloat16)
     return _extract(graph, _Programs(), {value.name for value in graph.inputs})
 
 

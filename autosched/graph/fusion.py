@@ -9,9 +9,9 @@
 3. Such a chain moves into the chain that is its only reader and goes on with its shape: a sum of
    two slices is one kernel.
 4. What is left of the chains moves into the reduction that is its only reader, and the transposed
-   image of few channels into its convolution.
-5. What makes floats of bytes moves to the group that is its only reader, whichever that is: bytes
-   are what is stored.
+   image of few channels into its convolution; where a chain quantises it, the transposition alone.
+5. What makes wider numbers of bytes or of bfloat16 moves to the group that is its only reader,
+   whichever that is: the narrow ones are what is stored.
 
 Nodes that are views (reshape), joined in memory (concatenation) or opaque stay outside, or alone.
 """
@@ -25,12 +25,14 @@ from typing import Final
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.base import Pattern
 from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.pooling import Pool
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
+from sketch.lang.dtypes import BYTES
 
 # Larger groups become several kernels: code grows with them, and what is gained does not.
 _MOST_NODES: Final = 64
 _FEW_CHANNELS: Final = 3  # fewer than the shortest vector has lanes
-_BYTES: Final = ("uint8", "int8")
+_NARROW: Final = (*BYTES, "bfloat16")
 _EXIT: Final = -1  # the virtual node that reads all outputs
 
 
@@ -150,9 +152,9 @@ class _Fusion:
                 self._group.update(dict.fromkeys(joined, joined))
 
     def _hand_over(self, anchor: int) -> None:
-        """Leave to its reader what makes wider numbers of the last bytes of a group."""
+        """Leave to its reader what makes wider numbers of the last narrow ones of a group."""
         members = self._group[anchor]
-        last = max((p for p, i in enumerate(members) if self._is_bytes(i)), default=len(members))
+        last = max((p for p, i in enumerate(members) if self._is_narrow(i)), default=len(members))
         wide = members[last + 1 :]
         if not wide or not self._widens(wide):
             return
@@ -164,19 +166,19 @@ class _Fusion:
         self._group.update(dict.fromkeys(joined, joined))
 
     def _widens(self, members: Sequence[int]) -> bool:
-        """Whether nodes compute wider elements of the bytes of one value, and of constants."""
+        """Whether nodes compute wider elements of narrow ones of one value, and of constants."""
         made = {self._nodes[i].output for i in members}
         read = {name for i in members for name in self._nodes[i].inputs} - made
         given = [name for name in read if name not in self._graph.constants]
         return (
             len(given) == 1
-            and self._graph.types[given[0]].dtype in _BYTES
+            and self._graph.types[given[0]].dtype in _NARROW
             and all(self._nodes[i].op.pattern <= Pattern.BROADCAST for i in members)
-            and not self._is_bytes(members[-1])
+            and not self._is_narrow(members[-1])
         )
 
-    def _is_bytes(self, index: int) -> bool:
-        return self._graph.types[self._nodes[index].output].dtype in _BYTES
+    def _is_narrow(self, index: int) -> bool:
+        return self._graph.types[self._nodes[index].output].dtype in _NARROW
 
     def _only_reduction(self, index: int) -> list[int] | None:
         """The group of the reduction that alone reads a node."""
@@ -217,15 +219,38 @@ class _Fusion:
         chain = self._group.get(source)
         if chain is None or not self._is_chain(chain):
             return
+        if self._is_turned_image([source], node) and self._is_of_bytes(chain, source):
+            chain.remove(source)
+            chain = [source]
         once = node.op.pattern == Pattern.REDUCTION and node.op.reads_once
         again = node.op.pattern == Pattern.REDUCTION and self._widens(chain)
-        if not once and not again and not self._is_turned_image(chain, node):
+        inside = self._is_pooled(chain, node) or self._is_turned_image(chain, node)
+        if not (once or again or inside):
             return
         members = self._group[anchor]
         if len(members) + len(chain) > _MOST_NODES:
             return
         members.extend(chain)
         self._group.update(dict.fromkeys(chain, members))
+
+    def _is_pooled(self, chain: Sequence[int], reader: Node) -> bool:
+        """Whether the chain only makes wider numbers of the bfloat16 that a pool reads.
+
+        That shifts them, which costs less than to read each of them twice as wide.
+        """
+        (first, *others) = chain
+        given = self._graph.types[self._nodes[first].inputs[0]].dtype
+        return isinstance(reader.op, Pool) and not others and given == "bfloat16"
+
+    def _is_of_bytes(self, chain: Sequence[int], last: int) -> bool:
+        """Whether what is before the last node of a chain makes bytes, and for that node alone.
+
+        Quantised where it lies, an image is written by whole vectors.
+        """
+        before = self._position.get(self._nodes[last].inputs[0])
+        if before is None or before not in chain or self._readers[before] != (last,):
+            return False
+        return self._graph.types[self._nodes[before].output].dtype in BYTES
 
     def _is_turned_image(self, chain: Sequence[int], reader: Node) -> bool:
         """Whether the chain only brings few channels of a convolution's image to the end.

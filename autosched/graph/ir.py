@@ -122,10 +122,15 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A model as users see it: a graph in the model's own names, layouts and dtypes."""
+    """A model as users see it: a graph in the model's own names, layouts and dtypes.
+
+    ``in_bfloat16``: names of the layers whose products are of bfloat16 elements when it is
+    compiled (``autosched.reduce_precision``).
+    """
 
     name: str
     graph: Graph
+    in_bfloat16: frozenset[str] = frozenset()
 
     @property
     def inputs(self) -> tuple[Value, ...]:

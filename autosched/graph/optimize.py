@@ -6,6 +6,7 @@ from typing import Final
 from autosched.graph.ir import Graph
 from autosched.graph.passes.batch_norm import fold_batch_norm
 from autosched.graph.passes.bias import fold_bias
+from autosched.graph.passes.byte_products import byte_products
 from autosched.graph.passes.clean_up import clean_up
 from autosched.graph.passes.concat import split_concats
 from autosched.graph.passes.constant_folding import fold_constants
@@ -14,9 +15,11 @@ from autosched.graph.passes.equal_nodes import merge_equal_nodes
 from autosched.graph.passes.integer_products import integer_products
 from autosched.graph.passes.layout import to_channels_last
 from autosched.graph.passes.matmul import matmul_to_dense
+from autosched.graph.passes.narrow_weights import narrow_weights
 from autosched.graph.passes.normalization import recognize_normalizations
 from autosched.graph.passes.padding import fold_padding
 from autosched.graph.passes.repeats import fold_repeats
+from autosched.graph.passes.scaled_sums import fold_scaled_sums
 from autosched.graph.passes.scales import move_scales
 from autosched.graph.passes.sink_views import sink_views
 from autosched.graph.passes.transposed_products import fold_transposes
@@ -27,7 +30,10 @@ Pass = Callable[[Graph], Graph]
 PASSES: Final[tuple[Pass, ...]] = (
     clean_up,
     integer_products,
+    byte_products,
+    narrow_weights,
     fold_constants,
+    fold_scaled_sums,
     widen_softmax,
     merge_equal_nodes,
     fold_padding,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from numpy.lib.stride_tricks import as_strided
 
 from autosched.measure.errors import MeasureError
-from autosched.measure.execution import Array, LoadedKernel, aligned_empty
+from autosched.measure.execution import Array, LoadedKernel
 from autosched.measure.result import Failure
 from autosched.measure.task_memory import TaskMemory
 from codegen.kernel import CompiledKernel, Kernel
@@ -55,8 +55,22 @@ def bind(
         if argument.scope == "constant":
             constants[position] = copies
     if workspace is None:
-        workspace = aligned_empty((kernel.workspace_bytes,), "uint8")
+        workspace = memory.empty((kernel.workspace_bytes,), "uint8")
     return LoadedKernel(kernel, [*arrays, workspace], constants)
+
+
+def copy_again(loaded: LoadedKernel, kernel: Kernel, memory: TaskMemory, strides: Strides) -> None:
+    """Copy the inputs that do not lie in one piece again, whose elements are others now.
+
+    Args:
+        loaded: what ``bind`` made of ``kernel``.
+        kernel: machine code of a candidate.
+        memory: the task's arrays.
+        strides: as for ``bind``.
+    """
+    for argument, array in zip(kernel.arguments, loaded.arrays, strict=False):
+        if argument.scope != "output" and argument.name in strides:
+            memory.copy_apart(argument.name, strides[argument.name], array)
 
 
 def named_arrays(

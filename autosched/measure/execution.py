@@ -15,6 +15,7 @@ from codegen.driver import build_driver
 from codegen.kernel import BUFFER_ALIGNMENT, Kernel
 from codegen.llvm.jit import Library, load
 from codegen.team import Team
+from sketch.lang.prepared import Allocator
 from sketch.target.target import Target
 
 Array = NDArray[Any]
@@ -28,9 +29,9 @@ def aligned_empty(shape: Sequence[int], dtype: str, alignment: int = BUFFER_ALIG
     return block[start : start + size].view(dtype).reshape(shape)
 
 
-def aligned_copy(array: Array) -> Array:
-    """A copy of ``array`` in aligned memory."""
-    copy = aligned_empty(array.shape, str(array.dtype))
+def aligned_copy(array: Array, empty: Allocator = aligned_empty) -> Array:
+    """A copy of ``array`` in aligned memory, that of ``empty``."""
+    copy = empty(array.shape, str(array.dtype))
     copy[...] = array
     return copy
 

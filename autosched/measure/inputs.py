@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +14,7 @@ from sketch.analysis.access import reads
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.dtypes import BOOL, integer_limits, is_float, is_unsigned
 from sketch.lang.expr import Axis, Expr, Load
+from sketch.lang.prepared import Allocator
 from sketch.lang.rewrite import children, walk
 from sketch.lang.tensor import Compute, Placeholder, Tensor
 
@@ -22,7 +24,12 @@ Array = NDArray[Any]
 _INTEGER_LIMIT: Final = 5
 
 
-def random_inputs(dag: ComputeDAG, seed: int, distinct: int | None = None) -> dict[str, Array]:
+def random_inputs(
+    dag: ComputeDAG,
+    seed: int,
+    distinct: int | None = None,
+    empty: Allocator = aligned_empty,
+) -> dict[str, Array]:
     """An array for every placeholder, by name, in the shape and dtype that a caller gives; aligned
     as kernels want it.
 
@@ -30,7 +37,11 @@ def random_inputs(dag: ComputeDAG, seed: int, distinct: int | None = None) -> di
     cancel.  One operand of each sum of products is scaled down so that results stay O(1).  Integers
     that are used as an index stay inside what they index.
 
-    ``distinct``: draw so many numbers for a larger array, and repeat them; None: draw all.
+    Args:
+        dag: the program.
+        seed: of the numbers.
+        distinct: draw so many numbers for a larger array, and repeat them; None: draw all.
+        empty: makes the arrays.
     """
     scales, limits = _scales(dag), _index_limits(dag)
     halves = _halves(dag)
@@ -40,7 +51,7 @@ def random_inputs(dag: ComputeDAG, seed: int, distinct: int | None = None) -> di
         size = math.prod(tensor.given_shape)
         count = size if distinct is None else min(size, distinct)
         drawn = _draw(tensor, count, rng, scales, limits)
-        array = arrays[tensor.name] = aligned_empty(tensor.given_shape, tensor.dtype)
+        array = arrays[tensor.name] = empty(tensor.given_shape, tensor.dtype)
         _repeat(drawn, array.reshape(-1))
         if is_float(tensor.dtype):
             part: tuple[Any, ...] = (*_half(tensor, halves.get(tensor.name)), ...)
@@ -57,25 +68,56 @@ def _repeat(values: Array, out: Array) -> None:
     out[whole:] = values[: len(out) - whole]
 
 
-def normal_inputs(dag: ComputeDAG, seed: int, distinct: int) -> dict[str, tuple[Array, float]]:
-    """As ``random_inputs`` with normal floats; and the standard deviation of each array whose mean
-    may be another than 0: floats that are not constant, 0 for others.
+@dataclass(frozen=True, slots=True, eq=False)
+class NormalInput:
+    """An array of normal numbers whose mean may be chosen, or of numbers that are what they are.
+
+    Attributes:
+        array: aligned as kernels want it.
+        numbers: that it repeats, in the same dtype.
+        deviation: their standard deviation; 0: they stay what they are.
+    """
+
+    array: Array
+    numbers: Array
+    deviation: float
+
+    def move(self, mean: float) -> None:
+        """Fill the array with numbers of a mean, in standard deviations."""
+        if self.deviation:
+            moved = self.numbers + np.asarray(mean * self.deviation, self.numbers.dtype)
+            _repeat(moved, self.array.reshape(-1))
+
+
+def normal_inputs(
+    dag: ComputeDAG, seed: int, distinct: int, empty: Allocator = aligned_empty
+) -> dict[str, NormalInput]:
+    """As ``random_inputs`` with normal floats; the mean of floats that are not constant may be
+    another than 0, and is to be chosen.
+
+    Args:
+        dag: the program.
+        seed: of the numbers.
+        distinct: so many numbers are drawn for a larger array, and repeated.
+        empty: makes the arrays.
     """
     scales, limits = _scales(dag), _index_limits(dag)
-    arrays: dict[str, tuple[Array, float]] = {}
+    inputs: dict[str, NormalInput] = {}
     for number, tensor in enumerate(dag.inputs):
         rng = np.random.default_rng([seed, number])
         count = min(math.prod(tensor.given_shape), distinct)
-        array = aligned_empty(tensor.given_shape, tensor.dtype)
+        array = empty(tensor.given_shape, tensor.dtype)
         deviation = scales.get(tensor.name, 1.0) if is_float(tensor.dtype) else 0.0
         drawn = (
             (rng.standard_normal(count, np.float32) * deviation).astype(tensor.dtype)
             if deviation
             else _draw(tensor, count, rng, scales, limits)
         )
-        _repeat(drawn, array.reshape(-1))
-        arrays[tensor.name] = array, 0.0 if _is_constant(tensor) else deviation
-    return arrays
+        fixed = not deviation or _is_constant(tensor)
+        if fixed:
+            _repeat(drawn, array.reshape(-1))
+        inputs[tensor.name] = NormalInput(array, drawn, 0.0 if fixed else deviation)
+    return inputs
 
 
 def _draw(

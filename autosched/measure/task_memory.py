@@ -15,6 +15,7 @@ from autosched.measure.result import CacheState, Failure
 from codegen.kernel import Argument
 from sketch.dag.dag import ComputeDAG, output_name, output_shape
 from sketch.lang.dtypes import integer_limits, is_float, is_integer, size_of
+from sketch.lang.prepared import Allocator
 from sketch.lang.tensor import Placeholder
 from sketch.lower.packing import Preparation
 from sketch.oracle.expected import Reference
@@ -36,6 +37,8 @@ class TaskMemory:
         copies: how many copies of every constant are kept (see ``copies_beyond_l2``).
         packed: copies of constants by (name, preparation), oldest first.
         outputs: by (name, dtype, shape).
+        empty: makes arrays.
+        period: the numbers of constants repeat after so many; None: they do not.
     """
 
     dag: ComputeDAG
@@ -44,11 +47,23 @@ class TaskMemory:
     copies: int = 1
     packed: dict[tuple[str, str], tuple[Array, ...]] = field(default_factory=dict)
     outputs: dict[tuple[str, str, tuple[int, ...]], Array] = field(default_factory=dict)
+    empty: Allocator = aligned_empty
+    period: int | None = None
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the results by name."""
         return {output_name(tensor): output_shape(tensor) for tensor in self.dag.outputs}
+
+    @property
+    def nbytes(self) -> int:
+        """Of all arrays."""
+        arrays = [*self.inputs.values(), *self.outputs.values()]
+        return sum(array.nbytes for array in arrays) + self._packed_bytes
+
+    @property
+    def _packed_bytes(self) -> int:
+        return sum(copy.nbytes for copies in self.packed.values() for copy in copies)
 
     def input(self, argument: Argument, preparation: Preparation | None) -> tuple[Array, ...]:
         """The array for an input, or the copies of a constant; constants are kept.
@@ -69,15 +84,20 @@ class TaskMemory:
         key = (argument.name, "plain" if preparation is None else preparation.key)
         if key not in self.packed:
             self._make_room(plain.nbytes * self.copies)
-            first = aligned_copy(plain if preparation is None else preparation.ordered(plain))
-            others = (aligned_copy(first) for _ in range(self.copies - 1))
+            ordered = (
+                plain
+                if preparation is None
+                else preparation.ordered(plain, self.empty, self.period)
+            )
+            first = aligned_copy(ordered, self.empty)
+            others = (aligned_copy(first, self.empty) for _ in range(self.copies - 1))
             self.packed[key] = (first, *others)
         for copy in self.packed[key]:
             _of_size(copy, argument)
         return self.packed[key]
 
     def _make_room(self, size: int) -> None:
-        kept = sum(copy.nbytes for copies in self.packed.values() for copy in copies)
+        kept = self._packed_bytes
         while self.packed and size + kept > _PACKED_BYTES:
             oldest = self.packed.pop(next(iter(self.packed)))
             kept -= sum(copy.nbytes for copy in oldest)
@@ -88,7 +108,7 @@ class TaskMemory:
         """
         key = (argument.name, argument.dtype, argument.shape)
         if key not in self.outputs:
-            self.outputs[key] = aligned_empty(argument.shape, argument.dtype)
+            self.outputs[key] = self.empty(argument.shape, argument.dtype)
         array = self.outputs[key]
         _fill(array)
         return array
@@ -101,12 +121,16 @@ class TaskMemory:
             argument: the kernel's; its size spans all elements.
             strides: in elements.
         """
-        plain = self.inputs[argument.name]
-        array = aligned_empty(argument.shape, argument.dtype)
+        array = self.empty(argument.shape, argument.dtype)
         _fill(array)
+        self.copy_apart(argument.name, strides, array)
+        return array
+
+    def copy_apart(self, name: str, strides: tuple[int, ...], array: Array) -> None:
+        """Copy an input to ``array``, its elements ``strides`` apart."""
+        plain = self.inputs[name]
         steps = [stride * array.itemsize for stride in strides]
         as_strided(array, plain.shape, steps)[...] = plain
-        return array
 
 
 def _fill(array: Array) -> None:

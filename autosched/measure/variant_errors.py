@@ -12,9 +12,11 @@ from typing import Any, Final
 import numpy as np
 
 from autosched.measure.bench import Bench
+from autosched.measure.execution import aligned_empty
 from autosched.measure.inputs import normal_inputs
 from autosched.measure.task_memory import TaskMemory
 from sketch.dag.dag import ComputeDAG
+from sketch.lang.prepared import Allocator
 from sketch.oracle.expected import Reference
 from sketch.oracle.sampled import Sampling, sample_reference
 from sketch.schedule.decision import DecisionId
@@ -60,26 +62,27 @@ def variant_errors(
                 bench.unload(loaded)
     except Exception:  # the boundary: the time of the kernel stands without it
         return ()
-    return tuple(found)
+    return tuple(reversed(found))
 
 
-def memories_of_means(dag: ComputeDAG, seed: int) -> Iterator[TaskMemory]:
-    """The arrays of a task and a sample of the oracle's results, for each of ``MEANS``.
+def memories_of_means(
+    dag: ComputeDAG, seed: int, empty: Allocator = aligned_empty
+) -> Iterator[TaskMemory]:
+    """The arrays of a task and a sample of the oracle's results, for each of ``MEANS``, last first.
 
-    The arrays are the same ones each time, and the next mean is added to those that are there; the
-    constants stay what they are, and are packed once.
+    The arrays are the same ones each time, filled anew; the constants stay what they are, and are
+    packed once.  Only the last sample, of the mean 0, has bounds of single elements: the others are
+    for errors as a whole.  ``empty`` makes the arrays.
     """
-    drawn = normal_inputs(dag, seed, _DISTINCT)
-    inputs = {name: array for name, (array, _) in drawn.items()}
+    drawn = normal_inputs(dag, seed, _DISTINCT, empty)
+    inputs = {name: each.array for name, each in drawn.items()}
     packed: dict[tuple[str, str], tuple[Any, ...]] = {}
-    before = 0.0
-    for mean in MEANS:
-        for array, deviation in drawn.values():
-            if deviation:
-                array += np.asarray((mean - before) * deviation, array.dtype)
-        before = mean
-        oracle = sample_reference(dag, inputs, np.random.default_rng(seed), _SAMPLING)
-        yield TaskMemory(dag, inputs, oracle, packed=packed)
+    for mean in reversed(MEANS):
+        for each in drawn.values():
+            each.move(mean)
+        sampling = replace(_SAMPLING, bounds=not mean)
+        oracle = sample_reference(dag, inputs, np.random.default_rng(seed), sampling)
+        yield TaskMemory(dag, inputs, oracle, packed=packed, empty=empty, period=_DISTINCT)
 
 
 def as_a_whole(memory: TaskMemory) -> TaskMemory:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from sketch.target.gpu_card import GpuCard
 from sketch.target.target import Target
+from sketch.target.units import units_of
 
 # Instructions that code is made of; LLVM names many more, for systems and for cryptography.
 _USED: Final = frozenset(
@@ -84,6 +85,13 @@ def executable(recorded_for: Target, wanted: Target) -> bool:
     """Whether schedules for one machine make sense on another: its vectors are no wider."""
     same_kind = recorded_for.kind == wanted.kind
     return same_kind and recorded_for.vector_bytes <= wanted.vector_bytes
+
+
+def has_units_of(recorded_for: Target, wanted: Target) -> bool:
+    """Whether a machine has every tensor unit of another: without its unit, a schedule for one is
+    the slow loops that describe it.
+    """
+    return set(units_of(recorded_for)) <= set(units_of(wanted))
 
 
 def distance(recorded_for: Target, wanted: Target) -> tuple[float, ...]:

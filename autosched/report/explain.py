@@ -19,7 +19,7 @@ from autosched.report.reasons import Reasons, reasons_of
 from autosched.runtime.backend import runtime_of
 from autosched.search.by_position import by_position
 from autosched.search.recall import Recalled, usable
-from autosched.search.unmeasured import predicted
+from autosched.search.unmeasured import predictable, predicted
 from autosched.system.stability import EMULATED, UNKNOWN, Stability, relative_deviation, share
 from autosched.system.user_warnings import notify
 from autosched.tasks.compulsory_traffic import compulsory_bytes
@@ -95,15 +95,14 @@ def _measured_s(task: TaskSpec, found: Recalled | None) -> float:
 def _predicted(task: TaskSpec, accuracy: Accuracy) -> tuple[Candidate, str]:
     """What is compiled without a record, and why if it is of a variant."""
     here = backend_of(task.target).missing(task.target) is None
-    checked = here and runtime_of(task.target).in_process
-    first = predicted(task, variants=checked and accuracy != "as written")[0]
+    measured = here and runtime_of(task.target).in_process
+    others = () if accuracy == "as written" else predictable(task, measured)
+    first = predicted(task, variants=others)[0]
     if first.candidate.sketch.variant == task.variants[0].name:
         return first.candidate, ""
-    why = (
-        f"chosen by the draft model, which predicts {first.share:.0%} of the time as written; held "
-        "to the error budget when it is compiled\n"
-    )
-    return first.candidate, why
+    why = f"chosen by the draft model, which predicts {first.share:.0%} of the time as written"
+    held = "; held to the error budget when it is compiled" if measured else ""
+    return first.candidate, f"{why}{held}\n"
 
 
 def _schedule(candidate: Candidate, why: str) -> str:

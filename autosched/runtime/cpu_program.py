@@ -147,7 +147,8 @@ class CpuProgram:
         from autosched.runtime.explanation import measured_machine
 
         size = self._program.arena_bytes + self._program.constants_bytes
-        return measured_machine(self._program.target, size)
+        units = dict.fromkeys(step.info.unit for step in self._program.steps if step.info.unit)
+        return measured_machine(self._program.target, size, units)
 
     def _new_executor(self) -> Executor:
         return Executor(self._program, self._constants, self._library, self._payloads)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
 from autosched.runtime.profiler import Profile, ProfileRow
@@ -32,6 +33,7 @@ class Machine:
         threads: worker threads, or processors of a GPU.
         on_gpu: whether it is a GPU.
         note: how the two were found, where a CPU's are measured.
+        units: operations a second of tensor units, by name, from loops of their instructions.
     """
 
     flops: float
@@ -40,6 +42,7 @@ class Machine:
     threads: int
     on_gpu: bool = False
     note: str = ""
+    units: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def workers(self) -> str:
@@ -165,28 +168,35 @@ class Explanation:
 
     def _notes(self) -> list[str]:
         machine = self.machine
+        units = "".join(f", or {f / 1e9:.4g} on {u}," for u, f in machine.units.items())
         limit = (
             f"limit: the larger of FLOPs at {machine.flops / 1e9:.4g} GFLOPS (float32 multiply-adds"
-            f" in registers, {machine.workers}) and inputs, constants and outputs, each "
+            f" in registers, {machine.workers}){units} and inputs, constants and outputs, each "
             f"once, at {machine.bandwidth / 1e9:.4g} GB/s ({machine.how})"
         )
         return [str(self.stability), limit]
 
 
-def measured_machine(target: Target, working_bytes: int) -> Machine:
+def measured_machine(target: Target, working_bytes: int, units: Iterable[str] = ()) -> Machine:
     """This machine, measured with the threads of ``target``; about a second, once for a process.
+
+    Args:
+        target: this machine.
+        working_bytes: the memory that the bandwidth is measured on.
+        units: names of tensor units to measure, too.
 
     Raises:
         TargetError: ``target`` is not this machine.
     """
     from autosched.runtime.probes.bandwidth import measured_bandwidth, rounded_size
-    from autosched.runtime.probes.peak import measured_peak
+    from autosched.runtime.probes.peak import measured_peak, measured_unit_peak
 
     return Machine(
         measured_peak(target),
         measured_bandwidth(target, working_bytes),
         rounded_size(working_bytes),
         target.threads,
+        units={unit: measured_unit_peak(target, unit) for unit in units},
     )
 
 
@@ -199,9 +209,9 @@ def explain_program(program: ExecutionPlan, profile: Profile, machine: Machine) 
         machine: the limits.
     """
     traffic = [step.info.bytes for step in program.steps]
-    flops = [step.info.flops for step in program.steps]
     limits = [
-        (f / machine.flops, b / machine.bandwidth) for f, b in zip(flops, traffic, strict=True)
+        (info.flops / machine.units.get(info.unit, machine.flops), info.bytes / machine.bandwidth)
+        for info in (step.info for step in program.steps)
     ]
     rows = [*profile.rows, profile.rest]
     bounds = [(1e6 * max(both), _bound(*both)) for both in limits] + [(0.0, _bound(0.0, 0.0))]

@@ -111,6 +111,7 @@ class StepInfo:
             (no kernel: onnxruntime or onnx's reference computes it).
         bytes: of its inputs, constants and outputs, once for each execution; 0: not known.
         algorithm: a variant and its error; "" where the task is computed as it is written.
+        unit: name of the tensor unit that most of it is computed on; "": plain vectors.
     """
 
     name: str
@@ -122,6 +123,7 @@ class StepInfo:
     schedule: str = ""
     bytes: float = 0.0
     algorithm: str = ""
+    unit: str = ""
 
 
 def schedule_label(schedule: str, algorithm: str) -> str:

@@ -140,6 +140,7 @@ def _info_of(data: Mapping[str, Any]) -> StepInfo:
         schedule=json_text(data["schedule"]),
         bytes=_amount(data["bytes"]),
         algorithm=json_text(data["algorithm"]),
+        unit=json_text(data.get("unit", "")),  # files from before do not have it
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from sketch.population.population import Population, concat
 from sketch.schedule.sketch import Sketch
 
 Drafted = tuple[Population, NDArray[np.float64]]
+
+_LEAST_GOING: Final = 2  # descents that go on to the end
 
 
 def drafted_sketches(
@@ -81,21 +84,65 @@ def descended(drafted: Sequence[Drafted], reference: str, options: SpaceOptions)
         wanted.add(names.index(reference))
     for place in wanted:
         population, seconds = drafted[place]
-        row, least = _descend(population.take(np.arange(1)), float(seconds[0]), options)
+        row, least = _descend(population, seconds, options)
         if least < seconds[0]:
             found[place] = concat([row, population]), np.concatenate([[least], seconds])
     return sorted(found, key=lambda item: round(float(np.log(item[1][0])), 6))
 
 
-def _descend(best: Population, seconds: float, options: SpaceOptions) -> tuple[Population, float]:
-    """One row: its best neighbour in turn, while the draft finds a better one; and its seconds."""
+_Found = tuple[Population, float]
+"""A row, and its seconds."""
+
+
+def _descend(population: Population, seconds: NDArray[np.float64], options: SpaceOptions) -> _Found:
+    """The best row that descents from several rows come to.
+
+    Half of the descents go on after each round, but two at least: those that have come furthest.
+    """
+    going = [
+        (population.take(np.array([place])), float(seconds[place]))
+        for place in _starts(population, options)
+    ]
+    best = going[0]
     for _ in range(options.descents):
-        candidate = Candidate(best.sketch, best.row(0))
-        near, drafts = _drafted(keep_feasible(neighbours(candidate)))
-        if not near.count or drafts[0] > seconds * (1 - options.least_gain):
+        going = sorted(_stepped(going, options), key=lambda item: item[1])
+        if not going:
             break
-        best, seconds = near.take(np.arange(1)), float(drafts[0])
-    return best, seconds
+        best = min(best, going[0], key=lambda item: item[1])
+        going = going[: max(_LEAST_GOING, len(going) // 2)]
+    return best
+
+
+def _starts(population: Population, options: SpaceOptions) -> list[int]:
+    """The best row, and the next ones that differ from all before in several decisions."""
+    chosen = [0]
+    for place in range(1, min(population.count, options.start_rows)):
+        if len(chosen) == options.starts:
+            break
+        differing = (population.values[chosen] != population.values[place]).sum(axis=1)
+        if (differing >= options.apart).all():
+            chosen.append(place)
+    return chosen
+
+
+def _stepped(found: Sequence[_Found], options: SpaceOptions) -> list[_Found]:
+    """The best neighbour of each row that has a better one."""
+    from costmodel.extract import draft_seconds
+
+    near = [keep_feasible(neighbours(Candidate(row.sketch, row.row(0)))) for row, _ in found]
+    pool = concat(near)
+    if not pool.count:
+        return []
+    seconds = draft_seconds(pool)
+    ends = np.cumsum([rows.count for rows in near])
+    better: list[_Found] = []
+    for rows, end, (_, before) in zip(near, ends.tolist(), found, strict=True):
+        own = seconds[end - rows.count : end]
+        if rows.count:
+            least = int(np.lexsort((rows.keys(), np.round(np.log(own), 6)))[0])
+            if own[least] <= before * (1 - options.least_gain):
+                better.append((rows.take(np.array([least])), float(own[least])))
+    return better
 
 
 def prune(drafted: Sequence[Drafted], options: SpaceOptions) -> list[Drafted]:

@@ -11,7 +11,7 @@ from autosched.measure.result import CacheState, MeasureResult, Timing, is_wrong
 from autosched.records.accuracy import ACCURACIES, Accuracy
 from autosched.records.best import by_distance, rank, seeds, select, target_warning
 from autosched.records.error_budget import held_to
-from autosched.records.identity import executable
+from autosched.records.identity import executable, has_units_of
 from autosched.records.record import Record
 from autosched.records.store import AnyLog, open_store
 from autosched.search.by_position import by_position, steps_key
@@ -26,6 +26,8 @@ from sketch.population.recorded_range import check_row
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.sketch import Sketch
+from sketch.schedule.steps import Tensorize
+from sketch.target.target import Target
 from sketch.verify import verify
 
 if TYPE_CHECKING:
@@ -197,7 +199,13 @@ def _in_order(
         yield from rank(select(records, task.key, task.target, state))
     for machine, group in by_distance(records, task.target):
         if executable(machine, task.target):
-            yield from rank(group)
+            yield from rank(r for r in group if _has_its_units(r, task.target))
+
+
+def _has_its_units(record: Record, target: Target) -> bool:
+    """Whether a machine has the tensor units that a schedule of another one may use."""
+    used = any(step.get("kind") == Tensorize.kind for step in record.steps)
+    return not used or has_units_of(record.target, target)
 
 
 def build_best(

@@ -20,8 +20,10 @@ class SpaceOptions:
         most: sketches of a task.
         most_of_long: sketches of a task with a program of more than ``long_program`` stages.
         long_program: see ``most_of_long``.
-        descents: rounds of descent from the best random row to a better neighbour; the first two
-            bring most of what there is to gain.
+        starts: random rows from which the draft model descends to better neighbours.
+        apart: decisions in which they differ.
+        start_rows: they are among so many of the best.
+        descents: rounds of these descents.
         least_gain: share of the time that a neighbour must save to be taken; of less the draft
             model cannot be sure.
     """
@@ -32,13 +34,20 @@ class SpaceOptions:
     most: int = 48
     most_of_long: int = 8
     long_program: int = 64
-    descents: int = 4
+    starts: int = 8
+    apart: int = 4
+    start_rows: int = 128
+    descents: int = 8
     least_gain: float = 0.005
 
     def __post_init__(self) -> None:
         check_kinds(self)
-        for name in ("rows", "few_rows", "keep_within", "most", "most_of_long", "long_program"):
+        for name in (
+            "rows", "few_rows", "keep_within", "most", "most_of_long", "long_program", "starts",
+            "start_rows",
+        ):  # fmt: skip
             check_number(name, getattr(self, name), 1, math.inf)
+        check_number("apart", self.apart, 0, math.inf)
         check_number("descents", self.descents, 0, math.inf)
         check_number("least_gain", self.least_gain, 0, 1)
 

@@ -80,8 +80,8 @@ class TuningLoop:
             reserve_s = min(reserve_s, options.retiming_share * options.budget_s)
         infos = [run.info() for run in self._runs]
         self._scheduler = TaskScheduler(
-            infos, options, job.objective, self._elapsed, reserve_s, job.usage,
-            self._runner.trials_in_flight,
+            infos, options if timed else options.emulated, job.objective, self._elapsed, reserve_s,
+            job.usage, self._runner.trials_in_flight,
         )  # fmt: skip
         self._records: list[Record] = []
         self._measured: list[tuple[Record, Candidate]] = []  # in this run

@@ -25,6 +25,9 @@ algorithms, too; a few of them are measured."""
 DEFAULT_TRIALS: Final = 256
 """Of one task where nobody sets a limit."""
 
+EMULATED_TRIAL_S: Final = 1.0
+"""Seconds of a trial on an emulated device, until some were made: most are the C++ compiler's."""
+
 STOP_BELOW: Final = 0.003
 """Of the objective: two timings of one kernel differ by more."""
 
@@ -220,6 +223,12 @@ class TuneOptions:
         if self.stop_below is None:
             return 0.0 if self.budget_s is None else STOP_BELOW
         return self.stop_below
+
+    @property
+    def emulated(self) -> TuneOptions:
+        """These options where all trials are on an emulated device: first batches are small."""
+        trial_s = max(self.scheduler.trial_s, EMULATED_TRIAL_S)
+        return replace(self, scheduler=replace(self.scheduler, trial_s=trial_s))
 
     def unless_limited(self, trials: int | None = None, budget: str | None = None) -> TuneOptions:
         """These options, with other limits where they have neither trials nor a time."""

@@ -12,7 +12,8 @@ from codegen.llvm.integers import Integers
 from codegen.llvm.values import literal, type_text
 from codegen.llvm.writer import Writer
 from sketch.lang.dtypes import is_float, is_unsigned
-from sketch.lang.operator_names import FLOAT_CALLS
+from sketch.lang.expr import Cast
+from sketch.lang.operator_names import BITS, FLOAT_CALLS
 
 _FLOAT_OPS: Final = {
     "add": "fadd contract",
@@ -37,7 +38,7 @@ class Arithmetic:
 
     def __init__(self, writer: Writer, features: ProcessorFeatures) -> None:
         self.writer, self.features = writer, features
-        self.conversions = Conversions(writer, features.half)
+        self.conversions = Conversions(writer, features)
 
     def lanes(self, dtype: str, width: int) -> FloatLanes | DoubleLanes:
         """The elementary functions of a float dtype for one vector width."""
@@ -160,6 +161,8 @@ class Arithmetic:
             result: str = getattr(self.lanes(dtype, width), op)(operand)
             return result
         kind = type_text(dtype, width)
+        if op == BITS:
+            return self.writer.emit(f"zext {kind} {operand} to {type_text('int32', width)}")
         if op in ("not", "bit_not"):
             ones = self.splat("true" if op == "not" else "-1", dtype, width)
             return self.writer.emit(f"xor {kind} {operand}, {ones}")
@@ -206,6 +209,16 @@ class Arithmetic:
             operand: name of the SSA value.
         """
         return self.conversions.cast(source, target, width, operand)
+
+    def stays_float(self, inner: Cast, dtype: str) -> bool:
+        """Whether ``dtype(inner)`` of vectors is what ``within_byte`` computes."""
+        types = (inner.operand.dtype, inner.dtype, dtype)
+        return types == ("float32", "uint8", "float32") and self.features.rounding
+
+    def within_byte(self, width: int, operand: str) -> str:
+        """Vectors of float32 to uint8 and back, without being bytes: what is quantised is so."""
+        limited = self.conversions.limited("uint8", width, operand)
+        return FloatLanes(self.writer, width, self.features.rounding).trunc(limited)
 
     def select(self, dtype: str, width: int, test: str, lhs: str, rhs: str) -> str:
         """``lhs if test else rhs``, lane by lane.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from codegen.llvm.features import ProcessorFeatures
 from codegen.llvm.values import type_text, vector_type
 from codegen.llvm.writer import Writer
 from sketch.lang.dtypes import (
@@ -22,10 +23,10 @@ _LOW_BITS: Final = (1 << 11) - 1  # of an int64, whose other bits fit a float64
 
 
 class Conversions:
-    """Writes casts; ``half``: the machine converts between float16 and float32 by itself."""
+    """Writes casts, with the conversions that the machine does by itself."""
 
-    def __init__(self, writer: Writer, half: bool) -> None:
-        self.writer, self.half = writer, half
+    def __init__(self, writer: Writer, features: ProcessorFeatures) -> None:
+        self.writer, self.half, self.brain = writer, features.half, features.brain
 
     def cast(self, source: str, target: str, width: int, operand: str) -> str:
         """``operand`` as ``target``: float to integer saturates, NaN gives 0; integers wrap.
@@ -75,6 +76,16 @@ class Conversions:
         old, new = type_text(source, width), type_text(target, width)
         return self.writer.emit(f"{opcode} {old} {operand} to {new}")
 
+    def limited(self, dtype: str, width: int, operand: str) -> str:
+        """Vectors of float32 within the limits of an unsigned ``dtype``; NaN gives 0.
+
+        Args:
+            dtype: of less than 32 bits.
+            width: lanes.
+            operand: name of the SSA value.
+        """
+        return _Clamped(self.writer, width).limited(dtype, operand)
+
     def _truth(self, source: str, width: int, operand: str) -> str:
         zero = "zeroinitializer" if width else ("0.0" if is_float(source) else "0")
         compare = "fcmp une" if is_float(source) else "icmp ne"
@@ -102,9 +113,7 @@ class _Clamped:
     def cast(self, target: str, operand: str) -> str:
         """``operand`` within the limits of ``target``, truncated; NaN gives 0."""
         low, high = integer_limits(target)
-        value = self._larger(operand, low)
-        if size_of(target) < size_of("int32"):
-            value = self._smaller(value, high)
+        value = self.limited(target, operand)
         whole = self.writer.emit(f"fptosi {self.float} {value} to {self.int}")
         if size_of(target) == size_of("int32"):  # the limit is no float
             above = self._test("oge", operand, self._number(high + 1))
@@ -117,6 +126,12 @@ class _Clamped:
         return self.writer.emit(
             f"trunc {self.int} {whole} to {vector_type(type_text(target, 0), self.width)}"
         )
+
+    def limited(self, target: str, operand: str) -> str:
+        """``operand`` not below the limits of ``target``, nor above those that are floats."""
+        low, high = integer_limits(target)
+        value = self._larger(operand, low)
+        return self._smaller(value, high) if size_of(target) < size_of("int32") else value
 
     def _larger(self, operand: str, low: int) -> str:
         """As the instruction: the second one if the first is NaN."""
@@ -202,7 +217,8 @@ class _Half:
     """16-bit floats to and from float32, rounding to nearest, ties to even."""
 
     def __init__(self, conversions: Conversions, width: int) -> None:
-        self.writer, self.half, self.width = conversions.writer, conversions.half, width
+        self.writer, self.width = conversions.writer, width
+        self.half, self.brain = conversions.half, conversions.brain
         self.short, self.int = vector_type("i16", width), vector_type("i32", width)
         self.float, self.native = vector_type("float", width), vector_type("half", width)
         self.mask = vector_type("i1", width)
@@ -219,9 +235,10 @@ class _Half:
 
     def narrowed(self, dtype: str, operand: str) -> str:
         """The nearest 16-bit float, as bits; NaN stays NaN, overflow gives infinity."""
-        if dtype == "float16" and self.half:
-            value = self.writer.emit(f"fptrunc {self.float} {operand} to {self.native}")
-            return self._free(f"bitcast {self.native} {value} to {self.short}")
+        if self.half if dtype == "float16" else self.brain:
+            native = self.native if dtype == "float16" else vector_type("bfloat", self.width)
+            value = self.writer.emit(f"fptrunc {self.float} {operand} to {native}")
+            return self._free(f"bitcast {native} {value} to {self.short}")
         word = self._brain(operand) if dtype == "bfloat16" else self._narrowed_half(operand)
         return self._free(f"trunc {self.int} {word} to {self.short}")
 

@@ -346,7 +346,13 @@ class ExpressionEmitter:
         return SsaValue(ref, dtype, value.width)
 
     def _cast(self, expr: Cast) -> SsaValue:
-        value = self.evaluate(expr.operand)
+        inner = expr.operand
+        if isinstance(inner, Cast) and self.arithmetic.stays_float(inner, expr.dtype):
+            value = self.materialise(self.evaluate(inner.operand))
+            if value.width:
+                ref = self.arithmetic.within_byte(value.width, value.ref)
+                return SsaValue(ref, expr.dtype, value.width)
+        value = self.evaluate(inner)
         if value.form is not None and expr.dtype in INDEX_DTYPES:
             return SsaValue("", expr.dtype, 0, value.const, value.form)
         if value.form is not None and forms.is_constant(value.form) and is_float(expr.dtype):
@@ -381,13 +387,10 @@ class ExpressionEmitter:
             mask = ref if outer.mask is None else self.memory.both(ref, outer.mask, test.width)
             self.guard = Guard(outer.condition, mask)
         else:
-            both = (
-                ref
-                if outer.condition is None
-                else self.memory.cached(
-                    ("and", ref, outer.condition), f"and i1 {ref}, {outer.condition}"
-                )
-            )
+            both = ref
+            if outer.condition is not None:
+                key = ("and", ref, outer.condition)
+                both = self.memory.cached(key, f"and i1 {ref}, {outer.condition}")
             self.guard = Guard(both, outer.mask)
         memo, self._memo = self._memo, {}
         value = self.materialise(self.evaluate(expr))

@@ -12,6 +12,7 @@ class ProcessorFeatures:
     """Attributes:
     rounding: instructions for floor, ceil, trunc and round.
     half: instructions between float16 and float32.
+    brain: an instruction from float32 to bfloat16 that may be used: denormal numbers become 0.
     masked_registers: constraint letter of vector registers in inline assembly, where the processor
         has masked loads; empty where LLVM makes branches of them.
     vector_bytes: length of a vector register.
@@ -19,17 +20,22 @@ class ProcessorFeatures:
 
     rounding: bool
     half: bool
+    brain: bool
     masked_registers: str
     vector_bytes: int
 
 
-def features_of(target: Target) -> ProcessorFeatures:
-    """The features of a CPU target."""
+def features_of(target: Target, flushed: bool) -> ProcessorFeatures:
+    """The features of a CPU target.
+
+    ``flushed``: denormal numbers count as 0 in what is emitted, whatever the state of the thread.
+    """
     known = target.has
     neon = "neon" in known
     return ProcessorFeatures(
         rounding=neon or bool(known & {"sse4.1", "avx", "avx2", "avx512f"}),
         half=neon or bool(known & {"f16c", "avx512f"}),
+        brain=flushed and known.issuperset(("avx512bf16", "avx512vl")),
         masked_registers="v" if "avx512f" in known else "x" if "avx2" in known else "",
         vector_bytes=target.vector_bytes,
     )

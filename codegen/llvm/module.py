@@ -15,6 +15,7 @@ from codegen.llvm.parallel import chunk_count, emit_parallel, parallel_chain
 from codegen.llvm.region import REGION_SYMBOL
 from codegen.llvm.scope import LoopScope
 from codegen.llvm.statements import Statements
+from codegen.llvm.unit_calls import has_float_units
 from codegen.llvm.writer import Lines, Writer
 from sketch.lang.dtypes import size_of
 from sketch.nest.loopnest import Buffer, LoopNest, Node
@@ -100,7 +101,7 @@ class _RootEmitter:
         self.writer, self.nest, self.target = writer, nest, target
         self.offsets, self.shared = offsets, shared
         self.scope = LoopScope(writer)
-        features = features_of(target)
+        features = features_of(target, has_float_units(nest))
         self.memory = Memory(writer, self.scope, features)
         arithmetic = Arithmetic(writer, features)
         evaluator = ExpressionEmitter(writer, self.scope, self.memory, arithmetic)

@@ -10,7 +10,9 @@ from codegen.llvm.memory import Guard, Memory
 from codegen.llvm.values import Form, SsaValue
 from codegen.llvm.writer import Writer
 from sketch.lang.dtypes import size_of
-from sketch.nest.loopnest import Buffer
+from sketch.lang.expr import Binary
+from sketch.nest.loopnest import Buffer, LoopNest
+from sketch.nest.walk import stores
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +27,22 @@ class UnitCall:
 # Both operands are vectors of 32-bit lanes in the nest, whatever elements are in a lane.
 UNIT_CALLS: Final[Mapping[str, UnitCall]] = {
     f"{name}.{bits}": UnitCall(
-        f"llvm.x86.avx512.{name}.{bits}", f"<{bits // 32} x i32>", f"<{bits // size} x i{size}>"
+        f"llvm.x86.{call}.{bits}", f"<{bits // 32} x {acc}>", f"<{bits // size} x {element}>"
     )
-    for name, size in (("vpdpbusd", 8), ("vpdpwssd", 16))
+    for name, call, acc, element, size in (
+        ("vpdpbusd", "avx512.vpdpbusd", "i32", "i8", 8),
+        ("vpdpwssd", "avx512.vpdpwssd", "i32", "i16", 16),
+        ("vdpbf16ps", "avx512bf16.dpbf16ps", "float", "bfloat", 16),
+    )
     for bits in (256, 512)
 }
+
+
+def has_float_units(nest: LoopNest) -> bool:
+    """Whether a nest has instructions that count denormal numbers as 0."""
+    values = (value for store, _ in stores(nest.roots) for value in store.values)
+    found = (value.op for value in values if isinstance(value, Binary))
+    return any(op in UNIT_CALLS and "float" in UNIT_CALLS[op].acc for op in found)
 
 
 def unit_call(writer: Writer, unit: str, operands: tuple[str, str, str]) -> str:
@@ -38,11 +51,12 @@ def unit_call(writer: Writer, unit: str, operands: tuple[str, str, str]) -> str:
     Args:
         writer: of the function.
         unit: name of the tensor unit.
-        operands: accumulators and both factors, as vectors of int32.
+        operands: accumulators, and both factors as vectors of int32.
     """
     call = UNIT_CALLS[unit]
     acc, *factors = operands
-    casts = [writer.emit_free(f"bitcast {call.acc} {f} to {call.operand}") for f in factors]
+    words = call.acc.replace("float", "i32")
+    casts = [writer.emit_free(f"bitcast {words} {f} to {call.operand}") for f in factors]
     writer.declare(call.name, f"{call.acc} {{}}({call.acc}, {call.operand}, {call.operand})")
     parts = ", ".join(f"{call.operand} {part}" for part in casts)
     return writer.emit(f"call {call.acc} @{call.name}({call.acc} {acc}, {parts})")

@@ -13,7 +13,8 @@ outside vanish.  A tail tile is the copy in which rows are missing.
 The unit that is copied is the largest part of the nest without a serial spatial loop and without a
 private buffer of its own: filling a register tile, reducing into it and writing it back are three
 units, so a padded reduction does not copy the write-back.  Copies must fit the target's instruction
-budget; predicates that are left stay dynamic.
+budget; predicates that are left stay dynamic.  Reductions, where the time goes, have a budget of
+their own: straight-line code elsewhere, such as a Winograd transform, takes nothing of it.
 """
 
 from __future__ import annotations
@@ -57,15 +58,22 @@ Outer = dict[LoopVar, _Outer]
 
 def specialize(nest: LoopNest, target: Target) -> LoopNest:
     """The nest with specialised copies of its tiles."""
-    pass_ = _Specializer(target.instruction_budget - instructions(nest.roots), target.code)
+    others = target.instruction_budget - instructions(nest.roots)
+    pass_ = _Specializer(target.instruction_budget, others, target.code)
     return replace(nest, roots=pass_.nodes(nest.roots, {}))
 
 
 class _Specializer:
-    """Walks down to the units and copies them while the budget lasts."""
+    """Walks down to the units and copies them while the budgets last.
 
-    def __init__(self, budget: int, limits: CodeLimits) -> None:
-        self.budget, self.limits = budget, limits
+    Args:
+        reductions: instructions of units with a reduce loop, their copies included.
+        others: what copies add to the other units.
+        limits: of copies.
+    """
+
+    def __init__(self, reductions: int, others: int, limits: CodeLimits) -> None:
+        self.reductions, self.others, self.limits = reductions, others, limits
 
     def nodes(self, nodes: Nodes, outer: Outer) -> Nodes:
         new: list[Node] = []
@@ -88,19 +96,32 @@ class _Specializer:
 
     def unit(self, node: Node, outer: Outer) -> Nodes:
         """Copies of one unit, nested by the variables that decide its predicates."""
-        body: Nodes = (node,)
         groups = _groups(_undecided(node, outer), outer)
-        size = instructions(body) if groups else 0
+        if not groups:
+            return _roll_undecided((node,), outer)
+        size = instructions((node,))
+        if _has_reduce_loop(node):
+            body, now = self._copied(node, groups, outer, self.reductions)
+            self.reductions -= now
+        else:
+            body, now = self._copied(node, groups, outer, self.others + size)
+            self.others -= now - size
+        return _roll_undecided(body, outer)
+
+    def _copied(
+        self, node: Node, groups: list[tuple[LoopVar, ...]], outer: Outer, most: int
+    ) -> tuple[Nodes, int]:
+        """Copies of one unit of at most ``most`` instructions, or itself; and how many they are."""
+        body: Nodes = (node,)
+        size = instructions(body)
         for group in groups:
             for coarse in (False, True):
                 trial = _split(body, _Choice(group, coarse, self.limits), outer)
-                grown = instructions(trial) - size
-                if grown <= self.budget:
-                    self.budget -= grown
-                    size += grown
-                    body = trial
+                grown = instructions(trial)
+                if grown <= most:
+                    body, size = trial, grown
                     break
-        return _roll_undecided(body, outer)
+        return body, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +210,12 @@ def _narrowed(outer: Outer, var: LoopVar, low: int, high: int) -> Outer:
 def _has_dynamic_spatial(node: Node) -> bool:
     return any(
         isinstance(n, Loop) and is_dynamic(n) and n.axis_kind == "spatial" for n in walk((node,))
+    )
+
+
+def _has_reduce_loop(node: Node) -> bool:
+    return any(
+        isinstance(n, Loop) and is_dynamic(n) and n.axis_kind == "reduce" for n in walk((node,))
     )
 
 

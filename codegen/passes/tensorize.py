@@ -30,8 +30,8 @@ from codegen.passes.rewrite import (
     with_body,
 )
 from sketch.lang.dtypes import is_unsigned, size_of
-from sketch.lang.expr import Binary, Cast, Const, Expr, Unary, binary, cast
-from sketch.lang.operator_names import GROUP
+from sketch.lang.expr import Binary, Cast, Const, Expr, Unary, binary
+from sketch.lang.operator_names import BITS, GROUP
 from sketch.lang.reducers import is_sum
 from sketch.nest.loopnest import (
     Affine,
@@ -179,9 +179,7 @@ class _Use:
         packed: Expr = Const(0, "int32")
         for n in range(count):
             values: Values = {self.block.terms.var: constant(n)}
-            element = cast(substitute_expr(self.lhs, values), "int32")
-            if not is_unsigned(self.unit.lhs):
-                element = binary("bit_and", element, (1 << bits) - 1)
+            element: Expr = Unary(BITS, substitute_expr(self.lhs, values), "int32")
             element = binary("shift_left", element, bits * n) if n else element
             packed = binary("bit_or", packed, element) if n else element
         return self._store(packed, (*self._others, *outside))

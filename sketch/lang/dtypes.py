@@ -14,11 +14,12 @@ from sketch.errors import ExpressionError
 FLOATS: Final = ("float32", "float64", "float16", "bfloat16")
 STORAGE_FLOATS: Final = ("float16", "bfloat16")
 INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8")
+BYTES: Final = ("uint8", "int8")
 # Wide enough that index arithmetic never wraps around.
 INDEX_DTYPES: Final = ("int32", "int64")
 BOOL: Final = "bool"
 SUPPORTED: Final = (*FLOATS, *INTEGERS, BOOL)
-_BYTES: Final = {
+_SIZES: Final = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2,
     "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
 }  # fmt: skip
@@ -35,8 +36,8 @@ def check_dtype(dtype: str) -> str:
 
 def size_of(dtype: str) -> int:
     """Bytes that one element of ``dtype`` takes in memory (a bool takes one byte)."""
-    known = _BYTES.get(dtype)
-    return known if known is not None else _BYTES[check_dtype(dtype)]
+    known = _SIZES.get(dtype)
+    return known if known is not None else _SIZES[check_dtype(dtype)]
 
 
 def is_float(dtype: str) -> bool:

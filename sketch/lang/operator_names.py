@@ -22,6 +22,8 @@ FLOAT_CALLS: Final = (
 FLOAT_TESTS: Final = ("is_nan", "is_inf")
 GROUP: Final = "group"
 """An element and those after it in memory, as one 32-bit lane of a tensor unit: of code alone."""
+BITS: Final = "bits"
+"""The bits of an element as an int32 that is not negative: of code alone."""
 UNARY: Final = ("neg", "abs", "sign", "not", "bit_not", *FLOAT_CALLS, *FLOAT_TESTS)
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 # Multiply-adds of a block of a product: NumPy's BLAS wakes its threads for more.
 _BLOCK: Final = 1 << 18
+
+# An uninitialised C-contiguous array of a shape and dtype.
+Allocator = Callable[[Sequence[int], str], NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +48,29 @@ class LinearMap:
         """``[elements of the leading dimensions, others]`` of the caller's array."""
         return array.reshape(len(self.matrix[0]), -1)
 
-    def apply(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
-        """The constant, computed in float64 and rounded to the dtype of ``array`` (``shape``)."""
-        return _combined(self.matrix, self.columns(array)).reshape(self.result_shape)
+    def apply(
+        self,
+        array: NDArray[np.generic],
+        empty: Allocator = np.empty,
+        period: int | None = None,
+    ) -> NDArray[np.generic]:
+        """The constant, computed in float64 and rounded to the dtype of ``array`` (``shape``).
+
+        Args:
+            array: the caller's.
+            empty: makes the result.
+            period: the array repeats so many elements, and so does the result along its columns;
+                None: no elements are known to be the same.
+        """
+        columns = self.columns(array)
+        width = columns.shape[1]
+        if period is None or period >= width:
+            return _combined(self.matrix, columns, empty).reshape(self.result_shape)
+        part = _combined(self.matrix, columns[:, :period], np.empty)
+        out = empty((len(part), width), str(part.dtype))
+        for start in range(0, width, period):
+            out[:, start : start + period] = part[:, : width - start]
+        return out.reshape(self.result_shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +101,12 @@ class JoinedDimensions:
         del extents[self.outer]
         return tuple(extents)
 
-    def apply(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
-        """The constant, a new C-contiguous array."""
+    def apply(self, array: NDArray[np.generic], empty: Allocator = np.empty) -> NDArray[np.generic]:
+        """The constant, a new C-contiguous array; ``empty`` makes it."""
         moved = np.moveaxis(array, self.outer, self.inner - 1)
-        return np.ascontiguousarray(moved).reshape(self.result_shape)
+        out = empty(moved.shape, str(array.dtype))
+        out[...] = moved
+        return out.reshape(self.result_shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +143,21 @@ class CombinedParts:
         outer = range(0, split.ndim, 2)
         return split.transpose(*outer, *(d + 1 for d in outer)).reshape(prod(self.parts), -1)
 
-    def apply(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
-        """The constant, computed in float64 and rounded to the dtype of ``array`` (``shape``)."""
-        return _combined(self.matrix, self.columns(array)).reshape(self.result_shape)
+    def apply(self, array: NDArray[np.generic], empty: Allocator = np.empty) -> NDArray[np.generic]:
+        """The constant, computed in float64 and rounded to the dtype of ``array`` (``shape``);
+        ``empty`` makes it.
+        """
+        return _combined(self.matrix, self.columns(array), empty).reshape(self.result_shape)
 
 
 def _combined(
-    matrix: Sequence[Sequence[float]], columns: NDArray[np.generic]
+    matrix: Sequence[Sequence[float]], columns: NDArray[np.generic], empty: Allocator
 ) -> NDArray[np.generic]:
     """``matrix @ columns`` in float64, rounded to the dtype of ``columns``; in blocks, so that no
     large array of float64 is made and no threads of NumPy are woken for a product of a few rows.
     """
     rows = np.array(matrix, np.float64)
-    out = np.empty((len(rows), columns.shape[1]), columns.dtype)
+    out = empty((len(rows), columns.shape[1]), str(columns.dtype))
     step = max(1, _BLOCK // rows.size)
     for start in range(0, columns.shape[1], step):
         part = slice(start, start + step)

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sketch.lang.prepared import Prepared
+from sketch.lang.prepared import Allocator, LinearMap, Prepared
 from sketch.lang.tensor import Placeholder
 from sketch.lower.placement import Placement, place
 from sketch.schedule.decision import DecisionId
@@ -88,9 +88,24 @@ class Preparation:
             made if self.packing is None else np.ascontiguousarray(made).reshape(self.packing.shape)
         )
 
-    def ordered(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Its elements in memory order, maybe in an array that is not contiguous: to be copied."""
-        made = array if self.prepared is None else self.prepared.apply(array)
+    def ordered(
+        self,
+        array: NDArray[np.generic],
+        empty: Allocator = np.empty,
+        period: int | None = None,
+    ) -> NDArray[np.generic]:
+        """Its elements in memory order, maybe in an array that is not contiguous: to be copied.
+
+        Args:
+            array: what the caller gives.
+            empty: makes what is prepared.
+            period: so many elements of ``array`` are repeated; None: none are known to be.
+        """
+        made = array
+        if isinstance(self.prepared, LinearMap):
+            made = self.prepared.apply(array, empty, period)
+        elif self.prepared is not None:
+            made = self.prepared.apply(array, empty)
         return made if self.packing is None else self.packing.ordered(made)
 
 

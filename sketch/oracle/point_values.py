@@ -40,7 +40,7 @@ def elements_at(source: Elements, indices: Sequence[Array]) -> Array:
     if isinstance(source, PointValues):
         return source.values[np.searchsorted(source.positions, _positions(indices, source.shape))]
     if source.flags.c_contiguous:
-        return source.reshape(-1)[_positions(indices, source.shape)]
+        return source.reshape(-1).take(_positions(indices, source.shape))
     found: Array = source[tuple(indices)]
     return found
 

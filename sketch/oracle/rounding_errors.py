@@ -70,8 +70,22 @@ class RoundingErrors:
         known = self._known.get(id(node))
         if known is None:
             known = np.asarray(self._evaluate(node), np.float64)
-            known = self._known[id(node)] = np.where(np.isnan(known), np.inf, known)
+            unknown = np.isnan(known)
+            known = self._known[id(node)] = (
+                np.where(unknown, np.inf, known) if unknown.any() else known
+            )
         return known
+
+    def share(self, node: Expr) -> float | None:
+        """What the bound is as a multiple of the absolute value, everywhere; None: it is no such.
+
+        It is one for a product of exact operands: nothing but its own rounding counts.
+        """
+        if not isinstance(node, Binary) or node.op not in ("add", "sub", "mul"):
+            return None
+        if self(node.lhs).any() or self(node.rhs).any():
+            return None
+        return unit(node.dtype) * self._scale
 
     def _evaluate(self, node: Expr) -> Array | float:
         match node:

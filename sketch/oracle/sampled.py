@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -38,6 +38,8 @@ class Sampling:
         per_tile: on both sides of the tiles' boundaries, for each dimension and size of tile.
         tiles: these sizes.
         whole_below_flops: a stage that costs less is computed whole for the sampled points.
+        bounds: whether it is told how far each value may be off, by which elements that are small
+            beside others count, too.
     """
 
     random: int = 4096
@@ -45,6 +47,7 @@ class Sampling:
     per_tile: int = 16
     tiles: tuple[int, ...] = (4, 8, 16, 32, 64)
     whole_below_flops: float = 2e8
+    bounds: bool = True
 
 
 def sample_reference(
@@ -65,7 +68,7 @@ def sample_reference(
     for tensor in dag.outputs:
         if id(tensor.op) not in points:
             points[id(tensor.op)] = sample_points(tensor.shape, rng, sampling)
-    known = _Known(load_inputs(dag, inputs, at_points=True))
+    known = _Known(load_inputs(dag, inputs, at_points=True), sampling.bounds)
     _compute_at(dag, known, dict(points), sampling.whole_below_flops)
     return _collect_samples(dag, known, points)
 
@@ -108,8 +111,9 @@ class _Known:
     some points.
     """
 
-    def __init__(self, whole: Values) -> None:
-        self.whole = whole
+    def __init__(self, whole: Values, bounded: bool) -> None:
+        """``bounded``: whether bounds are wanted; without it they are 0."""
+        self.whole, self.bounded = whole, bounded
         self.whole_errors = KnownErrors()
         self._values: dict[int, tuple[PointValues, ...]] = {}
         self._errors: dict[int, tuple[PointValues, ...]] = {}
@@ -117,9 +121,10 @@ class _Known:
     def add(self, op: Compute, points: Array) -> None:
         """Compute a stage at ``points``, int64 [P, rank] in row-major order."""
         positions = np.ravel_multi_index(tuple(points.T), op.shape)
+        errors = self.error if self.bounded else None
         values, bounds = (
             tuple(PointValues(op.shape, positions, column) for column in columns)
-            for columns in point_values(op, points, self.value, self.error)
+            for columns in point_values(op, points, self.value, errors)
         )
         self._values[id(op)], self._errors[id(op)] = values, bounds
 
@@ -127,8 +132,9 @@ class _Known:
         """Compute all of a stage; what it reads is there as a whole."""
         out = self.whole[id(op)] = empty_outputs(op)
         evaluate_box(op, full_region(op), loader(self.whole), out)
-        bounds = box_errors(op, loader(self.whole), self.whole_errors)
-        self.whole_errors.add(op, bounds)
+        if self.bounded:
+            bounds = box_errors(op, loader(self.whole), self.whole_errors)
+            self.whole_errors.add(op, bounds)
 
     def value(self, tensor: Tensor) -> Elements:
         """What is known of a tensor."""
@@ -216,7 +222,8 @@ def _collect_samples(dag: ComputeDAG, known: _Known, points: dict[int, Array]) -
     outputs: dict[str, Samples] = {}
     for name, shape in shapes.items():
         positions, value, bound = (np.concatenate(c) for c in zip(*found[name], strict=True))
-        outputs[name] = samples_of(shape, value, positions, bound, dag.output_dtypes[name])
+        samples = samples_of(shape, value, positions, bound, dag.output_dtypes[name])
+        outputs[name] = samples if known.bounded else replace(samples, bounds=None)
     return Reference(outputs)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -126,11 +126,11 @@ def _reduction_errors(
         target = target_of(op, part)
         sizes = [high - low + 1 for low, high in part.values()]
         flat = [*sizes[: len(op.axes)], math.prod(sizes[len(op.axes) :])]
-        terms, bounds = _terms(reduce, grid(part), sizes, flat, load, errors)
+        terms = _Terms.at(reduce, grid(part), sizes, flat, load, errors)
         if is_sum(reducer):
-            out[0][target] += _sum_bound(reducer, terms[0], bounds[0], trips)
+            out[0][target] += terms.sum_bound()
             continue
-        folded = _fold(reducer, terms, bounds, trips)
+        folded = _fold(reducer, terms.values, terms.bounds(), trips)
         before = [array[target] for array in values], [array[target] for array in out]
         merged = _merge(reducer, before, folded, trips)
         for k in range(len(values)):
@@ -140,27 +140,51 @@ def _reduction_errors(
 _Pair = tuple[list[Array], list[Array]]  # values, and the bounds of their errors
 
 
-def _terms(
-    reduce: Reduce,
-    points: Mapping[Axis, Array],
-    sizes: Sequence[int],
-    flat: Sequence[int],
-    load: ElementLoader,
-    errors: ErrorLoader,
-) -> _Pair:
-    """Terms and their errors as ``flat``: the points, then all terms."""
-    evaluate = Evaluator(points, load)
-    bounds = RoundingErrors(evaluate, errors)
-    return (
-        [np.broadcast_to(evaluate(s), sizes).reshape(flat) for s in reduce.sources],
-        [np.broadcast_to(bounds(s), sizes).reshape(flat) for s in reduce.sources],
-    )
+@dataclass(frozen=True, slots=True, eq=False)
+class _Terms:
+    """What a reduction adds up, as ``shape``: the points, then all terms.
 
+    Attributes:
+        reduce: the reduction.
+        values: of its sources.
+        errors: gives the bounds of the sources; they broadcast to ``sizes``.
+        sizes: the extents that ``shape`` is of.
+    """
 
-def _sum_bound(reducer: Reducer, terms: Array, bounds: Array, trips: int) -> Array:
-    rounding = growth(trips) * unit(reducer.identity[0].dtype)
-    total: Array = bounds.sum(axis=-1) * (1 + rounding)
-    return total + rounding * magnitude(terms).sum(axis=-1)
+    reduce: Reduce
+    values: list[Array]
+    errors: RoundingErrors
+    sizes: Sequence[int]
+    shape: Sequence[int]
+
+    @classmethod
+    def at(
+        cls,
+        reduce: Reduce,
+        points: Mapping[Axis, Array],
+        sizes: Sequence[int],
+        shape: Sequence[int],
+        load: ElementLoader,
+        errors: ErrorLoader,
+    ) -> _Terms:
+        """The terms at ``points``."""
+        evaluate = Evaluator(points, load)
+        values = [np.broadcast_to(evaluate(s), sizes).reshape(shape) for s in reduce.sources]
+        return cls(reduce, values, RoundingErrors(evaluate, errors), sizes, shape)
+
+    def bounds(self) -> list[Array]:
+        """Of the errors of the values, in the same shape."""
+        found = [self.errors(source) for source in self.reduce.sources]
+        return [np.broadcast_to(bound, self.sizes).reshape(self.shape) for bound in found]
+
+    def sum_bound(self) -> Array:
+        """Of the error of the sum of the values."""
+        rounding = growth(self.shape[-1]) * unit(self.reduce.reducer.identity[0].dtype)
+        size: Array = magnitude(self.values[0]).sum(axis=-1)
+        share = self.errors.share(self.reduce.sources[0])
+        own = self.bounds()[0].sum(axis=-1) if share is None else share * size
+        total: Array = own * (1 + rounding)
+        return total + rounding * size
 
 
 def _fold(reducer: Reducer, terms: Sequence[Array], bounds: Sequence[Array], trips: int) -> _Pair:
@@ -197,7 +221,7 @@ def _no_tensor(tensor: Tensor) -> Array:
 
 
 def point_values(
-    op: Compute, points: Array, load: ElementLoader, errors: ErrorLoader
+    op: Compute, points: Array, load: ElementLoader, errors: ErrorLoader | None
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """A stage's values and the bounds of their rounding errors: one array [P] each an output.
 
@@ -205,7 +229,7 @@ def point_values(
         op: the stage.
         points: int64 [P, rank].
         load: elements of a tensor at given indices.
-        errors: bounds of the errors of those elements.
+        errors: bounds of the errors of those elements; None: no bounds are wanted, they are 0.
     """
     trips = math.prod(axis.extent for axis in op.reduce_axes)
     step = max(1, GENERAL_ELEMENTS // trips)
@@ -225,23 +249,30 @@ def point_values(
     return tuple(map(np.concatenate, values)), tuple(map(np.concatenate, bounds))
 
 
-def _elements_at(op: Compute, points: Array, load: ElementLoader, errors: ErrorLoader) -> _Pair:
-    evaluate = Evaluator(point_grid(op, points), load)
+def _elements_at(
+    op: Compute, points: Array, load: ElementLoader, errors: ErrorLoader | None
+) -> _Pair:
+    evaluate, count = Evaluator(point_grid(op, points), load), len(points)
+    values = [np.broadcast_to(evaluate(body), count) for body in op.bodies]
+    if errors is None:
+        return values, [np.zeros(count) for _ in values]
     bounds = RoundingErrors(evaluate, errors)
-    return (
-        [np.broadcast_to(evaluate(body), len(points)) for body in op.bodies],
-        [np.broadcast_to(bounds(body), len(points)) for body in op.bodies],
-    )
+    return values, [np.broadcast_to(bounds(body), count) for body in op.bodies]
 
 
 def _reduced_at(
-    op: Compute, reduce: Reduce, points: Array, load: ElementLoader, errors: ErrorLoader
+    op: Compute, reduce: Reduce, points: Array, load: ElementLoader, errors: ErrorLoader | None
 ) -> _Pair:
     sizes = (len(points), *(axis.extent for axis in reduce.axes))
     trips = math.prod(sizes[1:])
-    flat = (len(points), trips)
-    terms, bounds = _terms(reduce, point_grid(op, points), sizes, flat, load, errors)
+    terms = _Terms.at(
+        reduce, point_grid(op, points), sizes, (len(points), trips), load, errors or _exact
+    )
     if not is_sum(reduce.reducer):
-        return _fold(reduce.reducer, terms, bounds, trips)
-    total = reduce_values(reduce.reducer, tuple(terms), 1)
-    return list(total), [_sum_bound(reduce.reducer, terms[0], bounds[0], trips)]
+        return _fold(reduce.reducer, terms.values, terms.bounds(), trips)
+    total = list(reduce_values(reduce.reducer, tuple(terms.values), 1))
+    return total, [np.zeros(len(points)) if errors is None else terms.sum_bound()]
+
+
+def _exact(tensor: Tensor) -> None:
+    """No element of any tensor is off."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sketch.analysis.access import stage_loads
 from sketch.lang.expr import Axis, Load
+from sketch.lang.rewrite import walk
 from sketch.lang.tensor import Placeholder
 from sketch.nest.loopnest import LoopKind
 from sketch.rules.patterns import coefficient_of
@@ -63,10 +64,9 @@ def packable(stage: StagePlan, axis: Axis) -> list[tuple[Load, int]]:
     found = []
     loads = stage_loads(stage.op)
     for load in loads:
-        coefficients = [coefficient_of(load, d, axis, stage.op) for d in range(len(load.indices))]
         plain = [d for d, index in enumerate(load.indices) if index is axis]
         once = len([x for x in loads if x.tensor.op is load.tensor.op]) == 1
-        moving = [d for d, c in enumerate(coefficients) if c != 0]
+        moving = [d for d, index in enumerate(load.indices) if axis in walk(index)]
         if once and len(plain) == 1 and moving == plain:
             found.append((load, plain[0]))
     return found

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from sketch.analysis.contraction import Contraction, contraction_of
-from sketch.lang.expr import Axis
-from sketch.lang.tensor import Placeholder
+from sketch.lang.expr import Axis, Load
+from sketch.lang.tensor import Compute, Placeholder
 from sketch.rules.patterns import longest, vector_axis
 from sketch.schedule.program import Program, StagePlan
+from sketch.schedule.sketch import Sketch
+from sketch.schedule.stage import StageId
+from sketch.schedule.steps import Tensorize
 from sketch.target.units import TensorUnit
 
 
@@ -27,6 +30,12 @@ class Fit:
     unit: TensorUnit
     rows: Axis | None
     terms: Axis
+
+    @property
+    def idle(self) -> float:
+        """Share of the unit that has nothing to add where the terms end within a group."""
+        groups = -(-self.terms.extent // self.unit.k)
+        return 1.0 - self.terms.extent / (groups * self.unit.k)
 
 
 def fits_of(program: Program, stage: StagePlan, units: Iterable[TensorUnit]) -> tuple[Fit, ...]:
@@ -45,6 +54,31 @@ def fits_of(program: Program, stage: StagePlan, units: Iterable[TensorUnit]) -> 
         for unit in units
         if _computes(unit, found) and (unit.m == 1 or rows)
     )
+
+
+def turned_operand(program: Program, stage: StagePlan) -> StageId | None:
+    """The stage that brings elements of the first operand into another order, for this stage alone:
+    where they are, units may find more of them together.
+    """
+    found = contraction_of(stage.op)
+    source = None if found is None else found.lhs.load.tensor.op
+    if not isinstance(source, Compute) or len(program.consumers(source)) != 1:
+        return None
+    body, plan = source.bodies[0], program.plan_of(source)
+    if not isinstance(body, Load) or plan is None:
+        return None
+    places = [source.axes.index(i) if isinstance(i, Axis) else -1 for i in body.indices]
+    whole = sorted(places) == list(range(len(source.axes)))
+    return plan.id if whole and places != sorted(places) else None
+
+
+def unit_of(sketch: Sketch, units: Iterable[TensorUnit]) -> TensorUnit | None:
+    """The one of some units that a sketch computes a contraction on; None: it has plain vectors."""
+    for step in sketch.steps:
+        if isinstance(step, Tensorize):
+            found = contraction_of(sketch.program.stage(step.stage).op)
+            return next((u for u in units if found is not None and _computes(u, found)), None)
+    return None
 
 
 def _is_packed(program: Program, stage: StagePlan, found: Contraction) -> bool:

@@ -28,6 +28,7 @@ class Rates:
         page_bytes: what a processor fetches ahead of a walk through memory ends at such bounds.
         overlap: share of the smaller of compute and memory time that is not hidden.
         branch: cycles of a loop iteration that nothing hides: most of it runs beside the work.
+        shared_line: cycles until a line comes from another core that has written to it.
         region: cycles to start and join a parallel region.
         chain_slack: how much of the scheduling slack in ``fma_slack`` a chain of updates of one
             accumulator does without.
@@ -58,6 +59,7 @@ class Rates:
     page_bytes: float = 4096.0
     overlap: float = 0.12
     branch: float = 0.2
+    shared_line: float = 25.0
     region: float = 400.0
     chain_slack: float = 1.25
     tile_accumulator: float = 3.0

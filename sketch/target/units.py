@@ -20,7 +20,9 @@ from sketch.target.target import Target
 class TensorUnit:
     """``acc[m, n] += lhs[m, k] * rhs[n, k]`` in the type of ``acc``, for all of a block at once.
 
-    On CPUs n are the lanes of a vector, and the k elements of an operand lie together.
+    On CPUs n are the lanes of a vector, and the k elements of an operand lie together.  Sums of
+    floats are fused multiply-adds one after the other, the last k first, each rounded to nearest;
+    denormal numbers are 0, as operands and as results.
 
     Attributes:
         name: of the instruction and its width, for printing.
@@ -66,7 +68,16 @@ def _dot_products() -> tuple[TensorUnit, ...]:
     )
 
 
-UNITS: Final[tuple[TensorUnit, ...]] = _dot_products()
+def _float_products() -> tuple[TensorUnit, ...]:
+    """Sums of products of two 16-bit floats, which float32 holds exactly, in float32."""
+    widths = ((16, ("avx512bf16",)), (8, ("avx512bf16", "avx512vl")))
+    return tuple(
+        TensorUnit(f"vdpbf16ps.{32 * n}", 1, n, 2, "bfloat16", "bfloat16", "float32", needs)
+        for n, needs in widths
+    )
+
+
+UNITS: Final[tuple[TensorUnit, ...]] = (*_dot_products(), *_float_products())
 """All units that there are instructions for."""
 
 

@@ -17,6 +17,7 @@ PLACES: Final[Mapping[str, str]] = {
     "codegen/host.py": "makes targets: these are the numbers that go into them",
     "codegen/llvm/math_calls.py": "coefficients of polynomials, to the precision of a float type",
     "sketch/operators/activations.py": "constants of the definition of an operator",
+    "sketch/operators/narrow.py": "how weights are stored: bits of a word and of integers",
     "sketch/oracle/": "sample sizes and error bounds of the oracle, of arithmetic, not of machines",
     "sketch/target/": "makes targets: these are the numbers that go into them",
     "sketch/variants/winograd.py": "the transforms of one algorithm, and where it pays",
@@ -37,6 +38,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_STRASSEN_GROWTH": "rounding errors of one algorithm",
     },
     "autosched/search/corpus_splits.py": {"_LEAST_TASKS": "statistics"},
+    "autosched/search/drafts.py": {"_LEAST_GOING": "time of a choice"},
     "autosched/search/favourite.py": {"_ROWS": "time of a choice", "_FIRST": "time of a choice"},
     "autosched/search/grid.py": {"_BLOCK": "rows that are listed at a time"},
     "autosched/search/options.py": {
@@ -49,10 +51,14 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "autosched/search/recall.py": {"_ROOM": "what a record may ask of another machine"},
     "autosched/search/sampling.py": {"_DRAWS": "how long feasible rows are looked for"},
-    "autosched/search/unmeasured.py": {"SURE_BELOW": "how far the draft model is believed"},
+    "autosched/search/unmeasured.py": {
+        "SURE_BELOW": "how far the draft model is believed",
+        "SURE_BELOW_ON_GPUS": "how far the draft model is believed",
+    },
     "autosched/tuning/loop.py": {"_AGAIN": "rounds of a timing"},
     "autosched/tuning/options.py": {
         "DEFAULT_TRIALS": "the limit where nobody sets one",
+        "EMULATED_TRIAL_S": "the same of any machine that emulates",
         "STOP_BELOW": "noise, where nobody says what it is",
         "_UNIT_SECONDS": "units of time",
     },
@@ -67,6 +73,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "costmodel/extract/gpu_terms.py": {"_ROUNDS": "length of code"},
     "costmodel/extract/gpu_memory.py": {"_SHARE_THAT_STAYS": "share of a cache"},
+    "costmodel/extract/evictions.py": {"_ALL_GONE": "share of a cache"},
     "codegen/cuda/build.py": {"_GRID_LIMIT": "CUDA: blocks in a row of a grid"},
     "codegen/cuda/device.py": {"_ASYNCHRONOUS": "PTX: sizes of cp.async"},
     "codegen/cuda/rounds.py": {
@@ -218,7 +225,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_SWIZZLED": "CUDA: pieces in all banks",
     },
     "sketch/lang/prepared.py": {"_BLOCK": "from when on NumPy wakes its threads for a product"},
-    "sketch/lang/dtypes.py": {"_BYTES": "element types"},
+    "sketch/lang/dtypes.py": {"_SIZES": "element types"},
     "sketch/lang/storage_floats.py": {
         "_DOUBLE_DIGITS": "bits of a double",
         "_LOW_BITS": "bits of a double",
@@ -286,6 +293,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_RESULTS": "search: what a tile should have",
         "_STEP": "search",
         "_LEAST_TERMS": "search",
+        "_LEAST_PARTS": "search",
     },
     "sketch/rules/gpu_threads.py": {
         "_THREADS": "positions in a list of tile levels",

@@ -1,4 +1,4 @@
-"""Programs on tensor units: integers equal the oracle bit by bit, whatever the schedule."""
+"""Programs on tensor units: whole numbers equal the oracle, whatever the schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integer programs that tensor units compute, and machines that have units."""
+"""Programs of whole numbers that tensor units compute, and machines that have units."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from codegen.host import cpu_target
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
+from sketch.lang.dtypes import is_float, numpy_dtype
 from sketch.lang.expr import cast, select
 from sketch.lang.functions import all_of
 from sketch.lang.tensor import compute, placeholder, reduce_axis
@@ -19,26 +20,28 @@ from sketch.schedule.steps import Tensorize
 from sketch.target.target import Target
 
 BYTES = ("uint8", "int8")
+HALVES = ("bfloat16", "bfloat16")
 
 
-def with_feature(name: str, feature: str) -> Target:
-    """A named instruction set and one feature more, on one thread."""
+def with_feature(name: str, *features: str) -> Target:
+    """A named instruction set and some features more, on one thread."""
     target = cpu_target(name, 1)
-    return replace(target, features=f"{target.features},+{feature}")
+    return replace(target, features=",".join((target.features, *(f"+{f}" for f in features))))
 
 
-WIDE = with_feature("cpu-avx512", "avx512vnni")
+WIDE = with_feature("cpu-avx512", "avx512vnni", "avx512bf16")
 NARROW = with_feature("cpu-avx2", "avxvnni")
 
 
 def int_product(m: int, n: int, k: int, types: tuple[str, str] = BYTES) -> ComputeDAG:
-    """``C = A @ B`` in int32, [m, k] x [k, n], with a constant B."""
+    """``C = A @ B`` in 32 bits, [m, k] x [k, n], with a constant B."""
+    sums = _sums(types)
     lhs = placeholder((m, k), types[0], name="A")
     rhs = placeholder((k, n), types[1], name="B", constant=True)
     r = reduce_axis(k, "r")
     result = compute(
         (m, n),
-        lambda i, j: reducers.sum(cast(lhs[i, r], "int32") * cast(rhs[r, j], "int32"), r),
+        lambda i, j: reducers.sum(cast(lhs[i, r], sums) * cast(rhs[r, j], sums), r),
         name="C",
     )
     return ComputeDAG([result])
@@ -47,19 +50,38 @@ def int_product(m: int, n: int, k: int, types: tuple[str, str] = BYTES) -> Compu
 def int_window(
     size: int, channels: int, outputs: int, taps: int, types: tuple[str, str] = BYTES
 ) -> ComputeDAG:
-    """Sums over a padded window of a map [size, size, channels], in int32."""
+    """Sums over a padded window of a map [size, size, channels], in 32 bits."""
+    sums = _sums(types)
     data = placeholder((size, size, channels), types[0], name="A")
     weight = placeholder((taps, taps, channels, outputs), types[1], name="B", constant=True)
     p, q, c = reduce_axis(taps, "p"), reduce_axis(taps, "q"), reduce_axis(channels, "c")
 
     def body(h, w, o):
         y, x = h + p - taps // 2, w + q - taps // 2
-        term = cast(data[y, x, c], "int32") * cast(weight[p, q, c, o], "int32")
+        term = cast(data[y, x, c], sums) * cast(weight[p, q, c, o], sums)
         if taps > 1:
             term = select(all_of(y >= 0, y < size, x >= 0, x < size), term, 0)
         return reducers.sum(term, (p, q, c))
 
     return ComputeDAG([compute((size, size, outputs), body, name="C")])
+
+
+def turned_picture(channels: int) -> ComputeDAG:
+    """Every second window of 2 x 4 taps of planes [channels, 5, 12], read channels last."""
+    data = placeholder((channels, 5, 12), "uint8", name="A")
+    weight = placeholder((2, 4, channels, 16), "int8", name="B", constant=True)
+    turned = compute((5, 12, channels), lambda y, x, z: data[z, y, x], name="turned")
+    p, q, c = reduce_axis(2, "p"), reduce_axis(4, "q"), reduce_axis(channels, "c")
+
+    def body(h, w, o):
+        pixel, factor = turned[h + p, w * 2 + q, c], weight[p, q, c, o]
+        return reducers.sum(cast(pixel, "int32") * cast(factor, "int32"), (p, q, c))
+
+    return ComputeDAG([compute((4, 5, 16), body, name="C")])
+
+
+def _sums(types: tuple[str, str]) -> str:
+    return "float32" if is_float(types[0]) else "int32"
 
 
 def on_units(dag: ComputeDAG, target: Target) -> list[Sketch]:
@@ -68,14 +90,18 @@ def on_units(dag: ComputeDAG, target: Target) -> list[Sketch]:
 
 
 def int_arrays(dag: ComputeDAG, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Inputs over the whole range of their types."""
-    limits = {tensor.name: np.iinfo(tensor.dtype) for tensor in dag.inputs}
-    return {
+    """Inputs over the whole range of their types; of floats those of a byte, so that sums of some
+    hundred products are exact in any order.
+    """
+    types = {t.name: "int8" if is_float(t.dtype) else t.dtype for t in dag.inputs}
+    limits = {name: np.iinfo(dtype) for name, dtype in types.items()}
+    arrays = {
         t.name: rng.integers(
-            limits[t.name].min, limits[t.name].max, t.shape, dtype=t.dtype, endpoint=True
+            limits[t.name].min, limits[t.name].max, t.shape, types[t.name], endpoint=True
         )
         for t in dag.inputs
     }
+    return {t.name: arrays[t.name].astype(numpy_dtype(t.dtype)) for t in dag.inputs}
 
 
 def oracle(dag: ComputeDAG, inputs: dict[str, np.ndarray]) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Literal
 
 from autosched.graph.errors import GraphError
 from autosched.system.element_types import element_bytes
-from sketch.lang.dtypes import SUPPORTED, is_float
+from sketch.lang.dtypes import SUPPORTED, is_float, is_integer, is_storage_float
 
 Shape = tuple[int, ...]
 Pair = tuple[int, int]
@@ -58,6 +58,16 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+def is_computed_in(lhs: TensorType, rhs: TensorType, dtype: str) -> bool:
+    """Whether products of such operands are computed and summed in the wider ``dtype``: those of
+    integers in integers, those of 16-bit floats in float32.
+    """
+    given = lhs.dtype, rhs.dtype
+    if all(map(is_storage_float, given)):
+        return dtype == "float32"
+    return all(map(is_integer, (*given, dtype)))
 
 
 MAX_VALUE_BYTES: Final = 1 << 34

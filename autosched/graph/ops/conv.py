@@ -17,9 +17,9 @@ from autosched.graph.ops.base import (
     expect_inputs,
     expect_rank,
     expect_shape,
+    is_computed_in,
 )
 from autosched.graph.ops.conv_weight import ConvWeight, conv_weight
-from sketch.lang.dtypes import is_float
 from sketch.lang.expr import cast
 from sketch.lang.tensor import Compute, Tensor, placeholder
 from sketch.operators import broadcast, conv, layout
@@ -36,8 +36,8 @@ class Conv(Op):
     ``layout`` NCHW: data ``[n, c, *spatial]``, weight ``[oc, ic/groups, *kernel]``; NHWC: data
     ``[n, *spatial, c]``, weight in the forms of ``ConvWeight``.  bias: ``[oc]``.
 
-    ``dtype``: an integer type that products of data and weights of others are computed and summed
-    in; None: that of the data.
+    ``dtype``: a wider type that products of data and weights are computed and summed in; None: that
+    of the data.
     """
 
     pattern: ClassVar[Pattern] = Pattern.COMPLEX
@@ -88,7 +88,7 @@ def checked_inputs(op: Conv, inputs: Sequence[TensorType]) -> tuple[ConvWeight, 
             f"for the same number of dimensions"
         )
     expect_rank(op, data, rank + 2)
-    if op.dtype is not None and (op.transposed or is_float(data.dtype) or is_float(weight.dtype)):
+    if op.dtype is not None and (op.transposed or not is_computed_in(data, weight, op.dtype)):
         raise GraphError(f"{op.kind} of {data} and {weight} is not computed in {op.dtype}")
     if op.layout == "NCHW":
         expect_rank(op, weight, rank + 2, "weight")

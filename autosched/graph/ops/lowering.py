@@ -43,6 +43,7 @@ from autosched.graph.ops.movement import (
     lower_slice,
     lower_triangle,
 )
+from autosched.graph.ops.narrow import NarrowMatMul, lower_narrow_matmul
 from autosched.graph.ops.norm import (
     BatchNorm,
     LocalResponseNorm,
@@ -90,6 +91,7 @@ LOWERINGS: Final[Mapping[type[Op], Lowering]] = {
     ConvTranspose: lower_conv_transpose,
     Dense: lower_dense,
     MatMul: lower_matmul,
+    NarrowMatMul: lower_narrow_matmul,
     Einsum: lower_einsum,
     Pool: lower_pool,
     GlobalPool: lower_global_pool,

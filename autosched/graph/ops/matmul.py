@@ -16,8 +16,8 @@ from autosched.graph.ops.base import (
     expect_inputs,
     expect_rank,
     expect_shape,
+    is_computed_in,
 )
-from sketch.lang.dtypes import is_integer
 from sketch.lang.tensor import Tensor
 from sketch.operators import broadcast, einsum, matmul
 
@@ -51,8 +51,8 @@ class Dense(Op):
 class MatMul(Op):
     """``lhs [..., m, k] @ rhs [..., k, n]`` with broadcast leading dimensions.
 
-    ``dtype``: an integer type that products of two matrices of others are computed and summed in;
-    None: that of both operands.
+    ``dtype``: a wider type that products of two matrices are computed and summed in; None: that of
+    both operands.
     """
 
     dtype: str | None = None
@@ -76,7 +76,7 @@ def _result_dtype(lhs: TensorType, rhs: TensorType, dtype: str | None) -> str:
     """The type of a product; raises GraphError for operands that are not multiplied."""
     if dtype is None and lhs.dtype != rhs.dtype:
         raise GraphError(f"operands have different dtypes: {lhs} and {rhs}")
-    if dtype is not None and not all(map(is_integer, (lhs.dtype, rhs.dtype, dtype))):
+    if dtype is not None and not is_computed_in(lhs, rhs, dtype):
         raise GraphError(f"{lhs} and {rhs} are not multiplied in {dtype}")
     return lhs.dtype if dtype is None else dtype
 

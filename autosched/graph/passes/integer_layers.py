@@ -21,11 +21,12 @@ from autosched.graph.ops.base import Op, Shape
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.shape import Pad
-from autosched.graph.passes.scaled_integers import BYTES, ScaledIntegers, full_rank
-from sketch.lang.dtypes import integer_limits
+from autosched.graph.passes.scaled_integers import ScaledIntegers, full_rank
+from sketch.lang.dtypes import BYTES, integer_limits
 
 _SHIFT: Final = 128
 _TOGETHER: Final = 4  # bytes of a lane of 32 bits
+_TURNED: Final = 0.8  # of the products where an image is rearranged for them
 _MOST: Final = 2**31 - 1
 _SAME: Final = 1e-6  # relative; scales of a bias are products, rounded once or twice
 
@@ -58,10 +59,16 @@ class IntegerLayer:
 
 
 def integer_layer(
-    op: Op, operands: Sequence[ScaledIntegers], builder: GraphBuilder
+    op: Op, operands: Sequence[ScaledIntegers], builder: GraphBuilder, planar: bool
 ) -> IntegerLayer | None:
     """A convolution or product of dequantised values; None where it is no product of bytes, or
     sums might not fit int32.
+
+    Args:
+        op: the layer.
+        operands: data, weights and, maybe, a bias.
+        builder: of the graph that they are in.
+        planar: whether the data are a picture as it is given, one plane for each channel.
     """
     if not isinstance(op, Dense | MatMul | Conv) or op.dtype is not None or len(operands) < 2:
         return None
@@ -93,12 +100,11 @@ def integer_layer(
     shifted = dtype == "int8"
     zero = int(data.zero.reshape(())) + (_SHIFT if shifted else 0)
     moved = (bias - zero * wide.sum(axis=others)).astype(np.int32)
-    missing = _missing_channels(op, filters.shape)
+    missing = _missing(op, filters.shape, planar)
     op, pad = _padded(op, zero, missing)
     if pad is not None and not 0 <= zero <= 255:
         return None
-    if missing:
-        filters = np.pad(filters, [(0, missing if d == 1 else 0) for d in range(rank)])
+    filters = np.pad(filters, [(0, n) for n in missing])
     shape = (-1, *(1,) * (rank - 2)) if isinstance(op, Conv) else (-1,)
     scale = total.scale.reshape(shape) if total.scale.size > 1 else total.scale.reshape(())
     kept = moved if moved.any() else None
@@ -116,28 +122,35 @@ def same_scale(lhs: Array, rhs: Array, rank: int) -> bool:
     return bool(np.allclose(lhs.reshape(-1), rhs.reshape(-1), rtol=_SAME, atol=0))
 
 
-def _missing_channels(op: Op, shape: Shape) -> int:
-    """Channels that an image of few has less than a unit takes: weights of zeros make up for them.
-
-    A picture is rearranged in any case, and so is written with as many.
+def _missing(op: Op, shape: Shape, planar: bool) -> Shape:
+    """By how much the filters of an image of few channels grow along each dimension, by zeros, so
+    that units find whole lanes: one of channels, or of neighbours in a row of a plane.
     """
-    image = isinstance(op, Conv) and op.groups == 1 and shape[1] < _TOGETHER
-    return _TOGETHER - shape[1] if image else 0
+    none = (0,) * len(shape)
+    if not isinstance(op, Conv) or op.groups > 1 or shape[1] >= _TOGETHER:
+        return none
+    channels, row = shape[1], shape[-1]
+    # a picture has to be rearranged for lanes of channels, which is worth some products
+    in_rows = channels * -(-row // _TOGETHER) * _TURNED <= row
+    if planar and in_rows and op.dilation[-1] == 1:
+        return (*none[:-1], -row % _TOGETHER)
+    return (0, _TOGETHER - channels, *none[2:])
 
 
 def _padded(
-    op: Dense | MatMul | Conv, zero: int, missing: int
+    op: Dense | MatMul | Conv, zero: int, missing: Shape
 ) -> tuple[Dense | MatMul | Conv, Pad | None]:
     """What is padded is a zero of the data, which is no zero of the bytes."""
     if not isinstance(op, Conv):
         return op, None
     rank = op.spatial
-    sides = op.padding if zero else (0,) * (2 * rank)
-    if not any(sides) and not missing:
+    inside = zero == 0 and not any(missing)  # the zeros are left out
+    sides = (0,) * (2 * rank) if inside else op.padding
+    if not any(sides) and not any(missing):
         return op, None
-    padding = (0,) * (2 * rank) if zero else op.padding
-    low, high = (0, 0, *sides[:rank]), (0, missing, *sides[rank:])
-    return replace(op, padding=padding), Pad(low, high, float(zero))
+    low, high = (0, 0, *sides[:rank]), (0, 0, *sides[rank:])
+    high = tuple(n + more for n, more in zip(high, (0, *missing[1:]), strict=True))
+    return replace(op, padding=(0,) * (2 * rank)), Pad(low, high, float(zero))
 
 
 def _bias(
@@ -159,8 +172,13 @@ def _int8_constant(known: ScaledIntegers, builder: GraphBuilder) -> NDArray[np.i
     if array is None or array.size == 0 or known.most:
         return None
     values = array.astype(np.int64) - known.zero
+    return as_int8(values) if values.shape == array.shape else None
+
+
+def as_int8(values: Array) -> NDArray[np.int8] | None:
+    """Integers as int8, if they fit it."""
     low, high = integer_limits("int8")
-    inside = low <= values.min() and values.max() <= high and values.shape == array.shape
+    inside = values.size > 0 and low <= values.min() and values.max() <= high
     return values.astype(np.int8) if inside else None
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from autosched.graph.evaluate import evaluate_node
 from autosched.graph.ir import Array, Graph, Node
 from autosched.graph.ops.base import Op
-from autosched.graph.ops.elementwise import BinaryOp, CastOp
+from autosched.graph.ops.elementwise import BinaryOp, CastOp, Elementwise
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.movement import Expand, Slice
 from autosched.graph.ops.pooling import GlobalPool, Pool
@@ -29,14 +29,13 @@ from autosched.graph.passes.dead_code import remove_dead_code
 from autosched.graph.passes.integer_layers import IntegerLayer, integer_layer, same_scale
 from autosched.graph.passes.rewriter import GraphRewriter
 from autosched.graph.passes.scaled_integers import (
-    BYTES,
     Constants,
     Quantisation,
     ScaledIntegers,
     quantisation_of,
     whole_numbers,
 )
-from sketch.lang.dtypes import integer_limits
+from sketch.lang.dtypes import BYTES, integer_limits
 
 _FLOAT: Final = "float32"
 _SUMS: Final = "int32"
@@ -223,8 +222,16 @@ class _IntegerProducts(GraphRewriter):
         known = [operand for operand in operands if operand is not None]
         if len(known) < len(operands):
             return None
-        layer = integer_layer(node.op, known, self.builder)
+        layer = integer_layer(node.op, known, self.builder, self._is_picture(node.inputs[0]))
         return None if layer is None else self._layer(node, layer)
+
+    def _is_picture(self, name: str) -> bool:
+        """Whether a value is an input of the network, whose numbers are where they were given."""
+        node = self.graph.producers.get(name)
+        while node is not None and isinstance(node.op, Elementwise | Pad):
+            name = node.inputs[0]
+            node = self.graph.producers.get(name)
+        return name in {value.name for value in self.graph.inputs}
 
     def _layer(self, node: Node, layer: IntegerLayer) -> ScaledIntegers:
         data = layer.data

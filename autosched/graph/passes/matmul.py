@@ -13,6 +13,7 @@ from math import prod
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.base import Op, Pattern, Shape
 from autosched.graph.ops.matmul import Dense, MatMul
+from autosched.graph.ops.narrow import NarrowMatMul
 from autosched.graph.ops.norm import BatchNorm, Normalize
 from autosched.graph.ops.shape import Reshape
 from autosched.graph.ops.softmax import Softmax
@@ -34,19 +35,29 @@ class _DenseRows(GraphRewriter):
     def convert(self, node: Node) -> None:
         """Emit ``node``, on rows where its operator and its operands allow."""
         shape = self.shape(node.output)
-        if isinstance(node.op, MatMul) and self._has_constant_matrix(node):
-            data, weight = node.inputs
-            layer = Dense(node.op.dtype)
+        layer = self._layer(node)
+        if layer is not None:
+            data, *matrix = node.inputs
             if len(shape) == 2:
                 self.builder.copy(node, node.inputs, layer)
             else:
-                self._emit_rows(node, layer, [self._as_rows(data), weight])
+                self._emit_rows(node, layer, [self._as_rows(data), *matrix])
             return
         op = self._on_rows(node)
         if op is None:
             self.builder.copy(node, [self.value(name) for name in node.inputs])
         else:
             self._emit_rows(node, op, [self._operand(name, shape) for name in node.inputs])
+
+    def _layer(self, node: Node) -> Op | None:
+        """What computes the rows of a product with a constant matrix; None for all else."""
+        match node.op:
+            case MatMul(dtype) if self._has_constant_matrix(node):
+                return Dense(dtype)
+            case NarrowMatMul():
+                return node.op
+            case _:
+                return None
 
     def _on_rows(self, node: Node) -> Op | None:
         """What computes the rows of ``node``; None where nothing does, or nobody has begun to."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -10,19 +11,23 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.shape import Pad
+from sketch.lang.dtypes import BYTES
+
+_FEW_CHANNELS: Final = 3  # fewer than a lane of a unit takes
 
 
 def fold_padding(graph: Graph) -> Graph:
     """Convolutions read what a zero padding reads; the pad may stay for other readers.
 
     Only convolutions: a maximum over padding differs from one over zeros.  Only with
-    finite constant weights: zero times infinity is NaN, but a padded tap is not multiplied.
+    finite constant weights: zero times infinity is NaN, but a padded tap is not multiplied.  And
+    not where bytes of few channels are padded, so that tensor units find whole rows.
     """
     builder = GraphBuilder.from_graph(graph)
     for node in graph.nodes:
         pad = graph.producers.get(node.inputs[0]) if node.inputs else None
         folded = None if pad is None else _padded(node, pad)
-        if folded is not None and not _has_finite_weight(graph, node):
+        if folded is not None and (_is_picture(graph, node) or not _has_finite_weight(graph, node)):
             folded = None
         if folded is None or pad is None:
             builder.copy(node, node.inputs)
@@ -31,6 +36,11 @@ def fold_padding(graph: Graph) -> Graph:
             origins = (*pad.origins, *node.origins)
             builder.add(folded, inputs, node.output, node.name, origins)
     return builder.finish(graph.results)
+
+
+def _is_picture(graph: Graph, node: Node) -> bool:
+    data = graph.types[node.inputs[0]]
+    return data.dtype in BYTES and data.shape[1] <= _FEW_CHANNELS
 
 
 def _has_finite_weight(graph: Graph, node: Node) -> bool:

@@ -13,8 +13,8 @@ from autosched.graph.ir import Array, Graph, Node
 from autosched.graph.ops.base import Shape
 from autosched.graph.ops.elementwise import BinaryOp, CastOp, UnaryOp
 from autosched.graph.ops.shape import Transpose
+from sketch.lang.dtypes import BYTES
 
-BYTES: Final = ("uint8", "int8")
 _LARGEST: Final = 1e30  # of scales: some hundred times as much is a number, still
 _LARGEST_ZERO: Final = 2**15  # differences are exact in float32
 

@@ -15,7 +15,6 @@ from autosched.graph.ops.elementwise import BinaryOp, CastOp, Clip, UnaryOp
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.shape import Reshape
-from autosched.onnx.importer.byte_products import product_of_bytes, windows_of_bytes
 from autosched.onnx.importer.convolution import conv_of
 from autosched.onnx.importer.site import Site, UnsupportedError
 
@@ -68,55 +67,26 @@ def _import_dynamic_quantize(site: Site) -> None:
 
 def _import_matmul_integer(site: Site) -> None:
     """MatMulInteger: int32 products of what is left without the zero points."""
-    operands = _Operands((0, 2), (1, 3))
-    rows = _of_rows(site, 2) if site.has(2) else None
-    parts = product_of_bytes(site, operands.lhs[0], rows, operands.rhs)
-    if parts is None:
-        site.emit(MatMul(), list(_centered_operands(site, operands)))
-    elif parts.moved is None:
-        site.emit(parts.op, parts.operands)
-    else:
-        site.emit(BinaryOp("add"), [site.step(parts.op, parts.operands), parts.moved])
+    site.emit(MatMul(), _centered_operands(site, _Operands((0, 2), (1, 3))))
 
 
 def _import_qlinear_matmul(site: Site) -> None:
     """QLinearMatMul: an int32 product, scaled to the result's type."""
-    operands = _Operands((0, 2), (3, 5))
-    rows = _of_rows(site, 2) if site.has(2) else None
-    parts = product_of_bytes(site, operands.lhs[0], rows, operands.rhs)
-    if parts is None:
-        product = site.step(MatMul(), list(_centered_operands(site, operands)))
-    else:
-        product = site.step(parts.op, parts.operands)
-        if parts.moved is not None:
-            product = site.step(BinaryOp("add"), [product, parts.moved])
+    product = site.step(MatMul(), _centered_operands(site, _Operands((0, 2), (3, 5))))
     row, column = _of_rows(site, 1), _of_columns(site, 4)
     _emit_scaled(site, product, [_to_float(site, row), _to_float(site, column)], (6, 7))
 
 
 def _import_conv_integer(site: Site) -> None:
     """ConvInteger: an int32 convolution of what is left without the zero points."""
-    operands = _Operands((0, 2), (1, 3))
-    parts = windows_of_bytes(site, conv_of(site), operands.lhs, operands.rhs)
-    if parts is None:
-        site.emit(conv_of(site), _centered_maps(site, operands))
-    elif parts.moved is None:
-        site.emit(parts.op, parts.operands)
-    else:
-        site.emit(BinaryOp("add"), [site.step(parts.op, parts.operands), parts.moved])
+    site.emit(conv_of(site), _centered_maps(site, _Operands((0, 2), (1, 3))))
 
 
 def _import_qlinear_conv(site: Site) -> None:
     """QLinearConv: an int32 convolution, scaled to the result's type."""
-    operands, op = _Operands((0, 2), (3, 5)), conv_of(site, 3)
     bias = [site.input(8)] if site.has(8) else []
-    parts = windows_of_bytes(site, op, operands.lhs, operands.rhs)
-    if parts is None:
-        product = site.step(op, [*_centered_maps(site, operands), *bias])
-    else:
-        product = site.step(parts.op, [*parts.operands, *bias])
-        if parts.moved is not None:
-            product = site.step(BinaryOp("add"), [product, parts.moved])
+    maps = _centered_maps(site, _Operands((0, 2), (3, 5)))
+    product = site.step(conv_of(site, 3), [*maps, *bias])
     weight_scale = _along(site, site.input(4), 1, site.rank(0))
     scales = [_to_float(site, site.input(1)), _to_float(site, weight_scale)]
     _emit_scaled(site, product, scales, (6, 7))
@@ -225,14 +195,14 @@ def _of_columns(site: Site, index: int) -> str:
     return site.input(index)
 
 
-def _centered_operands(site: Site, places: _Operands) -> tuple[str, str]:
+def _centered_operands(site: Site, places: _Operands) -> list[str]:
     """Both matrices in int32, without their zero points."""
     (lhs, lhs_zero), (rhs, rhs_zero) = places.lhs, places.rhs
     if min(site.rank(lhs), site.rank(rhs)) < 2:
         raise UnsupportedError("an operand has fewer than 2 dimensions")
     rows = _of_rows(site, lhs_zero) if site.has(lhs_zero) else None
     columns = _of_columns(site, rhs_zero) if site.has(rhs_zero) else None
-    return _centered(site, lhs, rows), _centered(site, rhs, columns)
+    return [_centered(site, lhs, rows), _centered(site, rhs, columns)]
 
 
 def _centered_maps(site: Site, places: _Operands) -> list[str]:

@@ -13,6 +13,7 @@ from autosched.onnx.importer.elementwise import IMPORT_ELEMENTWISE
 from autosched.onnx.importer.gather import IMPORT_GATHER
 from autosched.onnx.importer.matmul import import_gemm, import_matmul
 from autosched.onnx.importer.movement import IMPORT_MOVEMENT
+from autosched.onnx.importer.narrow import import_matmul_nbits
 from autosched.onnx.importer.norm import IMPORT_NORM
 from autosched.onnx.importer.pad import import_pad
 from autosched.onnx.importer.pooling import IMPORT_POOLING
@@ -57,4 +58,5 @@ IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     "Squeeze": import_squeeze,
     "Transpose": import_transpose,
     "Unsqueeze": import_unsqueeze,
+    "com.microsoft.MatMulNBits": import_matmul_nbits,
 }

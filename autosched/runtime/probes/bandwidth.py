@@ -48,23 +48,36 @@ def _known(target: Target, size: int) -> float:
 
 def streamed_bandwidth(target: Target, size: int) -> float:
     """Bytes a second that all threads of this machine read from ``size`` bytes, measured anew."""
-    text = read_stream(target.vector_bytes)
-    kernel = Kernel("read_stream", _SYMBOL, emit_object(text, target), (), 0, target, _UNROLL)
-    library = load([kernel])
-    run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
-        library.address(_SYMBOL)
-    )
-    line = _UNROLL * target.vector_bytes
-    share = max(size // target.threads // line, 1) * line
-    memory = allocate(share * target.threads)
-    memory[...] = 1  # pages that were never written are all the same one
+    stream = Stream(target, size)
     passes = max(1, _BYTES_A_REPEAT // size)
+    seconds = best_seconds(lambda n: stream.read(n, passes), target.threads, _REPEATS)
+    return stream.size * passes / seconds
 
-    def stream(worker: int) -> None:
-        run(memory.ctypes.data + worker * share, share, passes)
 
-    seconds = best_seconds(stream, target.threads, _REPEATS)
-    return share * target.threads * passes / seconds
+class Stream:
+    """A block of memory, and the code with which each thread of a target reads its share of it.
+
+    Attributes:
+        size: of the block, bytes.
+    """
+
+    def __init__(self, target: Target, size: int) -> None:
+        """``size``: of the block, in bytes; it is rounded down to whole shares."""
+        text = read_stream(target.vector_bytes)
+        kernel = Kernel("read_stream", _SYMBOL, emit_object(text, target), (), 0, target, _UNROLL)
+        self._library = load([kernel])
+        line = _UNROLL * target.vector_bytes
+        self._share = max(size // target.threads // line, 1) * line
+        self.size = self._share * target.threads
+        self._memory = allocate(self.size)
+        self._memory[...] = 1  # pages that were never written are all the same one
+
+    def read(self, worker: int, passes: int = 1) -> None:
+        """Read the share of thread ``worker`` so many times."""
+        run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
+            self._library.address(_SYMBOL)
+        )
+        run(self._memory.ctypes.data + worker * self._share, self._share, passes)
 
 
 def read_stream(vector_bytes: int) -> str:

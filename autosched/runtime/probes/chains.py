@@ -13,6 +13,7 @@ from codegen.kernel import Kernel
 from codegen.llvm.jit import Library, load
 from codegen.llvm.machine import emit_object
 from codegen.llvm.unit_calls import UNIT_CALLS
+from sketch.lang.dtypes import is_float, size_of
 from sketch.target.target import Target
 from sketch.target.units import TensorUnit
 
@@ -50,11 +51,13 @@ def multiply_add(lanes: int) -> ChainedInstruction:
 
 
 def unit_product(unit: TensorUnit) -> ChainedInstruction:
-    """The instruction of a tensor unit that multiplies bytes and adds to int32."""
+    """The instruction of a tensor unit, on ones."""
     call = UNIT_CALLS[unit.name]
-    operand = (call.operand, "splat (i8 1)")
+    kind, join = ("float", "fadd") if is_float(unit.acc) else ("i32", "xor")
+    element = "bfloat 1.0" if is_float(unit.lhs) else f"i{8 * size_of(unit.lhs)} 1"
+    operand = (call.operand, f"splat ({element})")
     operations = 2.0 * unit.m * unit.n * unit.k
-    return ChainedInstruction(call.name, call.acc, "i32", (operand, operand), "xor", operations)
+    return ChainedInstruction(call.name, call.acc, kind, (operand, operand), join, operations)
 
 
 def load_chains(

@@ -6,10 +6,18 @@ import time
 from functools import cache
 from typing import Final
 
-from autosched.runtime.probes.chains import CHAINS, load_chains, multiply_add
+from autosched.runtime.probes.chains import (
+    CHAINS,
+    ChainedInstruction,
+    load_chains,
+    multiply_add,
+    unit_product,
+)
 from autosched.runtime.probes.pinned_threads import best_seconds
 from codegen.backend import check_runs
+from sketch.errors import TargetError
 from sketch.target.target import Target
+from sketch.target.units import units_of
 
 _TRIPS: Final = 1_000_000  # a few milliseconds, so that handing out the work does not show
 _REPEATS: Final = 15
@@ -32,12 +40,29 @@ def _known(target: Target) -> float:
     return chained_peak(target)
 
 
+@cache
+def measured_unit_peak(target: Target, unit: str) -> float:
+    """Operations a second of a tensor unit, by its name, all threads together.
+
+    Raises:
+        TargetError: not this machine, or it has no such unit.
+    """
+    check_runs(target, "measure the peak")
+    found = next((known for known in units_of(target) if known.name == unit), None)
+    if found is None:
+        raise TargetError(f"{target.label} has no unit {unit}")
+    return _peak_of(unit_product(found), target)
+
+
 def chained_peak(target: Target) -> float:
     """Floating-point operations a second of all threads of this machine, measured anew."""
-    fma = multiply_add(target.lanes(4))
-    _library, run = load_chains(fma, target)
+    return _peak_of(multiply_add(target.lanes(4)), target)
+
+
+def _peak_of(instruction: ChainedInstruction, target: Target) -> float:
+    _library, run = load_chains(instruction, target)
     seconds = best_seconds(lambda _: run(_TRIPS), target.threads, _REPEATS)
-    return fma.operations * CHAINS * _TRIPS * target.threads / seconds
+    return instruction.operations * CHAINS * _TRIPS * target.threads / seconds
 
 
 def chain_seconds(target: Target, samples: int) -> list[float]:

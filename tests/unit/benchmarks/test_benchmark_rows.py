@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.rows import geometric_means
+from benchmarks.rows import geometric_means, kept_rows, write_json
 
 
 def test_means_are_over_the_rows_that_have_a_ratio() -> None:
@@ -17,3 +17,11 @@ def test_means_are_over_the_rows_that_have_a_ratio() -> None:
     means = geometric_means(rows, columns)
     assert means == pytest.approx({"networks": 2, "ratio": 1.0, "ratio_to_tuned": 1.2})
     assert geometric_means([{"name": "c"}], columns) == {"networks": 1}
+
+
+def test_rows_of_a_stopped_run_are_kept_where_the_budget_is_the_same(tmp_path) -> None:
+    path = str(tmp_path / "rows.json")
+    assert kept_rows(path, "60s") == kept_rows(None, "60s") == []
+    rows = [{"name": "a", "budget": "60s"}, {"name": "b", "budget": "5s"}]
+    write_json(path, rows)
+    assert kept_rows(path, "60s") == rows[:1]

@@ -34,6 +34,13 @@ def test_a_row(tmp_path):
     assert "Test CPU, 2 cores; python 3.11.7." in text
 
 
+def test_a_row_without_tuning(tmp_path):
+    row = {**ROW, "compile_s": 3.25, "ratio_to_tuned": 1.118}
+    (tmp_path / "no_log.json").write_text(json.dumps({**ENVIRONMENT, "rows": [row]}))
+    text = generate(tmp_path)
+    assert "| resnet-18 | 2 | 3.2 | **7.13** | 9.50 | 20.00 | 1.33 (1.29) | 1.12 |" in text
+
+
 def test_figures(tmp_path):
     rows = [
         {"candidates_per_s": 31234.5},

@@ -25,7 +25,7 @@ from campaign.tensor.part import PART
 from campaign.tensor.values import inputs_of
 from campaign.verdict import Verdict
 
-PLAN = Entry("planted", "cases", "", 1, {}, 2.0, 8)
+PLAN = Entry("planted", "cases", "", 1, {}, 1.0, 8)
 
 
 def touch(address: int) -> None:

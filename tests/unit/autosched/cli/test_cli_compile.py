@@ -180,3 +180,13 @@ def test_a_log_as_a_data_frame(tmp_path: Path, records: list[Record]) -> None:
     frame = asd.RecordLog(write_log(tmp_path / "log.jsonl", records)).read().to_pandas()
     assert list(frame["task"]) == [record.task for record in records]
     assert list(frame["best_s"]) == [1e-3] * 3
+
+
+def test_a_precision_is_of_networks_and_of_targets_that_have_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["compile", "mlp", "--target", "cpu-avx2", "--precision", "bf16"]) == 1
+    assert "no instruction for products of bfloat16" in capsys.readouterr().err
+    line = "compile --workload GMM --args n=1,m=8,k=8 --precision bf16 -o gmm"
+    assert main(line.split()) == 1
+    assert "--precision is for networks" in capsys.readouterr().err

@@ -214,12 +214,40 @@ def test_what_is_expected_is_computed_ahead_once(target):
     kernel = build(lower(best.sketch, dict(best.values)), target)
     with ExpectedAhead([task, task]) as ahead:
         memory = ahead.take(task)
-        assert memory is not None and ahead.take(task) is None
+        assert memory is not None and ahead.take(task) is memory
     check_kernel(task, best, kernel, memory=memory)
     other = Task(product(-1.0), target).draft_candidate()
     wrong = build(lower(other.sketch, dict(other.values)), target)
     with pytest.raises(WrongResultError):
         check_kernel(task, other, wrong, memory=memory)
+
+
+def test_what_errors_were_measured_on_checks_the_next_kernel_of_the_task(target):
+    task, other = Task(product(), target), Task(product(-1.0), target)
+    (best, kernel), (wrong, inverse) = (
+        (c, build(lower(c.sketch, dict(c.values)), target))
+        for c in (task.draft_candidate(), other.draft_candidate())
+    )
+    with ExpectedAhead([]) as ahead:
+        errors = kernel_errors(task, best, kernel, memories=ahead.of_means(task))
+        assert errors == kernel_errors(task, best, kernel)
+        memory = ahead.take(task)
+        assert memory is not None and memory.reference.outputs["C"].bounds is not None
+        check_kernel(task, best, kernel, memory=memory)
+        with pytest.raises(WrongResultError):
+            check_kernel(task, wrong, inverse, memory=memory)
+
+
+def test_what_is_expected_is_kept_up_to_a_limit(target, monkeypatch):
+    tasks = [Task(product(rows=rows), target) for rows in (24, 48)]
+    monkeypatch.setattr("autosched.compilation.ahead._KEPT_BYTES", 8000)
+    with ExpectedAhead(tasks) as ahead:
+        first, second = (ahead.take(task) for task in tasks)
+        assert first.nbytes + second.nbytes > 8000 > second.nbytes
+        assert ahead.take(tasks[1]) is second
+        again = ahead.take(tasks[0])
+    assert again is not first
+    assert all(np.array_equal(again.inputs[name], first.inputs[name]) for name in "AB")
 
 
 def test_records_that_nobody_checked_are_checked_and_left_out_where_they_are_wrong(monkeypatch):

@@ -16,7 +16,7 @@ from autosched.graph.ir import Network, Value
 from autosched.graph.ops.conv import Conv
 from autosched.records.accuracy import Accuracy
 from autosched.report.explain import explain
-from autosched.search.unmeasured import SURE_BELOW, predicted
+from autosched.search.unmeasured import SURE_BELOW, SURE_BELOW_ON_GPUS, predicted
 from autosched.system.user_warnings import AutoschedWarning
 from autosched.task import Task
 from codegen.host import host_target
@@ -25,6 +25,8 @@ from sketch.lang.tensor import placeholder
 from sketch.lower.packing import Preparation
 from sketch.operators.conv import conv2d
 from sketch.oracle.interpret import interpret
+from sketch.target.gpu_targets import cuda_target
+from tests.support.workloads import conv2d_relu
 
 TARGET = host_target(1)
 DATA = np.random.default_rng(0).standard_normal((1, 16, 16, 16), np.float32)
@@ -82,7 +84,7 @@ def test_variants_that_the_draft_is_sure_of_come_before_the_task_as_it_is_writte
     assert found[-1].candidate == conv.draft_candidate() and found[-1].share == 1.0
     shares = [item.share for item in found[:-1]]
     assert shares == sorted(shares)
-    written = [item.candidate.sketch.variant for item in predicted(conv, variants=False)]
+    written = [item.candidate.sketch.variant for item in predicted(conv, variants=())]
     monkeypatch.setattr("autosched.search.unmeasured.SURE_BELOW", 0.0)
     assert written == [i.candidate.sketch.variant for i in predicted(conv)] == ["direct"]
 
@@ -191,3 +193,26 @@ def test_windows_that_hold_padding_alone_may_have_roundings() -> None:
     assert algorithms(module)[0].startswith("winograd")
     found = module.run({"x": DATA})["y"]
     assert abs(found[0, 0]).max() <= 1e-6 * abs(found).max()
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "check", "quick"),
+    [("default", True, False), ("as written", True, False), ("default", False, False),
+     ("default", True, True)],
+)  # fmt: skip
+def test_on_a_gpu_those_that_round_no_more_come_first(
+    accuracy: Accuracy, check: bool, quick: bool
+) -> None:
+    """As it is written, each product of a padded convolution is tested; nobody measures errors."""
+    gpu = Task(conv2d_relu(7, 512, 512), cuda_target("h200"))
+    item = unmeasured.unmeasured(gpu, quick, check, accuracy)
+    found = [(each.candidate.sketch.variant, each.share) for each in item.predicted]
+    assert found[-1] == ("direct", 1.0) and not item.judged_by_errors
+    others = dict(found[:-1])
+    assert bool(others) == (accuracy == "default" and check and not quick)
+    assert set(others) <= {"zero-padded", "implicit-gemm"}
+    assert all(share < SURE_BELOW_ON_GPUS for share in others.values())
+    if others:
+        assert "of the time as written" in item.algorithm
+        text = explain(gpu, None, 1e12)
+        assert "chosen by the draft model" in text and "error budget" not in text

@@ -1,6 +1,6 @@
 import numpy as np
 
-from autosched.measure.inputs import random_inputs
+from autosched.measure.inputs import normal_inputs, random_inputs
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.functions import maximum, minimum
 from sketch.lang.reducers import sum as sum_
@@ -52,3 +52,17 @@ def test_other_integers_are_small_and_of_both_signs():
     dag = ComputeDAG([compute((500,), lambda i: a[i] + 1, name="B")])
     values = random_inputs(dag, 0)["A"]
     assert (values.min(), values.max()) == (-5, 5)
+
+
+def test_the_mean_of_normal_inputs_is_chosen_again_and_again():
+    inputs = normal_inputs(dense(), 0, 97)
+    weight, data = inputs["W"], inputs["A"]
+    data.move(0.0)
+    normal, constant = data.array.copy(), weight.array.copy()
+    assert abs(normal.mean()) < 0.5 * data.deviation and normal.std() > 0
+    data.move(16.0)
+    weight.move(16.0)
+    np.testing.assert_array_equal(data.array, normal + np.float32(16 * data.deviation))
+    np.testing.assert_array_equal(weight.array, constant)
+    data.move(0.0)
+    np.testing.assert_array_equal(data.array, normal)

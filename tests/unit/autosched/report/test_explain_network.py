@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def test_text_json_and_table() -> None:
     assert "at 1 GFLOPS" in lines[-1] and "0.1 GB/s" in lines[-1]
     data = json.loads(json.dumps(found.to_json()))
     assert data["machine"] == {"flops": 1e9, "bandwidth": 1e8, "working_bytes": 1 << 20,
-                               "threads": 2, "on_gpu": False, "note": ""}  # fmt: skip
+                               "threads": 2, "on_gpu": False, "note": "", "units": {}}  # fmt: skip
     assert data["rows"][0]["schedule"] == "model" and data["lost_us"] == pytest.approx(17)
     frame = found.to_pandas()
     assert list(frame["lost_us"]) == sorted(frame["lost_us"], reverse=True)
@@ -105,3 +106,12 @@ def test_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(line) == 0
     text = capsys.readouterr().out
     assert "model only" in text and "most lost first" in text
+
+
+def test_the_limit_on_a_tensor_unit_is_that_of_the_unit() -> None:
+    info = StepInfo("conv", ("c1",), "conv", "s", 4000.0, "t" * 16, "record", 1.0, unit="fast")
+    program = ExecutionPlan("net", TARGET, (), (), (Step("k", (), info),), 0, 0)
+    profile = make_profile(program, np.array([5e-6]), np.array([[4e-6]]), 1e9)
+    found = explain_program(program, profile, replace(MACHINE, units={"fast": 4e9}))
+    assert {row.layers: row.limit_us for row in found.rows}["c1"] == pytest.approx(1)
+    assert ", or 4 on fast," in str(found).splitlines()[-1]

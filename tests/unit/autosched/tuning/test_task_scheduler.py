@@ -151,6 +151,20 @@ def test_batches_shrink_towards_the_end_of_the_time() -> None:
     assert run.now == pytest.approx(30.0, abs=0.2)
 
 
+def test_slow_trials_of_an_emulated_device_leave_time_for_other_tasks() -> None:
+    """The first batch is chosen before any trial was timed."""
+    options = TuneOptions(budget_s=40.0)
+    runs = [
+        Simulation([falling(1, 0.5)] * 12, each, trial_s=[2.0] * 12)
+        for each in (options, options.emulated)
+    ]
+    known, emulated = (run.run() for run in runs)
+    assert runs[0].turns[0].trials == 20 and runs[1].turns[0].trials <= 4
+    assert sum(trials > 0 for trials in emulated) > 2 * sum(trials > 0 for trials in known)
+    assert runs[1].now <= 40.0 + 2.0
+    assert options.emulated.emulated == options.emulated
+
+
 def test_trials_of_a_task_are_kept_to_the_letter() -> None:
     curves = [falling(1.0, 0.1), falling(0.01, 0.001), lambda trials: math.inf]
     run = Simulation(curves, TuneOptions(budget_s=1e6, task_trials=8), trial_s=[0.1] * 3)

@@ -10,6 +10,7 @@ from sketch.lang.expr import cast
 from sketch.lower import lower
 from sketch.population.population import sample
 from sketch.rules.generate import generate
+from tests.support.compiled import run_compiled
 from tests.support.cpu_targets import runnable
 
 
@@ -23,3 +24,19 @@ def test_saturating_casts_of_vectors(dtype: str) -> None:
         text = emit(lower(sketch, row), target, "f").text
         assert "fptosi <" in text
         assert ".sat." not in text
+
+
+def test_floats_that_are_bytes_for_a_moment_stay_floats() -> None:
+    """Limits, fractions, signs of zero and NaN are those of the two casts."""
+    x = asd.placeholder((96,), name="x")
+    both = asd.compute((96,), lambda i: cast(cast(x[i], "uint8"), "float32"), name="y")
+    target = runnable()[0]
+    (sketch, *_) = generate(ComputeDAG([both]), target)
+    row = sample(sketch, 1, np.random.default_rng(0)).row(0)
+    assert "fptosi <" not in emit(lower(sketch, row), target, "f").text
+    values = np.linspace(-300, 700, 96).astype(np.float32)
+    values[:8] = np.nan, np.inf, -np.inf, -0.0, -0.75, 254.75, 255.5, 1e30
+    found = run_compiled(sketch, row, {"x": values}, target)["y"]
+    expected = np.trunc(np.nan_to_num(values, nan=0.0, posinf=1e9).clip(0, 255))
+    np.testing.assert_array_equal(found, expected)
+    assert not np.signbit(found).any()

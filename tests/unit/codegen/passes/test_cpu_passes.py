@@ -27,12 +27,13 @@ from sketch.nest.loopnest import (
     LoopKind,
     LoopNest,
     LoopVar,
+    Node,
     Predicate,
     Scope,
     Store,
 )
 from sketch.nest.printer import print_nest
-from sketch.nest.walk import walk
+from sketch.nest.walk import stores, walk
 from sketch.target.code_limits import CodeLimits
 from sketch.target.target import Target
 from tests.support.nests import (
@@ -149,8 +150,37 @@ def test_specialize_respects_the_instruction_budget() -> None:
     nest = clip(simplify(conv(20, 3, 4, tile=(2, 4), lanes=4)))
     for budget in (10, 60, 200, 1000):
         target = Target("cpu", "invented", vector_bytes=16, instruction_budget=budget)
-        after = specialize(nest, target)
-        assert instructions(after.roots) <= max(budget, instructions(nest.roots))
+        sums, before = reductions(specialize(nest, target)), reductions(nest)
+        assert sums <= max(budget, before)
+        all_of_it = instructions(specialize(nest, target).roots)
+        assert all_of_it - sums <= max(budget, instructions(nest.roots)) - before
+
+
+def test_other_code_takes_nothing_of_the_budget_of_reductions() -> None:
+    nest = clip(simplify(conv(20, 3, 4, tile=(2, 4), lanes=4)))
+    i, x = LoopVar("i"), dense("bulk", (4 * TARGET.instruction_budget,), Scope.OUTPUT)
+    fill = loop(i, x.shape[0], UNROLLED, Store((x,), (plus(i),), (reducer().identity[0],)))
+    large = LoopNest(nest.name, (*nest.arguments, x), nest.workspaces, (fill, *nest.roots))
+    assert instructions((fill,)) > TARGET.instruction_budget
+    assert reductions(nest) < reductions(specialize(nest, TARGET))
+    assert reductions(specialize(large, TARGET)) == reductions(specialize(nest, TARGET))
+
+
+def reductions(nest: LoopNest) -> int:
+    """Instructions of the statements that sum."""
+    return sum(
+        instructions((alone(store, around),))
+        for store, around in stores(nest.roots)
+        if store.reducer is not None
+    )
+
+
+def alone(store: Store, around: tuple[Loop, ...]) -> Node:
+    """A statement in its loops, without the others in them."""
+    node: Node = store
+    for outer in reversed(around):
+        node = replace(outer, body=(node,))
+    return node
 
 
 def test_edges_unroll_as_far_as_the_target_says() -> None:

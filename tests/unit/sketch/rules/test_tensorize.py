@@ -13,6 +13,8 @@ from autosched.testing.programs import convolution, product
 from codegen.build import emit
 from codegen.host import cpu_target, host_target
 from codegen.llvm.unit_calls import UNIT_CALLS
+from codegen.passes.legalize import legalize
+from codegen.passes.tensorize import tensorize
 from sketch.analysis.contraction import contraction_of
 from sketch.errors import ScheduleError
 from sketch.lower import lower
@@ -28,7 +30,10 @@ from sketch.schedule.steps import Annotate, Tensorize
 from sketch.target.units import UNITS, TensorUnit, units_of
 from sketch.verify import verify
 from tests.support.compiled import packed_inputs, run_compiled
+from tests.support.unit_loops import without_units
 from tests.support.units import (
+    BYTES,
+    HALVES,
     NARROW,
     WIDE,
     int_arrays,
@@ -36,6 +41,7 @@ from tests.support.units import (
     int_window,
     on_units,
     oracle,
+    turned_picture,
 )
 
 # No processor has it: a block of 4 x 4 results, two products each.
@@ -84,27 +90,56 @@ def test_programs_without_a_fit_get_no_sketch_on_units() -> None:
         assert on_units(dag, WIDE) == []
 
 
-@pytest.mark.parametrize("target", [WIDE, NARROW], ids=["16", "8"])
 @pytest.mark.parametrize(
-    "dag", [int_product(3, 18, 7), int_window(2, 3, 9, 3)], ids=["product", "window"]
+    ("dag", "target"),
+    [
+        (int_product(3, 18, 7), WIDE),
+        (int_window(2, 3, 9, 3), NARROW),
+        (int_product(3, 18, 7, HALVES), WIDE),
+        (int_window(2, 3, 9, 3, HALVES), WIDE),
+    ],
+    ids=["product", "window", "floats", "window of floats"],
 )
-def test_nests_equal_the_oracle_before_any_pass(dag, target, rng: np.random.Generator) -> None:
+def test_nests_equal_the_oracle_before_and_after_the_pass(
+    dag, target, rng: np.random.Generator
+) -> None:
     inputs = int_arrays(dag, rng)
     for sketch in on_units(dag, target)[::3]:
         row = sample(sketch, 1, rng).row(0)
         nest = lower(sketch, row)
         verify(nest)
-        found = run_nest(nest, packed_inputs(sketch, row, inputs))["C"]
-        np.testing.assert_array_equal(found, oracle(dag, inputs).reshape(-1))
+        for form in (nest, without_units(tensorize(legalize(nest, target), target))):
+            found = run_nest(form, packed_inputs(sketch, row, inputs))["C"]
+            np.testing.assert_array_equal(found, oracle(dag, inputs).reshape(-1))
 
 
 def test_a_whole_product_is_instructions_alone(rng: np.random.Generator) -> None:
     """Also where neither rows nor columns nor terms are whole units."""
-    for target in (WIDE, NARROW):
-        for sketch in on_units(int_product(13, 37, 22), target):
+    for name, types, target in (
+        ("vpdpbusd", BYTES, WIDE), ("vpdpbusd", BYTES, NARROW), ("dpbf16ps", HALVES, WIDE)
+    ):  # fmt: skip
+        for sketch in on_units(int_product(13, 37, 21, types), target)[:2]:
             text = emit(lower(sketch, sample(sketch, 1, rng).row(0)), target, "f").text
-            assert text.count("vpdpbusd") > 1
-            assert "mul <" not in text
+            assert text.count(name) > 1
+            assert "mul <" not in text and "fma" not in text and "fmul" not in text
+
+
+@pytest.mark.parametrize("channels", [3, 4])
+def test_units_read_a_turned_picture_where_it_lies(channels, rng: np.random.Generator) -> None:
+    """Of four taps in a row a unit adds all; of four channels too, and then it stays as it is."""
+    dag = turned_picture(channels)
+    inputs = int_arrays(dag, rng)
+    for sketch in on_units(dag, WIDE)[::2]:
+        unit = next(step for step in sketch.steps if isinstance(step, Tensorize))
+        (taps,) = {sketch.program.stage(unit.stage).loop_axis(loop).extent for loop in unit.loops}
+        assert taps == 4
+        row = sample(sketch, 1, rng).row(0)
+        if channels < 4:
+            assert "turned" not in [plan.op.name for plan in sketch.program.stages]
+            found = run_nest(lower(sketch, row), packed_inputs(sketch, row, inputs))["C"]
+            np.testing.assert_array_equal(found, oracle(dag, inputs).reshape(-1))
+        else:
+            assert sketch.program.stage(unit.stage).loop_axis(unit.loops[0]).name == "c"
 
 
 def test_steps_alone_give_the_sketch() -> None:

@@ -13,6 +13,7 @@ from autosched.graph.extract import extract
 from autosched.graph.ir import Graph
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.matmul import Dense, MatMul
+from autosched.graph.ops.narrow import NarrowMatMul
 from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.optimize import optimize
 
@@ -39,7 +40,7 @@ def _layers(graph: Graph) -> list[Types]:
     return [
         (graph.types[node.inputs[0]].dtype, graph.types[node.inputs[1]].dtype)
         for node in graph.nodes
-        if isinstance(node.op, Conv | Dense | MatMul)
+        if isinstance(node.op, Conv | Dense | MatMul | NarrowMatMul)
     ]
 
 
@@ -133,6 +134,31 @@ def test_residual_blocks_leave_bytes_to_each_other(dtype: str) -> None:
     assert set(_stored(model)[:-1]) == {"uint8"}
 
 
+PICTURE = """g (float[1,3,7,9] x) => (float[1,3,H,W] y) {
+    a = Q(x, i) b = D(a, i) w = D(W, w)
+    c = Conv<pads=[1,1,1,1], strides=[2,2]>(b, w) d = Q(c, m) e = D(d, m)
+    f = Conv<pads=[1,1,1,1]>(e, w) h = Q(f, m) y = D(h, m)
+}"""
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("zero", [0, 5])
+def test_pictures_grow_along_rows_and_other_images_of_few_channels_by_channels(
+    dtype: str, zero: int
+) -> None:
+    """Nothing turns a picture before its bytes are stored: the convolution reads its planes."""
+    constants = {
+        "W": integers(3, 3, 3, 3, most=20),
+        **parameters(i=(0.25, zero, dtype), w=(0.5, 0, "int8"), m=(32, 3, dtype)),
+    }
+    model = qdq_model(PICTURE, constants)
+    graph, _ = _run(model, _image(1, 3, 7, 9))
+    weights = [n.inputs[1] for n in graph.nodes if isinstance(n.op, Conv)]
+    assert [graph.types[name].shape for name in weights] == [(3, 4, 3, 3), (3, 3, 4, 3)]
+    calls = extract(asd.from_onnx(model)).calls
+    assert graph.types[calls[0].output].shape == (1, 3, 9, 12)
+
+
 def test_what_is_no_product_of_bytes_stays_as_it_is() -> None:
     """Scales that differ along what is summed, zero points that are no bytes, infinite scales."""
     text = """g (float[3,8] x) => (float[3,5] y) {
@@ -147,7 +173,7 @@ def test_what_is_no_product_of_bytes_stays_as_it_is() -> None:
     assert _layers(_run(model, _image(3, 8))[0]) == [("float32", "float32")]
     wide = qdq_model(text, {"W": integers(8, 5, dtype="uint8", most=255), **one,
                             **parameters(w=(0.5, 0, "uint8"))})  # fmt: skip
-    assert _layers(_run(wide, _image(3, 8))[0]) == [("float32", "float32")]
+    assert _layers(_run(wide, _image(3, 8))[0]) == [("float32", "int32")]  # bytes in words
     huge = qdq_model(text, {"W": integers(8, 5), **one, **parameters(w=(np.inf, 0, "int8"))})
     graph = optimize(asd.from_onnx(huge).graph)
     assert _layers(graph) == [("float32", "float32")]
@@ -160,7 +186,7 @@ def test_sums_that_might_not_fit_stay_floats() -> None:
     constants = {"W": np.full((70000, 1), 127, np.int8),
                  **parameters(i=(1, 0, "uint8"), w=(1, 0, "int8"))}  # fmt: skip
     graph = optimize(asd.from_onnx(qdq_model(text, constants)).graph)
-    assert _layers(graph) == [("float32", "float32")]
+    assert _layers(graph) == [("float32", "int32")]  # bytes in words
 
 
 def test_dequantised_results_and_integers_that_are_results() -> None:

@@ -8,6 +8,7 @@ import pytest
 import autosched as asd
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.matmul import MatMul
+from autosched.graph.passes.byte_products import byte_products
 
 onnx = pytest.importorskip("onnx")
 
@@ -87,7 +88,7 @@ def test_products_with_constants_are_products_of_bytes(
     x, w = quantised(2, 4, 9, dtype=data), quantised(9, 5, dtype=weight)
     points = [ZEROS[zero](np.dtype(data).type), np.dtype(weight).type(point)]
     model = node_model("MatMulInteger", [x], [w, *points], 10)
-    graph = asd.from_onnx(model).graph
+    graph = byte_products(asd.from_onnx(model).graph)
     (product,) = [node for node in graph.nodes if isinstance(node.op, MatMul)]
     assert [graph.types[name].dtype for name in product.inputs] == ["uint8", "int8"]
     wide = x.astype(np.int32)
@@ -147,7 +148,7 @@ def test_convolutions_with_constants_are_products_of_bytes(
     x, w = quantised(1, 6, 5, 4, dtype=data), quantised(5, 6, 3, 3, dtype=weight)
     points = [np.dtype(data).type(zero), np.asarray(point, weight)]
     model = node_model("ConvInteger", [x], [w, *points], 10, pads=pads)
-    graph = asd.from_onnx(model).graph
+    graph = byte_products(asd.from_onnx(model).graph)
     (product,) = [node for node in graph.nodes if isinstance(node.op, Conv)]
     assert [graph.types[name].dtype for name in product.inputs] == ["uint8", "int8"]
     maps = np.pad(

@@ -1,0 +1,170 @@
+"""Layers in bfloat16: products of 16-bit floats, summed in float32.
+
+    conv(x, w) + b   ->   conv(bfloat16(x), bfloat16(w)) in float32 + b
+
+Weights are rounded ahead of time.  Data are rounded by what computes them, as is all that layers
+leave to other kernels, and nothing else of them is kept: whatever else reads them widens the
+rounded ones.  What only moves elements, or picks some, works on the rounded ones.  Outputs are not
+rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from autosched.graph.fusion import fuse
+from autosched.graph.ir import Graph, Node
+from autosched.graph.ops.base import Op, Pattern
+from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.elementwise import CastOp
+from autosched.graph.ops.matmul import Dense
+from autosched.graph.ops.pooling import Pool
+from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
+from autosched.graph.passes.dead_code import remove_dead_code
+from autosched.graph.passes.rewriter import GraphRewriter
+from sketch.lang.storage_floats import storage_floats
+
+NARROW: Final = "bfloat16"
+WIDE: Final = "float32"
+_TOGETHER: Final = 2  # elements of a lane of 32 bits
+
+
+def reducible_layers(graph: Graph) -> tuple[Node, ...]:
+    """The layers of an optimised graph that can be computed in bfloat16."""
+    return tuple(node for node in graph.nodes if _is_reducible(graph, node))
+
+
+def in_bfloat16(graph: Graph, layers: Collection[str]) -> Graph:
+    """An optimised graph with the layers of these names in bfloat16."""
+    chosen = [node for node in reducible_layers(graph) if node.name in layers]
+    return remove_dead_code(_InBfloat16(graph, chosen).run()) if chosen else graph
+
+
+def _is_reducible(graph: Graph, node: Node) -> bool:
+    """Whether it is a convolution or a product of float32 with a constant that bfloat16 can hold.
+
+    Groups have too few channels each.
+    """
+    if not isinstance(node.op, Conv | Dense) or node.op.dtype is not None:
+        return False
+    if isinstance(node.op, Conv) and (
+        node.op.transposed or node.op.groups > 1 or node.op.layout != "NHWC"
+    ):
+        return False
+    data, weight = node.inputs[:2]
+    array = graph.constants.get(weight)
+    if array is None or data in graph.constants:
+        return False
+    if {graph.types[data].dtype, str(array.dtype)} != {WIDE}:
+        return False
+    return bool(np.isfinite(storage_floats(array, NARROW).astype(np.float32)).all())
+
+
+def _moves(op: Op) -> bool:
+    """Whether its elements are some of its operands'."""
+    return isinstance(op, Reshape | Transpose | Concat) or (
+        isinstance(op, Pool) and op.mode == "max"
+    )
+
+
+def _left_by_kernels(graph: Graph, layers: Collection[str]) -> Iterator[str]:
+    """What kernels of layers, which are given by their outputs, leave to element-wise operators of
+    others, such as the shortcut of a residual block.
+    """
+    for group in fuse(graph):
+        name = group.root.output
+        readers = graph.consumers.get(name, ())
+        plain = all(reader.op.pattern <= Pattern.BROADCAST for reader in readers)
+        mine = any(node.output in layers for node in group.nodes)
+        if mine and plain and readers and graph.types[name].dtype == WIDE:
+            yield name
+
+
+class _InBfloat16(GraphRewriter):
+    """The new graph while it grows, and the forms that values of the old one have in it."""
+
+    def __init__(self, graph: Graph, layers: Collection[Node]) -> None:
+        super().__init__(graph)
+        self._layers = {node.output for node in layers}
+        data = (node.inputs[0] for node in layers)
+        self._rounded = self._with_sources((*data, *_left_by_kernels(graph, self._layers)))
+        self._exact = self._with_sources(graph.result_values)
+        self._narrow: dict[str, str] = {}
+        self._wide: dict[str, str] = {}
+        self._weights: dict[str, str] = {}
+
+    def _with_sources(self, values: Iterable[str]) -> set[str]:
+        """Values, and what they are moved from."""
+        found, pending = set[str](), list(values)
+        while pending:
+            name = pending.pop()
+            if name in found:
+                continue
+            found.add(name)
+            node = self.graph.producers.get(name)
+            if node is not None and _moves(node.op):
+                pending.extend(node.inputs)
+        return found
+
+    def convert(self, node: Node) -> None:
+        """Emit ``node``: on rounded values where it is a layer, or moves some."""
+        if node.output in self._layers:
+            self._layer(node)
+        elif node.output in self._rounded - self._exact and _moves(node.op):
+            operands = [self._as_narrow(name) for name in node.inputs]
+            name = self.builder.unique(f"{node.output}.{NARROW}")
+            self._narrow[node.output] = self.builder.add(
+                node.op, operands, name, node.name, node.origins
+            )
+        else:
+            self.builder.copy(node, [self._read(name) for name in node.inputs])
+
+    def _layer(self, node: Node) -> None:
+        op = node.op
+        assert isinstance(op, Conv | Dense)
+        data, weight, *bias = node.inputs
+        missing = self.shape(data)[-1] % _TOGETHER if isinstance(op, Conv) else 0
+        rounded, factor = self._as_narrow(data), self._weight(weight, missing)
+        if missing:
+            rank = len(self.shape(data))
+            high = (*(0 for _ in range(rank - 1)), missing)
+            pad = Pad((0,) * rank, high)
+            rounded = self.builder.add(
+                pad, (rounded,), self.builder.unique(f"{node.output}.padded"), origins=()
+            )
+        self.builder.copy(node, (rounded, factor, *bias), replace(op, dtype=WIDE))
+
+    def _weight(self, name: str, missing: int) -> str:
+        if name not in self._weights:
+            array = storage_floats(self.graph.constants[name], NARROW)
+            if missing:
+                channels = array.ndim - 2
+                array = np.pad(array, [(0, missing * (d == channels)) for d in range(array.ndim)])
+            label = self.builder.unique(f"{name}.{NARROW}")
+            self._weights[name] = self.builder.constant(label, array)
+        return self._weights[name]
+
+    def _as_narrow(self, name: str) -> str:
+        if name not in self._narrow:
+            label = self.builder.unique(f"{name}.{NARROW}")
+            if name in self.graph.constants:
+                array = storage_floats(self.graph.constants[name], NARROW)
+                self._narrow[name] = self.builder.constant(label, array)
+            else:
+                self._narrow[name] = self.builder.add(CastOp(NARROW), (name,), label, origins=())
+        return self._narrow[name]
+
+    def _read(self, name: str) -> str:
+        """What other nodes read of a value: the rounded one, unless there is the other anyway."""
+        if name not in self.graph.producers or name not in self._rounded - self._exact:
+            return name
+        if name not in self._wide:
+            label = self.builder.unique(f"{name}.wide")
+            self._wide[name] = self.builder.add(
+                CastOp(WIDE), (self._as_narrow(name),), label, origins=()
+            )
+        return self._wide[name]

@@ -1,0 +1,164 @@
+"""The models behind ``InferenceSession``: compiled ones, and those compiled when shapes come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from autosched.network_source import PathText, from_onnx
+from autosched.onnx.type_names import onnx_type
+from autosched.runtime.errors import InputError
+from autosched.runtime.inputs import check_names
+from autosched.runtime.module import Module
+from autosched.system.optional_packages import require
+from autosched.system.user_warnings import notify
+
+if TYPE_CHECKING:
+    from autosched.graph.ir import Network
+    from autosched.runtime.program import TensorSpec
+
+Shapes = tuple[tuple[int, ...], ...]
+
+# Of a model with open shapes; compiling takes seconds, and each module has its own weights.
+_MOST_SHAPES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class NodeArg:
+    """An input or output of a model.
+
+    Attributes:
+        name: of the tensor.
+        type: in ONNX's words, ``tensor(float)``.
+        shape: extents; names, or None, where the model leaves them open.
+    """
+
+    name: str
+    type: str
+    shape: list[int | str | None]
+
+
+class SessionModel(Protocol):
+    """A model that a session runs.
+
+    Attributes:
+        inputs: in order.
+        outputs: in order.
+    """
+
+    @property
+    def inputs(self) -> Sequence[NodeArg]: ...
+
+    @property
+    def outputs(self) -> Sequence[NodeArg]: ...
+
+    def module_for(self, feed: Mapping[str, Any]) -> Module:
+        """The module for inputs of these shapes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledModel:
+    """A module, whatever shapes it was compiled for."""
+
+    module: Module
+    inputs: Sequence[NodeArg]
+    outputs: Sequence[NodeArg]
+
+    @classmethod
+    def of(cls, module: Module) -> CompiledModel:
+        """With the module's inputs and outputs; extents that its shapes differ in are None."""
+        sides = [part.inputs for part in module.modules], [part.outputs for part in module.modules]
+        inputs, outputs = ([_node(specs) for specs in zip(*side, strict=True)] for side in sides)
+        return cls(module, inputs, outputs)
+
+    def module_for(self, feed: Mapping[str, Any]) -> Module:
+        """The module, whatever ``feed`` is."""
+        return self.module
+
+
+class OpenModel:
+    """A network with open shapes, compiled for each set of shapes when it first comes."""
+
+    def __init__(
+        self,
+        inputs: Sequence[NodeArg],
+        outputs: Sequence[NodeArg],
+        compiled: Callable[[Mapping[str, Sequence[int]]], Module],
+    ) -> None:
+        """``compiled``: the module for input shapes by name."""
+        self.inputs, self.outputs, self._compiled = inputs, outputs, compiled
+        self._modules: dict[Shapes, Module] = {}
+        self._lock = Lock()
+
+    def module_for(self, feed: Mapping[str, Any]) -> Module:
+        """The module for the shapes of ``feed``, compiled where there is none.
+
+        Raises:
+            InputError: an input is missing or unknown, or its shape does not fit the model's.
+        """
+        names = [arg.name for arg in self.inputs]
+        takes = ", ".join(f"{arg.name}: {arg.type} {arg.shape}" for arg in self.inputs)
+        check_names(names, feed, f"the model takes {takes}")
+        shapes: Shapes = tuple(tuple(getattr(feed[name], "shape", ())) for name in names)
+        found = self._modules.get(shapes)
+        if found is not None:
+            return found
+        for arg, shape in zip(self.inputs, shapes, strict=True):
+            if not _fits(shape, arg.shape):
+                raise InputError(f"shape {shape}, expected {arg.shape}", f"input {arg.name!r}")
+        with self._lock:
+            if shapes not in self._modules:
+                self._make_room()
+                self._modules[shapes] = self._compiled(dict(zip(names, shapes, strict=True)))
+            return self._modules[shapes]
+
+    def _make_room(self) -> None:
+        if len(self._modules) >= _MOST_SHAPES:
+            oldest = next(iter(self._modules))
+            notify([f"more than {_MOST_SHAPES} sets of input shapes: that of {oldest} is dropped"])
+            del self._modules[oldest]
+
+
+def _fits(shape: Sequence[int], declared: Sequence[int | str | None]) -> bool:
+    """Whether a shape is one of those that a model leaves open; nothing declared: it may be any."""
+    if not declared:
+        return True
+    pairs = zip(shape, declared, strict=False)
+    fixed = all(n > 0 and (n == m or not isinstance(m, int)) for n, m in pairs)
+    return fixed and len(shape) == len(declared)
+
+
+def onnx_model(source: PathText | bytes, compiled: Callable[[Network], Module]) -> SessionModel:
+    """An ONNX model: compiled at once where all of its shapes are fixed.
+
+    Raises:
+        AutoschedError: it cannot be read, or as ``compiled``.
+    """
+    require("onnx", "InferenceSession", "onnx")
+    from autosched.onnx.importer.load import load_model
+    from autosched.onnx.importer.shapes import declared_tensors
+
+    proto = load_model(fspath(source) if isinstance(source, PathLike) else source)
+    declared = declared_tensors(proto)
+    inputs, outputs = (
+        [NodeArg(name, onnx_type(dtype), list(dims or ())) for name, dtype, dims in side]
+        for side in declared
+    )
+    if all(dims is not None and all(isinstance(n, int) for n in dims) for *_, dims in declared[0]):
+        return CompiledModel(compiled(from_onnx(proto)), inputs, outputs)
+    return OpenModel(inputs, outputs, lambda shapes: compiled(from_onnx(proto, shapes)))
+
+
+def _node(specs: Sequence[TensorSpec]) -> NodeArg:
+    """One tensor, as it is for each set of shapes."""
+    first = specs[0]
+    return NodeArg(first.name, onnx_type(first.dtype), _common([spec.shape for spec in specs]))
+
+
+def _common(shapes: Sequence[tuple[int, ...]]) -> list[int | str | None]:
+    if len({len(shape) for shape in shapes}) > 1:
+        return []
+    return [dims[0] if len(set(dims)) == 1 else None for dims in zip(*shapes, strict=True)]

@@ -1,0 +1,132 @@
+"""Layers in bfloat16: which they are, what is rounded, and what is stored."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autosched.graph.bfloat16 import in_bfloat16, reducible_layers
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.evaluate import evaluate
+from autosched.graph.extract import extract
+from autosched.graph.fusion import fuse
+from autosched.graph.ir import Graph, Network, Value
+from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
+from autosched.graph.ops.matmul import MatMul
+from autosched.graph.ops.pooling import Pool
+from autosched.graph.optimize import optimize
+from sketch.lang.storage_floats import storage_floats
+
+RNG = np.random.default_rng(0)
+
+
+def weight(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def all_layers(graph: Graph) -> Graph:
+    return in_bfloat16(graph, {node.name for node in reducible_layers(graph)})
+
+
+def conv(builder: GraphBuilder, data: str, filters: int, name: str, groups: int = 1) -> str:
+    inputs = builder.types[data].shape[1] // groups
+    factor = builder.constant(f"{name}.weight", weight(filters, inputs, 3, 3))
+    return builder.add(Conv(padding=(1, 1, 1, 1), groups=groups), (data, factor), name=name)
+
+
+def residual(projected: bool = False) -> Graph:
+    """A picture, a pool, and a block with a shortcut, which may have a layer."""
+    builder = GraphBuilder("residual")
+    image = builder.input(Value("image", (1, 3, 8, 8)))
+    first = builder.add(UnaryOp("relu"), (conv(builder, image, 8, "first"),))
+    pooled = builder.add(Pool("max", (2, 2), (2, 2)), (first,))
+    second = builder.add(UnaryOp("relu"), (conv(builder, pooled, 8, "second"),))
+    shortcut = conv(builder, pooled, 8, "shortcut") if projected else pooled
+    total = builder.add(BinaryOp("add"), (conv(builder, second, 8, "third"), shortcut))
+    last = conv(builder, builder.add(UnaryOp("relu"), (total,)), 8, "last")
+    return optimize(builder.finish({"out": last}))
+
+
+def kernels(graph: Graph) -> list[tuple[list[str], str]]:
+    return [([n.op.kind for n in g.nodes], graph.types[g.root.output].dtype) for g in fuse(graph)]
+
+
+def test_what_is_rounded_is_what_is_stored() -> None:
+    plain, rounded = residual(), all_layers(residual())
+    assert len(fuse(rounded)) == len(fuse(plain)) + 1  # the picture gets an even channel
+    assert kernels(rounded) == [
+        (["cast", "transpose", "pad"], "bfloat16"),
+        (["conv2d", "relu", "cast"], "bfloat16"),
+        (["max_pool2d"], "bfloat16"),
+        (["conv2d", "relu", "cast"], "bfloat16"),
+        (["conv2d", "cast", "add", "relu", "cast"], "bfloat16"),
+        (["conv2d"], "float32"),
+        (["transpose"], "float32"),
+    ]
+
+
+def test_a_layer_in_a_shortcut_leaves_bfloat16() -> None:
+    found = kernels(all_layers(residual(projected=True)))
+    assert (["conv2d", "cast"], "bfloat16") in found
+    assert (["conv2d", "cast", "add", "relu", "cast"], "bfloat16") in found
+
+
+def test_an_average_widens_what_it_reads() -> None:
+    builder = GraphBuilder("pooled")
+    image = builder.input(Value("image", (1, 4, 8, 8)))
+    first = conv(builder, image, 4, "first")
+    pooled = builder.add(Pool("avg", (2, 2), (1, 1)), (first,))
+    outputs = {"a": conv(builder, first, 4, "second"), "b": conv(builder, pooled, 4, "third")}
+    found = kernels(all_layers(optimize(builder.finish(outputs))))
+    assert (["cast", "avg_pool2d", "cast"], "bfloat16") in found
+    assert (["cast"], "float32") not in found
+
+
+def test_results_are_those_of_rounded_operands() -> None:
+    """A layer is exact on what it is given, and data are rounded once."""
+    builder = GraphBuilder("product")
+    data = builder.input(Value("data", (5, 6)))
+    factor = builder.constant("factor", weight(6, 4))
+    graph = optimize(builder.finish({"out": builder.add(MatMul(), (data, factor))}))
+    rounded = all_layers(graph)
+    array = weight(5, 6)
+    found = evaluate(rounded, {"data": array})["out"]
+    given = array, builder.constants[factor]
+    exact = [storage_floats(a, "bfloat16").astype(float) for a in given]
+    np.testing.assert_allclose(found, exact[0] @ exact[1], rtol=1e-12)
+    assert np.abs(found - evaluate(graph, {"data": array})["out"]).max() > 1e-4
+
+
+def test_which_layers() -> None:
+    builder = GraphBuilder("layers")
+    image = builder.input(Value("image", (1, 4, 6, 6)))
+    grouped = conv(builder, conv(builder, image, 4, "plain"), 4, "grouped", groups=2)
+    factor = builder.constant("large.weight", np.full((4, 4, 1, 1), 3.4e38, np.float32))
+    large = builder.add(Conv(), (grouped, factor), name="large")  # bfloat16 has no such number
+    flat = builder.add(MatMul(), (large, large), name="no constant")
+    graph = optimize(builder.finish({"out": flat}))
+    assert [node.name for node in reducible_layers(graph)] == ["plain"]
+    assert in_bfloat16(graph, ()) is graph
+    assert in_bfloat16(graph, {"grouped", "unknown"}) is graph
+
+
+def test_an_output_that_a_layer_reads_is_not_rounded() -> None:
+    builder = GraphBuilder("outputs")
+    image = builder.input(Value("image", (1, 4, 6, 6)))
+    first = conv(builder, image, 4, "first")
+    second = conv(builder, first, 4, "second")
+    total = builder.add(BinaryOp("add"), (first, second))
+    graph = optimize(builder.finish({"first": first, "total": total}))
+    rounded = in_bfloat16(graph, {"second"})
+    inputs = {"image": weight(1, 4, 6, 6)}
+    found, exact = evaluate(rounded, inputs), evaluate(graph, inputs)
+    np.testing.assert_array_equal(found["first"], exact["first"])
+    assert 0 < np.abs(found["total"] - exact["total"]).max() < 0.5
+
+
+def test_a_network_says_which_of_its_layers() -> None:
+    network = Network("residual", residual(), frozenset({"second", "third"}))
+    plain = extract(Network("residual", residual()))
+    rounded = extract(network)
+    keys = [{task.dag.key for task in found.tasks} for found in (plain, rounded)]
+    assert len(keys[0] - keys[1]) >= 2
