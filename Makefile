@@ -20,8 +20,9 @@ ARGS   ?=
 MINUTES ?= 60
 
 BIN := $(VENV)/bin
-# On all cores; tests/support/scheduling.py says which tests run in one process.
-PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# One process more than cores, at most four: some tests wait.  tests/support/scheduling.py says which
+# tests run in one process.
+PARALLEL := -n $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4))) --dist loadfile --no-loadscope-reorder
 RUN_STAMP    := $(VENV)/.installed-onnx
 DEV_STAMP    := $(VENV)/.installed-dev
 RIVALS_STAMP := $(VENV)/.installed-rivals
@@ -93,6 +94,7 @@ campaign: $(DEV_STAMP)
 bench: $(RIVALS_STAMP)
 	@$(BIN)/python -m benchmarks.ops --json benchmarks/results/ops.json
 	@$(BIN)/python -m benchmarks.int8 --json benchmarks/results/int8.json
+	@$(BIN)/python -m benchmarks.narrow_weights --json benchmarks/results/narrow_weights.json
 	@$(BIN)/python -m benchmarks.search --json benchmarks/results/search.json
 	@$(BIN)/python -m benchmarks.policies --json benchmarks/results/policies.json
 	@$(BIN)/python -m benchmarks.fleet --json benchmarks/results/fleet.json
@@ -101,7 +103,8 @@ bench: $(RIVALS_STAMP)
 	@$(BIN)/python -m benchmarks.onnx_nodes --json benchmarks/results/onnx_nodes.json
 	@$(BIN)/python -m benchmarks.networks --networks $(NETWORKS) --budget 10m --skip-tuned \
 		--logs benchmarks/logs --json benchmarks/results/networks.json
-	@$(BIN)/python -m benchmarks.no_log --networks $(NETWORKS) --json benchmarks/results/no_log.json
+	@$(BIN)/python -m benchmarks.no_log --networks $(NETWORKS) --logs benchmarks/logs \
+		--json benchmarks/results/no_log.json
 	@$(BIN)/autosched records distill benchmarks/logs/*.jsonl -o benchmarks/logs
 	@$(BIN)/python -m benchmarks.readme_table
 

@@ -1,9 +1,11 @@
 """Quantised networks, files as onnxruntime's quantiser writes them, next to the rivals.
 
-``python -m benchmarks.quantised --networks resnet-50 --budget 2m --json FILE``
+``python -m benchmarks.quantised --json benchmarks/results/quantised.json``
 
 Random weights and calibration on random data: of interest is the time.  Everyone runs the same
-file; our float32 network, tuned before (``--float-logs``), is measured beside them.
+file; our float32 network, tuned before (``--float-logs``), is measured beside them.  About two
+minutes a network; the files and the logs are kept in ``--logs``, and ``--resume`` keeps the rows
+that the JSON file has.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from benchmarks.network_cases import flags
 from benchmarks.networks import Tuned, max_error, tune
 from benchmarks.ours import OursNetwork
 from benchmarks.rivals import RIVALS
-from benchmarks.rows import Row, comparison_row, print_bars, print_row, write_json
+from benchmarks.rows import Row, comparison_row, kept_rows, print_bars, print_row, write_json
 from benchmarks.workloads import Network
 from codegen.host import host_target
 
@@ -65,6 +67,8 @@ CASES: Final = {
     "mobilenet-v2": QuantisedCase(False, False, float_bar=1.5),
     "bert-base": QuantisedCase(True, False),
 }
+# Those that bars are about; resnet-18 is there to look at something small.
+WITH_BARS: Final = ("resnet-50", "mobilenet-v2", "bert-base")
 
 
 class _Samples(CalibrationDataReader):  # type: ignore[misc]
@@ -78,29 +82,38 @@ class _Samples(CalibrationDataReader):  # type: ignore[misc]
 
 
 def quantised(network: ZooNetwork, case: QuantisedCase, folder: Path) -> Network:
-    """The quantised file of a network, in ``folder``."""
-    paths = [str(folder / f"{network.name}.{form}.onnx") for form in ("float", "folded", "int8")]
-    Path(paths[0]).write_bytes(to_onnx(network.graph).SerializeToString())
-    quant_pre_process(paths[0], paths[1], skip_symbolic_shape=True)
+    """The quantised file of a network, in ``folder``; one that is there is taken as it is."""
     inputs = tuple((value.name, value.shape, value.dtype) for value in network.inputs)
     outputs = tuple(value.name for value in network.outputs)
-    workload = Network(network.name, paths[2], inputs, outputs, 0.0)
-    quantize_static(
-        paths[1],
-        paths[2],
-        _Samples(workload),
-        quant_format=QuantFormat.QDQ,
-        per_channel=case.per_channel,
-        activation_type=QuantType.QInt8 if case.signed else QuantType.QUInt8,
-        weight_type=QuantType.QInt8,
-    )
+    path = folder / f"{network.name}.int8.onnx"
+    workload = Network(network.name, str(path), inputs, outputs, 0.0)
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        _quantise(network, case, workload)
     return workload
+
+
+def _quantise(network: ZooNetwork, case: QuantisedCase, workload: Network) -> None:
+    with tempfile.TemporaryDirectory(dir=Path(workload.path).parent) as folder:
+        paths = [str(Path(folder) / f"{form}.onnx") for form in ("float", "folded", "int8")]
+        Path(paths[0]).write_bytes(to_onnx(network.graph).SerializeToString())
+        quant_pre_process(paths[0], paths[1], skip_symbolic_shape=True)
+        quantize_static(
+            paths[1],
+            paths[2],
+            _Samples(workload),
+            quant_format=QuantFormat.QDQ,
+            per_channel=case.per_channel,
+            activation_type=QuantType.QInt8 if case.signed else QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+        )
+        Path(paths[2]).replace(workload.path)  # whole, or not there
 
 
 def measure(name: str, threads: int, arguments: argparse.Namespace, folder: Path) -> Row:
     """The row of a network: tuned within the budget, compared in interleaved rounds."""
     case = CASES[name]
-    workload = quantised(zoo.build(name), case, folder)
+    workload = quantised(zoo.build(name), case, Path(arguments.logs))
     network = autosched.from_onnx(workload.path)
     tuned = tune(f"{name}.int8", network, threads, arguments, folder)
     plain = folder / f"{name}.float.asd"
@@ -135,17 +148,22 @@ def _compared(
 def main() -> None:
     """Run the networks that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--networks", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--networks", nargs="+", choices=CASES, default=list(WITH_BARS))
+    parser.add_argument(
+        "--resume", action="store_true", help="keep rows of the JSON file that have this budget"
+    )
     parser.add_argument(
         "--float-logs", default="benchmarks/logs", help="directory of the float networks' logs"
     )
-    add_tuning(parser, "2m", "out/int8")
+    add_tuning(parser, "60s", "out/int8")
     add_comparison(parser, (2,), 0.5, ("openvino", "onnxruntime"))
     arguments = parser.parse_args()
-    rows: list[Row] = []
+    rows = kept_rows(arguments.json, arguments.budget) if arguments.resume else []
+    kept = {(row["name"], row["threads"]) for row in rows}
+    wanted = [(name, threads) for name in arguments.networks for threads in arguments.threads]
     with tempfile.TemporaryDirectory() as folder:
-        for name in arguments.networks:
-            for threads in arguments.threads:
+        for name, threads in wanted:
+            if (name, threads) not in kept:
                 rows.append(measure(name, threads, arguments, Path(folder)))
                 print_row(rows[-1])
                 print_bars(rows[-1])

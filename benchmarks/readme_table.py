@@ -31,6 +31,7 @@ LEGEND = (
     "  interleaved rounds.",
     "- *of FMA peak*: operations of the definition over time, relative to a loop of multiply-adds.",
     "  Winograd's algorithm needs fewer operations, so it may exceed 100 %.",
+    "- *to tuned*: latency without any trial / latency of the tuned network, in the same rounds.",
     "- *constant*: the second matrix is weights, packed ahead of time; *inputs*: both are inputs.",
     "- *renamed*: the same program under other names: nothing is recognised by its name.",
     "",
@@ -62,6 +63,28 @@ def comparison_table(rows: Sequence[Json]) -> Iterator[str]:
                 *(_ms(row["rivals_ms"].get(rival)) for rival in rivals),
                 f"{row['ratio']:.2f} ({row['ratio_low']:.2f})" if "ratio" in row else "",
                 "" if share is None else f"{share:.0%}",
+            ]
+        )
+
+
+def untuned_table(rows: Sequence[Json]) -> Iterator[str]:
+    """Networks without a log: what compiling takes, and what tuning would still win."""
+    rivals = [r for r in RIVALS if any(r in row["rivals_ms"] for row in rows)]
+    names = (LABELS[r] for r in rivals)
+    head = ["", "threads", "compiled in s", "autosched", *names, "ratio (low)", "to tuned"]
+    yield _line(head)
+    yield _line(["---", *["---:"] * (len(head) - 1)])
+    for row in rows:
+        tuned = row.get("ratio_to_tuned")
+        yield _line(
+            [
+                row["name"],
+                str(row["threads"]),
+                f"{row['compile_s']:.1f}",
+                f"**{_ms(row['ours_ms'])}**",
+                *(_ms(row["rivals_ms"].get(rival)) for rival in rivals),
+                f"{row['ratio']:.2f} ({row['ratio_low']:.2f})" if "ratio" in row else "",
+                "" if tuned is None else f"{tuned:.2f}",
             ]
         )
 
@@ -131,14 +154,21 @@ def _campaign(rows: Sequence[Json]) -> str:
     )
 
 
+_TABLES = (
+    ("networks", "Networks, batch 1", comparison_table),
+    ("no_log", "The same networks without any tuning", untuned_table),
+    ("ops", "Single operators", comparison_table),
+)
+
+
 def generate(results: Path) -> str:
     """All that stands between the markers."""
     lines: list[str] = []
-    for name, title in (("networks", "Networks, batch 1"), ("ops", "Single operators")):
+    for name, title, table in _TABLES:
         content = read(results, name)
         if content is not None:
             lines += [f"**{title}**, float32, milliseconds (smaller is better):", ""]
-            lines += [*comparison_table(content["rows"]), "", environment(content), ""]
+            lines += [*table(content["rows"]), "", environment(content), ""]
     lines += figures(results)
     if not lines:
         return "Run `make bench` to measure on your machine."

@@ -77,6 +77,13 @@ def write_json(path: str | None, rows: Sequence[Row], **sections: Mapping[str, A
     file.write_text(json.dumps(content, indent=1) + "\n")
 
 
+def kept_rows(path: str | None, budget: str) -> list[Row]:
+    """The rows of an earlier run with the same budget, which may have been stopped."""
+    if path is None or not Path(path).exists():
+        return []
+    return [row for row in json.loads(Path(path).read_text())["rows"] if row["budget"] == budget]
+
+
 def print_row(row: Row) -> None:
     """One line for people who watch."""
     cells = [f"{row['name']:32s} {row['threads']}t"]

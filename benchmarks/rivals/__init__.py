@@ -11,6 +11,7 @@ from benchmarks.rivals.torch_inductor import TorchInductor
 
 RIVALS: tuple[Contender, ...] = (
     OpenVino(),
+    OpenVino("openvino_bf16", "bf16"),
     OnnxRuntime(),
     OneDnn(),
     TorchEager(),

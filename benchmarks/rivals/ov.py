@@ -1,4 +1,4 @@
-"""OpenVINO: latency mode, one stream, pinned threads, float32 forced."""
+"""OpenVINO: latency mode, one stream, pinned threads, the precision forced."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ from benchmarks.workloads import Conv, Workload
 
 @dataclass(frozen=True, slots=True)
 class OpenVino:
-    """Convolutions get NHWC inputs and outputs, which it prefers for single operators."""
+    """Convolutions get NHWC inputs and outputs, which it prefers for single operators.
+
+    ``precision``: of its arithmetic, as OpenVINO calls it: f32 or bf16.
+    """
 
     name: str = "openvino"
+    precision: str = "f32"
 
     def supports(self, workload: Workload) -> bool:
         return True
 
     def prepare(self, workload: Workload, threads: int) -> Prepared:
-        """Compile, check that float32 is in force, and share the input buffers."""
+        """Compile, check that the precision is in force, and share the input buffers."""
         import openvino
 
         core = openvino.Core()
@@ -36,13 +40,13 @@ class OpenVino:
                 "PERFORMANCE_HINT": "LATENCY",
                 "INFERENCE_NUM_THREADS": threads,
                 "NUM_STREAMS": 1,
-                "INFERENCE_PRECISION_HINT": "f32",
+                "INFERENCE_PRECISION_HINT": self.precision,
                 "ENABLE_CPU_PINNING": True,
             },
         )
         precision = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
-        if precision != "f32":
-            raise AssertionError(f"OpenVINO runs in {precision}, asked for f32")
+        if precision != self.precision:
+            raise AssertionError(f"OpenVINO runs in {precision}, asked for {self.precision}")
         request = compiled.create_infer_request()
         arrays = workload.arrays()
         for port in compiled.inputs:
@@ -56,7 +60,7 @@ class OpenVino:
             ports = zip(workload.outputs, compiled.outputs, strict=True)
             return {name: request.get_tensor(port).data for name, port in ports}
 
-        note = "NHWC, f32" if convolution else "f32"
+        note = f"NHWC, {precision}" if convolution else precision
         return Prepared(run, outputs, note, keep_alive=arrays)  # the tensors share its memory
 
 
