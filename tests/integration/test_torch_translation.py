@@ -65,6 +65,23 @@ def test_small_numbers_keep_their_digits() -> None:
             torch.testing.assert_close(ours, theirs, rtol=2e-6, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("boolean", [True, False])
+def test_queries_that_see_no_key_give_zeros(boolean: bool) -> None:
+    """The exporter writes what has no value there, or the mean of all values."""
+    seen = (torch.rand(2, 1, 5, 5) > 0.4) & (torch.arange(5) != 2)[:, None]
+    mask = seen if boolean else torch.where(seen, 0.0, -torch.inf)
+    module = modules.Function(
+        lambda x: (
+            functional.scaled_dot_product_attention(x, x, -x, mask),
+            functional.scaled_dot_product_attention(x[0], x[1], x[0], mask[0, 0], scale=0.7),
+            functional.scaled_dot_product_attention(x, x, x, is_causal=True),
+        )
+    )
+    x = torch.randn(2, 3, 5, 4)
+    for ours, theirs in zip(_run(module, x), module(x), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
 REFUSED = {
     "divides by a number of its own": lambda x: functional.avg_pool2d(x, 2, divisor_override=3),
     "statistics of its batch": lambda x: functional.batch_norm(
