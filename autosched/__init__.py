@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from autosched.api import Target, extract_tasks, load, tune
     from autosched.api import compile as compile
     from autosched.compilation.precision import reduce_precision as reduce_precision
+    from autosched.graph.precision import PrecisionOptions as PrecisionOptions
     from autosched.inference_session import InferenceSession
     from autosched.measure.options import MeasureOptions
     from autosched.network_source import from_onnx
@@ -116,6 +117,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "autosched.api": ("Target", "compile", "extract_tasks", "load", "tune"),
     "autosched.compilation.precision": ("reduce_precision",),
+    "autosched.graph.precision": ("PrecisionOptions",),
     "autosched.inference_session": ("InferenceSession",),
     "autosched.measure.options": ("MeasureOptions",),
     "autosched.network_source": ("from_onnx",),
@@ -147,7 +149,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AutoschedError", "ComputeDAG", "ExtraFeature", "InferenceSession", "MeasureOptions", "Module",
-    "RecordLog", "SearchOptions", "Target", "Task", "TuneOptions", "acos", "acosh", "all_of",
+    "PrecisionOptions", "RecordLog", "SearchOptions", "Target", "Task", "TuneOptions", "acos",
+    "acosh", "all_of",
     "any_of", "argmax", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not",
     "bitwise_or", "bitwise_xor", "calibrate", "cast", "ceil", "compute", "cos", "cosh", "equal",
     "erf", "exp", "expm1", "extract_tasks", "floor", "fmod", "from_onnx", "from_torch", "isinf",

@@ -16,7 +16,7 @@ from sketch.target.target import Target as CodeTarget
 
 if TYPE_CHECKING:
     from autosched.fleet.cluster import RayCluster
-    from autosched.graph.precision import Precision
+    from autosched.graph.precision import Precision, PrecisionOptions
     from autosched.measure.options import MeasureOptions
     from autosched.measure.protocol import Runner
     from autosched.network_source import AnyNetwork, SeveralNetworks
@@ -166,7 +166,7 @@ def compile(
     device: DeviceName | None = None,
     denormals: Denormals = "flush",
     accuracy: Accuracy = "default",
-    precision: Precision = "as written",
+    precision: Precision | PrecisionOptions = "as written",
 ) -> Module:
     """Compile a network, or one network for several shapes of its inputs.
 
@@ -207,9 +207,9 @@ def compile(
             largest output of their task, or four times the errors of the task as it is written;
             ``"close"``: these, and so few that all of them together add at most 1e-5 to the
             network's largest output; ``"fast"``: 1e-4.
-        precision: ``"bf16"``: convolutions and products with constants multiply bfloat16 elements
-            and sum in float32; a warning says what that does to the outputs on random inputs.
-            ``reduce_precision`` does the same with inputs and bounds of your own.
+        precision: ``"bf16"`` or ``"fp16"``: convolutions and products with constants multiply
+            such numbers and sum in float32; ``"int8-dynamic"``: bytes, quantised during the run.
+            A warning says what that does to outputs; ``PrecisionOptions`` adds inputs and a bound.
 
     Raises:
         WrongResultError: a kernel without a record computes something else than its task says.
@@ -325,7 +325,7 @@ def tune(
     extra_features: Sequence[ExtraFeature] | None = None,
     device: DeviceName | None = None,
     accuracy: Accuracy | None = None,
-    precision: Precision = "as written",
+    precision: Precision | PrecisionOptions = "as written",
 ) -> NetworkTuning | SessionTuning:
     """Search for fast schedules of all tasks of a network, measuring on this machine.
 

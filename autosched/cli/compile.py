@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
+from autosched.cli.arrays import read_arrays
 from autosched.cli.command import Command, Parser, UsageError, check_output, say
 from autosched.cli.model import (
     COMPILED_SUFFIX,
@@ -132,7 +132,7 @@ def _constants(args: argparse.Namespace) -> dict[str, NDArray[Any]] | None:
             raise UsageError("--constants is for --workload", args.model, "leave it out")
         return None
     if args.constants is not None:
-        return _read_constants(args.constants)
+        return read_arrays(args.constants)
     from autosched.compilation.task import constants_of
 
     task = open_workload(args).task(target_of(args))
@@ -144,18 +144,6 @@ def _constants(args: argparse.Namespace) -> dict[str, NDArray[Any]] | None:
             "give --constants FILE.npz with an array for each",
         )
     return {}
-
-
-def _read_constants(path: str) -> dict[str, NDArray[Any]]:
-    import numpy as np
-
-    try:
-        with np.load(path, allow_pickle=False) as found:
-            return {name: found[name] for name in found.files}
-    except (OSError, ValueError, BadZipFile, AttributeError) as error:
-        raise UsageError(
-            f"cannot read arrays: {error}", path, "write the file with numpy.savez"
-        ) from error
 
 
 COMMAND = Command(

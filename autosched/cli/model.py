@@ -18,9 +18,9 @@ from autosched.cli.command import (
     positive_int,
     thread_count,
 )
+from autosched.cli.precision import add_precision, in_precision_of
 from autosched.cli.subject import NetworkSubject, Subject, WorkloadSubject
 from autosched.cli.waiting import Waiting
-from autosched.graph.precision import PRECISIONS
 from autosched.records.accuracy import ACCURACIES
 from autosched.system.user_warnings import notify
 from autosched.tuning.options import EFFORTS
@@ -118,16 +118,6 @@ def add_numerics(parser: Parser) -> None:
     add_precision(parser)
 
 
-def add_precision(parser: Parser) -> None:
-    """--precision, for commands that compile or tune networks."""
-    parser.add_argument(
-        "--precision", choices=PRECISIONS,
-        help="of a network's layers: that of the model (as written, the default), or products of "
-        "bfloat16 elements summed in float32 (bf16), on a CPU that has an instruction for it; what "
-        "that does to the outputs is said",
-    )  # fmt: skip
-
-
 def add_timing(parser: Parser, repeats: int, more: str = "") -> None:
     """MODEL and the rest, --log, --repeats and --json: of a command that times runs."""
     add_model(parser)
@@ -174,16 +164,6 @@ def open_subject(args: argparse.Namespace) -> Subject:
         raise UsageError("--args and --configuration are for --workload", args.model)
     with Waiting(f"reading {args.model}", args.quiet):
         return NetworkSubject(args.model, open_network(args.model, args.shapes))
-
-
-def in_precision_of(subject: Subject, args: argparse.Namespace, target: Target) -> Subject:
-    """The network in the precision of --precision; warns of what that does to its outputs."""
-    if args.precision is None:
-        return subject
-    if not isinstance(subject, NetworkSubject):
-        raise UsageError("--precision is for networks", args.workload, "leave it out")
-    with Waiting(f"evaluating {subject.label} in {args.precision}", args.quiet):
-        return subject.in_precision(args.precision, target)
 
 
 def target_of(args: argparse.Namespace) -> Target:
@@ -287,7 +267,7 @@ def is_compiled(args: argparse.Namespace) -> bool:
 def check_compiled(args: argparse.Namespace) -> None:
     """Raise UsageError when options are given that a compiled module has fixed already."""
     given = [args.log, args.threads, args.configuration, args.accuracy, args.effort]
-    given += [args.precision, args.args or None]
+    given += [args.precision, args.precision_bound, args.precision_data, args.args or None]
     if any(value is not None for value in given):
         raise UsageError(
             "--log, --threads, --args, --configuration, --accuracy, --precision and --effort are "

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from autosched.graph.ir import Network
-    from autosched.graph.precision import Precision
+    from autosched.graph.precision import PrecisionOptions
     from autosched.records.accuracy import Accuracy
     from autosched.report.comparison import Comparison, Told
     from autosched.runtime.archive import Contents
@@ -109,11 +109,11 @@ class NetworkSubject:
 
         return network_tasks(extract_checked(self.network), target)
 
-    def in_precision(self, precision: Precision, target: Target) -> NetworkSubject:
+    def in_precision(self, options: PrecisionOptions, target: Target) -> NetworkSubject:
         """With layers in a precision, on a target that has it; warns of what that does."""
         from autosched.compilation.precision import in_precision
 
-        return replace(self, network=in_precision([self.network], precision, target)[0])
+        return replace(self, network=in_precision([self.network], options, target)[0])
 
     def tune(self, target: Target, job: TuneJob) -> Tuning:
         """Tune the network."""

@@ -14,13 +14,12 @@ from autosched.cli.fields import with_fields
 from autosched.cli.fleet import runner_name
 from autosched.cli.model import (
     add_model,
-    add_precision,
     check_threads,
-    in_precision_of,
     open_subject,
     target_of,
 )
 from autosched.cli.policy import named_policy, policy_name
+from autosched.cli.precision import add_precision, in_precision_of
 from autosched.cli.waiting import ProgressAfter, Waiting
 from autosched.fleet.chosen import fleet_of
 from autosched.measure.options import MeasureOptions
@@ -216,9 +215,12 @@ def _next(args: argparse.Namespace, log: str) -> str:
         "--log": log,
         "--accuracy": args.accuracy,
         "--precision": args.precision,
+        "--precision-bound": args.precision_bound,
     }
     for name, shape in args.shapes or ():
         words += ["--shape", f"{name}={','.join(map(str, shape))}"]
+    for path in args.precision_data or ():
+        words += ["--precision-data", path]
     for option, value in options.items():
         words += [] if value is None else [option, str(value)]
     return shlex.join(words)

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from autosched.graph.bfloat16 import in_bfloat16
 from autosched.graph.fusion import FusedGroup, fuse
 from autosched.graph.host_call import CallKey, HostCall, call_key, host_calls
 from autosched.graph.ir import Array, Graph, Network, Node, Value
@@ -18,6 +17,7 @@ from autosched.graph.optimize import optimize
 from autosched.graph.own_results import own_results
 from autosched.graph.parts import ValuePart, parts_of
 from autosched.graph.passes.concat import split_concats
+from autosched.graph.reduced import with_reduced
 from autosched.graph.subgraph import LoweredGroup, Subgraph, lower_group
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import Compute
@@ -87,7 +87,7 @@ def extract(model: Network | Graph) -> Extraction:
     values are bound to the shared program's placeholders by their canonical order.
     """
     network = model if isinstance(model, Network) else Network(model.name, model)
-    graph = in_bfloat16(optimize(network.graph), network.in_bfloat16)
+    graph = with_reduced(optimize(network.graph), network.reduced)
     return _extract(graph, _Programs(), {value.name for value in graph.inputs})
 
 

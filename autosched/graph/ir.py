@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from autosched.graph.errors import GraphError
 from autosched.graph.ops.base import Op, Shape, TensorType, check_size
+from autosched.graph.precision import AS_WRITTEN, ReducedLayers
 from autosched.system.html import html_table
 from sketch.lang.dtypes import SUPPORTED
 
@@ -124,13 +125,13 @@ class Graph:
 class Network:
     """A model as users see it: a graph in the model's own names, layouts and dtypes.
 
-    ``in_bfloat16``: names of the layers whose products are of bfloat16 elements when it is
-    compiled (``autosched.reduce_precision``).
+    ``reduced``: the layers whose products are of narrower numbers when it is compiled
+    (``autosched.reduce_precision``).
     """
 
     name: str
     graph: Graph
-    in_bfloat16: frozenset[str] = frozenset()
+    reduced: ReducedLayers = AS_WRITTEN
 
     @property
     def inputs(self) -> tuple[Value, ...]:

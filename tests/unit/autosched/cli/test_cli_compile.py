@@ -6,6 +6,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import autosched as asd
@@ -190,3 +191,23 @@ def test_a_precision_is_of_networks_and_of_targets_that_have_it(
     line = "compile --workload GMM --args n=1,m=8,k=8 --precision bf16 -o gmm"
     assert main(line.split()) == 1
     assert "--precision is for networks" in capsys.readouterr().err
+    assert main(["compile", "mlp", "--precision-bound", "0.1"]) == 1
+    assert "are for --precision" in capsys.readouterr().err
+
+
+def test_a_precision_with_data_and_a_bound(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data.npz"
+    np.savez(data, data=np.ones(build("mlp").inputs[0].shape, np.float32))
+    line = ["compile", "mlp", "--target", "cpu-avx512", "--precision", "fp16", "--effort", "none"]
+    line += ["--precision-data", str(data), "--save", str(tmp_path / "mlp.asd")]
+    assert main(line) == 0
+    said = capsys.readouterr().err
+    assert "3 of 3 layers" in said and "on those given" in said
+    assert main([*line, "--precision-bound", "0"]) == 0
+    assert "0 of 3 layers" in capsys.readouterr().err
+    assert main([*line, "--precision-data", str(tmp_path / "none.npz")]) == 1
+    assert "cannot read arrays" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*line, "--precision-bound", "-1"])

@@ -1,4 +1,4 @@
-"""Networks in bfloat16: what is said of errors, what stays as it is, and what runs."""
+"""Networks in narrower precisions: what is said of errors, what stays as it is, and what runs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 
 import autosched as asd
-from autosched.compilation.precision import BOUND, in_precision
+from autosched.compilation.precision import in_precision
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.errors import GraphError
-from autosched.graph.ir import Network, Value
+from autosched.graph.evaluate import evaluate
+from autosched.graph.ir import Graph, Network, Value
 from autosched.graph.ops.elementwise import UnaryOp
 from autosched.graph.ops.matmul import MatMul
+from autosched.graph.optimize import optimize
+from autosched.graph.precision import BOUNDS, Precision, PrecisionOptions, ReducedLayers
+from autosched.graph.reduced import with_reduced
 from autosched.system.errors import OptionError
 from autosched.system.user_warnings import AutoschedWarning
 from codegen.host import cpu_target, host_target
@@ -21,19 +25,25 @@ from sketch.errors import TargetError
 from sketch.target.units import units_of
 from tests.support.units import on_units, with_feature
 
+BOUND = BOUNDS["bf16"]
 HERE = host_target(1)
+WITHOUT_UNITS = HERE.features
+for unit in ("avx512bf16", "avx512vnni", "avxvnni"):
+    WITHOUT_UNITS = WITHOUT_UNITS.replace(f"+{unit}", f"-{unit}")
 HAS_UNIT = any(unit.lhs == "bfloat16" for unit in units_of(HERE))
-PLAIN, WITH_UNIT = cpu_target("cpu-avx512", 1), with_feature("cpu-avx512", "avx512bf16")
+PLAIN = cpu_target("cpu-avx512", 1)
+WITH_UNIT = with_feature("cpu-avx512", "avx512bf16", "avx512vnni")
+REDUCED: tuple[Precision, ...] = ("bf16", "fp16", "int8-dynamic")
 
 
-def two_layers(cancelling: bool = False) -> Network:
+def two_layers(cancelling: bool = False, rows: int = 4) -> Network:
     """``relu(x @ A) @ B``; cancelling: the columns of A add up to almost nothing."""
     rng = np.random.default_rng(0)
     first = rng.standard_normal((32, 24)).astype(np.float32)
     if cancelling:
         first = np.repeat(first[:16], 2, axis=0) * np.tile([[1.0], [-1.00001]], (16, 1))
     builder = GraphBuilder("two")
-    value = builder.input(Value("data", (4, 32)))
+    value = builder.input(Value("data", (rows, 32)))
     for name, array in (("first", first), ("second", rng.standard_normal((24, 8)))):
         factor = builder.constant(f"{name}.weight", array.astype(np.float32))
         value = builder.add(MatMul(), (value, factor), name=name)
@@ -41,13 +51,23 @@ def two_layers(cancelling: bool = False) -> Network:
     return Network("two", builder.finish({"out": value}))
 
 
-def test_layers_and_errors_are_said() -> None:
-    reduction = asd.reduce_precision(two_layers())
-    assert reduction.network.in_bfloat16 == {"first", "second"}
+@pytest.mark.parametrize(
+    ("precision", "words", "least", "most"),
+    [
+        ("bf16", "bfloat16", 1e-4, 0.02),
+        ("fp16", "float16", 1e-5, 0.002),
+        ("int8-dynamic", "dynamic int8", 1e-3, 0.05),
+    ],
+)
+def test_layers_and_errors_are_said(
+    precision: Precision, words: str, least: float, most: float
+) -> None:
+    reduction = asd.reduce_precision(two_layers(), precision=precision)
+    assert reduction.network.reduced == ReducedLayers(precision, frozenset({"first", "second"}))
     assert reduction.kept == () and reduction.given is None
-    assert all(0 < error < BOUND for error in reduction.layers.values())
-    assert 1e-4 < reduction.random["out"] < 0.02
-    assert str(reduction).startswith("2 of 2 layers of two are in bfloat16; outputs differ by ")
+    assert all(0 < error < BOUNDS[precision] for error in reduction.layers.values())
+    assert least < reduction.random["out"] < most
+    assert str(reduction).startswith(f"2 of 2 layers of two are in {words}; outputs differ by ")
 
 
 def test_a_layer_that_cancels_on_given_data_stays() -> None:
@@ -62,6 +82,54 @@ def test_a_layer_that_cancels_on_given_data_stays() -> None:
     assert everything.given is not None and everything.given["out"] > 0.1
 
 
+def outlier() -> dict[str, np.ndarray]:
+    """One number of each row is so large that bytes have no steps for the others."""
+    data = np.random.default_rng(1).standard_normal((4, 32)).astype(np.float32)
+    data[:, 3] = 1e4
+    return {"data": data}
+
+
+def small_factor(network: Network) -> Network:
+    """What is far away in the data hardly counts in the first layer."""
+    constants = dict(network.graph.constants)
+    constants["first.weight"] = constants["first.weight"].copy()
+    constants["first.weight"][3] = 1e-4
+    graph = network.graph
+    changed = Graph(graph.name, graph.inputs, graph.results, graph.nodes, constants)
+    return replace(network, graph=changed)
+
+
+def test_data_and_bound_of_the_options_decide_what_stays() -> None:
+    network = small_factor(two_layers())
+    given = PrecisionOptions("int8-dynamic", outlier())
+    with pytest.warns(AutoschedWarning, match=r"1 of 2 layers .* keep first \(.* those given"):
+        (found,) = in_precision([network], given, WITH_UNIT)
+    assert found.reduced.names == {"second"}
+    with pytest.warns(AutoschedWarning, match="0 of 2 layers"):
+        (found,) = in_precision([network], replace(given, bound=0.0), WITH_UNIT)
+    assert found.reduced.names == frozenset()
+    with pytest.warns(AutoschedWarning, match="2 of 2 layers"):
+        in_precision([network], PrecisionOptions("int8-dynamic"), WITH_UNIT)
+
+
+def test_of_several_samples_the_worst_counts() -> None:
+    network = small_factor(two_layers())
+    plain = {"data": np.ones((4, 32), np.float32)}
+    both = asd.reduce_precision(network, [plain, outlier()], np.inf, "int8-dynamic")
+    each = [asd.reduce_precision(network, d, np.inf, "int8-dynamic") for d in (plain, outlier())]
+    assert both.given is not None
+    assert both.given["out"] == max(one.given["out"] for one in each if one.given is not None)
+
+
+def test_data_are_of_the_network_whose_shapes_they_have() -> None:
+    networks = [two_layers(rows=rows) for rows in (4, 1)]
+    with pytest.warns(AutoschedWarning) as said:
+        in_precision(networks, PrecisionOptions("int8-dynamic", outlier()), WITH_UNIT)
+    assert ["those given" in str(line.message) for line in said] == [True, False]
+    with pytest.raises(GraphError, match="shape"):
+        in_precision(networks[1:], PrecisionOptions("fp16", outlier()), WITH_UNIT)
+
+
 def test_a_network_without_layers() -> None:
     builder = GraphBuilder("plain")
     value = builder.input(Value("data", (4, 4)))
@@ -74,6 +142,8 @@ def test_a_network_without_layers() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(GraphError, match="give"):
         asd.reduce_precision(two_layers(), {"other": np.zeros((4, 32), np.float32)})
+    with pytest.raises(OptionError, match="are no inputs"):
+        asd.reduce_precision(two_layers(), np.zeros((4, 32)))  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="bound"):
         asd.reduce_precision(two_layers(), bound=-1)
     with pytest.raises(OptionError, match=r"'net\.onnx' is no network"):
@@ -82,27 +152,50 @@ def test_what_is_refused() -> None:
         asd.compile(two_layers(), precision="int3")  # type: ignore[arg-type]
     with pytest.raises(TargetError, match="no instruction for products of bfloat16"):
         asd.compile(two_layers(), PLAIN, precision="bf16")
+    with pytest.raises(TargetError, match="no instruction for products of uint8"):
+        asd.compile(two_layers(), PLAIN, precision="int8-dynamic")
+    with pytest.raises(TargetError, match="no instruction that reads float16"):
+        asd.compile(two_layers(), cpu_target("cpu-sse2", 1), precision="fp16")
+    with pytest.raises(OptionError, match="precision 'int3' is unknown"):
+        asd.reduce_precision(two_layers(), precision="int3")  # type: ignore[arg-type]
     networks = [two_layers()]
     assert in_precision(networks, "as written", PLAIN) is networks
 
 
-def test_compiled_for_a_machine_with_the_unit(tmp_path) -> None:
+@pytest.mark.parametrize(("precision", "units"), [("bf16", 2), ("fp16", 0), ("int8-dynamic", 2)])
+def test_compiled_for_a_machine_with_the_unit(precision: Precision, units: int, tmp_path) -> None:
     """Which need not be this one."""
-    with pytest.warns(AutoschedWarning, match="2 of 2 layers of two are in bfloat16"):
-        module = asd.compile(two_layers(), WITH_UNIT, effort="none", check=False, precision="bf16")
+    with pytest.warns(AutoschedWarning, match="2 of 2 layers of two are in"):
+        module = asd.compile(
+            two_layers(), WITH_UNIT, effort="none", check=False, precision=precision
+        )
     module.save(tmp_path / "two.asd")
-    network = asd.reduce_precision(two_layers()).network
+    network = asd.reduce_precision(two_layers(), precision=precision).network
     sketches = [on_units(task.dag, WITH_UNIT) for task in asd.extract_tasks(network, WITH_UNIT)]
-    assert sum(map(bool, sketches)) == 2
+    assert sum(map(bool, sketches)) == units
 
 
-def test_a_machine_without_the_unit_runs_plain_kernels() -> None:
-    network = asd.reduce_precision(two_layers()).network
-    plain = replace(HERE, features=HERE.features.replace("+avx512bf16", "-avx512bf16"))
+@pytest.mark.parametrize("features", [HERE.features, WITHOUT_UNITS])
+@pytest.mark.parametrize("precision", REDUCED)
+def test_results_are_those_of_the_reduced_network(precision: Precision, features: str) -> None:
+    """A machine without a unit runs plain kernels."""
+    network = asd.reduce_precision(two_layers(), precision=precision).network
     data = {"data": np.random.default_rng(2).standard_normal((4, 32)).astype(np.float32)}
-    exact = asd.compile(two_layers(), HERE, effort="none").run(data)["out"]
-    found = asd.compile(network, plain, effort="none").run(data)["out"]
-    assert 0 < np.abs(found - exact).max() < 0.02 * np.abs(exact).max()
+    graph = with_reduced(optimize(network.graph), network.reduced)
+    wanted, exact = evaluate(graph, data)["out"], evaluate(two_layers().graph, data)["out"]
+    found = asd.compile(network, replace(HERE, features=features), effort="none").run(data)["out"]
+    size = np.abs(exact).max()
+    assert np.abs(found - wanted).max() < 0.2 * np.abs(wanted - exact).max() < 0.01 * size
+
+
+@pytest.mark.parametrize("number", [np.inf, np.nan])
+@pytest.mark.parametrize("precision", REDUCED)
+def test_what_is_no_number_stays_in_its_row(precision: Precision, number: float) -> None:
+    network = asd.reduce_precision(two_layers(), precision=precision).network
+    data = np.random.default_rng(2).standard_normal((4, 32)).astype(np.float32)
+    data[1, 5] = number
+    found = asd.compile(network, HERE, effort="none").run({"data": data})["out"]
+    assert not np.isfinite(found[1]).any() and np.isfinite(found[[0, 2, 3]]).all()
 
 
 @pytest.mark.slow

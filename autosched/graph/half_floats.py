@@ -1,4 +1,4 @@
-"""Layers in bfloat16: products of 16-bit floats, summed in float32.
+"""Layers in bfloat16 or float16: products of 16-bit floats, summed in float32.
 
     conv(x, w) + b   ->   conv(bfloat16(x), bfloat16(w)) in float32 + b
 
@@ -26,42 +26,28 @@ from autosched.graph.ops.pooling import Pool
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 from autosched.graph.passes.dead_code import remove_dead_code
 from autosched.graph.passes.rewriter import GraphRewriter
+from autosched.graph.reducible import constant_layers
 from sketch.lang.storage_floats import storage_floats
 
-NARROW: Final = "bfloat16"
 WIDE: Final = "float32"
 _TOGETHER: Final = 2  # elements of a lane of 32 bits
+_IN_LANES: Final = "bfloat16"  # the one that units multiply in such lanes
 
 
-def reducible_layers(graph: Graph) -> tuple[Node, ...]:
-    """The layers of an optimised graph that can be computed in bfloat16."""
-    return tuple(node for node in graph.nodes if _is_reducible(graph, node))
+def half_float_layers(graph: Graph, narrow: str) -> tuple[Node, ...]:
+    """The layers of an optimised graph whose weights the type ``narrow`` can hold."""
+    found = []
+    for node, array in constant_layers(graph):
+        rounded = storage_floats(array, narrow).astype(np.float32)
+        if np.isfinite(rounded).all():
+            found.append(node)
+    return tuple(found)
 
 
-def in_bfloat16(graph: Graph, layers: Collection[str]) -> Graph:
-    """An optimised graph with the layers of these names in bfloat16."""
-    chosen = [node for node in reducible_layers(graph) if node.name in layers]
-    return remove_dead_code(_InBfloat16(graph, chosen).run()) if chosen else graph
-
-
-def _is_reducible(graph: Graph, node: Node) -> bool:
-    """Whether it is a convolution or a product of float32 with a constant that bfloat16 can hold.
-
-    Groups have too few channels each.
-    """
-    if not isinstance(node.op, Conv | Dense) or node.op.dtype is not None:
-        return False
-    if isinstance(node.op, Conv) and (
-        node.op.transposed or node.op.groups > 1 or node.op.layout != "NHWC"
-    ):
-        return False
-    data, weight = node.inputs[:2]
-    array = graph.constants.get(weight)
-    if array is None or data in graph.constants:
-        return False
-    if {graph.types[data].dtype, str(array.dtype)} != {WIDE}:
-        return False
-    return bool(np.isfinite(storage_floats(array, NARROW).astype(np.float32)).all())
+def in_half_floats(graph: Graph, layers: Collection[str], narrow: str) -> Graph:
+    """An optimised graph with the layers of these names in 16-bit floats of type ``narrow``."""
+    chosen = [node for node in half_float_layers(graph, narrow) if node.name in layers]
+    return remove_dead_code(_InHalfFloats(graph, chosen, narrow).run()) if chosen else graph
 
 
 def _moves(op: Op) -> bool:
@@ -84,11 +70,12 @@ def _left_by_kernels(graph: Graph, layers: Collection[str]) -> Iterator[str]:
             yield name
 
 
-class _InBfloat16(GraphRewriter):
+class _InHalfFloats(GraphRewriter):
     """The new graph while it grows, and the forms that values of the old one have in it."""
 
-    def __init__(self, graph: Graph, layers: Collection[Node]) -> None:
+    def __init__(self, graph: Graph, layers: Collection[Node], narrow: str) -> None:
         super().__init__(graph)
+        self._dtype = narrow
         self._layers = {node.output for node in layers}
         data = (node.inputs[0] for node in layers)
         self._rounded = self._with_sources((*data, *_left_by_kernels(graph, self._layers)))
@@ -116,7 +103,7 @@ class _InBfloat16(GraphRewriter):
             self._layer(node)
         elif node.output in self._rounded - self._exact and _moves(node.op):
             operands = [self._as_narrow(name) for name in node.inputs]
-            name = self.builder.unique(f"{node.output}.{NARROW}")
+            name = self.builder.unique(f"{node.output}.{self._dtype}")
             self._narrow[node.output] = self.builder.add(
                 node.op, operands, name, node.name, node.origins
             )
@@ -127,7 +114,8 @@ class _InBfloat16(GraphRewriter):
         op = node.op
         assert isinstance(op, Conv | Dense)
         data, weight, *bias = node.inputs
-        missing = self.shape(data)[-1] % _TOGETHER if isinstance(op, Conv) else 0
+        in_lanes = isinstance(op, Conv) and self._dtype == _IN_LANES
+        missing = self.shape(data)[-1] % _TOGETHER if in_lanes else 0
         rounded, factor = self._as_narrow(data), self._weight(weight, missing)
         if missing:
             rank = len(self.shape(data))
@@ -140,22 +128,24 @@ class _InBfloat16(GraphRewriter):
 
     def _weight(self, name: str, missing: int) -> str:
         if name not in self._weights:
-            array = storage_floats(self.graph.constants[name], NARROW)
+            array = storage_floats(self.graph.constants[name], self._dtype)
             if missing:
                 channels = array.ndim - 2
                 array = np.pad(array, [(0, missing * (d == channels)) for d in range(array.ndim)])
-            label = self.builder.unique(f"{name}.{NARROW}")
+            label = self.builder.unique(f"{name}.{self._dtype}")
             self._weights[name] = self.builder.constant(label, array)
         return self._weights[name]
 
     def _as_narrow(self, name: str) -> str:
         if name not in self._narrow:
-            label = self.builder.unique(f"{name}.{NARROW}")
+            label = self.builder.unique(f"{name}.{self._dtype}")
             if name in self.graph.constants:
-                array = storage_floats(self.graph.constants[name], NARROW)
+                array = storage_floats(self.graph.constants[name], self._dtype)
                 self._narrow[name] = self.builder.constant(label, array)
             else:
-                self._narrow[name] = self.builder.add(CastOp(NARROW), (name,), label, origins=())
+                self._narrow[name] = self.builder.add(
+                    CastOp(self._dtype), (name,), label, origins=()
+                )
         return self._narrow[name]
 
     def _read(self, name: str) -> str:

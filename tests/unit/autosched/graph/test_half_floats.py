@@ -1,20 +1,23 @@
-"""Layers in bfloat16: which they are, what is rounded, and what is stored."""
+"""Layers in 16-bit floats: which they are, what is rounded, and what is stored."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from autosched.graph.bfloat16 import in_bfloat16, reducible_layers
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.fusion import fuse
+from autosched.graph.half_floats import half_float_layers, in_half_floats
 from autosched.graph.ir import Graph, Network, Value
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.pooling import Pool
 from autosched.graph.optimize import optimize
+from autosched.graph.precision import ReducedLayers
+from sketch.lang.dtypes import STORAGE_FLOATS
 from sketch.lang.storage_floats import storage_floats
 
 RNG = np.random.default_rng(0)
@@ -24,8 +27,9 @@ def weight(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape).astype(np.float32)
 
 
-def all_layers(graph: Graph) -> Graph:
-    return in_bfloat16(graph, {node.name for node in reducible_layers(graph)})
+def all_layers(graph: Graph, narrow: str = "bfloat16") -> Graph:
+    names = {node.name for node in half_float_layers(graph, narrow)}
+    return in_half_floats(graph, names, narrow)
 
 
 def conv(builder: GraphBuilder, data: str, filters: int, name: str, groups: int = 1) -> str:
@@ -65,6 +69,23 @@ def test_what_is_rounded_is_what_is_stored() -> None:
     ]
 
 
+def test_float16_needs_no_lanes_of_two() -> None:
+    """And is not summed by units: the picture keeps its three channels."""
+    found = kernels(all_layers(residual(), "float16"))
+    assert found[0] == (["cast", "transpose"], "float16")
+    assert found[1] == (["conv2d", "relu", "cast"], "float16")
+
+
+def test_weights_that_float16_cannot_hold_stay() -> None:
+    builder = GraphBuilder("large")
+    data = builder.input(Value("data", (2, 4)))
+    for name, size in (("small", 1.0), ("large", 7e4)):
+        factor = builder.constant(f"{name}.weight", np.full((4, 4), size, np.float32))
+        data = builder.add(MatMul(), (data, factor), name=name)
+    graph = optimize(builder.finish({"out": data}))
+    assert [node.name for node in half_float_layers(graph, "float16")] == ["small"]
+
+
 def test_a_layer_in_a_shortcut_leaves_bfloat16() -> None:
     found = kernels(all_layers(residual(projected=True)))
     assert (["conv2d", "cast"], "bfloat16") in found
@@ -82,19 +103,20 @@ def test_an_average_widens_what_it_reads() -> None:
     assert (["cast"], "float32") not in found
 
 
-def test_results_are_those_of_rounded_operands() -> None:
+@pytest.mark.parametrize("narrow", STORAGE_FLOATS)
+def test_results_are_those_of_rounded_operands(narrow: str) -> None:
     """A layer is exact on what it is given, and data are rounded once."""
     builder = GraphBuilder("product")
     data = builder.input(Value("data", (5, 6)))
     factor = builder.constant("factor", weight(6, 4))
     graph = optimize(builder.finish({"out": builder.add(MatMul(), (data, factor))}))
-    rounded = all_layers(graph)
+    rounded = all_layers(graph, narrow)
     array = weight(5, 6)
     found = evaluate(rounded, {"data": array})["out"]
     given = array, builder.constants[factor]
-    exact = [storage_floats(a, "bfloat16").astype(float) for a in given]
+    exact = [storage_floats(a, narrow).astype(float) for a in given]
     np.testing.assert_allclose(found, exact[0] @ exact[1], rtol=1e-12)
-    assert np.abs(found - evaluate(graph, {"data": array})["out"]).max() > 1e-4
+    assert np.abs(found - evaluate(graph, {"data": array})["out"]).max() > 1e-5
 
 
 def test_which_layers() -> None:
@@ -105,9 +127,9 @@ def test_which_layers() -> None:
     large = builder.add(Conv(), (grouped, factor), name="large")  # bfloat16 has no such number
     flat = builder.add(MatMul(), (large, large), name="no constant")
     graph = optimize(builder.finish({"out": flat}))
-    assert [node.name for node in reducible_layers(graph)] == ["plain"]
-    assert in_bfloat16(graph, ()) is graph
-    assert in_bfloat16(graph, {"grouped", "unknown"}) is graph
+    assert [node.name for node in half_float_layers(graph, "bfloat16")] == ["plain"]
+    assert in_half_floats(graph, (), "bfloat16") is graph
+    assert in_half_floats(graph, {"grouped", "unknown"}, "bfloat16") is graph
 
 
 def test_an_output_that_a_layer_reads_is_not_rounded() -> None:
@@ -117,7 +139,7 @@ def test_an_output_that_a_layer_reads_is_not_rounded() -> None:
     second = conv(builder, first, 4, "second")
     total = builder.add(BinaryOp("add"), (first, second))
     graph = optimize(builder.finish({"first": first, "total": total}))
-    rounded = in_bfloat16(graph, {"second"})
+    rounded = in_half_floats(graph, {"second"}, "bfloat16")
     inputs = {"image": weight(1, 4, 6, 6)}
     found, exact = evaluate(rounded, inputs), evaluate(graph, inputs)
     np.testing.assert_array_equal(found["first"], exact["first"])
@@ -125,7 +147,8 @@ def test_an_output_that_a_layer_reads_is_not_rounded() -> None:
 
 
 def test_a_network_says_which_of_its_layers() -> None:
-    network = Network("residual", residual(), frozenset({"second", "third"}))
+    reduced = ReducedLayers("bf16", frozenset({"second", "third"}))
+    network = Network("residual", residual(), reduced)
     plain = extract(Network("residual", residual()))
     rounded = extract(network)
     keys = [{task.dag.key for task in found.tasks} for found in (plain, rounded)]
