@@ -10,7 +10,7 @@
    two slices is one kernel.
 4. What is left of the chains moves into the reduction that is its only reader, and the transposed
    image of few channels into its convolution; where a chain quantises it, the transposition alone.
-5. What makes wider numbers of bytes or of bfloat16 moves to the group that is its only reader,
+5. What makes wider numbers of bytes or of 16-bit floats moves to the group that is its only reader,
    whichever that is: the narrow ones are what is stored.
 
 Nodes that are views (reshape), joined in memory (concatenation) or opaque stay outside, or alone.
@@ -27,12 +27,12 @@ from autosched.graph.ops.base import Pattern
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.pooling import Pool
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
-from sketch.lang.dtypes import BYTES
+from sketch.lang.dtypes import BYTES, STORAGE_FLOATS
 
 # Larger groups become several kernels: code grows with them, and what is gained does not.
 _MOST_NODES: Final = 64
 _FEW_CHANNELS: Final = 3  # fewer than the shortest vector has lanes
-_NARROW: Final = (*BYTES, "bfloat16")
+_NARROW: Final = (*BYTES, *STORAGE_FLOATS)
 _EXIT: Final = -1  # the virtual node that reads all outputs
 
 
