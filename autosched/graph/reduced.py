@@ -43,7 +43,14 @@ def with_reduced(graph: Graph, reduced: ReducedLayers) -> Graph:
 def rounded_operands(
     graph: Graph, node: Node, operands: Mapping[str, NDArray[Any]], precision: Precision
 ) -> dict[str, NDArray[Any]]:
-    """``operands`` of a layer, both factors as ``precision`` has them, in float64."""
+    """Operands of a layer, both factors rounded, in float64.
+
+    Args:
+        graph: with ``node``.
+        node: a layer that is reducible.
+        operands: by name.
+        precision: what factors are rounded to.
+    """
     narrow = HALF_FLOATS.get(precision)
     if narrow is None:
         return dequantised_operands(graph, node, operands)

@@ -190,10 +190,14 @@ class Arithmetic:
         return self.writer.emit(f"fcmp oeq {kind} {size}, {infinity}")
 
     def _sign(self, dtype: str, width: int, operand: str) -> str:
-        """1, -1 or the operand itself, which is zero or NaN."""
+        """1, -1, 0 or, of a float, NaN; 0 for what counts as it, such as a denormal number."""
         zero, one = self._const(0, dtype, width), self._const(1, dtype, width)
+        neither = zero
+        if is_float(dtype):
+            nan = self._float_unary("is_nan", dtype, width, operand)
+            neither = self.select(dtype, width, nan, operand, zero)
         above = self.compare("gt", dtype, width, operand, zero)
-        result = self.select(dtype, width, above, one, operand)
+        result = self.select(dtype, width, above, one, neither)
         if is_unsigned(dtype):
             return result
         below = self.compare("lt", dtype, width, operand, zero)
