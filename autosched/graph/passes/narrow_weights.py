@@ -1,8 +1,9 @@
 """Products of few rows with dequantised weights read the integers, not floats made of them.
 
 A product of one row reads each weight once: it takes as long as its bytes take from memory.  So
-bytes stay bytes, and are converted in registers.  A product of many rows waits for arithmetic, and
-conversions would be repeated for each of its tiles: it gets weights of floats, made ahead.
+bytes stay bytes, those of few bits in so few, and are converted in registers.  A product of many
+rows waits for arithmetic, and conversions would be repeated for each of its tiles: it gets weights
+of floats, made ahead.
 """
 
 from __future__ import annotations
@@ -24,10 +25,17 @@ from autosched.graph.passes.dead_code import remove_dead_code
 from autosched.graph.passes.rewriter import GraphRewriter
 from autosched.graph.passes.scaled_integers import Constants, full_rank
 from sketch.lang.dtypes import BYTES
-from sketch.operators.narrow import LEAST_BLOCK, NarrowFormat, integers_of, words_of
+from sketch.operators.narrow import (
+    LEAST_BLOCK,
+    NARROW_BITS,
+    WORD_BITS,
+    NarrowFormat,
+    integers_of,
+    words_of,
+)
 
 _FLOAT: Final = "float32"
-_SHIFT: Final = 128  # from uint8 to int8
+_LARGEST_BYTE: Final = 128  # in size
 # From so many rows on a product waits for arithmetic rather than for its weights: with 8 rows
 # conversions in each tile cost what reading floats does, with 16 twice that.
 _MANY_ROWS: Final = 12
@@ -194,20 +202,35 @@ def _narrow(found: _Dequantised) -> tuple[Any, ...] | None:
     rows, columns = found.integers.shape
     parameters = [np.broadcast_to(a, (len(a), columns)) for a in (found.zero, found.scale)]
     block = _block(rows, parameters)
-    if block is None or rows % 4 or not all(np.isfinite(a).all() for a in parameters):
+    if block is None or not all(np.isfinite(a).all() for a in parameters):
         return None
-    stored = NarrowFormat(8, block)
-    shift = np.float32(_SHIFT if found.integers.dtype == np.uint8 else 0)
-    signed = (found.integers.astype(np.int16) - np.int16(shift)).astype(np.int8)
+    fewest = _fewest_bits(found.integers)
+    if fewest is None:
+        return None
+    stored, shift = NarrowFormat(fewest[0], block), np.int16(fewest[1])
+    signed = (found.integers.astype(np.int16) - shift).astype(np.int8)
     zero, scale = (np.broadcast_to(a, (rows, columns))[::block] for a in parameters)
-    moved = zero - shift
+    moved = zero - np.float32(shift)
     points = [_smallest(moved)] if moved.any() else []
     return (stored, words_of(signed, stored), scale, *points)
 
 
+def _fewest_bits(integers: NDArray[Any]) -> tuple[int, int] | None:
+    """The bits of the narrowest format that holds ``integers [k, n]`` less a shift, and that
+    shift: 0, or half of what the bits can say where none is negative.  None: rows fill no words.
+    """
+    low, high = int(integers.min()), int(integers.max())
+    for bits in NARROW_BITS:
+        half = 1 << (bits - 1)
+        shift = half if integers.dtype == np.uint8 else 0
+        if len(integers) % (WORD_BITS // bits) == 0 and -half <= low - shift <= high - shift < half:
+            return bits, shift
+    return None
+
+
 def _smallest(array: NDArray[np.float32]) -> NDArray[Any]:
     """``array`` as bytes where those are its numbers."""
-    fits = (np.abs(array) <= _SHIFT).all()
+    fits = (np.abs(array) <= _LARGEST_BYTE).all()
     small = array.astype(np.int8) if fits else array
     return small if np.array_equal(small, array) else array
 

@@ -109,7 +109,7 @@ class Conversion:
         folded = fold_node(node, self._arrays, self._builder.types, self._setting)
         if folded is not None:
             self._arrays.update(folded)
-            if node.op_type == "DequantizeLinear":
+            if self._is_of_integers(node):
                 self._keep_integers(node, label, layer)
             return
         branch = taken_branch(node, label, self._arrays)
@@ -119,6 +119,13 @@ class Conversion:
             self._place_all(members, layer, on_host)
             return
         self._place_computed(node, label, layer, on_host)
+
+    def _is_of_integers(self, node: onnx.NodeProto) -> bool:
+        """Whether a constant is dequantised, or such a one transposed."""
+        if node.op_type != "Transpose":
+            return bool(node.op_type == "DequantizeLinear")
+        name = node.input[0]
+        return name in self._builder.types and name not in self._builder.constants
 
     def _keep_integers(self, node: onnx.NodeProto, label: str, layer: str) -> None:
         """Weights and what they are made of: layers of integers want the integers."""

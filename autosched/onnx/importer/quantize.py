@@ -20,6 +20,8 @@ from autosched.onnx.importer.site import Site, UnsupportedError
 
 _QUANTISED: Final = ("int8", "uint8", "int16")
 _DEQUANTISED: Final = (*_QUANTISED, "int32")
+BELOW_A_BYTE: Final = {"int4": "int8", "uint4": "uint8", "int2": "int8", "uint2": "uint8"}
+"""The bytes that hold integers of fewer bits."""
 _FLOAT: Final = "float32"  # what scaling is computed in; 16-bit scales are widened
 
 
@@ -33,7 +35,7 @@ def _import_quantize(site: Site) -> None:
 
 def _import_dequantize(site: Site) -> None:
     """DequantizeLinear: ``(x - zero_point) * scale``."""
-    if site.type(0).dtype not in _DEQUANTISED:
+    if site.type(0).dtype not in (*_DEQUANTISED, *BELOW_A_BYTE):
         raise UnsupportedError(f"quantised values of {site.type(0).dtype}")
     value = _as(site, 0, _FLOAT)
     if site.has(2):
@@ -147,8 +149,17 @@ def _emit_scaled(site: Site, product: str, scales: list[str], result: tuple[int,
 
 def _as(site: Site, index: int, dtype: str) -> str:
     """Input ``index``, converted."""
+    if site.type(index).dtype in BELOW_A_BYTE:
+        return site.step(CastOp(dtype), [site.add_constant(f"bytes{index}", _bytes(site, index))])
     value = site.input(index)
     return value if site.type(index).dtype == dtype else site.step(CastOp(dtype), [value])
+
+
+def _bytes(site: Site, index: int) -> NDArray[Any]:
+    """A constant of integers of few bits, each in a byte."""
+    array = site.constant(index)
+    assert array is not None  # callers have looked
+    return array.astype(BELOW_A_BYTE[str(array.dtype)])
 
 
 def _to_float(site: Site, value: str) -> str:

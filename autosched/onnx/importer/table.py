@@ -11,6 +11,7 @@ from autosched.onnx.importer.convolution import IMPORT_CONVOLUTION
 from autosched.onnx.importer.einsum import import_einsum
 from autosched.onnx.importer.elementwise import IMPORT_ELEMENTWISE
 from autosched.onnx.importer.gather import IMPORT_GATHER
+from autosched.onnx.importer.gather_blocks import import_gather_block_quantized
 from autosched.onnx.importer.matmul import import_gemm, import_matmul
 from autosched.onnx.importer.movement import IMPORT_MOVEMENT
 from autosched.onnx.importer.narrow import import_matmul_nbits
@@ -58,5 +59,6 @@ IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     "Squeeze": import_squeeze,
     "Transpose": import_transpose,
     "Unsqueeze": import_unsqueeze,
+    "com.microsoft.GatherBlockQuantized": import_gather_block_quantized,
     "com.microsoft.MatMulNBits": import_matmul_nbits,
 }

@@ -14,6 +14,9 @@ import numpy as np
 import pytest
 
 import autosched as asd
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.ir import Network, Value
+from autosched.graph.ops.elementwise import UnaryOp
 from autosched.measure.execution import Harness, LoadedKernel, aligned_empty
 from autosched.runtime.module import Module
 from autosched.system.errors import OptionError
@@ -43,6 +46,24 @@ define void @set(i32 %flush) {
   ret void
 }
 """
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("denormals", DENORMALS)
+def test_the_sign_of_what_counts_as_zero_is_zero(denormals: Denormals, dtype: type) -> None:
+    """And that of a zero has none, as in NumPy; in vectors and in a tail."""
+    numbers = [np.nan, 1, -1, 0.0, -0.0, np.inf, -np.inf, 2.5]
+    tiny = np.finfo(dtype).smallest_subnormal
+    given = np.resize(np.array([*numbers, tiny, -tiny], dtype), 39)
+    builder = GraphBuilder("sign")
+    data = builder.input(Value("data", given.shape, str(given.dtype)))
+    graph = builder.finish({"out": builder.add(UnaryOp("sign"), (data,))})
+    module = asd.compile(Network("sign", graph), effort="none", denormals=denormals)
+    found = module.run({"data": given})["out"]
+    small = np.abs(given) < np.finfo(dtype).tiny
+    wanted = np.where(small, 0, np.sign(given)) if denormals == "flush" else np.sign(given)
+    np.testing.assert_array_equal(found, wanted)
+    assert not np.signbit(found[found == 0]).any()
 
 
 @cache

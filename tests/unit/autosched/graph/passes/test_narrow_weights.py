@@ -76,6 +76,22 @@ def test_a_product_of_few_rows_reads_bytes(
     assert bytes_of(found) < 2 * K * N
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize(("bits", "stored"), [(2, 2), (3, 4), (4, 4), (5, 8), (8, 8)])
+def test_integers_of_few_bits_are_stored_in_so_few(dtype: str, bits: int, stored: int) -> None:
+    low = -(1 << (bits - 1)) if dtype == "int8" else 0
+    integers = RNG.integers(low, low + (1 << bits), (K, N)).astype(dtype)
+    integers.flat[0], integers.flat[1] = low, low + (1 << bits) - 1
+    builder = GraphBuilder("few")
+    data = builder.input(Value("data", (1, K), "float32"))
+    weight = builder.add(CastOp("float32"), [builder.constant("integers", integers)])
+    scale = builder.constant("scale", RNG.random(N, np.float32))
+    weight = builder.add(BinaryOp("mul"), [weight, scale])
+    graph = builder.finish({"y": builder.add(MatMul(), [data, weight])})
+    found = check(graph, RNG.standard_normal((1, K), np.float32))
+    assert [node.op for node in found] == [NarrowMatMul(NarrowFormat(stored, K))]
+
+
 @pytest.mark.parametrize(
     ("rows", "shape"), [(100, (N,)), (2, (K, 1))], ids=["many rows", "a scale for each row"]
 )
