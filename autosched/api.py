@@ -317,6 +317,7 @@ def tune(
     progress: Progress | None = None,
     quiet: bool = False,
     skip_tuned: bool = False,
+    examples: Sequence[PathText] = (),
     objective: Objective | None = None,
     cost_model: CostModel | None = None,
     callbacks: Sequence[Callback] = (),
@@ -350,20 +351,18 @@ def tune(
         progress: shows progress; None: a table on the terminal or in the notebook.
         quiet: show no progress.
         skip_tuned: only tune tasks that have no record for this target in the log.
+        examples: logs of other networks or machines: a new task begins with the best schedules of
+            the nearest tasks there, in the run itself, and among those that a release knows.
         objective: what to minimise, a function of ``autosched.tuning.objectives.Latencies``;
             None: the sum of the networks' latencies.
-        cost_model: ranks candidates before they are measured, and learns from them: any
-            ``costmodel.model.CostModel``, such as ``SklearnModel(regressor)``; None:
-            gradient-boosted trees.
+        cost_model: ranks candidates before they are measured, and learns from them, such as
+            ``SklearnModel(regressor)``; None: gradient-boosted trees.
         callbacks: called after every batch, see ``autosched.report.callbacks``.
         runner: measures instead of this machine: ``"ray"`` or ``"ray://HOST:PORT"``, the machines
             of a cluster (``target`` is then one of theirs), or see ``autosched.measure.protocol``.
-        measure: how to measure on this machine (samples, time limits, what the caches hold ...);
-            None: the defaults.
-        extra_features: functions whose results the cost model gets beside the features of its
-            table; None: those of the options.
-        device: ``"emulated"``: this machine's CPU stands in for the GPU: right results, estimated
-            times; records of it never count for the GPU.  None: the target's.
+        measure: how to measure on this machine; None: the defaults.
+        extra_features: that the cost model gets beside its table's; None: those of the options.
+        device: as in ``compile``; records of an emulated one never count for the GPU.
         accuracy: which other algorithms are searched, as in ``compile``; None: the options'.
         precision: of the layers, as in ``compile``.
 
@@ -373,7 +372,7 @@ def tune(
     """
     from autosched.compilation.precision import in_precision
     from autosched.fleet.chosen import fleet_of
-    from autosched.records.store import open_store
+    from autosched.records.store import examples_of, open_store
     from autosched.tuning.job import TuneJob
     from autosched.tuning.networks import progress_or_table, tune_networks
     from autosched.tuning.objectives import weighted_sum
@@ -389,6 +388,7 @@ def tune(
             runner=None if isinstance(runner, str) else runner,
             start_runner=None if fleet is None else fleet.runner,
             log=None if log is None else open_store(log),
+            examples=examples_of(examples),
             skip_tuned=skip_tuned,
             progress=progress_or_table(progress, quiet, None if runner else machine),
             callbacks=callbacks,

@@ -77,6 +77,11 @@ def _arguments(parser: Parser) -> None:
         "--skip-tuned", action="store_true", help="only tune operators without a record in the log"
     )
     parser.add_argument(
+        "--examples", metavar="LOG", action="append", default=[],
+        help="a log of other networks or machines: an operator that nothing is known of begins "
+        "with the best schedules of the nearest ones there; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
         "--policy", type=policy_name, metavar="NAME",
         help="how candidates are chosen: evolutionary (default), genetic, random, grid, or your "
         "own as FILE.py:NAME or package.module:NAME, a class with `ask` and `tell`",
@@ -184,6 +189,7 @@ def _job(
     args: argparse.Namespace, log: RecordStore, target: Target, fleet: RayCluster | None
 ) -> TuneJob:
     """All but the tasks; says what is missing here before there is a log."""
+    from autosched.records.store import examples_of
     from autosched.tuning.job import TuneJob
     from codegen.backend import check_runs
 
@@ -195,6 +201,7 @@ def _job(
         options=options,
         measure=measure,
         log=log,
+        examples=examples_of(args.examples),
         skip_tuned=args.skip_tuned,
         cost_model=_model(args.cost_model, options),
         start_runner=None if fleet is None else fleet.runner,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
+
+from autosched.records.errors import RecordError
+from autosched.system.user_warnings import notify
 
 if TYPE_CHECKING:
     from autosched.records.reading import RecordSet
@@ -152,3 +155,19 @@ def open_store(log: AnyLog) -> RecordStore:
 def log_name(log: AnyLog) -> str:
     """What messages and tables call a log: without a password."""
     return open_store(log).name
+
+
+def examples_of(logs: Sequence[AnyLog]) -> tuple[Record, ...]:
+    """All records of some logs; warns of lines that cannot be read.
+
+    Raises:
+        RecordError: one of them is not there, or cannot be read.
+    """
+    found: list[Record] = []
+    for store in map(open_store, logs):
+        if not store.exists():
+            raise RecordError("there is no such log", store.name, "name one that tuning wrote")
+        read = store.read()
+        notify(read.warnings)
+        found += read.records
+    return tuple(found)

@@ -1,4 +1,6 @@
-"""What a task is called: written once per task into a log, for people; nothing is found by it.
+"""What a task is called: written once per task into a log, for people.
+
+No record is found by it, but its shapes say how near two tasks are.
 
     {"v": 5, "title": "conv2d.1 1x56x56x64, 3x3x64x64 -> 1x56x56x64", "task": "9f...",
      "flops": 2.3e8, "crc32": "0a1b2c3d"}

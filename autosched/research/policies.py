@@ -68,6 +68,7 @@ def _ansor(options: TuneOptions) -> TuneOptions:
         epsilon=0.05,
         measured_share=0.2,
         model_trials=0,
+        transferred=0,
     )
 
 
@@ -82,6 +83,7 @@ PARTS: Final[Mapping[str, Change]] = MappingProxyType(
         "crossover": partial(_searching, mutation_probability=1.0),
         "measured parents": partial(_searching, measured_share=0.0),
         "chance": partial(_searching, epsilon=0.0),
+        "other tasks": partial(_searching, transferred=0),
         "finish": partial(replace, finish_share=0.0),
     }
 )

@@ -198,6 +198,8 @@ class SearchOptions:
         measured_share: largest share of the first population that is taken from measured rows.
         sketch_rows: rows a generation that a sketch gets, unless it gets none: below that, the
             fixed cost of lowering outweighs the rows.
+        transferred: candidates that a task which nothing is known of begins with: the best of the
+            nearest other tasks, rescaled; 0: none.
         model_trials: measured candidates of the task at which the learned model and the draft
             model weigh the same in the ranking.
         space: which sketches of a task are searched.
@@ -219,6 +221,7 @@ class SearchOptions:
     batch_trials: int = 32
     measured_share: float = 0.2
     sketch_rows: int = 384
+    transferred: int = 2
     model_trials: int = 4
     space: SpaceOptions = field(default_factory=SpaceOptions)
     evolution: EvolutionOptions = EvolutionOptions()
@@ -237,7 +240,7 @@ class SearchOptions:
         extra_names(self.extra_features)
         for name in ("population", "batch_trials", "sketch_rows"):
             check_number(name, getattr(self, name), 1, math.inf)
-        for name in ("generations", "model_trials"):
+        for name in ("generations", "model_trials", "transferred"):
             check_number(name, getattr(self, name), 0, math.inf)
         for name in ("mutation_probability", "epsilon", "measured_share"):
             check_number(name, getattr(self, name), 0, 1)

@@ -197,15 +197,15 @@ def _in_order(
     states = (None,) if cache_state is None else (cache_state, None)
     for state in states:
         yield from rank(select(records, task.key, task.target, state))
-    for machine, group in by_distance(records, task.target):
-        if executable(machine, task.target):
-            yield from rank(r for r in group if _has_its_units(r, task.target))
+    for _, group in by_distance(records, task.target):
+        yield from rank(r for r in group if runs_on(r, task.target))
 
 
-def _has_its_units(record: Record, target: Target) -> bool:
-    """Whether a machine has the tensor units that a schedule of another one may use."""
+def runs_on(record: Record, target: Target) -> bool:
+    """Whether a schedule makes sense on a machine: it has its vectors, and its units if any."""
     used = any(step.get("kind") == Tensorize.kind for step in record.steps)
-    return not used or has_units_of(record.target, target)
+    units = not used or has_units_of(record.target, target)
+    return units and executable(record.target, target)
 
 
 def build_best(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from autosched.measure.options import MeasureOptions
     from autosched.measure.protocol import Runner
     from autosched.measure.result import CacheState
+    from autosched.records.record import Record
     from autosched.records.store import RecordStore
     from autosched.report.callbacks import Callback
     from autosched.tasks.candidate import Candidate
@@ -41,6 +42,8 @@ class TuneJob:
             started before anything loads an OpenMP runtime, see ``measure.zygote``.
         start_runner: starts a runner for the target, which the run closes; None: this machine's.
         log: every trial is appended to it, and what it has already counts; None: nothing is kept.
+        examples: records of other tasks and machines, from whose best schedules tasks begin that
+            nothing is known of (``search.nearest``).
         skip_tuned: only tune tasks without a record in the log.
         progress: shows how far the run is.
         callbacks: called after every batch.
@@ -61,6 +64,7 @@ class TuneJob:
     runner: Runner | None = None
     start_runner: RunnerStart | None = None
     log: RecordStore | None = None
+    examples: Sequence[Record] = ()
     skip_tuned: bool = False
     progress: Progress = field(default_factory=Quiet)
     callbacks: Sequence[Callback] = ()

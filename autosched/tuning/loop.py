@@ -36,6 +36,7 @@ from autosched.tuning.scheduler import TaskScheduler
 from autosched.tuning.snapshot import snapshot
 from autosched.tuning.task_progress import Turn
 from autosched.tuning.task_run import TaskRun, verify_new_best
+from autosched.tuning.transfer import Transfer
 
 if TYPE_CHECKING:
     from autosched.tasks.spec import TaskSpec
@@ -63,17 +64,19 @@ class TuningLoop:
         self._clock, self._now, self._began = job.clock, job.now, job.clock()
         self._runner, self._log, self._options = job.runner, job.log, options
         self._progress, self._cache_state = job.progress, job.cache_state
-        self._callbacks = job.callbacks
-        search = options.search
+        self._callbacks, search = job.callbacks, options.search
         model = job.cost_model or usual_model(tasks[0].target, options.seed, search.gbdt)
         self._learner = Learner(model, search.model_trials, search.learner, search.extra_features)
         rng = job.rng or np.random.default_rng(options.seed)
-        pools = job.pools
-        self._thinking = Stopwatch()
+        pools, self._thinking = job.pools, Stopwatch()
+        self._transfer = Transfer(job.examples, 0 if pools else search.transferred)
         self._runs = [
-            TaskRun(task, self._learner, options, own, None if pools is None else pools[task.key])
+            TaskRun(
+                task, self._learner, options, own, self._transfer.seeds,
+                None if pools is None else pools[task.key],
+            )
             for task, own in zip(tasks, rng.spawn(len(tasks)), strict=True)
-        ]
+        ]  # fmt: skip
         timed = [task for task in tasks if not task.target.card.emulated]
         reserve_s = options.retiming_s * len(timed) if options.leaders else 0.0
         if options.budget_s is not None:
@@ -87,8 +90,7 @@ class TuningLoop:
         self._measured: list[tuple[Record, Candidate]] = []  # in this run
         self._warnings: list[str] = []
         self._versions = software_versions()
-        self._trials = 0
-        self._faults_told = 0
+        self._trials = self._faults_told = 0
         self._watch = Watch(tree_cpu_s)  # it is a child of a child that times
         self._disturbances = Disturbances(options.doubt, options.slowdown)
         self._finished: set[int] = set()
@@ -123,6 +125,7 @@ class TuningLoop:
         found = self._log.read({run.task.key for run in self._runs})
         self._warnings += found.warnings
         self._records = list(found.records)
+        self._transfer.note(found.records)
         for index, run in enumerate(self._runs):
             held = held_to(found.records, run.task, self._options.accuracy)
             memory = recall(run.task, held, self._cache_state)
@@ -329,6 +332,7 @@ class TuningLoop:
             for n, (candidate, result) in enumerate(zip(candidates, results, strict=True), 1)
         ]
         self._records += records
+        self._transfer.note(records)
         self._measured += zip(records, candidates, strict=True)
         if self._log is not None:
             self._log.append(records)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -45,7 +45,8 @@ class TaskRun:
         touched: whether something was measured in this run.
         errors: what is known of the errors of the task's variants.
 
-    ``pool``: the only candidates that may be proposed; None: the task's whole space.
+    ``others``: what other tasks suggest for one that nothing is known of.  ``pool``: the only
+    candidates that may be proposed; None: the task's whole space.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class TaskRun:
         learner: Learner,
         options: TuneOptions,
         rng: np.random.Generator,
+        others: Callable[[TaskSpec], tuple[Candidate, ...]] = lambda task: (),
         pool: Sequence[Candidate] | None = None,
     ) -> None:
         self.task = task
@@ -64,6 +66,7 @@ class TaskRun:
         self.touched = False
         self.errors = VariantErrors(task.variants[0].name, options.accuracy)
         self._learner, self._options, self._rng = learner, options, rng
+        self._others = others
         self._pool = None if pool is None else CandidatePool(pool)
         self._seeds: Sequence[Candidate] = ()
 
@@ -136,6 +139,11 @@ class TaskRun:
         task = self.task
         return ahead_of_reference(self._space, task.target, task.variants[0].name)
 
+    def _first(self) -> tuple[Candidate, ...]:
+        """What the wide search begins with; what other tasks know only where nothing is known."""
+        known = bool(self._seeds) or self.measured.trials > 0
+        return (*self._predicted(), *self._seeds, *(() if known else self._others(self.task)))
+
     @property
     def _uses_model(self) -> bool:
         return uses_model(self._options.search)
@@ -149,7 +157,7 @@ class TaskRun:
     def _search(self) -> SearchPolicy:
         policy = make_policy(
             self._space, self._learner.scorer(self.task.key), self._rng,
-            self._options.search, self.measured, (*self._seeds, *self._predicted()),
+            self._options.search, self.measured, self._first(),
         )  # fmt: skip
         return policy if self._pool is None else RestrictedPolicy(policy, self._pool)
 

@@ -1,0 +1,128 @@
+"""Seeds of a task from the best schedules of the nearest tasks, rescaled to its extents.
+
+The steps of a schedule name stages and axes by position, so they fit each program of the same
+structure, whatever its extents.  Its decisions become the nearest choices there.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.measure.result import Timing
+from autosched.records.best import rank
+from autosched.records.identity import compatible, distance, identity
+from autosched.records.title import Title, title_of
+from autosched.search.recall import runs_on
+from autosched.search.sampling import keep_feasible
+from autosched.tasks.candidate import Candidate
+from sketch.lower import lower
+from sketch.population.population import Population, clamp
+from sketch.verify import verify
+
+if TYPE_CHECKING:
+    from autosched.records.record import Record
+    from autosched.tasks.spec import TaskSpec
+    from sketch.schedule.sketch import Sketch
+    from sketch.target.target import Target
+
+# Doublings of extents, over all arrays: what is further away is another kind of work.
+_FARTHEST: Final = 12.0
+# Records that are looked at for each seed wanted: some do not fit, some become equal.
+_TRIES: Final = 4
+_SHAPE: Final = re.compile(r"\d+(?:x\d+)*|scalar")
+# Names may hold anything, so titles are read from their end: two inputs at most, and the outputs.
+_ARRAYS: Final = re.compile(rf"(?:(?:{_SHAPE.pattern}), )?(?:{_SHAPE.pattern})? -> .*$")
+
+
+def bests_of_tasks(records: Iterable[Record]) -> tuple[Record, ...]:
+    """The record of the fastest candidate of each task on each machine.
+
+    Records without a title are left out: the shapes of their tasks are not known.
+    """
+    groups: dict[tuple[str, Target], list[Record]] = {}
+    for record in records:
+        if record.title is not None and isinstance(record.result, Timing):
+            groups.setdefault((record.task, identity(record.target)), []).append(record)
+    return tuple(rank(group)[0][1] for group in groups.values())
+
+
+def nearest(task: TaskSpec, bests: Sequence[Record], most: int) -> tuple[Candidate, ...]:
+    """At most ``most`` different candidates from the nearest other tasks, the nearest first.
+
+    Args:
+        task: that they are for.
+        bests: of any tasks and machines, see ``bests_of_tasks``.
+        most: candidates.
+    """
+    found: dict[tuple[object, ...], Candidate] = {}
+    for record in _in_order(task, bests)[: _TRIES * most]:
+        candidate = rescaled(task, record)
+        if candidate is not None:
+            found.setdefault(candidate.key, candidate)
+        if len(found) == most:
+            break
+    return tuple(found.values())
+
+
+def _in_order(task: TaskSpec, bests: Iterable[Record]) -> list[Record]:
+    """Records worth a try: of this machine before others, near shapes before far ones."""
+    mine, names = title_of(task), {variant.name for variant in task.variants}
+    ranked = []
+    for number, record in enumerate(bests):
+        if record.title is None or record.variant not in names:
+            continue
+        apart = _apart(record.title, mine)
+        if apart <= _FARTHEST and runs_on(record, task.target):
+            foreign = not compatible(record.target, task.target)
+            ranked.append((foreign, apart, distance(record.target, task.target), number, record))
+    return [item[-1] for item in sorted(ranked, key=lambda item: item[:-1])]
+
+
+def _apart(one: Title, other: Title) -> float:
+    """Doublings between the extents of two tasks; infinite where their arrays differ in rank."""
+    mine, theirs = _extents(one), _extents(other)
+    if [len(shape) for shape in mine] != [len(shape) for shape in theirs]:
+        return math.inf
+    pairs = zip(chain.from_iterable(mine), chain.from_iterable(theirs), strict=True)
+    return sum(abs(math.log2(a / b)) for a, b in pairs)
+
+
+def _extents(title: Title) -> list[list[int]]:
+    """Of the arrays, which follow the name."""
+    arrays = _ARRAYS.search(title.text)
+    shapes = _SHAPE.findall(arrays[0]) if arrays is not None else ()
+    return [[int(n) for n in re.findall(r"\d+", shape)] for shape in shapes]
+
+
+def rescaled(task: TaskSpec, record: Record) -> Candidate | None:
+    """A recorded schedule of another task as one of ``task``; None where it makes none."""
+    try:
+        there = record.candidate(task.variant(record.variant).dag, task.target)
+        row = _nearest_row(there)
+        if row.count:
+            candidate = Candidate(row.sketch, row.row(0))
+            verify(lower(row.sketch, dict(candidate.values)))
+            return candidate
+    except Exception:  # the boundary to what a log holds: it was no promise that it fits
+        return None
+    return None
+
+
+def _nearest_row(there: Candidate) -> Population:
+    """The decisions as the nearest choices of the sketch; no row where they are not feasible."""
+    sketch: Sketch = there.sketch
+    values = [_nearest(d.choices, int(there.values[d.id])) for d in sketch.decisions]
+    table: NDArray[np.int64] = np.array([values], dtype=np.int64)
+    return keep_feasible(Population(sketch, clamp(sketch, table)))
+
+
+def _nearest(choices: Sequence[int], value: int) -> int:
+    """By the ratio; 0 is nearest to itself."""
+    return min(choices, key=lambda choice: (abs(math.log((choice + 0.5) / (value + 0.5))), choice))

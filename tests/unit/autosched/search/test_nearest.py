@@ -1,0 +1,131 @@
+"""Seeds from other tasks: which are near, and what becomes of their schedules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autosched.compilation.network import extract_checked, network_tasks
+from autosched.measure.result import Timing
+from autosched.records.log import RecordLog
+from autosched.records.record import SCHEMA_VERSION, Record, record_of
+from autosched.records.title import title_of
+from autosched.search.best_schedules import MOST_BYTES, SHIPPED, best_schedules
+from autosched.search.nearest import bests_of_tasks, nearest, rescaled
+from autosched.search.sampling import sample_feasible
+from autosched.search.space import space_of
+from autosched.task import Task
+from autosched.tasks.candidate import Candidate
+from autosched.zoo import build
+from benchmarks.best_schedules import packed
+from sketch.population.recorded_range import check_row
+from tests.support.targets import AVX512, SMALL
+from tests.support.workloads import conv2d_relu, max_pool
+
+
+def conv(channels: int, size: int = 14) -> Task:
+    return Task(conv2d_relu(size, channels, channels), AVX512, "conv")
+
+
+def measured(task: Task, count: int = 1, seconds: float = 1e-3) -> list[Record]:
+    """Records of rows of its best sketch, each slower than the one before."""
+    space = space_of(task)
+    rows = space.samples[0]
+    return [
+        record_of(
+            task.key, Candidate(rows.sketch, rows.row(n)), task.target,
+            Timing((seconds * (n + 1),), "warm"), title=title_of(task),
+        )
+        for n in range(min(count, rows.count))
+    ]  # fmt: skip
+
+
+def test_the_best_of_each_task_and_machine() -> None:
+    one, other = conv(32), conv(64)
+    records = [*measured(one, 3)[::-1], *measured(other, 2)]
+    elsewhere = [replace(r, target=replace(r.target, threads=7)) for r in records[:1]]
+    bests = bests_of_tasks([*records, *elsewhere])
+    assert {(r.task, r.target.threads) for r in bests} == {
+        (one.key, one.target.threads), (one.key, 7), (other.key, other.target.threads),
+    }  # fmt: skip
+    assert {r.result.median for r in bests if isinstance(r.result, Timing)} == {1e-3, 3e-3}
+
+
+def test_the_nearest_task_comes_first() -> None:
+    far, near = measured(conv(32)), measured(conv(128))
+    task = conv(192)
+    (found,) = nearest(task, [*far, *near], 1)
+    wanted = rescaled(task, near[0])
+    assert wanted is not None and found.key == wanted.key
+
+
+def test_this_machine_comes_before_others() -> None:
+    own = measured(conv(32))
+    foreign = [replace(r, target=replace(r.target, arch="other")) for r in measured(conv(128))]
+    (found,) = nearest(conv(192), [*foreign, *own], 1)
+    wanted = rescaled(conv(192), own[0])
+    assert wanted is not None and found.key == wanted.key
+
+
+@pytest.mark.parametrize("channels", [16, 48, 80, 256])
+@pytest.mark.parametrize("size", [5, 13, 56])
+def test_what_is_rescaled_is_a_row_of_the_task(channels: int, size: int) -> None:
+    task, source = conv(channels, size), conv(64)
+    rng = np.random.default_rng(channels + size)
+    for sketch in space_of(source).sketches[:3]:
+        rows = sample_feasible(sketch, 4, rng)
+        for n in range(rows.count):
+            record = record_of(
+                source.key, Candidate(sketch, rows.row(n)), source.target, Timing((1.0,), "warm")
+            )
+            found = rescaled(task, record)
+            if found is not None:  # it may not fit the registers, say
+                check_row(found.sketch, found.values)
+                assert all(found.values[d.id] in d.choices for d in found.sketch.decisions)
+                again = rescaled(source, record)
+                assert again is not None and again.key == Candidate(sketch, rows.row(n)).key
+
+
+@pytest.mark.parametrize("name", ["conv", "a -> b 3x3", "3x3 7", "conv 5x5x5", "->", "1 -> 2 -> 3"])
+def test_names_do_not_count(name: str) -> None:
+    source = Task(conv2d_relu(14, 32, 32), AVX512, name)
+    (found,) = nearest(conv(64), measured(source), 1)
+    (wanted,) = nearest(conv(64), measured(conv(32)), 1)
+    assert found.key == wanted.key
+
+
+def test_what_does_not_fit_is_passed_over() -> None:
+    other = measured(Task(max_pool(), AVX512, "pool"))
+    assert nearest(conv(64), other, 2) == ()
+    damaged = replace(measured(conv(32))[0], decisions={"0.0@1": 10**9})
+    assert nearest(conv(64), [damaged], 2) == ()
+    wide = measured(conv(32))  # vectors that the machine does not have
+    assert nearest(Task(conv2d_relu(14, 64, 64), SMALL), wide, 2) == ()
+
+
+def test_records_without_a_title_have_no_shapes() -> None:
+    assert bests_of_tasks([replace(r, title=None) for r in measured(conv(32))]) == ()
+
+
+def test_the_shipped_file_is_of_this_release() -> None:
+    """Made again by ``python -m benchmarks.best_schedules benchmarks/logs/*.jsonl``."""
+    assert SHIPPED.stat().st_size <= MOST_BYTES
+    records = best_schedules()
+    assert len(records) >= 200
+    assert all(r.title is not None and not r.by_name for r in records)
+    assert SCHEMA_VERSION == 5, "make the file again"
+
+
+def test_the_shipped_file_serves_a_network() -> None:
+    tasks = network_tasks(extract_checked(build("squeezenet-1.1")), AVX512)
+    seeded = [task for task in tasks if nearest(task, best_schedules(), 2)]
+    assert len(seeded) >= 0.9 * len(tasks)
+
+
+def test_equal_logs_make_equal_files(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    RecordLog(log).append([*measured(conv(32), 3), *measured(conv(64), 2)])
+    assert packed([log]) == packed([log])
