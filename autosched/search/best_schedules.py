@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 SHIPPED: Final = Path(__file__).with_name("best_schedules.jsonl.gz")
 
-MOST_BYTES: Final = 200_000
-"""Of the file."""
-
 
 @lru_cache(1)
 def best_schedules() -> tuple[Record, ...]:

@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 _FARTHEST: Final = 12.0
 # Records that are looked at for each seed wanted: some do not fit, some become equal.
 _TRIES: Final = 4
-_SHAPE: Final = re.compile(r"\d+(?:x\d+)*|scalar")
-# Names may hold anything, so titles are read from their end: two inputs at most, and the outputs.
-_ARRAYS: Final = re.compile(rf"(?:(?:{_SHAPE.pattern}), )?(?:{_SHAPE.pattern})? -> .*$")
+_SHAPE: Final = re.compile(r"\d{1,12}(?:x\d{1,12})*|scalar")
+# Names may hold anything, so titles are read from their end: two inputs and two outputs at most.
+_PAIR: Final = rf"(?:(?:{_SHAPE.pattern}), )?(?:{_SHAPE.pattern})"
+_ARRAYS: Final = re.compile(rf"(?:{_PAIR})? -> {_PAIR}$")
 
 
 def bests_of_tasks(records: Iterable[Record]) -> tuple[Record, ...]:
@@ -91,14 +92,14 @@ def _apart(one: Title, other: Title) -> float:
     if [len(shape) for shape in mine] != [len(shape) for shape in theirs]:
         return math.inf
     pairs = zip(chain.from_iterable(mine), chain.from_iterable(theirs), strict=True)
-    return sum(abs(math.log2(a / b)) for a, b in pairs)
+    return sum(abs(math.log2(a) - math.log2(b)) for a, b in pairs)
 
 
 def _extents(title: Title) -> list[list[int]]:
     """Of the arrays, which follow the name."""
     arrays = _ARRAYS.search(title.text)
     shapes = _SHAPE.findall(arrays[0]) if arrays is not None else ()
-    return [[int(n) for n in re.findall(r"\d+", shape)] for shape in shapes]
+    return [[max(1, int(n)) for n in re.findall(r"\d+", shape)] for shape in shapes]
 
 
 def rescaled(task: TaskSpec, record: Record) -> Candidate | None:

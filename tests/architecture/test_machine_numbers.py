@@ -39,7 +39,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "autosched/search/corpus_splits.py": {"_LEAST_TASKS": "statistics"},
     "autosched/search/drafts.py": {"_LEAST_GOING": "time of a choice"},
-    "autosched/search/best_schedules.py": {"MOST_BYTES": "size of a package"},
     "autosched/search/nearest.py": {"_FARTHEST": "likeness of tasks", "_TRIES": "time of a choice"},
     "autosched/search/favourite.py": {"_ROWS": "time of a choice", "_FIRST": "time of a choice"},
     "autosched/search/grid.py": {"_BLOCK": "rows that are listed at a time"},
