@@ -15,6 +15,8 @@ from codegen.passes.share import share
 from codegen.passes.simplify import simplify
 from codegen.passes.specialize import specialize
 from codegen.passes.tensorize import tensorize
+from codegen.passes.tile_operands import tile_operands
+from codegen.passes.tile_registers import tile_registers
 from codegen.straight_line import check_straight_line
 from sketch.nest.loopnest import LoopNest
 from sketch.target.target import Target
@@ -30,11 +32,12 @@ def prepare(nest: LoopNest, target: Target) -> LoopNest:
     """
     nest = share(nest)
     verify(nest)
-    nest = tensorize(legalize(means(simplify(nest)), target), target)
+    nest = tile_registers(legalize(means(simplify(nest)), target), target)
+    nest = tensorize(nest, target)
     check_straight_line(nest, target)
     nest = clip(promote(partial_sums(nest, target), target))
     nest = simplify(specialize(nest, target))
-    return fuse(nest, target)
+    return tile_operands(fuse(nest, target), target)
 
 
 def emit(nest: LoopNest, target: Target, symbol: str) -> ModuleText:

@@ -10,6 +10,7 @@ import llvmlite.binding as llvm
 
 from codegen.calibration import calibrated
 from codegen.cpu_share import usable_cpus
+from codegen.llvm.permission import usable_features
 from sketch.errors import TargetError
 from sketch.target.target import Target
 
@@ -111,7 +112,7 @@ def host_target(threads: int | None = None) -> Target:
     Unless told otherwise as many threads as the process may keep busy: CPUs of its affinity, within
     the CPU quotas of its control groups (containers).
     """
-    found = llvm.get_host_cpu_features()
+    found = usable_features(llvm.get_host_cpu_features())
     features = found.flatten()
     if "aarch64" in llvm.get_default_triple():
         names: tuple[str, ...] = ("cpu-neon",)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from codegen.elf.read import read_object
 from codegen.kernel import BUFFER_ALIGNMENT, Kernel
 from codegen.llvm.machine import create_machine, initialize, triple_of
+from codegen.llvm.permission import usable_features
 from codegen.llvm.team_region import team_text
 from sketch.errors import TargetError
 from sketch.target.target import Target
@@ -35,7 +36,8 @@ def load_mathematics() -> ctypes.CDLL:
 @cache
 def _host_features() -> frozenset[str]:
     initialize()
-    return frozenset(name for name, has in llvm.get_host_cpu_features().items() if has)
+    found = usable_features(llvm.get_host_cpu_features())
+    return frozenset(name for name, has in found.items() if has)
 
 
 @lru_cache(maxsize=64)

@@ -9,6 +9,7 @@ from codegen.llvm.flow import Flow
 from codegen.llvm.registers import register_cells, written_buffers
 from codegen.llvm.scope import Dynamic
 from codegen.llvm.statements import Statements
+from codegen.llvm.tile_statements import TileStatements
 from codegen.llvm.values import SSA_TYPES, Form, SsaValue, type_text
 from codegen.passes.rewrite import Nodes
 from sketch.nest.loopnest import (
@@ -20,18 +21,26 @@ from sketch.nest.loopnest import (
     LoopKind,
     LoopVar,
     Predicate,
+    Scope,
     Store,
 )
+from sketch.nest.walk import stores
 
 
 class Loops:
     """Emits nodes; ``place`` gives the base pointer of a private buffer that is in memory."""
 
     def __init__(
-        self, flow: Flow, evaluator: ExpressionEmitter, statements: Statements, cell_limit: int
+        self,
+        flow: Flow,
+        evaluator: ExpressionEmitter,
+        statements: Statements,
+        tiles: TileStatements,
+        cell_limit: int,
     ) -> None:
         self.flow, self.evaluator, self.statements = flow, evaluator, statements
         self.scope, self.writer = evaluator.scope, evaluator.writer
+        self.tiles = tiles
         self.cell_limit = cell_limit
         self.private: list[Buffer] = []
         self.private_bases: dict[Buffer, str] = {}
@@ -53,6 +62,11 @@ class Loops:
 
     def _allocate(self, node: Allocate) -> None:
         buffer, evaluator = node.buffer, self.evaluator
+        if buffer.scope is Scope.TILE:
+            self.tiles.allocate(buffer)
+            self.emit(node.body)
+            return
+        self.tiles.forget()
         cells = register_cells(buffer, node.body, self.scope.static, self.cell_limit)
         if cells is None:
             evaluator.memory.bases[buffer] = self.private_base(buffer)
@@ -102,6 +116,8 @@ class Loops:
             self._unrolled(loop, bounds)
         elif loop.kind is LoopKind.VECTORIZED:
             self._vectorized(loop)
+        elif loop.kind is LoopKind.TENSOR:
+            self._tensor(loop)
         else:
             self._dynamic(loop, bounds)
 
@@ -148,6 +164,12 @@ class Loops:
         scope.enter_lanes(loop.var, int(loop.extent), int(loop.stride))
         self.emit(loop.body)
         scope.enter_lanes(*outer)
+
+    def _tensor(self, loop: Loop) -> None:
+        """One instruction on tile registers."""
+        ((store, inside),) = stores((loop,))
+        emit = self.tiles.emit
+        self._guarded(list(store.predicates), lambda: emit(inside, store))
 
     def _dynamic(self, loop: Loop, bounds: list[Predicate]) -> None:
         extent = int(loop.extent)

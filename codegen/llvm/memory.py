@@ -127,7 +127,8 @@ class Memory:
             offsets = self.writer.emit_free(f"add {kind} {offsets}, {steps}")
         return Address(base, form.const, form.lane, offsets)
 
-    def _pointer(self, address: Address) -> str:
+    def pointer(self, address: Address) -> str:
+        """The SSA name of an address, without its lanes."""
         if address.const == 0:
             return address.base
         key = ("at", address.base, address.const)
@@ -217,14 +218,14 @@ class Memory:
     def prefetch(self, address: Address, distance: int) -> None:
         """Fetch the line ``distance`` bytes behind an address into L2, for reading."""
         self.writer.declare("llvm.prefetch.p0", "void {}(ptr, i32, i32, i32)")
-        ahead = self._pointer(replace(address, const=address.const + distance, offsets=None))
+        ahead = self.pointer(replace(address, const=address.const + distance, offsets=None))
         self.writer.statement(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
 
     def _load(self, dtype: str, width: int, address: Address, guard: Guard) -> str:
         size = size_of(dtype)
         kind = vector_type(MEMORY_TYPES[dtype], width)
         contiguous = address.offsets is None and address.lane == size
-        pointer = self._pointer(address)
+        pointer = self.pointer(address)
         if width and not contiguous:
             return self._gather(dtype, width, address, pointer, guard)
         masked = bool(width) and guard.mask is not None
@@ -338,7 +339,7 @@ class Memory:
         """
         width, size = self.scope.width, size_of(buffer.dtype)
         address = self.address(buffer, form, extra)
-        pointer = self._pointer(address)
+        pointer = self.pointer(address)
         kind = vector_type(MEMORY_TYPES[buffer.dtype], width)
         ref = self._to_memory(buffer.dtype, width, ref)
         if width and (address.offsets is not None or address.lane != size):
@@ -354,6 +355,10 @@ class Memory:
             )
         else:
             self.writer.statement(f"store {kind} {ref}, ptr {pointer}, align {size}")
+        self.forget(buffer)
+
+    def forget(self, buffer: Buffer) -> None:
+        """A buffer is written: what was loaded of it is not what is there any more."""
         if self.loads.pop(buffer, None) is not None:
             self.epoch += 1
 

@@ -12,9 +12,12 @@ from codegen.llvm.flow import Flow
 from codegen.llvm.loops import Loops
 from codegen.llvm.memory import Memory
 from codegen.llvm.parallel import chunk_count, emit_parallel, parallel_chain
+from codegen.llvm.permission import PERMISSION_SYMBOL, PERMISSION_TEXT
 from codegen.llvm.region import REGION_SYMBOL
 from codegen.llvm.scope import LoopScope
 from codegen.llvm.statements import Statements
+from codegen.llvm.tile_layout import tile_layouts, uses_tiles
+from codegen.llvm.tile_statements import TileStatements
 from codegen.llvm.unit_calls import has_float_units
 from codegen.llvm.writer import Lines, Writer
 from sketch.lang.dtypes import size_of
@@ -61,7 +64,7 @@ def emit_module(nest: LoopNest, target: Target, symbol: str, triple: str) -> Mod
     calls: list[str] = []
     private = zeros = 0
     for number, root in enumerate(nest.roots):
-        emitter = _RootEmitter(writer, nest, target, offsets, shared)
+        emitter = _RootEmitter(writer, nest, target, root, offsets, shared)
         name = f"{symbol}.root{number}"
         private = max(private, emitter.emit(root, name))
         zeros = max(zeros, emitter.memory.zeros_bytes)
@@ -71,6 +74,9 @@ def emit_module(nest: LoopNest, target: Target, symbol: str, triple: str) -> Mod
         writer.define(
             "zeros", f"internal constant {kind} zeroinitializer, align {BUFFER_ALIGNMENT}"
         )
+    if uses_tiles(nest):
+        writer.add_function(PERMISSION_TEXT)
+        calls.insert(0, f"  call void @{PERMISSION_SYMBOL}()")
     writer.lines = [*calls, "  ret void"]
     writer.finish_function(f"void @{symbol}(ptr %args, ptr %team)", _attributes(target))
     return ModuleText(writer.text(triple), shared + private * target.threads, writer.instructions)
@@ -95,6 +101,7 @@ class _RootEmitter:
         writer: Writer,
         nest: LoopNest,
         target: Target,
+        root: Node,
         offsets: dict[Buffer, int],
         shared: int,
     ) -> None:
@@ -107,7 +114,8 @@ class _RootEmitter:
         evaluator = ExpressionEmitter(writer, self.scope, self.memory, arithmetic)
         flow = Flow(evaluator)
         statements = Statements(flow, evaluator)
-        self.loops = Loops(flow, evaluator, statements, 2 * target.registers)
+        self.tiles = TileStatements(evaluator, tile_layouts((root,)))
+        self.loops = Loops(flow, evaluator, statements, self.tiles, 2 * target.registers)
 
     def emit(self, root: Node, name: str) -> int:
         """Write the function; returns the workspace bytes that each thread needs."""
@@ -118,12 +126,14 @@ class _RootEmitter:
         used = {buffer for store, _ in stores((root,)) for buffer, _ in accesses(store)}
         workspace = f"%args.{len(self.nest.arguments)}"
         self._load_arguments(used, workspace)
+        self.tiles.enter()
         chain, body = parallel_chain(root)
         chunks = chunk_count(chain, self.target.threads)
         if chunks > 1:
             emit_parallel(self.loops, chain, body, chunks)
         else:
             self.loops.emit((root,))
+        self.tiles.leave()
         writer.lines.append("  ret void")
         private = self._place_private(head, workspace, chunks > 1)
         more = ", i64 %chunk, i64 %thread" if chunks > 1 else ""

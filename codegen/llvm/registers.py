@@ -16,7 +16,8 @@ def register_cells(
     """Flat offsets of the buffer's cells and their lanes (0: a scalar), or None.
 
     A buffer is kept in registers when all its indices are affine in unrolled, vectorised and
-    ``static`` variables, lanes are contiguous, cells do not overlap, and are not too many.
+    ``static`` variables, lanes are contiguous, cells do not overlap, and are not too many; what
+    goes to tile registers and comes from there is in memory.
 
     Args:
         buffer: candidate for registers.
@@ -50,7 +51,7 @@ def _add_cells(
             base += coefficient * static[var]
             continue
         loop = known.get(var)
-        if loop is None or is_dynamic(loop):
+        if loop is None or is_dynamic(loop) or loop.kind is LoopKind.TENSOR:
             return False
         step = coefficient * int(loop.stride)
         if loop.kind is LoopKind.VECTORIZED:

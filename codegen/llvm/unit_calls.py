@@ -13,6 +13,7 @@ from sketch.lang.dtypes import size_of
 from sketch.lang.expr import Binary
 from sketch.nest.loopnest import Buffer, LoopNest
 from sketch.nest.walk import stores
+from sketch.target.units import UNITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,11 @@ UNIT_CALLS: Final[Mapping[str, UnitCall]] = {
         ("vdpbf16ps", "avx512bf16.dpbf16ps", "float", "bfloat", 16),
     )
     for bits in (256, 512)
+}
+
+# By the elements of both operands: registers of the result and of both operands, by number.
+TILE_CALLS: Final[Mapping[tuple[str, str], str]] = {
+    (unit.lhs, unit.rhs): f"llvm.x86.{unit.name}" for unit in UNITS if unit.tiles
 }
 
 

@@ -106,6 +106,10 @@ class Writer:
         self.functions.append("\n".join(parts))
         self.lines = []
 
+    def add_function(self, text: str) -> None:
+        """A function, or what belongs to one, that is written already."""
+        self.functions.append(text)
+
     def text(self, triple: str) -> str:
         """The whole module."""
         head = [f'target triple = "{triple}"']

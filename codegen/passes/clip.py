@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from codegen.passes.affine import variables
 from codegen.passes.rewrite import Nodes, is_dynamic, map_body
-from sketch.nest.loopnest import Loop, LoopNest, LoopVar, Node, Predicate, Store
+from sketch.nest.loopnest import Loop, LoopKind, LoopNest, LoopVar, Node, Predicate, Store
 from sketch.nest.walk import stores
 
 
@@ -30,6 +30,8 @@ def clip_nodes(nodes: Nodes, outer: frozenset[LoopVar]) -> Nodes:
 
 
 def _clip_node(node: Node, outer: frozenset[LoopVar]) -> Node:
+    if isinstance(node, Loop) and node.kind is LoopKind.TENSOR:
+        return node  # one instruction: its statement is skipped, or is not
     if not isinstance(node, Loop):
         return map_body(node, lambda body: clip_nodes(body, outer))
     known = outer | {node.var} if is_dynamic(node) else outer

@@ -10,6 +10,8 @@ A chain of n additions of like numbers may lose n roundings; blocks of b, blocks
 lose about b for each level.  All reducers that add floats are treated so, at every chain of terms
 that ends in one accumulator, whatever made it: one loop or several, lanes, chunks of threads.
 
+A tile register adds sums of a block of products: such a chain is short already.
+
 Of a sum of sums, such as those of lanes or threads, every addition may lose a last digit of the
 result, so it has the shortest blocks.
 
@@ -149,6 +151,8 @@ def _chain(loop: Loop) -> _Chain | None:
     ((store, around),) = found
     assert store.reducer is not None
     if not adds_floats(store.reducer) or any(isinstance(i, Quasi) for i in store.indices):
+        return None
+    if any(target.scope is Scope.TILE for target in store.targets):
         return None
     touched = sum(target in store.targets for target in _touched(loop))
     return _Chain(store, loop, around) if touched == len(store.targets) else None

@@ -56,7 +56,7 @@ def _promote_node(node: Node, target: Target, tiles: frozenset[Buffer]) -> Node:
     if isinstance(node, Allocate) and is_register_tile(node, target):
         tiles |= {node.buffer}
     if isinstance(node, Loop) and is_dynamic(node) and node.kind is LoopKind.SERIAL:
-        update = _single_update(node)
+        update = single_update(node)
         if update is not None and update.store.targets[0] not in tiles:
             tile = _tile(node, update, target)
             if tile is not None:
@@ -65,15 +65,15 @@ def _promote_node(node: Node, target: Target, tiles: frozenset[Buffer]) -> Node:
 
 
 @dataclass(frozen=True, slots=True)
-class _Update:
-    """The only statement of a reduce loop, and the unrolled and vector loops that index it."""
+class Update:
+    """The only statement of a loop, which reduces, and the static loops that index its result."""
 
     store: Store
     loops: tuple[Loop, ...]
     inner: frozenset[LoopVar]
 
 
-def _single_update(loop: Loop) -> _Update | None:
+def single_update(loop: Loop) -> Update | None:
     """The update of a loop that does nothing but reduce into fixed cells."""
     found = list(stores((loop,)))
     if len(found) != 1:
@@ -87,10 +87,10 @@ def _single_update(loop: Loop) -> _Update | None:
     if any(is_dynamic(inner) and inner.var in used for inner in around):
         return None
     indexing = tuple(inner for inner in around if inner.var in used)
-    return _Update(store, indexing, frozenset(inner.var for inner in around))
+    return Update(store, indexing, frozenset(inner.var for inner in around))
 
 
-def _tile(loop: Loop, update: _Update, target: Target) -> Node | None:
+def _tile(loop: Loop, update: Update, target: Target) -> Node | None:
     cells = 1
     for inner in update.loops:
         if inner.kind is LoopKind.UNROLLED:

@@ -192,6 +192,17 @@ def substitute(nodes: Nodes, values: Values) -> Nodes:
     return nodes if all(map(is_, new, nodes)) else new
 
 
+def without_loops(nodes: Nodes, values: Values) -> Nodes:
+    """The bodies of loops whose variables have a value, in their place."""
+    new: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Loop) and node.var in values:
+            new += without_loops(node.body, values)
+        else:
+            new.append(map_body(node, lambda body: without_loops(body, values)))
+    return tuple(new)
+
+
 def _substitute_node(node: Node, values: Values) -> Node:
     if isinstance(node, Store):
         return substitute_store(node, values)

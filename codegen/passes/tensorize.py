@@ -28,7 +28,9 @@ from codegen.passes.rewrite import (
     substitute,
     substitute_expr,
     with_body,
+    without_loops,
 )
+from codegen.passes.tile_blocks import is_tile_loop
 from sketch.lang.dtypes import is_unsigned, size_of
 from sketch.lang.expr import Binary, Cast, Const, Expr, Unary, binary
 from sketch.lang.operator_names import BITS, GROUP
@@ -66,6 +68,8 @@ class _Pass:
     def node(self, node: Node, around: tuple[Loop, ...]) -> Nodes:
         if not isinstance(node, Loop):
             return (map_body(node, lambda body: self.nodes(body, around)),)
+        if is_tile_loop(node):
+            return (node,)
         block = _block_in(node, around)
         if block is not None:
             use = next((u for u in map(block.use, self.units) if u is not None), None)
@@ -163,7 +167,7 @@ class _Use:
             for var, form in last.items()
             if var not in inside
         )
-        tail = substitute(_without((self._replaced(node, self._rest(rest, outside)),), here), here)
+        tail = substitute(without_loops((self._replaced(node, self._rest(rest, outside)),), here), here)
         whole = () if self.end.count < self.unit.k else (self._replaced(node, self._whole()),)
         return (*whole, *tail)
 
@@ -271,14 +275,3 @@ def _unrolled(node: Node) -> Node:
     if isinstance(node, Loop) and node.kind is LoopKind.TENSOR:
         node = replace(node, kind=LoopKind.UNROLLED)
     return map_body(node, lambda body: tuple(_unrolled(part) for part in body))
-
-
-def _without(nodes: Nodes, values: Values) -> Nodes:
-    """The bodies of loops whose variables have a value, in their place."""
-    new: list[Node] = []
-    for node in nodes:
-        if isinstance(node, Loop) and node.var in values:
-            new += _without(node.body, values)
-        else:
-            new.append(map_body(node, lambda body: _without(body, values)))
-    return tuple(new)

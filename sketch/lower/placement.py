@@ -138,7 +138,8 @@ class Placement:
         op, reader = self.program.operation(pack.tensor), self.stages[pack.reader]
         if not isinstance(op, Placeholder):
             return None
-        taken = [x for x in reader.loops if x.kind is LoopKind.TENSOR and x.axis.kind == "reduce"]
+        units = [x for x in reader.loops if x.kind is LoopKind.TENSOR and x.axis.kind == "reduce"]
+        taken = [x for x in units if int(x.stride) == 1]
         for load in loads_of(reader.plan, op):
             for dim, index in enumerate(load.indices):
                 for loop in taken:

@@ -53,6 +53,7 @@ class Scope(Enum):
     WORKSPACE = "workspace"  # shared by all threads, allocated by the caller
     LOCAL = "local"  # private to a thread, allocated inside a loop
     SHARED = "shared"  # GPU shared memory
+    TILE = "tile"  # registers of a tensor unit, a block of results in each
 
 
 @dataclass(frozen=True, slots=True, eq=False)

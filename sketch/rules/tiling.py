@@ -141,8 +141,10 @@ class Tiling:
         tile = self._host_level(self._last)
         vector = self._vector_pair()[0]
         lane = self.host.loop(vector, self._last + 1)
-        tile += [self.host.loop(a, self._last + 1) for a in self.host.op.axes if self._rows(a) > 1]
-        order = (*outer, *rest, *tile, lane)
+        rows = [self.host.loop(a, self._last + 1) for a in self.host.op.axes if self._rows(a) > 1]
+        order = (*outer, *rest, *tile, *rows, lane)
+        if self.unit is None or not self.unit.unit.tiles:  # many rows would be much code
+            tile += rows
         parallel = [] if self.nested else self._parallel()
         state = state.then(
             Reorder(host, order),
@@ -186,7 +188,7 @@ class Tiling:
         if self.unit is None or self.unit.rows is None:
             return 1
         pairs = zip(self.host.op.axes, self.inner.op.axes, strict=True)
-        return self.unit.unit.m if any(a is axis and b is self.unit.rows for a, b in pairs) else 1
+        return self.unit.height if any(a is axis and b is self.unit.rows for a, b in pairs) else 1
 
     @property
     def _batch_outside(self) -> bool:
@@ -268,7 +270,10 @@ class Tiling:
         outer_reduce, inner_reduce, splits = self._reduce_loops()
         lane = inner.loop(vector, first + 1)
         if self.unit is not None:
-            unit_loops.append(inner.loop(self.unit.terms, len(splits[0].factors)))
+            levels, own = len(splits[0].factors), len(self.unit.taken)
+            unit_loops += [
+                inner.loop(self.unit.terms, n) for n in range(levels - own + 1, levels + 1)
+            ]
         order = (*outer_reduce, *cache_loops, *inner_reduce, *tile_loops, *unit_loops, lane)
         steps += [*splits, Reorder(name, order)]
         unrolled = [inner_reduce[-1], *tile_loops]
@@ -280,7 +285,7 @@ class Tiling:
         """Loops around the cache tile, loops inside it (the last one unrolled), and the split."""
         inner, axes = self.inner, self.inner.op.reduce_axes
         split = longest(axes) if self.unit is None else self.unit.terms
-        taken = () if self.unit is None else (self.unit.unit.k,)
+        taken = () if self.unit is None else self.unit.taken
         unroll = inner.decision(split, "unroll")
         others = [inner.loop(a) for a in axes if a is not split]
         if self._in_registers:

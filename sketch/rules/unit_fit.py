@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 
 from sketch.analysis.contraction import Contraction, contraction_of
 from sketch.lang.expr import Axis, Load
@@ -32,10 +33,35 @@ class Fit:
     terms: Axis
 
     @property
+    def height(self) -> int:
+        """Rows that a unit computes at a time; where it may be fewer than it can, as many as leave
+        the last time the fewest to spare.
+        """
+        if self.rows is None or not self.unit.tiles:
+            return self.unit.m
+        return _even_part(self.rows.extent, self.unit.m)
+
+    @property
+    def taken(self) -> tuple[int, ...]:
+        """Products that a unit adds at a time, as factors of ``terms``, outermost first; the last
+        are those whose elements lie together.
+        """
+        together = self.unit.together
+        if not self.unit.tiles:
+            return (together,)
+        return (-(-_even_part(self.terms.extent, self.unit.k) // together), together)
+
+    @property
     def idle(self) -> float:
         """Share of the unit that has nothing to add where the terms end within a group."""
-        groups = -(-self.terms.extent // self.unit.k)
-        return 1.0 - self.terms.extent / (groups * self.unit.k)
+        size = prod(self.taken)
+        groups = -(-self.terms.extent // size)
+        return 1.0 - self.terms.extent / (groups * size)
+
+
+def _even_part(extent: int, most: int) -> int:
+    """The largest of the fewest parts of an extent that have at most ``most`` each."""
+    return -(-extent // -(-extent // most))
 
 
 def fits_of(program: Program, stage: StagePlan, units: Iterable[TensorUnit]) -> tuple[Fit, ...]:
@@ -52,8 +78,15 @@ def fits_of(program: Program, stage: StagePlan, units: Iterable[TensorUnit]) -> 
     return tuple(
         Fit(unit, longest(tuple(rows)) if unit.m > 1 else None, longest(tuple(terms)))
         for unit in units
-        if _computes(unit, found) and (unit.m == 1 or rows)
+        if _computes(unit, found) and _pays(unit, rows, terms)
     )
+
+
+def _pays(unit: TensorUnit, rows: list[Axis], terms: list[Axis]) -> bool:
+    """Whether a unit of several rows has such; one with tile registers also several groups."""
+    if unit.m > 1 and not rows:
+        return False
+    return not unit.tiles or max(axis.extent for axis in terms) > unit.together
 
 
 def turned_operand(program: Program, stage: StagePlan) -> StageId | None:
@@ -76,8 +109,11 @@ def unit_of(sketch: Sketch, units: Iterable[TensorUnit]) -> TensorUnit | None:
     """The one of some units that a sketch computes a contraction on; None: it has plain vectors."""
     for step in sketch.steps:
         if isinstance(step, Tensorize):
-            found = contraction_of(sketch.program.stage(step.stage).op)
-            return next((u for u in units if found is not None and _computes(u, found)), None)
+            plan = sketch.program.stage(step.stage)
+            found = contraction_of(plan.op)
+            several = any(plan.loop_axis(loop).kind == "spatial" for loop in step.loops)
+            fitting = (u for u in units if found is not None and _computes(u, found))
+            return next((u for u in fitting if (u.m > 1) == several), None)
     return None
 
 

@@ -126,13 +126,14 @@ def tensorize(program: Program, step: Tensorize) -> Program:
     for loop in step.loops:
         plan.check_loop(loop)
         factors = plan.splits.get(loop.axis, ())
-        if loop.level == 0 or loop.level != len(factors) or not isinstance(factors[-1], int):
+        inside = factors[loop.level - 1 :]
+        if loop.level == 0 or not inside or any(isinstance(f, DecisionId) for f in inside):
             raise ScheduleError(
                 f"loop {plan.labels([loop])} of stage {plan.op.name} is none of a tensor unit",
                 hint="split its axis by a number, which is the unit's",
             )
-    inside = plan.loops()[len(plan.loops()) - len(step.loops) - 1 :]
-    if set(inside[:-1]) != set(step.loops) or plan.kinds.get(inside[-1]) is not LoopKind.VECTORIZED:
+    *around, lane = plan.loops()[len(plan.loops()) - len(step.loops) - 1 :]
+    if set(around) != set(step.loops) or plan.kinds.get(lane) is not LoopKind.VECTORIZED:
         raise ScheduleError(
             f"stage {plan.op.name} has other loops inside of those of its tensor unit",
             hint=f"order {plan.labels(step.loops)} just outside of the vectorised loop",

@@ -11,9 +11,16 @@ from typing import Final
 
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
+from sketch.lang.dtypes import size_of
 from sketch.lang.expr import cast
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.target.target import Target
+
+_LANE_BYTES: Final = 4
+# Of AMX: eight registers of 16 rows of 64 bytes.
+_TILES: Final = 8
+_TILE_ROWS: Final = 16
+_TILE_BYTES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +31,16 @@ class TensorUnit:
     floats are fused multiply-adds one after the other, the last k first, each rounded to nearest;
     denormal numbers are 0, as operands and as results.
 
+    Units with tile registers take fewer rows and products as well.  Of the k elements of an operand
+    those of a 32-bit lane lie together.  Of floats they sum the products of even k and of odd k in
+    this order, then both sums, and add that to ``acc``.
+
     Attributes:
         name: of the instruction and its width, for printing.
-        m, n, k: extents of the block.
+        m, n, k: extents of the block; with tile registers the largest ones of m and k.
         lhs, rhs, acc: element types.
         needs: features of the target, all of them.
+        tiles: tile registers, which operands and results are in; 0: they are vectors.
     """
 
     name: str
@@ -39,6 +51,12 @@ class TensorUnit:
     rhs: str
     acc: str
     needs: tuple[str, ...] = ()
+    tiles: int = 0
+
+    @property
+    def together(self) -> int:
+        """Elements of an operand that lie together."""
+        return _LANE_BYTES // size_of(self.lhs) if self.tiles else self.k
 
     def description(self) -> ComputeDAG:
         """What the unit computes, as a program: ``[m, k] x [n, k] -> [m, n]``."""
@@ -77,7 +95,25 @@ def _float_products() -> tuple[TensorUnit, ...]:
     )
 
 
-UNITS: Final[tuple[TensorUnit, ...]] = (*_dot_products(), *_float_products())
+def _tile_products() -> tuple[TensorUnit, ...]:
+    """Products of whole matrices: of bytes, signed or not, and of 16-bit floats."""
+    kinds = (("tdpbusd", "uint8", "int8"), ("tdpbsud", "int8", "uint8"),
+             ("tdpbssd", "int8", "int8"), ("tdpbuud", "uint8", "uint8"))  # fmt: skip
+    n = _TILE_BYTES // _LANE_BYTES
+    whole = tuple(
+        TensorUnit(
+            name, _TILE_ROWS, n, _TILE_BYTES, lhs, rhs, "int32", ("amx-tile", "amx-int8"), _TILES
+        )
+        for name, lhs, rhs in kinds
+    )
+    floats = TensorUnit(
+        "tdpbf16ps", _TILE_ROWS, n, _TILE_BYTES // 2, "bfloat16", "bfloat16", "float32",
+        ("amx-tile", "amx-bf16"), _TILES,
+    )  # fmt: skip
+    return (*whole, floats)
+
+
+UNITS: Final[tuple[TensorUnit, ...]] = (*_dot_products(), *_float_products(), *_tile_products())
 """All units that there are instructions for."""
 
 

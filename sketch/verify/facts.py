@@ -42,7 +42,7 @@ class Facts:
         strides: every value is a multiple of them.
         where: for messages.
         around: what was known before the last predicates; None: nothing.
-        taken: the variables of tensor units.
+        taken: the variables of tensor units, of what lies together.
     """
 
     reaches: Mapping[LoopVar, int]
@@ -55,13 +55,14 @@ class Facts:
     def inside(self, loop: Loop) -> Facts:
         """What is known in a loop's body."""
         reach = (int(loop.extent) - 1) * int(loop.stride)
+        together = loop.kind is LoopKind.TENSOR and int(loop.stride) == 1
         return Facts(
             {**self.reaches, loop.var: reach},
             {**self.strides, loop.var: int(loop.stride)},
             (*self.predicates, *loop.clip),
             self.where,
             self,
-            self.taken | {loop.var} if loop.kind is LoopKind.TENSOR else self.taken,
+            self.taken | {loop.var} if together else self.taken,
         )
 
     def also(self, predicates: Iterable[Predicate], where: str = "") -> Facts:

@@ -1,0 +1,103 @@
+"""Which tile registers results and operands are in, and how the registers are configured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from sketch.lang.dtypes import size_of
+from sketch.nest.loopnest import (
+    Allocate,
+    Buffer,
+    Loop,
+    LoopKind,
+    LoopNest,
+    Node,
+    Scope,
+    Store,
+)
+from sketch.nest.walk import index_variables, store_loads, stores, walk
+
+# Of AMX.
+_PALETTE: Final = 1
+_REGISTERS: Final = 8
+_PLACES: Final = 16  # that a configuration has room for
+_COLUMN_BYTES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TileLayout:
+    """Registers of a nest: results first, then first operands, then second ones.
+
+    Attributes:
+        results: registers of results.
+        rows: of results and of first operands.
+        depth_bytes: of a row of first operands.
+        groups: rows of second operands.
+    """
+
+    results: int
+    rows: int
+    depth_bytes: int
+    groups: int
+
+    @property
+    def lhs(self) -> range:
+        """Registers of first operands."""
+        return range(self.results, self.results + (_REGISTERS - self.results) // 2)
+
+    @property
+    def rhs(self) -> range:
+        """Registers of second operands."""
+        return range(self.lhs.stop, _REGISTERS)
+
+    def configuration(self) -> bytes:
+        """The 64 bytes that configure the registers: palette, bytes of a row, rows."""
+        bytes_of = [_COLUMN_BYTES] * self.results
+        bytes_of += [self.depth_bytes] * len(self.lhs) + [_COLUMN_BYTES] * len(self.rhs)
+        rows = [self.rows] * self.lhs.stop + [self.groups] * len(self.rhs)
+        empty = [0] * (_PLACES - _REGISTERS)
+        columns = b"".join(size.to_bytes(2, "little") for size in bytes_of + empty)
+        return bytes([_PALETTE, *[0] * 15]) + columns + bytes(rows + empty)
+
+
+def tile_layouts(nodes: tuple[Node, ...]) -> dict[Buffer, TileLayout]:
+    """The layout for each buffer in tile registers; one for all of them where it can be."""
+    found: dict[Buffer, TileLayout] = {}
+    for node in walk(nodes):
+        if isinstance(node, Allocate) and node.buffer.scope is Scope.TILE:
+            found[node.buffer] = _layout(node)
+    if len({(x.rows, x.depth_bytes, x.groups) for x in found.values()}) == 1:
+        most = max(found.values(), key=lambda layout: layout.results)
+        return dict.fromkeys(found, most)
+    return found
+
+
+def uses_tiles(nest: LoopNest) -> bool:
+    """Whether a nest has tile registers."""
+    return any(
+        isinstance(node, Allocate) and node.buffer.scope is Scope.TILE for node in walk(nest.roots)
+    )
+
+
+def _layout(node: Allocate) -> TileLayout:
+    results = 1
+    layout: TileLayout | None = None
+    for store, loops in stores(node.body):
+        if node.buffer not in store.targets:
+            continue
+        cells = (x for x in loops if x.kind is LoopKind.UNROLLED and _moves(store, x))
+        results = max(results, prod(int(x.extent) for x in cells))
+        if store.reducer is not None:
+            rows, groups, elements, _ = loops[-4:]
+            size = min(size_of(load.dtype) for load in store_loads(store))
+            depth = int(groups.extent) * int(elements.extent) * size
+            layout = TileLayout(1, int(rows.extent), depth, int(groups.extent))
+    assert layout is not None
+    return TileLayout(results, layout.rows, layout.depth_bytes, layout.groups)
+
+
+def _moves(store: Store, loop: Loop) -> bool:
+    """Whether copies that a loop makes add to different results."""
+    return any(loop.var in index_variables(index) for index in store.indices)
