@@ -47,7 +47,9 @@ def tiles_permitted() -> bool:
         return False
     request = ctypes.CDLL(None, use_errno=True).syscall
     request.restype = ctypes.c_long
-    return int(request(ctypes.c_long(_CALL), ctypes.c_long(_REQUEST), ctypes.c_long(_TILE_DATA))) == 0
+    return (
+        int(request(ctypes.c_long(_CALL), ctypes.c_long(_REQUEST), ctypes.c_long(_TILE_DATA))) == 0
+    )
 
 
 def usable_features(found: FeatureMap) -> FeatureMap:

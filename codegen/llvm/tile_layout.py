@@ -18,10 +18,10 @@ from sketch.nest.loopnest import (
     Store,
 )
 from sketch.nest.walk import index_variables, store_loads, stores, walk
+from sketch.target.units import TILES
 
 # Of AMX.
 _PALETTE: Final = 1
-_REGISTERS: Final = 8
 _PLACES: Final = 16  # that a configuration has room for
 _COLUMN_BYTES: Final = 64
 
@@ -45,19 +45,19 @@ class TileLayout:
     @property
     def lhs(self) -> range:
         """Registers of first operands."""
-        return range(self.results, self.results + (_REGISTERS - self.results) // 2)
+        return range(self.results, self.results + (TILES - self.results) // 2)
 
     @property
     def rhs(self) -> range:
         """Registers of second operands."""
-        return range(self.lhs.stop, _REGISTERS)
+        return range(self.lhs.stop, TILES)
 
     def configuration(self) -> bytes:
         """The 64 bytes that configure the registers: palette, bytes of a row, rows."""
         bytes_of = [_COLUMN_BYTES] * self.results
         bytes_of += [self.depth_bytes] * len(self.lhs) + [_COLUMN_BYTES] * len(self.rhs)
         rows = [self.rows] * self.lhs.stop + [self.groups] * len(self.rhs)
-        empty = [0] * (_PLACES - _REGISTERS)
+        empty = [0] * (_PLACES - TILES)
         columns = b"".join(size.to_bytes(2, "little") for size in bytes_of + empty)
         return bytes([_PALETTE, *[0] * 15]) + columns + bytes(rows + empty)
 

@@ -167,7 +167,9 @@ class _Use:
             for var, form in last.items()
             if var not in inside
         )
-        tail = substitute(without_loops((self._replaced(node, self._rest(rest, outside)),), here), here)
+        tail = substitute(
+            without_loops((self._replaced(node, self._rest(rest, outside)),), here), here
+        )
         whole = () if self.end.count < self.unit.k else (self._replaced(node, self._whole()),)
         return (*whole, *tail)
 

@@ -1,10 +1,10 @@
 """Blocks of a tensor unit with tile registers: the loops that one instruction executes.
 
-    tensor m in 0..16:
-      tensor g in 0..64 step 4:
-        tensor p in 0..4:
-          vectorized n in 0..16:
-            acc[m, n] += i32(A[m, g + p]) * i32(B[g, n, p])
+tensor m in 0..16:
+tensor g in 0..64 step 4:
+tensor p in 0..4:
+vectorized n in 0..16:
+acc[m, n] += i32(A[m, g + p]) * i32(B[g, n, p])
 """
 
 from __future__ import annotations

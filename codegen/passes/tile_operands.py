@@ -15,7 +15,13 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from codegen.passes.affine import variables
-from codegen.passes.rewrite import Nodes, map_body, substitute_expr, substitute_predicates, with_body
+from codegen.passes.rewrite import (
+    Nodes,
+    map_body,
+    substitute_expr,
+    substitute_predicates,
+    with_body,
+)
 from codegen.passes.tile_blocks import TileBlock, tile_block
 from sketch.lang.expr import Binary, Cast, Const, Expr, Select
 from sketch.nest.loopnest import (

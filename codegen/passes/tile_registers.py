@@ -36,10 +36,7 @@ from sketch.nest.loopnest import (
 )
 from sketch.nest.walk import stores, walk
 from sketch.target.target import Target
-from sketch.target.units import TensorUnit, units_of
-
-# Registers that operands need at least: one of each.
-_OPERANDS = 2
+from sketch.target.units import MOST_TILE_RESULTS, TensorUnit, units_of
 
 
 def tile_registers(nest: LoopNest, target: Target) -> LoopNest:
@@ -89,7 +86,7 @@ class _Pass:
         if update is None or target.scope is not Scope.LOCAL:
             return None
         cells = prod(int(x.extent) for x in update.loops if x.kind is LoopKind.UNROLLED)
-        return _Kept(node, block, update, around) if cells <= block.unit.tiles - _OPERANDS else None
+        return _Kept(node, block, update, around) if cells <= MOST_TILE_RESULTS else None
 
 
 @dataclass(frozen=True, slots=True)

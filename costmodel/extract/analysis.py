@@ -184,11 +184,23 @@ class Analysis:
         """Whether a tensor unit does the work."""
         return any(loop.kind is LoopKind.TENSOR for loop in self.loops)
 
+    @property
+    def uses_tiles(self) -> bool:
+        """Whether that unit has tile registers: it adds groups of products."""
+        units = (loop for loop in self.loops if loop.kind is LoopKind.TENSOR)
+        return sum(loop.reduce for loop in units) > 1
+
     @cached_property
     def unit_terms(self) -> Quantity:
         """Terms that a tensor unit adds in one operation."""
         units = tuple(loop for loop in self.loops if loop.kind is LoopKind.TENSOR)
         return product(tuple(loop for loop in units if loop.reduce))
+
+    @cached_property
+    def unit_rows(self) -> Quantity:
+        """Rows that a tensor unit computes in one operation."""
+        units = tuple(loop for loop in self.loops if loop.kind is LoopKind.TENSOR)
+        return product(tuple(loop for loop in units if not loop.reduce))
 
     @cached_property
     def flops(self) -> Quantity:

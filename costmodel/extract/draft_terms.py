@@ -17,8 +17,9 @@ from costmodel.extract.locality import capacities
 from costmodel.extract.quantity import Floats, Quantity, larger, smaller, to_quantity, where
 from costmodel.extract.registers import AccumulatorTile
 from costmodel.extract.shared_lines import stores_to_shared_lines
-from costmodel.extract.statement import STRAIGHT_KINDS, UNROLLED_KINDS
+from costmodel.extract.statement import UNROLLED_KINDS
 from costmodel.extract.structure import branches, busiest_share, tasks_of
+from costmodel.extract.tile_terms import in_memory, tile_cycles
 from costmodel.extract.validity import Validity
 from sketch.nest.loopnest import Scope
 from sketch.target.rates import Rates
@@ -132,6 +133,8 @@ def _region_cycles(analysis: Analysis) -> Quantity:
 def _compute_cycles(
     analysis: Analysis, tile: AccumulatorTile, checks: Validity, rates: Rates
 ) -> Quantity:
+    if analysis.uses_tiles:
+        return tile_cycles(analysis, tile, checks) + _other_sites(analysis, tile)
     units = analysis.target.fma_accumulators / (rates.fma_slack * rates.fma_latency)
     reduces = analysis.main.store.reducer is not None
     steps = analysis.trips / (tile.rows * tile.vectors) * _vector_share(analysis, tile)
@@ -208,22 +211,9 @@ def _vector_share(analysis: Analysis, tile: AccumulatorTile) -> Quantity:
 
 def _start_and_finish(analysis: Analysis, tile: AccumulatorTile, rates: Rates) -> Quantity:
     """Cycles of a step's share in initialising, draining and storing the accumulators."""
-    each = rates.tile_accumulator + where(_in_memory(analysis), rates.memory_accumulator, 0.0)
+    each = rates.tile_accumulator + where(in_memory(analysis), rates.memory_accumulator, 0.0)
     per_tile = each * tile.accumulators + rates.tile_latencies * rates.fma_latency
     return per_tile / larger(tile.chain * tile.reduce_unroll, 1.0)
-
-
-def _in_memory(analysis: Analysis) -> bool | NDArray[np.bool_]:
-    """Whether results wait in memory between the visits of their tile.
-
-    Then their buffer is allocated outside of serial loops over tiles.
-    """
-    depth = analysis.main.allocation_depth(analysis.accesses[0].buffer)
-    tiles: Quantity = 1.0
-    for loop in analysis.loops[depth:]:
-        if not loop.reduce and loop.kind not in STRAIGHT_KINDS:
-            tiles = tiles * loop.extent
-    return tiles > 1.0
 
 
 def _reloads(analysis: Analysis, tile: AccumulatorTile, checks: Validity) -> Quantity:

@@ -90,7 +90,7 @@ class _Tile:
 
 def accumulator_tile(analysis: Analysis) -> AccumulatorTile:
     """Derive the tile from the loops: from the innermost out to the first serial spatial loop."""
-    tile = _collect(analysis.loops)
+    tile = _collect(analysis.loops, analysis.uses_tiles)
     lanes = float(analysis.target.lanes(analysis.lane_bytes))
     width = 1.0 if tile.vector is None else tile.vector[1]
     parts = ceil(width / lanes)
@@ -117,7 +117,8 @@ def accumulator_tile(analysis: Analysis) -> AccumulatorTile:
     )
 
 
-def _collect(loops: tuple[LoopInfo, ...]) -> _Tile:
+def _collect(loops: tuple[LoopInfo, ...], tiles: bool) -> _Tile:
+    """``tiles``: one instruction computes on all loops of a unit, on results in a register."""
     unrolled: list[tuple[LoopInfo, Quantity]] = []
     vector: tuple[LoopInfo, Quantity] | None = None
     reduce_unroll: Quantity = 1.0
@@ -131,7 +132,9 @@ def _collect(loops: tuple[LoopInfo, ...]) -> _Tile:
         elif loop.reduce and loop.kind in UNROLLED_KINDS:
             reduce_unroll = reduce_unroll * extent
         elif loop.reduce and loop.kind is LoopKind.TENSOR:
-            unit_terms = unit_terms * extent
+            unit_terms = unit_terms * where(loop.stride == 1.0, extent, 1.0)
+        elif tiles and loop.kind is LoopKind.TENSOR:
+            continue
         elif loop.reduce:
             chain = chain * extent
         elif loop.kind in UNROLLED_KINDS or loop.kind is LoopKind.TENSOR:

@@ -11,7 +11,14 @@ from sketch.lang.dtypes import size_of
 from sketch.lang.expr import Expr, Load, Var
 from sketch.lang.rewrite import children
 from sketch.lang.tensor import Compute
-from sketch.nest.loopnest import AffineValue, BufferLoad, LoopVar, Store
+from sketch.nest.loopnest import (
+    AffineValue,
+    BufferLoad,
+    Loop,
+    LoopKind,
+    LoopVar,
+    Store,
+)
 
 
 def data_bytes(values: Iterable[Expr]) -> int:
@@ -44,3 +51,12 @@ def lane_bytes(op: Compute) -> int:
 def store_bytes(store: Store) -> int:
     """Bytes of a lane of a statement of a nest."""
     return max(size_of(store.targets[0].dtype), data_bytes(store.values))
+
+
+def in_tile_registers(loops: Iterable[Loop]) -> bool:
+    """Whether what a statement adds to is a block of rows in a register of a tensor unit.
+
+    Such a unit adds products along two loops: of groups, and within a group.
+    """
+    units = (loop for loop in loops if loop.kind is LoopKind.TENSOR)
+    return sum(loop.axis_kind == "reduce" for loop in units) > 1

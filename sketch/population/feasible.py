@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sketch.lang.dtypes import size_of
 from sketch.lower.lower import lower_by_root
-from sketch.nest.lanes import store_bytes
+from sketch.nest.lanes import in_tile_registers, store_bytes
 from sketch.nest.loopnest import Allocate, Loop, LoopKind, LoopNest, Num, Scope
 from sketch.nest.walk import stores, walk
 from sketch.population.blocks_gpu import Flags, fills_gpu
@@ -28,6 +28,7 @@ from sketch.schedule.sketch import Sketch
 from sketch.schedule.stage import StageId
 from sketch.target.of_kind import of_kind
 from sketch.target.target import Target, TargetKind
+from sketch.target.units import MOST_TILE_RESULTS
 
 # Private buffers beyond this share of the L2 cache would evict what they are meant to save.
 _LOCAL_SHARE_OF_L2 = 0.75
@@ -46,6 +47,7 @@ class RegisterTile:
         copies: unrolled copies along reduce axes.
         points: elements of the stage's whole domain, which bounds any tile.
         width, height: of that domain, as a tile: SIMD registers along the vector axis, and rows.
+        tiles: whether results are blocks in tile registers, which rows and vectors count then.
     """
 
     rows: Num
@@ -54,6 +56,7 @@ class RegisterTile:
     points: Num
     width: Num
     height: Num
+    tiles: bool = False
 
 
 def register_tile(loops: tuple[Loop, ...], target: Target, lane_bytes: int) -> RegisterTile:
@@ -66,6 +69,7 @@ def register_tile(loops: tuple[Loop, ...], target: Target, lane_bytes: int) -> R
     copies: Num = 1
     points: Num = 1
     along: Num = 1
+    tiles = in_tile_registers(loops)
     for loop in loops:
         if loop.axis_kind == "spatial":
             points = points * loop.extent
@@ -73,7 +77,7 @@ def register_tile(loops: tuple[Loop, ...], target: Target, lane_bytes: int) -> R
                 along = along * loop.extent
         if loop.kind not in (LoopKind.UNROLLED, LoopKind.TENSOR):
             continue
-        if loop.kind is LoopKind.TENSOR and loop.axis_kind == "reduce":
+        if loop.kind is LoopKind.TENSOR and (tiles or loop.axis_kind == "reduce"):
             continue  # what one instruction adds
         if loop.axis_kind == "reduce":
             copies = copies * loop.extent
@@ -81,7 +85,7 @@ def register_tile(loops: tuple[Loop, ...], target: Target, lane_bytes: int) -> R
             vectors = vectors * loop.extent
         else:
             rows = rows * loop.extent
-    return RegisterTile(rows, vectors, copies, points, -(-along // lanes), points // along)
+    return RegisterTile(rows, vectors, copies, points, -(-along // lanes), points // along, tiles)
 
 
 def feasible_on_cpu(nest: LoopNest, target: Target) -> Flags:
@@ -94,6 +98,9 @@ def feasible_on_cpu(nest: LoopNest, target: Target) -> Flags:
         if store.reducer is None or not any(loop.axis_kind == "reduce" for loop in loops):
             continue
         accumulators = tile.rows * tile.vectors * len(store.targets)
+        if tile.tiles:
+            fits = fits & (accumulators <= MOST_TILE_RESULTS)
+            continue
         # no tile is smaller than a point: many results at once may spill
         fits = fits & ((accumulators + tile.vectors + 1 <= target.registers) | _is_point(loops))
         if store.targets[0].scope is Scope.LOCAL:

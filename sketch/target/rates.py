@@ -41,6 +41,10 @@ class Rates:
         guarded: how much slower code is whose predicates could not be specialised away.
         partial_reduce: how much slower a step gets where an unrolled reduce loop does not divide
             its reduction: loops of unknown length around it spill accumulators.
+        tile_product: cycles of a product on tile registers, of all its rows.
+        tile_least: share of that which a product of few rows takes.
+        tile_load, tile_store: cycles to load a tile register, to store one.
+        tile_copy: cycles to copy an operand of which a part is missing, before it is loaded.
     """
 
     hertz: float = 4e9
@@ -69,6 +73,11 @@ class Rates:
     spill_start: float = 0.25
     guarded: float = 1.5
     partial_reduce: float = 0.4
+    tile_product: float = 16.0
+    tile_least: float = 0.6
+    tile_load: float = 8.0
+    tile_store: float = 16.0
+    tile_copy: float = 40.0
 
 
 USUAL_RATES: Final = Rates()

@@ -18,7 +18,9 @@ from sketch.target.target import Target
 
 _LANE_BYTES: Final = 4
 # Of AMX: eight registers of 16 rows of 64 bytes.
-_TILES: Final = 8
+TILES: Final = 8
+MOST_TILE_RESULTS: Final = TILES - 2
+"""Registers that may hold results: one for each operand is left."""
 _TILE_ROWS: Final = 16
 _TILE_BYTES: Final = 64
 
@@ -102,13 +104,13 @@ def _tile_products() -> tuple[TensorUnit, ...]:
     n = _TILE_BYTES // _LANE_BYTES
     whole = tuple(
         TensorUnit(
-            name, _TILE_ROWS, n, _TILE_BYTES, lhs, rhs, "int32", ("amx-tile", "amx-int8"), _TILES
+            name, _TILE_ROWS, n, _TILE_BYTES, lhs, rhs, "int32", ("amx-tile", "amx-int8"), TILES
         )
         for name, lhs, rhs in kinds
     )
     floats = TensorUnit(
         "tdpbf16ps", _TILE_ROWS, n, _TILE_BYTES // 2, "bfloat16", "bfloat16", "float32",
-        ("amx-tile", "amx-bf16"), _TILES,
+        ("amx-tile", "amx-bf16"), TILES,
     )  # fmt: skip
     return (*whole, floats)
 

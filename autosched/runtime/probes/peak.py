@@ -14,6 +14,7 @@ from autosched.runtime.probes.chains import (
     unit_product,
 )
 from autosched.runtime.probes.pinned_threads import best_seconds
+from autosched.runtime.probes.tile_chains import tile_peak
 from codegen.backend import check_runs
 from sketch.errors import TargetError
 from sketch.target.target import Target
@@ -51,7 +52,7 @@ def measured_unit_peak(target: Target, unit: str) -> float:
     found = next((known for known in units_of(target) if known.name == unit), None)
     if found is None:
         raise TargetError(f"{target.label} has no unit {unit}")
-    return _peak_of(unit_product(found), target)
+    return tile_peak(found, target) if found.tiles else _peak_of(unit_product(found), target)
 
 
 def chained_peak(target: Target) -> float:
