@@ -355,10 +355,7 @@ class Memory:
             )
         else:
             self.writer.statement(f"store {kind} {ref}, ptr {pointer}, align {size}")
-        self.forget(buffer)
-
-    def forget(self, buffer: Buffer) -> None:
-        """A buffer is written: what was loaded of it is not what is there any more."""
+        # what was loaded of it is not what is there any more
         if self.loads.pop(buffer, None) is not None:
             self.epoch += 1
 

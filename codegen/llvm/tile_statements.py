@@ -117,7 +117,8 @@ class TileStatements:
         pointer, step = self._place(target, store.indices, loops[0], loops)
         self.writer.declare(_STORE, "void {}(i8, ptr, i64)")
         self.writer.statement(f"call void @{_STORE}(i8 {number}, ptr {pointer}, i64 {step})")
-        self.memory.forget(target)
+        if self.memory.loads.pop(target, None) is not None:
+            self.memory.epoch += 1
 
     def _add(self, loops: tuple[Loop, ...], store: Store) -> None:
         target, (rows, groups, *_) = store.targets[0], loops

@@ -9,9 +9,9 @@ from typing import Final
 from codegen.llvm.memory import Guard, Memory
 from codegen.llvm.values import Form, SsaValue
 from codegen.llvm.writer import Writer
-from sketch.lang.dtypes import size_of
+from sketch.lang.dtypes import is_float, size_of
 from sketch.lang.expr import Binary
-from sketch.nest.loopnest import Buffer, LoopNest
+from sketch.nest.loopnest import Buffer, LoopNest, Scope
 from sketch.nest.walk import stores
 from sketch.target.units import UNITS
 
@@ -46,7 +46,10 @@ TILE_CALLS: Final[Mapping[tuple[str, str], str]] = {
 
 def has_float_units(nest: LoopNest) -> bool:
     """Whether a nest has instructions that count denormal numbers as 0."""
-    values = (value for store, _ in stores(nest.roots) for value in store.values)
+    values = [value for store, _ in stores(nest.roots) for value in store.values]
+    targets = (target for store, _ in stores(nest.roots) for target in store.targets)
+    if any(target.scope is Scope.TILE and is_float(target.dtype) for target in targets):
+        return True
     found = (value.op for value in values if isinstance(value, Binary))
     return any(op in UNIT_CALLS and "float" in UNIT_CALLS[op].acc for op in found)
 
