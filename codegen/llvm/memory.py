@@ -129,13 +129,12 @@ class Memory:
 
     def pointer(self, address: Address) -> str:
         """The SSA name of an address, without its lanes."""
-        if address.const == 0:
+        if not address.const:
             return address.base
         key = ("at", address.base, address.const)
         known = self._region.get(key)
-        return known or self.cached(
-            key, f"getelementptr i8, ptr {address.base}, i64 {address.const}"
-        )
+        text = f"getelementptr i8, ptr {address.base}, i64 {address.const}"
+        return known or self.cached(key, text)
 
     def _safe_pointer(self, pointer: str, guard: Guard, need: int, masked: bool) -> str:
         """``pointer`` where the guard holds, else the block of zeros."""
@@ -355,7 +354,6 @@ class Memory:
             )
         else:
             self.writer.statement(f"store {kind} {ref}, ptr {pointer}, align {size}")
-        # what was loaded of it is not what is there any more
         if self.loads.pop(buffer, None) is not None:
             self.epoch += 1
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from codegen.host import host_target
 from sketch.population.population import mutate, sample
-from sketch.target.units import UNITS, units_of
+from sketch.target.units import units_of
 from tests.support.compiled import run_compiled
 from tests.support.units import int_arrays, int_product, int_window, on_units, oracle
 
@@ -21,7 +21,9 @@ TARGETS = {
     "half": replace(host_target(1), vector_bytes=host_target(1).vector_bytes // 2, registers=16),
 }
 RUNNABLE = [name for name, target in TARGETS.items() if units_of(target)]
-TYPES = sorted({(unit.lhs, unit.rhs) for unit in UNITS})
+CASES = sorted(
+    {(name, unit.lhs, unit.rhs) for name in RUNNABLE for unit in units_of(TARGETS[name])}
+)
 
 if not RUNNABLE:
     pytest.skip("this CPU has no tensor units", allow_module_level=True)
@@ -41,23 +43,24 @@ def check(dag, target, choice: int, seed: int) -> None:
 
 @settings(max_examples=10)
 @given(
-    shape=st.tuples(st.integers(1, 20), st.integers(2, 70), st.integers(2, 40)),
-    types=st.sampled_from(TYPES),
-    target=st.sampled_from(RUNNABLE),
-    choice=st.integers(0, 7),
+    shape=st.tuples(st.integers(1, 40), st.integers(2, 70), st.integers(2, 150)),
+    case=st.sampled_from(CASES),
+    choice=st.integers(0, 15),
     seed=st.integers(0, 9),
 )
-def test_products(shape, types, target, choice, seed) -> None:
-    check(int_product(*shape, types), TARGETS[target], choice, seed)
+def test_products(shape, case, choice, seed) -> None:
+    target, *types = case
+    check(int_product(*shape, tuple(types)), TARGETS[target], choice, seed)
 
 
 @settings(max_examples=4)
 @given(
-    shape=st.tuples(st.integers(1, 8), st.integers(2, 12), st.integers(2, 40)),
+    shape=st.tuples(st.integers(1, 18), st.integers(2, 70), st.integers(2, 40)),
     taps=st.sampled_from((1, 3)),
-    types=st.sampled_from(TYPES),
-    choice=st.integers(0, 7),
+    case=st.sampled_from(CASES),
+    choice=st.integers(0, 15),
     seed=st.integers(0, 9),
 )
-def test_padded_windows(shape, taps, types, choice, seed) -> None:
-    check(int_window(*shape, taps, types), TARGETS[RUNNABLE[0]], choice, seed)
+def test_padded_windows(shape, taps, case, choice, seed) -> None:
+    target, *types = case
+    check(int_window(*shape, taps, tuple(types)), TARGETS[target], choice, seed)

@@ -31,6 +31,7 @@ def with_feature(name: str, *features: str) -> Target:
 
 WIDE = with_feature("cpu-avx512", "avx512vnni", "avx512bf16")
 NARROW = with_feature("cpu-avx2", "avxvnni")
+TILES = with_feature("cpu-avx512", "amx-tile", "amx-int8", "amx-bf16")
 
 
 def int_product(m: int, n: int, k: int, types: tuple[str, str] = BYTES) -> ComputeDAG:
