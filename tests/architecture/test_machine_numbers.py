@@ -15,6 +15,8 @@ from typing import Final
 PLACES: Final[Mapping[str, str]] = {
     "codegen/elf/": "the ELF format",
     "codegen/host.py": "makes targets: these are the numbers that go into them",
+    "codegen/llvm/permission.py": "Linux: a system call",
+    "codegen/llvm/tile_layout.py": "layout of an operand, as x86 defines it",
     "codegen/llvm/math_calls.py": "coefficients of polynomials, to the precision of a float type",
     "sketch/operators/activations.py": "constants of the definition of an operator",
     "sketch/operators/narrow.py": "how weights are stored: bits of a word and of integers",
@@ -103,16 +105,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "codegen/kernel.py": {"BUFFER_ALIGNMENT": "C ABI: what callers promise on every target"},
     "codegen/llvm/conversions.py": {"_LOW_BITS": "bits of a double"},
     "codegen/llvm/memory.py": {"_REGISTER_BITS": "LLVM: widths of vector types"},
-    "codegen/llvm/permission.py": {
-        "_CALL": "Linux: number of a system call",
-        "_REQUEST": "Linux: what it is asked for",
-        "_TILE_DATA": "Linux: number of a register set",
-    },
-    "codegen/llvm/tile_layout.py": {
-        "_PALETTE": "layout of an operand, as x86 defines it",
-        "_PLACES": "layout of an operand, as x86 defines it",
-        "_COLUMN_BYTES": "length of a register, as x86 defines it",
-    },
     "codegen/cuda/resources.py": {"_FEW_SPILLED": "what is worth timing"},
     "codegen/gpu/alignment.py": {
         "DEVICE_ALIGNMENT": "what we promise of addresses",
