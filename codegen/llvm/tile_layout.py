@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Final
 
 from sketch.lang.dtypes import size_of
 from sketch.nest.loopnest import (
@@ -18,12 +17,7 @@ from sketch.nest.loopnest import (
     Store,
 )
 from sketch.nest.walk import index_variables, store_loads, stores, walk
-from sketch.target.units import TILES
-
-# Of AMX.
-_PALETTE: Final = 1
-_PLACES: Final = 16  # that a configuration has room for
-_COLUMN_BYTES: Final = 64
+from sketch.target.units import TILE_BYTES, TILES
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +48,12 @@ class TileLayout:
 
     def configuration(self) -> bytes:
         """The 64 bytes that configure the registers: palette, bytes of a row, rows."""
-        bytes_of = [_COLUMN_BYTES] * self.results
-        bytes_of += [self.depth_bytes] * len(self.lhs) + [_COLUMN_BYTES] * len(self.rhs)
+        bytes_of = [TILE_BYTES] * self.results
+        bytes_of += [self.depth_bytes] * len(self.lhs) + [TILE_BYTES] * len(self.rhs)
         rows = [self.rows] * self.lhs.stop + [self.groups] * len(self.rhs)
-        empty = [0] * (_PLACES - TILES)
+        empty = [0] * TILES  # a configuration has room for twice as many
         columns = b"".join(size.to_bytes(2, "little") for size in bytes_of + empty)
-        return bytes([_PALETTE, *[0] * 15]) + columns + bytes(rows + empty)
+        return bytes([1, *[0] * 15]) + columns + bytes(rows + empty)
 
 
 def tile_layouts(nodes: tuple[Node, ...]) -> dict[Buffer, TileLayout]:

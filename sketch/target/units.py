@@ -22,7 +22,7 @@ TILES: Final = 8
 MOST_TILE_RESULTS: Final = TILES - 2
 """Registers that may hold results: one for each operand is left."""
 _TILE_ROWS: Final = 16
-_TILE_BYTES: Final = 64
+TILE_BYTES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +101,15 @@ def _tile_products() -> tuple[TensorUnit, ...]:
     """Products of whole matrices: of bytes, signed or not, and of 16-bit floats."""
     kinds = (("tdpbusd", "uint8", "int8"), ("tdpbsud", "int8", "uint8"),
              ("tdpbssd", "int8", "int8"), ("tdpbuud", "uint8", "uint8"))  # fmt: skip
-    n = _TILE_BYTES // _LANE_BYTES
+    n = TILE_BYTES // _LANE_BYTES
     whole = tuple(
         TensorUnit(
-            name, _TILE_ROWS, n, _TILE_BYTES, lhs, rhs, "int32", ("amx-tile", "amx-int8"), TILES
+            name, _TILE_ROWS, n, TILE_BYTES, lhs, rhs, "int32", ("amx-tile", "amx-int8"), TILES
         )
         for name, lhs, rhs in kinds
     )
     floats = TensorUnit(
-        "tdpbf16ps", _TILE_ROWS, n, _TILE_BYTES // 2, "bfloat16", "bfloat16", "float32",
+        "tdpbf16ps", _TILE_ROWS, n, TILE_BYTES // 2, "bfloat16", "bfloat16", "float32",
         ("amx-tile", "amx-bf16"), TILES,
     )  # fmt: skip
     return (*whole, floats)

@@ -16,7 +16,6 @@ PLACES: Final[Mapping[str, str]] = {
     "codegen/elf/": "the ELF format",
     "codegen/host.py": "makes targets: these are the numbers that go into them",
     "codegen/llvm/permission.py": "Linux: a system call",
-    "codegen/llvm/tile_layout.py": "layout of an operand, as x86 defines it",
     "codegen/llvm/math_calls.py": "coefficients of polynomials, to the precision of a float type",
     "sketch/operators/activations.py": "constants of the definition of an operator",
     "sketch/operators/narrow.py": "how weights are stored: bits of a word and of integers",
