@@ -44,7 +44,7 @@ _SAMPLING: Final = Sampling(8, per_face=1, per_tile=2, tiles=(8, 32), whole_belo
 _SEED: Final = 0
 # Random numbers of an input.  A prime: no extent or tile is a multiple of it, so an element of a
 # wrong row is another number.
-_DISTINCT: Final = 65537
+_DISTINCT: Final = 8191
 # Drawing larger inputs would take longer than compiling.
 _MOST_BYTES: Final = 1 << 28
 

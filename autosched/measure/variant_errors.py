@@ -28,7 +28,7 @@ MEANS: Final = (0.0, 16.0)
 # Cheap beside a burst: a stage that is computed whole needs all of what it reads, so none is.
 _SAMPLING: Final = Sampling(32, per_face=1, per_tile=2, tiles=(8, 32), whole_below_flops=-1.0)
 # Numbers that are drawn of an array; a larger one repeats them.  A prime, as in checks of kernels.
-_DISTINCT: Final = 65537
+_DISTINCT: Final = 8191
 
 
 def variant_errors(

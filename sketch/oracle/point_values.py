@@ -45,6 +45,15 @@ def elements_at(source: Elements, indices: Sequence[Array]) -> Array:
     return found
 
 
+def distinct(positions: Array) -> Array:
+    """The positions, [P], ascending and each once.  ``np.unique`` would import masked arrays."""
+    ordered = np.sort(positions, axis=None)
+    new = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    found: Array = ordered[new]
+    return found
+
+
 def _positions(indices: Sequence[Array], shape: Sequence[int]) -> Array:
     """Flat row-major positions.  Indices that lie along few dimensions of a mesh are added first,
     so that only the last sum is as large as the result.

@@ -79,8 +79,12 @@ class RoundingErrors:
     def share(self, node: Expr) -> float | None:
         """What the bound is as a multiple of the absolute value, everywhere; None: it is no such.
 
-        It is one for a product of exact operands: nothing but its own rounding counts.
+        It is one for a product of exact operands: nothing but its own rounding counts.  So it is
+        for one that stands under a condition, beside zero.
         """
+        if isinstance(node, Select) and isinstance(node.otherwise, Const):
+            masked = node.otherwise.value == 0 and not self(node.condition).any()
+            return self.share(node.then) if masked else None
         if not isinstance(node, Binary) or node.op not in ("add", "sub", "mul"):
             return None
         if self(node.lhs).any() or self(node.rhs).any():

@@ -20,7 +20,7 @@ from sketch.lang.tensor import Compute, Placeholder, Tensor
 from sketch.oracle.evaluate import Evaluator
 from sketch.oracle.expected import Reference, Samples, samples_of
 from sketch.oracle.interpret import Values, full_region, load_inputs, loader
-from sketch.oracle.point_values import Elements, PointValues, elements_at
+from sketch.oracle.point_values import Elements, PointValues, distinct, elements_at
 from sketch.oracle.stage_errors import KnownErrors, box_errors, point_values
 from sketch.oracle.stage_values import empty_outputs, evaluate_box, point_grid
 
@@ -91,7 +91,7 @@ def sample_points(
         for tile in sampling.tiles:
             within = rng.integers(0, last + 1, size=(sampling.per_tile, rank))
             parts.append(_tile_boundary(within, last, dimension, tile, rng))
-    flat = np.unique(np.ravel_multi_index(tuple(np.concatenate(parts).T), shape))
+    flat = distinct(np.ravel_multi_index(tuple(np.concatenate(parts).T), shape))
     return np.stack(np.unravel_index(flat, shape), axis=1).astype(np.int64)
 
 
@@ -198,7 +198,7 @@ def _add_needs(
         old = wanted.get(id(producer))
         if old is not None:
             flat = np.concatenate([flat, np.ravel_multi_index(tuple(old.T), tensor.shape)])
-        columns = np.unravel_index(np.unique(flat), tensor.shape)
+        columns = np.unravel_index(distinct(flat), tensor.shape)
         wanted[id(producer)] = np.stack(columns, axis=1).astype(np.int64)
 
 
@@ -209,7 +209,7 @@ def _flat_reads(
     evaluate = Evaluator(point_grid(op, points), loader({}))
     clipped = [np.clip(evaluate(i), 0, n - 1) for i, n in zip(indices, shape, strict=True)]
     flat = np.ravel_multi_index(tuple(np.broadcast_arrays(*clipped)), shape)
-    return np.unique(flat)
+    return distinct(flat)
 
 
 def _collect_samples(dag: ComputeDAG, known: _Known, points: dict[int, Array]) -> Reference:

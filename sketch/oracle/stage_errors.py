@@ -148,13 +148,16 @@ class _Terms:
         reduce: the reduction.
         values: of its sources.
         errors: gives the bounds of the sources; they broadcast to ``sizes``.
-        sizes: the extents that ``shape`` is of.
+        sizes: the extents of the mesh of points and terms.
+        points_last: the mesh is that of ``point_grid``; else spatial axes come first.
+        shape: points (one or more dimensions), and one of all terms.
     """
 
     reduce: Reduce
     values: list[Array]
     errors: RoundingErrors
     sizes: Sequence[int]
+    points_last: bool
     shape: Sequence[int]
 
     @classmethod
@@ -166,16 +169,22 @@ class _Terms:
         shape: Sequence[int],
         load: ElementLoader,
         errors: ErrorLoader,
+        points_last: bool = False,
     ) -> _Terms:
         """The terms at ``points``."""
         evaluate = Evaluator(points, load)
-        values = [np.broadcast_to(evaluate(s), sizes).reshape(shape) for s in reduce.sources]
-        return cls(reduce, values, RoundingErrors(evaluate, errors), sizes, shape)
+        terms = cls(reduce, [], RoundingErrors(evaluate, errors), sizes, points_last, shape)
+        return replace(terms, values=[terms._shaped(evaluate(s)) for s in reduce.sources])
+
+    def _shaped(self, found: Array) -> Array:
+        """What broadcasts to ``sizes``, as ``shape``."""
+        whole = np.broadcast_to(found, self.sizes)
+        ordered = np.moveaxis(whole, -1, 0) if self.points_last else whole
+        return ordered.reshape(self.shape)
 
     def bounds(self) -> list[Array]:
         """Of the errors of the values, in the same shape."""
-        found = [self.errors(source) for source in self.reduce.sources]
-        return [np.broadcast_to(bound, self.sizes).reshape(self.shape) for bound in found]
+        return [self._shaped(self.errors(source)) for source in self.reduce.sources]
 
     def sum_bound(self) -> Array:
         """Of the error of the sum of the values."""
@@ -263,10 +272,11 @@ def _elements_at(
 def _reduced_at(
     op: Compute, reduce: Reduce, points: Array, load: ElementLoader, errors: ErrorLoader | None
 ) -> _Pair:
-    sizes = (len(points), *(axis.extent for axis in reduce.axes))
-    trips = math.prod(sizes[1:])
+    sizes = (*(axis.extent for axis in reduce.axes), len(points))
+    trips = math.prod(sizes[:-1])
+    shape = (len(points), trips)
     terms = _Terms.at(
-        reduce, point_grid(op, points), sizes, (len(points), trips), load, errors or _exact
+        reduce, point_grid(op, points), sizes, shape, load, errors or _exact, points_last=True
     )
     if not is_sum(reduce.reducer):
         return _fold(reduce.reducer, terms.values, terms.bounds(), trips)

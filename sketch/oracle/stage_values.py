@@ -123,13 +123,14 @@ def grid(box: Box) -> dict[Axis, Array]:
 
 
 def point_grid(op: Compute, points: Array) -> dict[Axis, Array]:
-    """Open mesh: spatial axes along the first dimension [P, 1, ...], each reduce axis along one of
-    its own.
+    """Open mesh: each reduce axis along a dimension of its own, spatial axes along the last one,
+    [..., 1, P].  Elements of one row, such as weights of several channels, are loaded one after
+    another then.
     """
     box = {axis: (0, axis.extent - 1) for axis in op.reduce_axes}
-    mesh = {axis: values[None] for axis, values in grid(box).items()}
-    column = (-1, *(1 for _ in box))
-    mesh.update({axis: points[:, d].reshape(column) for d, axis in enumerate(op.axes)})
+    mesh = {axis: values[..., None] for axis, values in grid(box).items()}
+    row = (*(1 for _ in box), -1)
+    mesh.update({axis: points[:, d].reshape(row) for d, axis in enumerate(op.axes)})
     return mesh
 
 
