@@ -65,14 +65,18 @@ format: $(DEV_STAMP)
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format --quiet .
 
-check: lint
-	@$(BIN)/python -m pytest -q -n 0 tests/architecture $(ARGS)
+# The checks run beside the tests of these two, which come first where a core is short.
+define beside_lint
+mkdir -p out; nice -n 5 $(MAKE) --no-print-directory lint >out/lint.txt 2>&1 & lint=$$!; \
+$(BIN)/python -m pytest -q $(1) $(ARGS); tests=$$?; \
+if wait $$lint; then exit $$tests; fi; cat out/lint.txt; echo 'make lint failed (above)'; exit 1
+endef
 
-# The checks run beside the tests, which need longer and come first where a core is short.
+check: $(DEV_STAMP)
+	@$(call beside_lint,-n 0 tests/architecture)
+
 test: $(DEV_STAMP)
-	@mkdir -p out; nice -n 5 $(MAKE) --no-print-directory lint >out/lint.txt 2>&1 & lint=$$!; \
-	$(BIN)/python -m pytest -q $(PARALLEL) $(ARGS); tests=$$?; \
-	if wait $$lint; then exit $$tests; fi; cat out/lint.txt; echo 'make lint failed (above)'; exit 1
+	@$(call beside_lint,$(PARALLEL))
 
 test-slow: $(DEV_STAMP)
 	@$(BIN)/python -m pytest -q $(PARALLEL) -m "slow or drawn" \

@@ -56,9 +56,20 @@ class BlockCode:
         """Write the results of the tape.
 
         Args:
-            decisions: [D, P] of at least 64 programs.
+            decisions: [D, P].
             out: [R, P], stored dense; float32 or float64, as ``block_code`` was told.
         """
+        count = decisions.shape[1]
+        if count >= LANES:
+            self._run(decisions, out)
+        elif count:
+            wide = np.empty((len(out), LANES), out.dtype)
+            wide[:, :count] = out  # rows that are no results stay as they are
+            self._run(decisions[:, np.minimum(np.arange(LANES), count - 1)], wide)
+            out[:] = wide[:, :count]
+
+    def _run(self, decisions: NDArray[np.int64], out: NDArray[Any]) -> None:
+        """``run`` for at least 64 programs."""
         run, count, memory = machine(), decisions.shape[1], _aligned(self.rows)
         memory[self.inputs : self.inputs + len(self.constants)] = self.constants[:, None]
         filled = memory[: self.inputs].view(np.int64)

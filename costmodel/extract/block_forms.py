@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from inspect import unwrap
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from costmodel.extract.block_machine import OPERATIONS
+from costmodel.extract.quantity import power_of_two
 
 _ARITHMETIC: Final = (np.add, np.subtract, np.multiply, np.divide, np.minimum, np.maximum)
 _COMPARISONS: Final = {
@@ -53,6 +55,7 @@ def _forms() -> dict[tuple[Any, str, str], PairForm]:
         both(arithmetic, arithmetic.__name__, None)
     for comparison, (name, swapped) in _COMPARISONS.items():
         both(comparison, name, "B", swapped)
+    forms[unwrap(power_of_two), "F", "F"] = PairForm(OPERATIONS["power_of_two F"], "F")
     forms[np.floor_divide, "I", "I"] = PairForm(OPERATIONS["floor_divide I"], "I")
     for bitwise in (np.bitwise_and, np.bitwise_or):
         for kind in "IB":

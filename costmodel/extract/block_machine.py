@@ -91,6 +91,11 @@ _QUOTIENT: Final = (
     "%c = sext M %a to I\n%j = add I %q, %c\n%k = sub I 0, %x\n%l = select M %n, I %k, I %j\n"
     "%z = select M %m, I 0, I %l"
 )
+# As ``quantity.power_of_two``.
+_POWER_OF_TWO: Final = (
+    "%m = fptosi F %x to I\n%n = fptosi F %y to I\n%o = or I %m, %n\n"
+    "%k = sub I zeroinitializer, %o\n%a = and I %o, %k\n%z = sitofp I %a to F"
+)
 # A number that stands in the operation itself.
 _NUMBER: Final = (
     "%e = insertelement I poison, i64 {}, i64 0\n"
@@ -126,6 +131,7 @@ _FORMS: Final = {
     "greater I": _compare("sgt", "I"),
     "greater_equal I": _compare("sge", "I"),
     "equal I": _compare("eq", "I"),
+    "power_of_two F": _Form("FF", _POWER_OF_TWO, "F"),
     "bitwise_and I": _two("and", "I"),
     "bitwise_or I": _two("or", "I"),
     "where": _Form("IFF", "%m = trunc I %x to M\n%z = select M %m, F %y, F %w", "F"),

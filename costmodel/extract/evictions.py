@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.extract.access import Access
-from costmodel.extract.quantity import Quantity, larger, smaller, where
+from costmodel.extract.quantity import Quantity, larger, power_of_two, smaller, where
 from costmodel.extract.statement import LoopInfo
-from sketch.population.tape import recordable
 from sketch.target.target import Target
 
 # Of the ways: lines beyond them until which all are gone when they are read again.
@@ -44,7 +43,7 @@ def evicted_lines(
         step = read.address_step(loop) * read.element_bytes
         alone = (larger(step, -step) >= line) & (extent > 1.0)
         lines = lines * where(alone, extent, 1.0)
-        apart = smaller(apart, where(alone, _power_of_two(step, page), page))
+        apart = smaller(apart, where(alone, power_of_two(step, page), page))
     in_a_set = lines / smaller(lines, page / larger(apart, line))
     gone = smaller(larger(in_a_set - ways, 0.0) / (_ALL_GONE * ways), 1.0)
     return lines * gone * where(_stays(read, reduced, line), 1.0, 0.0)
@@ -58,10 +57,3 @@ def _stays(read: Access, reduced: tuple[LoopInfo, ...], line: float) -> bool | N
         step = larger(step, -step)
         stays = stays | ((step > 0.0) & (step < line) & (loop.extent > 1.0))
     return stays
-
-
-@recordable
-def _power_of_two(value: Quantity, most: Quantity) -> Quantity:
-    """The largest power of two that divides a whole number, up to ``most``, another one."""
-    whole = np.asarray(value, dtype=np.int64) | np.asarray(most, dtype=np.int64)
-    return (whole & -whole).astype(np.float64) if whole.ndim else float(whole & -whole)

@@ -66,6 +66,13 @@ def more_than_one(value: Quantity) -> Quantity:
 
 
 @recordable
+def power_of_two(value: Quantity, most: Quantity) -> Quantity:
+    """The largest power of two that divides a whole number, up to ``most``, another power."""
+    whole = np.asarray(value, dtype=np.int64) | np.asarray(most, dtype=np.int64)
+    return (whole & -whole).astype(np.float64) if whole.ndim else float(whole & -whole)
+
+
+@recordable
 def stack(programs: Rows, *values: Quantity) -> Floats:
     """[len(values), P], for the programs 0 .. P-1."""
     result = np.empty((len(values), len(programs)))

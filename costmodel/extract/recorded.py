@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from costmodel.extract.assemble import draft_columns, extract, feature_columns
 from costmodel.extract.block_code import BlockCode
-from costmodel.extract.block_machine import LANES
 from costmodel.extract.block_writer import block_code
 from costmodel.extract.quantity import Floats
 from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX
@@ -81,9 +80,8 @@ class _Recorded:
         shape = (len(self.statements), FEATURE_COUNT, population.count)
         values = np.empty(shape, dtype=np.float32)
         values[:] = self._fixed
-        code = self._code if population.count >= LANES else None
-        if code is not None:
-            code.run(population.values.T, values.reshape(-1, population.count))
+        if self._code is not None:
+            self._code.run(population.values.T, values.reshape(-1, population.count))
             return Features(values, self.statements)
         for rows, columns in _parts(population):
             for place, column in self.tape.varying(columns):
@@ -93,7 +91,7 @@ class _Recorded:
 
     def draft_seconds(self, population: Population) -> Floats:
         total = np.zeros(population.count)
-        code = self._drafting_code if population.count >= LANES else None
+        code = self._drafting_code
         if code is not None:
             seconds = np.empty((len(self._drafting.results), population.count))
             for row, result in zip(seconds, self._drafting.results, strict=True):

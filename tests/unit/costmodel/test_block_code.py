@@ -13,23 +13,39 @@ from costmodel.extract import draft_seconds, extract, features_of
 from costmodel.extract.analysis import highest
 from costmodel.extract.block_machine import LANES
 from costmodel.extract.block_writer import block_code
-from costmodel.extract.quantity import count_true, gather, maximum, minimum, stack
+from costmodel.extract.quantity import (
+    count_true,
+    gather,
+    maximum,
+    minimum,
+    power_of_two,
+    stack,
+    where,
+)
 from costmodel.extract.recorded import _recorded
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import placeholder
 from sketch.lower import lower
+from sketch.operators.conv import conv2d
 from sketch.operators.normalization import normalize
 from sketch.population.population import Population, sample
 from sketch.population.tape import record
 from sketch.rules.generate import generate
 from sketch.schedule.sketch import Sketch
-from tests.support.targets import SMALL
+from sketch.variants.derive import ALGORITHMS, variants_of
+from tests.support.targets import AVX512, SMALL
 from tests.support.workloads import matmul_dag
 
 Inputs = Sequence[Any]
 Function = Callable[[Inputs], list[Any]]
 
 _ODD = [0, 1, -1, 2, 3, -3, 7, 2**31, -(2**40), 2**53 + 1, 2**63 - 1, -(2**63)]
+
+
+def _conv(size: int, channels: int) -> ComputeDAG:
+    data = placeholder((1, size, size, channels), name="data")
+    weight = placeholder((3, 3, channels, channels), name="weight", constant=True)
+    return ComputeDAG([conv2d(data, weight, padding=1)])
 
 
 def _columns(count: int) -> NDArray[np.int64]:
@@ -66,7 +82,15 @@ def _reals(inputs: Inputs) -> list[Any]:
     x, y = a / b, a.astype(np.float64) * 1e-3
     sums = [x + y, x - y, x * y, x / y, -x, 0.5 - x, x * 1e308, y / 0.0, a * 0.5, x + b]
     orders = [x > y, x >= y, x < y, x <= a, x == x, minimum(x, y), maximum(x, y), maximum(x, 1.0)]
-    chosen = [np.where(x > y, x, y), np.where(a == b, 1.0, y), np.where(a > b, a, b), np.ceil(y)]
+    whole = (b & 0xFFFF).astype(np.float64)
+    powers = [power_of_two(whole, 4096.0), power_of_two(whole, where(a > b, 64.0, 16.0))]
+    chosen = [
+        *powers,
+        np.where(x > y, x, y),
+        np.where(a == b, 1.0, y),
+        np.where(a > b, a, b),
+        np.ceil(y),
+    ]
     return [*sums, *orders, *chosen, (x > y).astype(np.float64), (x > y) * y, np.log2(b * 1.0 / a)]
 
 
@@ -92,7 +116,7 @@ def test_every_operation_is_numpys_at_the_ends_of_its_types(
     _check(function, dtype)
 
 
-@pytest.mark.parametrize("count", [LANES, LANES + 1, 2 * LANES - 1, 5 * LANES])
+@pytest.mark.parametrize("count", [0, 1, LANES - 1, LANES, LANES + 1, 2 * LANES - 1, 5 * LANES])
 def test_the_last_block_need_not_be_full(count: int) -> None:
     _check(lambda inputs: [inputs[1] - inputs[2], 1.0 / inputs[2] + inputs[2]], np.float64, count)
 
@@ -128,7 +152,22 @@ def test_what_has_no_block_code_is_left_to_numpy(function: Function) -> None:
     assert block_code(record(function, 3), [0], np.float32) is None
 
 
-def test_few_programs_are_replayed_by_numpy() -> None:
+@pytest.mark.parametrize("dag", [_conv(12, 16), _conv(14, 1024), matmul_dag(96, 96, 96)])
+def test_features_of_all_variants_have_block_code(dag: ComputeDAG) -> None:
+    for variant in (dag, *variants_of(dag, ALGORITHMS).values()):
+        for sketch in generate(variant, AVX512):
+            assert _recorded(sketch)._code is not None, (sketch.variant, sketch.key)
+
+
+def test_rows_that_are_no_results_of_few_programs_stay_as_they_are() -> None:
+    code = block_code(record(lambda inputs: [inputs[1] + inputs[2]], 3), [1], np.float32)
+    out = np.full((3, 2), 7.0, np.float32)
+    assert code is not None
+    code.run(np.array([[1, 2], [3, 4]]), out)
+    np.testing.assert_array_equal(out, [[7, 7], [4, 6], [7, 7]])
+
+
+def test_few_programs_have_the_features_that_they_have_among_many() -> None:
     _agree(generate(matmul_dag(64, 64, 64), SMALL)[0])
 
 

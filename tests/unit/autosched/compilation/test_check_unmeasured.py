@@ -122,7 +122,7 @@ def test_large_inputs_are_drawn_in_part(target):
     )
     inputs = check.expected(task).inputs
     flat = np.abs(inputs["A"].reshape(-1))
-    assert len(np.unique(flat)) <= 2 * check._DISTINCT  # the numbers, and those of the half that is scaled
+    assert len(np.unique(flat)) <= 2 * check._DISTINCT  # those of the half that is scaled, too
     assert inputs["A"].ctypes.data % 64 == 0
     assert not np.array_equal(flat[:1000], flat[1000:2000])
     best = task.draft_candidate()
