@@ -81,12 +81,13 @@ class _Recorded:
         values = np.empty(shape, dtype=np.float32)
         values[:] = self._fixed
         if self._code is not None:
-            self._code.run(population.values.T, values.reshape(-1, population.count))
+            rows = values.reshape(shape[0] * shape[1], population.count)
+            self._code.run(population.values.T, rows)
             return Features(values, self.statements)
-        for rows, columns in _parts(population):
+        for part, columns in _parts(population):
             for place, column in self.tape.varying(columns):
                 statement, feature = self._table_rows[place]
-                values[statement, feature, rows] = column
+                values[statement, feature, part] = column
         return Features(values, self.statements)
 
     def draft_seconds(self, population: Population) -> Floats:
