@@ -14,8 +14,6 @@ from autosched.tasks.candidate import Candidate
 from autosched.tasks.spec import TaskSpec
 from sketch.errors import AutoschedError
 from sketch.population.population import from_rows
-from sketch.rules.unit_fit import unit_of
-from sketch.target.units import units_of
 
 if TYPE_CHECKING:
     from autosched.records.record import Record
@@ -79,8 +77,7 @@ class Scheduled:
     @property
     def unit(self) -> str:
         """The name of the tensor unit that its contraction is computed on; "": plain vectors."""
-        found = unit_of(self.candidate.sketch, units_of(self.task.target))
-        return "" if found is None else found.name
+        return self.candidate.unit
 
     @property
     def algorithm(self) -> str:

@@ -23,6 +23,7 @@ class TaskRow:
         trials, failed: results, earlier runs included.
         stopped: why it gets no more trials; empty while it does.
         retimed: the winner of the final re-timing, in turns with the other leaders; None before.
+        unit: name of the tensor unit that the fastest is computed on; "": plain vectors.
     """
 
     name: str
@@ -35,6 +36,7 @@ class TaskRow:
     failed: int
     stopped: str
     retimed: Timing | None = None
+    unit: str = ""
 
     @property
     def seconds(self) -> float:

@@ -44,7 +44,8 @@ def explain(
     Args:
         task: what is explained.
         log: its path or URL; None: there is none.
-        peak_flops: of the machine; None: measured now, or nominal for a GPU.
+        peak_flops: of the machine; None: measured now, of the tensor unit where the schedule uses
+            one, or nominal for a GPU.
         accuracy: records of variants that it does not allow have failed.
     """
     records = _records(task, log, accuracy)
@@ -52,7 +53,7 @@ def explain(
     found = ranked[0] if ranked else None
     candidate, why = (found.candidate, "") if found else _predicted(task, accuracy)
     if peak_flops is None and backend_of(task.target).missing(task.target) is None:
-        peak_flops = runtime_of(task.target).peak(task.target)
+        peak_flops = runtime_of(task.target).peaks(task.target).of(candidate.unit)
     seconds = _measured_s(task, found)
     parts = [
         str(task),

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from autosched.report.events import ProgressSnapshot
 from autosched.report.table import cells_of, columns, limits, status, summary_lines, visible
+from autosched.runtime.peaks import Peaks
 from autosched.system.html import html_lines, html_table
 
 _EVERY_S: Final = 0.5
@@ -29,14 +30,14 @@ class NotebookProgress:
     """A table that is redrawn in place, at most twice a second.
 
     Args:
-        peak_flops: of the machine, for the share of the peak.
+        peaks: of the machine, for the share of the peak.
         clock: in seconds.
     """
 
     def __init__(
-        self, peak_flops: float | None = None, clock: Callable[[], float] = time.monotonic
+        self, peaks: Peaks | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._peak, self._clock = peak_flops, clock
+        self._peaks, self._clock = peaks, clock
         self._ipython = import_module("IPython.display")
         self._handle: Any = None
         self._messages: list[str] = []
@@ -71,9 +72,9 @@ class NotebookProgress:
 
     def _drawn(self, view: ProgressSnapshot, everything: bool = False) -> Any:
         numbers = visible(view, everything)
-        rows = [cells_of(n, view.rows[n], self._peak, view.retimed) for n in numbers]
+        rows = [cells_of(n, view.rows[n], self._peaks, view.retimed) for n in numbers]
         title = f"tuning: {limits(view)}" if not everything else "tuned"
         notes = summary_lines(view) if everything else [status(view)]
         strong = numbers.index(view.current) if view.current in numbers else None
-        table = html_table(title, columns(self._peak, view.retimed), rows, (1, 2), notes, strong)
+        table = html_table(title, columns(self._peaks, view.retimed), rows, (1, 2), notes, strong)
         return self._ipython.HTML(table + html_lines(*self._messages))

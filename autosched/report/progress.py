@@ -27,24 +27,26 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
+    from autosched.runtime.peaks import Peaks
+
 __all__ = ["PlainProgress", "Progress", "Quiet", "TableProgress", "choose_progress"]
 
 _LINE_EVERY_S: Final = 5.0
 
 
 def choose_progress(
-    quiet: bool = False, peak_flops: float | None = None, stream: TextIO | None = None
+    quiet: bool = False, peaks: Peaks | None = None, stream: TextIO | None = None
 ) -> Progress:
     """A table on a terminal and in a notebook, plain lines elsewhere, nothing when ``quiet``.
 
-    ``peak_flops``: FLOP/s of the machine, see ``runtime.probes.peak``; None leaves the column out.
+    ``peaks``: of the machine, see ``runtime.probes.peak``; None leaves the column out.
     """
     out = stream or sys.stdout
     if quiet:
         return Quiet()
     if stream is None and in_notebook():
-        return NotebookProgress(peak_flops)
-    return TableProgress(peak_flops) if out.isatty() else PlainProgress(out, peak_flops)
+        return NotebookProgress(peaks)
+    return TableProgress(peaks) if out.isatty() else PlainProgress(out, peaks)
 
 
 class PlainProgress:
@@ -52,7 +54,7 @@ class PlainProgress:
 
     Args:
         stream: where to.
-        peak_flops: of the machine, for the share of the peak.
+        peaks: of the machine, for the share of the peak.
         every_s: least time between two lines.
         clock: in seconds.
     """
@@ -60,11 +62,11 @@ class PlainProgress:
     def __init__(
         self,
         stream: TextIO,
-        peak_flops: float | None = None,
+        peaks: Peaks | None = None,
         every_s: float = _LINE_EVERY_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._stream, self._peak = stream, peak_flops
+        self._stream, self._peaks = stream, peaks
         self._every_s, self._clock = every_s, clock
         self._next_s = 0.0
 
@@ -92,8 +94,8 @@ class PlainProgress:
     def finish(self, view: ProgressSnapshot) -> None:
         """All tasks, and the sum."""
         retimed = view.retimed
-        rows = [cells_of(n, row, self._peak, retimed) for n, row in enumerate(view.rows)]
-        cells = [columns(self._peak, retimed), *rows]
+        rows = [cells_of(n, row, self._peaks, retimed) for n, row in enumerate(view.rows)]
+        cells = [columns(self._peaks, retimed), *rows]
         widths = [max(len(line[n]) for line in cells) for n in range(len(cells[0]))]
         for line in cells:
             padded = [
@@ -111,10 +113,10 @@ class PlainProgress:
 class TableProgress:
     """A table that is redrawn in place (rich)."""
 
-    def __init__(self, peak_flops: float | None = None, console: Console | None = None) -> None:
+    def __init__(self, peaks: Peaks | None = None, console: Console | None = None) -> None:
         from rich.console import Console as RichConsole
 
-        self._peak = peak_flops
+        self._peaks = peaks
         self._console = console or RichConsole()
         self._live: Live | None = None
 
@@ -151,13 +153,13 @@ class TableProgress:
         from rich.text import Text
 
         table = RichTable(box=box.SIMPLE, caption=None if everything else status(view))
-        for number, title in enumerate(columns(self._peak, view.retimed)):
+        for number, title in enumerate(columns(self._peaks, view.retimed)):
             left = number in (1, 2)
             table.add_column(
                 title, justify="left" if left else "right", no_wrap=not left, overflow="ellipsis"
             )
         for number in visible(view, everything):
             style = "bold" if number == view.current else ""
-            cells = cells_of(number, view.rows[number], self._peak, view.retimed)
+            cells = cells_of(number, view.rows[number], self._peaks, view.retimed)
             table.add_row(*(Text(cell) for cell in cells), style=style)
         return table

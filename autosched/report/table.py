@@ -6,6 +6,7 @@ import math
 from typing import Final
 
 from autosched.report.events import ProgressSnapshot, TaskRow
+from autosched.runtime.peaks import Peaks
 from autosched.system.stability import MOST_DEVIATION, relative_deviation, share
 
 # Rows around the task at work that fit a usual terminal; the summary at the end shows them all.
@@ -22,26 +23,24 @@ def visible(view: ProgressSnapshot, everything: bool) -> list[int]:
     return list(range(first, first + _VISIBLE_ROWS))
 
 
-def columns(peak_flops: float | None, retimed: bool = False) -> list[str]:
+def columns(peaks: Peaks | None, retimed: bool = False) -> list[str]:
     """Titles of the table; ``retimed``: of one with re-timed tasks, whose speed is the re-timed."""
-    peak = [] if peak_flops is None else ["peak"]
+    peak = [] if peaks is None else ["peak"]
     times = ["re-timed ms", "std %", "re-timed GFLOPS"] if retimed else ["last ms", "GFLOPS"]
     return ["id", "task", "shape", "weight", "search best ms", *times, *peak, "trials", ""]
 
 
-def cells_of(
-    number: int, row: TaskRow, peak_flops: float | None, retimed: bool = False
-) -> list[str]:
+def cells_of(number: int, row: TaskRow, peaks: Peaks | None, retimed: bool = False) -> list[str]:
     """One row of the table as text.
 
     Args:
         number: of the task, from 1.
         row: what is known of it.
-        peak_flops: of the machine, in FLOP/s; None: unknown.
+        peaks: of the machine; None: unknown.
         retimed: show the times of the comparison at the end.
     """
     speed = row.flops_per_s
-    part = [] if peak_flops is None else [f"{speed / peak_flops:.0%}" if speed else "-"]
+    part = [] if peaks is None else [f"{speed / peaks.of(row.unit):.0%}" if speed else "-"]
     times = _retimed_cells(row) if retimed else [_ms(row.last_s)]
     failed = f" ({row.failed} failed)" if row.failed else ""
     return [

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from autosched.measure.result import CacheState
 from autosched.runtime.errors import ModuleFileError
 from autosched.runtime.object_check import check_objects, check_resolved
+from autosched.runtime.peaks import Peaks
 from autosched.runtime.plan_check import Signature
 from autosched.runtime.program import ExecutionPlan
 from codegen.backend import CPU, CUDA, Backend, backend_of
@@ -47,8 +48,8 @@ class RuntimeBackend:
             damaged.
         check_here: raises an error unless this machine can run a program with these objects.
         load: (program, constants, objects, ONNX models by name) to what runs.
-        peak: float32 operations a second of a target: measured, or nominal for a GPU; raises
-            TargetError where the target is a CPU that this machine is not.
+        peaks: operations a second of a target: measured, or nominal for a GPU; raises TargetError
+            where the target is a CPU that this machine is not.
         cache_state: what caches still hold of so many bytes that are read once a run, in turn.
         export: (program, constants, objects, path, prefix of the functions) writes files that run
             without Python.
@@ -63,7 +64,7 @@ class RuntimeBackend:
     signatures: Callable[[Files, Target], Mapping[str, Signature]]
     check_here: Callable[[Files, Target], None]
     load: Callable[[ExecutionPlan, Constants, Files, Files], LoadedProgram]
-    peak: Callable[[Target], float]
+    peaks: Callable[[Target], Peaks]
     cache_state: Callable[[int, Target], CacheState]
     export: Callable[
         [ExecutionPlan, Constants, Files, Path, str | None], ExportedLibrary | ExportedSource
@@ -100,10 +101,10 @@ def _load_on_cpu(
     return CpuProgram(program, constants, load(kernels), payloads)
 
 
-def _cpu_peak(target: Target) -> float:
-    from autosched.runtime.probes.peak import measured_peak
+def _cpu_peaks(target: Target) -> Peaks:
+    from autosched.runtime.probes.peak import measured_peaks
 
-    return measured_peak(target)
+    return measured_peaks(target)
 
 
 def _cpu_caches(size: int, target: Target) -> CacheState:
@@ -158,10 +159,10 @@ def _load_on_device(
     return DeviceProgram(Resident(device, program, constants, kernels), payloads)
 
 
-def _device_peak(target: Target) -> float:
+def _device_peaks(target: Target) -> Peaks:
     from autosched.runtime.gpu.machine import nominal_machine
 
-    return nominal_machine(target, 0).flops
+    return Peaks(nominal_machine(target, 0).flops)
 
 
 def _device_caches(size: int, target: Target) -> CacheState:
@@ -195,7 +196,7 @@ ON_CPU: Final = RuntimeBackend(
     signatures=_cpu_signatures,
     check_here=check_resolved,
     load=_load_on_cpu,
-    peak=_cpu_peak,
+    peaks=_cpu_peaks,
     cache_state=_cpu_caches,
     export=_export_library,
 )
@@ -209,7 +210,7 @@ ON_DEVICE: Final = RuntimeBackend(
     signatures=_device_signatures,
     check_here=_anywhere,
     load=_load_on_device,
-    peak=_device_peak,
+    peaks=_device_peaks,
     cache_state=_device_caches,
     export=_export_source,
 )

@@ -15,6 +15,7 @@ from autosched.runtime.execution import Execution
 from autosched.runtime.executor import Executor
 from autosched.runtime.loaded import Arrays
 from autosched.runtime.native_plan import NativeLibrary
+from autosched.runtime.peaks import Peaks
 from autosched.runtime.program import ExecutionPlan
 from autosched.runtime.team_pool import Lease, shared_teams
 from codegen.cpu_share import usable_cpus
@@ -136,19 +137,25 @@ class CpuProgram:
         check_cores(chosen)
         self._cores = chosen
 
-    def peak_flops(self) -> float:
-        """The measured peak of all threads."""
-        from autosched.runtime.probes.peak import measured_peak
+    def peaks(self) -> Peaks:
+        """The measured peaks of all threads."""
+        from autosched.runtime.probes.peak import measured_peak, measured_unit_peak
 
-        return measured_peak(self._program.target)
+        target = self._program.target
+        units = {unit: measured_unit_peak(target, unit) for unit in self._units()}
+        return Peaks(measured_peak(target), units)
 
     def machine(self) -> Machine:
         """This machine, measured."""
         from autosched.runtime.explanation import measured_machine
 
         size = self._program.arena_bytes + self._program.constants_bytes
-        units = dict.fromkeys(step.info.unit for step in self._program.steps if step.info.unit)
-        return measured_machine(self._program.target, size, units)
+        return measured_machine(self._program.target, size, self._units())
+
+    def _units(self) -> tuple[str, ...]:
+        """The tensor units that kernels use."""
+        found = (step.info.unit for step in self._program.steps if step.info.unit)
+        return tuple(dict.fromkeys(found))
 
     def _new_executor(self) -> Executor:
         return Executor(self._program, self._constants, self._library, self._payloads)

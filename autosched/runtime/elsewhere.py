@@ -11,6 +11,7 @@ from sketch.errors import TargetError
 
 if TYPE_CHECKING:
     from autosched.runtime.explanation import Machine
+    from autosched.runtime.peaks import Peaks
 
 _HINT = "write it with Module.save or Module.export_library, and run it there"
 
@@ -40,7 +41,7 @@ class ProgramElsewhere:
         """Raises TargetError."""
         self._refuse()
 
-    def peak_flops(self) -> float:
+    def peaks(self) -> Peaks:
         """Raises TargetError."""
         self._refuse()
 

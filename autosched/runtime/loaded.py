@@ -13,6 +13,7 @@ from autosched.runtime.counters.counts import StepCounts
 
 if TYPE_CHECKING:
     from autosched.runtime.explanation import Machine
+    from autosched.runtime.peaks import Peaks
 
 Arrays = Mapping[str, Any]
 """The inputs by name: NumPy arrays, or what ``LoadedProgram.read`` makes of others."""
@@ -64,8 +65,8 @@ class LoadedProgram(Protocol):
         """Bind the threads that compute to cores, see ``Module.pin_threads``."""
         ...
 
-    def peak_flops(self) -> float:
-        """float32 operations a second at best."""
+    def peaks(self) -> Peaks:
+        """Operations a second at best, on vectors and on the tensor units that it uses."""
         ...
 
     def machine(self) -> Machine:

@@ -236,8 +236,8 @@ class Module:
                 seconds, steps = call.time_steps(arrays, repeats)
             if counters:
                 counts = call.count_steps(arrays, repeats)
-        peak = self._loaded.peak_flops()
-        return make_profile(self.program, seconds, steps, peak, counts, self._conditions(watch))
+        peaks = self._loaded.peaks()
+        return make_profile(self.program, seconds, steps, peaks, counts, self._conditions(watch))
 
     def explain(
         self, inputs: Mapping[str, Any] | None = None, repeats: int = PROFILE_RUNS

@@ -18,6 +18,7 @@ from autosched.runtime.counters.counts import (
     instructions_per_cycle,
 )
 from autosched.runtime.counters.events import CYCLES, INSTRUCTIONS
+from autosched.runtime.peaks import Peaks
 from autosched.runtime.program import ExecutionPlan, StepInfo, schedule_label
 from autosched.runtime.table import render_table, shorten
 from autosched.system.html import html_table
@@ -42,7 +43,8 @@ class ProfileRow:
         microseconds: time in one run.
         percent: share of the end-to-end time.
         gflops: 1e9 floating-point operations a second; 0 where it has none.
-        peak_percent: share of the machine's measured arithmetic peak.
+        peak_percent: share of the machine's measured arithmetic peak, which is that of the tensor
+            unit where it is computed on one.
         task: key of its tuning task; schedule: "record", "model" or "host".
         counts: hardware counters in one run by event, all threads together; see ``Profile``.
         std_percent: standard deviation over all runs, of their median; None for a single run.
@@ -80,7 +82,7 @@ class Profile:
         total: end to end; equals the sum of all others.  Its counts are those of the operators.
         runs: number of runs that the times are means of.
         threads: worker threads.
-        peak_gflops: the machine's measured arithmetic peak, 1e9 operations a second.
+        peak_gflops: the machine's measured arithmetic peak in float32, 1e9 operations a second.
         events: names of what was counted; empty unless counters were asked for.
         note: why counters are missing, on one line.
         stability: how far the times can be believed, from all runs.
@@ -182,7 +184,7 @@ def make_profile(
     program: ExecutionPlan,
     seconds: NDArray[np.float64],
     steps: NDArray[np.float64],
-    peak_flops: float,
+    peaks: Peaks,
     counts: StepCounts | None = None,
     conditions: Conditions | None = None,
 ) -> Profile:
@@ -192,17 +194,24 @@ def make_profile(
         program: what ran.
         seconds: end to end, float64 ``[runs]``.
         steps: of each step, float64 ``[runs, steps]``.
-        peak_flops: the machine's peak, in floating-point operations a second.
+        peaks: the machine's, each step's that of the unit it is computed on.
         counts: of hardware counters, for each step; None when they were not asked for.
         conditions: what else the CPUs did meanwhile.
     """
+
+    def least_s(info: StepInfo) -> float:
+        return info.flops / peaks.of(info.unit)
+
     counted = counts or StepCounts((), ())
     by_step = counted.steps or tuple({} for _ in program.steps)
     typical = typical_runs(seconds)
     total = float(seconds[typical].mean())
     means = steps[typical].mean(axis=0)
     rows = tuple(
-        replace(_row(step.info, float(time), total, peak_flops, found), std_percent=_spread(every))
+        replace(
+            _row(step.info, float(time), total, least_s(step.info), found),
+            std_percent=_spread(every),
+        )
         for step, time, found, every in zip(program.steps, means, by_step, steps.T, strict=True)
     )
     rest = StepInfo("rest", ("(rest)",))
@@ -210,10 +219,11 @@ def make_profile(
     # of nothing but rounding, 0 is left, and no -0
     over = round(total - float(means.sum()), _DIGITS) + 0.0
     left = replace(
-        _row(rest, over, total, peak_flops, {}),
+        _row(rest, over, total, 0.0, {}),
         std_percent=_spread(seconds - steps.sum(axis=1)),
     )
-    end_to_end = _row(everything, total, total, peak_flops, counted.total)
+    least = sum(least_s(step.info) for step in program.steps)
+    end_to_end = _row(everything, total, total, least, counted.total)
     return Profile(
         program.name,
         rows,
@@ -221,7 +231,7 @@ def make_profile(
         replace(end_to_end, std_percent=_spread(seconds)),
         len(typical),
         program.target.threads,
-        peak_flops / 1e9,
+        peaks.flops / 1e9,
         counted.events,
         counted.note,
         Stability.of(seconds.tolist(), conditions),
@@ -245,8 +255,9 @@ def typical_runs(seconds: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 def _row(
-    info: StepInfo, seconds: float, total: float, peak_flops: float, counts: Counts
+    info: StepInfo, seconds: float, total: float, least_s: float, counts: Counts
 ) -> ProfileRow:
+    """``least_s``: the time of its operations at the peak."""
     rate = info.flops / seconds if seconds > 0 else 0.0
     return ProfileRow(
         layers=", ".join(info.layers) or info.name,
@@ -255,7 +266,7 @@ def _row(
         microseconds=seconds * 1e6,
         percent=100.0 * seconds / total if total > 0 else 0.0,
         gflops=rate / 1e9,
-        peak_percent=100.0 * rate / peak_flops,
+        peak_percent=100.0 * least_s / seconds if seconds > 0 else 0.0,
         task=info.task,
         schedule=info.schedule,
         counts=counts,

@@ -43,6 +43,15 @@ class Candidate:
         return lower(self.sketch, dict(self.values))
 
     @property
+    def unit(self) -> str:
+        """The name of the tensor unit that its contraction is computed on; "": plain vectors."""
+        from sketch.rules.unit_fit import unit_of
+        from sketch.target.units import units_of
+
+        found = unit_of(self.sketch, units_of(self.sketch.target))
+        return "" if found is None else found.name
+
+    @property
     def named(self) -> dict[str, int]:
         """``values`` for printing, by what the program calls each decision."""
         labels = self.sketch.labels

@@ -221,4 +221,4 @@ def progress_or_table(progress: Progress | None, quiet: bool, target: Target | N
         return progress
     if quiet or target is None or backend_of(target).missing(target) is not None:
         return choose_progress(quiet)
-    return choose_progress(quiet, runtime_of(target).peak(target))
+    return choose_progress(quiet, runtime_of(target).peaks(target))

@@ -38,6 +38,7 @@ def snapshot(
         TaskRow(
             run.task.name, run.shapes, run.task.weight, run.task.flops, run.best_s, run.last_s,
             progress.trials, progress.failed, progress.stopped, run.retimed,
+            run.unit,
         )
         for run, progress in zip(runs, scheduler.tasks, strict=True)
     )  # fmt: skip

@@ -69,6 +69,7 @@ class TaskRun:
         self._others = others
         self._pool = None if pool is None else CandidatePool(pool)
         self._seeds: Sequence[Candidate] = ()
+        self._unit = (math.inf, "")  # of the candidate with that time
 
     @cached_property
     def measured(self) -> Measured:
@@ -83,6 +84,14 @@ class TaskRun:
     def successes(self) -> int:
         """Candidates that have a time, those of earlier runs included."""
         return self.measured.successes if "measured" in self.__dict__ else 0
+
+    @property
+    def unit(self) -> str:
+        """The name of the tensor unit that the fastest is computed on; "": plain vectors."""
+        if self._unit[0] != self.best_s and self.successes:
+            ((_, best),) = self.measured.leaders(1)
+            self._unit = self.best_s, best.unit
+        return self._unit[1]
 
     @property
     def shapes(self) -> str:

@@ -18,6 +18,7 @@ from autosched.runtime.gpu.executor import DeviceExecutor
 from autosched.runtime.gpu.machine import device_machine
 from autosched.runtime.gpu.resident import Resident
 from autosched.runtime.loaded import Arrays, Outputs
+from autosched.runtime.peaks import Peaks
 from codegen.gpu.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -124,9 +125,9 @@ class DeviceProgram:
             "no threads of this machine compute: the kernels run on a GPU", "pin_threads"
         )
 
-    def peak_flops(self) -> float:
-        """float32 operations a second: measured, or nominal where the device is emulated."""
-        return self.machine().flops
+    def peaks(self) -> Peaks:
+        """Operations a second: measured, or nominal where the device is emulated."""
+        return Peaks(self.machine().flops)
 
     def machine(self) -> Machine:
         """The device: measured once, or nominal where it is emulated."""

@@ -6,6 +6,7 @@ import time
 from functools import cache
 from typing import Final
 
+from autosched.runtime.peaks import Peaks
 from autosched.runtime.probes.chains import (
     CHAINS,
     ChainedInstruction,
@@ -53,6 +54,16 @@ def measured_unit_peak(target: Target, unit: str) -> float:
     if found is None:
         raise TargetError(f"{target.label} has no unit {unit}")
     return tile_peak(found, target) if found.tiles else _peak_of(unit_product(found), target)
+
+
+def measured_peaks(target: Target) -> Peaks:
+    """``measured_peak`` and that of each unit of the target.
+
+    Raises:
+        TargetError: not this machine.
+    """
+    units = {unit.name: measured_unit_peak(target, unit.name) for unit in units_of(target)}
+    return Peaks(measured_peak(target), units)
 
 
 def chained_peak(target: Target) -> float:

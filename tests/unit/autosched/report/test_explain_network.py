@@ -11,6 +11,7 @@ import pytest
 import autosched as asd
 from autosched.cli.app import main
 from autosched.runtime.explanation import Explanation, Machine, explain_program
+from autosched.runtime.peaks import Peaks
 from autosched.runtime.probes.bandwidth import measured_bandwidth, read_stream, rounded_size
 from autosched.runtime.probes.pinned_threads import best_seconds
 from autosched.runtime.profiler import make_profile
@@ -35,7 +36,9 @@ def explanation() -> Explanation:
     steps = (*(Step("k", (), info) for info in infos), sort)
     program = ExecutionPlan("net", TARGET, (), (), steps, 0, 0)
     times = np.array([[5e-6, 16e-6, 8e-6, 4e-6]])
-    return explain_program(program, make_profile(program, np.array([35e-6]), times, 1e9), MACHINE)
+    return explain_program(
+        program, make_profile(program, np.array([35e-6]), times, Peaks(1e9)), MACHINE
+    )
 
 
 def test_most_lost_comes_first() -> None:
@@ -111,7 +114,7 @@ def test_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_limit_on_a_tensor_unit_is_that_of_the_unit() -> None:
     info = StepInfo("conv", ("c1",), "conv", "s", 4000.0, "t" * 16, "record", 1.0, unit="fast")
     program = ExecutionPlan("net", TARGET, (), (), (Step("k", (), info),), 0, 0)
-    profile = make_profile(program, np.array([5e-6]), np.array([[4e-6]]), 1e9)
+    profile = make_profile(program, np.array([5e-6]), np.array([[4e-6]]), Peaks(1e9))
     found = explain_program(program, profile, replace(MACHINE, units={"fast": 4e9}))
     assert {row.layers: row.limit_us for row in found.rows}["c1"] == pytest.approx(1)
     assert ", or 4 on fast," in str(found).splitlines()[-1]

@@ -20,6 +20,7 @@ from autosched.measure.simulated import SimulatedRunner
 from autosched.report.events import ProgressSnapshot, TaskRow
 from autosched.report.notebook import NotebookProgress, in_notebook
 from autosched.report.progress import PlainProgress, choose_progress
+from autosched.runtime.peaks import Peaks
 from autosched.system.html import html_table
 from autosched.tuning.options import QUICK
 from tests.support.targets import SMALL
@@ -88,7 +89,7 @@ def ticks(*seconds: float) -> Callable[[], float]:
 
 
 def test_a_table_is_redrawn_in_its_cell(notebook: FakeDisplay) -> None:
-    progress = NotebookProgress(4e11, clock=ticks(0, 0.1, 0.6, 0.7, 0.8, 0.9, 1.0))
+    progress = NotebookProgress(Peaks(4e11), clock=ticks(0, 0.1, 0.6, 0.7, 0.8, 0.9, 1.0))
     progress.start(VIEW)
     progress.update(VIEW)  # too early
     progress.update(VIEW)

@@ -15,6 +15,7 @@ from autosched.report.events import Progress, ProgressSnapshot, Quiet, TaskRow
 from autosched.report.explain import explain
 from autosched.report.progress import PlainProgress, TableProgress, choose_progress
 from autosched.report.table import cells_of, columns, duration, summary_lines, visible
+from autosched.runtime.peaks import Peaks
 from autosched.runtime.probes.peak import measured_peak
 from autosched.system.stability import Conditions
 from autosched.task import Task
@@ -45,7 +46,7 @@ def drive(progress: Progress, batches: int = 3) -> None:
 def test_plain_lines_come_every_few_seconds() -> None:
     now = iter([0.0, 1.0, 2.0, 6.0, 6.0, 7.0])
     out = io.StringIO()
-    drive(PlainProgress(out, 3.2e11, every_s=5.0, clock=lambda: next(now)), batches=4)
+    drive(PlainProgress(out, Peaks(3.2e11), every_s=5.0, clock=lambda: next(now)), batches=4)
     lines = out.getvalue().splitlines()
     assert lines[0] == "tuning 2 tasks, at most 100 trials"
     assert sum("elapsed" in line for line in lines) == 1
@@ -57,7 +58,7 @@ def test_plain_lines_come_every_few_seconds() -> None:
 
 def test_the_summary_names_speed_and_share_of_the_peak() -> None:
     out = io.StringIO()
-    PlainProgress(out, 4e11).finish(VIEW)
+    PlainProgress(out, Peaks(4e11)).finish(VIEW)
     head, first, second, _ = out.getvalue().splitlines()
     assert head.split() == ["id", "task", "shape", "weight", "search", "best", "ms", "last", "ms",
                             "GFLOPS", "peak", "trials"]  # fmt: skip
@@ -65,12 +66,18 @@ def test_the_summary_names_speed_and_share_of_the_peak() -> None:
     assert second.endswith("no improvement (3 failed)")
 
 
+def test_the_peak_is_that_of_the_unit_a_task_is_computed_on() -> None:
+    peaks = Peaks(1e11, {"vpdpbusd.512": 4e11})
+    assert cells_of(0, ROW, peaks)[7] == "200%"
+    assert cells_of(0, replace(ROW, unit="vpdpbusd.512"), peaks)[7] == "50%"
+
+
 def test_re_timed_tasks_have_columns_of_their_own() -> None:
     """What the search found best and what it took when it was timed again are different times."""
     retimed = replace(ROW, retimed=Timing((1.25e-3, 1.25e-3, 1.25e-3)))
     view = replace(VIEW, rows=(retimed, ROW), conditions=Conditions(0.5, 0.01))
     out = io.StringIO()
-    PlainProgress(out, 4e11).finish(view)
+    PlainProgress(out, Peaks(4e11)).finish(view)
     head, first, second, stability, total = out.getvalue().splitlines()
     assert "search best ms  re-timed ms  std %  re-timed GFLOPS" in head
     assert "last" not in head
@@ -92,7 +99,7 @@ def test_an_unstable_re_timing_is_said() -> None:
 def test_nothing_known_yet() -> None:
     row = replace(ROW, best_s=math.inf, last_s=math.inf, trials=0)
     assert cells_of(0, row, None)[4:7] == ["-", "-", "-"]
-    assert len(cells_of(0, row, None)) == len(columns(None)) == len(columns(1.0)) - 1
+    assert len(cells_of(0, row, None)) == len(columns(None)) == len(columns(Peaks(1.0))) - 1
     view = replace(VIEW, rows=(row,), left_s=math.inf, trials_limit=None, budget_s=600.0)
     out = io.StringIO()
     progress = PlainProgress(out, every_s=0.0)
@@ -105,7 +112,7 @@ def test_nothing_known_yet() -> None:
 def test_the_table_shows_all_tasks_at_the_end() -> None:
     out = Terminal()
     console = Console(file=out, width=140, force_terminal=True)
-    drive(TableProgress(3.2e11, console))
+    drive(TableProgress(Peaks(3.2e11), console))
     text = out.getvalue()
     for part in ("conv2d_relu", "1x56x56x64", "GFLOPS", "look here", "after 64 trials"):
         assert part in text

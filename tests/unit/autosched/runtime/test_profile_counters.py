@@ -23,6 +23,7 @@ from autosched.runtime.counters.perf import counting, open_event
 from autosched.runtime.counters.reader import Reader
 from autosched.runtime.execution import Execution
 from autosched.runtime.executor import _Kernels
+from autosched.runtime.peaks import Peaks
 from autosched.runtime.profiler import make_profile
 from autosched.runtime.program import ExecutionPlan, Step, StepInfo
 from codegen.team import Team
@@ -96,7 +97,18 @@ def make_profile_of(counts: StepCounts | None) -> Any:
     steps = tuple(Step("k", (), StepInfo(name, flops=1e3)) for name in ("a", "b"))
     program = ExecutionPlan("net", Target("cpu", "generic", threads=3), (), (), steps, 0, 0)
     times = np.array([[1e-6, 2e-6]])
-    return make_profile(program, np.array([4e-6]), times, 1e9, counts)
+    return make_profile(program, np.array([4e-6]), times, Peaks(1e9), counts)
+
+
+def test_shares_of_the_peak_are_of_the_unit_of_each_step() -> None:
+    """And of both together, how long the operations take at best."""
+    infos = StepInfo("a", flops=1e3), StepInfo("b", flops=4e3, unit="u")
+    steps = tuple(Step("k", (), info) for info in infos)
+    program = ExecutionPlan("net", Target("cpu", "generic"), (), (), steps, 0, 0)
+    peaks = Peaks(1e9, {"u": 8e9})
+    profile = make_profile(program, np.array([4e-6]), np.array([[2e-6, 1e-6]]), peaks)
+    assert [row.peak_percent for row in profile.rows] == pytest.approx([50, 50])
+    assert profile.total.peak_percent == pytest.approx(37.5)
 
 
 def test_the_profile_shows_them(tmp_path: Path) -> None:
