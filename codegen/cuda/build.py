@@ -11,10 +11,12 @@ from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
 from codegen.cuda.passes.apart_first import apart_first
 from codegen.cuda.passes.barriers import insert_barriers
 from codegen.cuda.passes.bind_threads import bind_threads
+from codegen.cuda.passes.end_tiles import end_tiles
 from codegen.cuda.passes.fetch import fetch_pieces
 from codegen.cuda.passes.gather_sums import gather_sums
 from codegen.cuda.passes.inject_vthread import inject_vthread
 from codegen.cuda.passes.keep_rows import keep_rows
+from codegen.cuda.passes.line_rounds import rounds_along_lines
 from codegen.cuda.passes.narrow_guards import narrow_guards
 from codegen.cuda.passes.pipeline import pipeline_tiles
 from codegen.cuda.passes.relax_guards import relax_guards
@@ -42,6 +44,7 @@ _NEST_PASSES = (
     gather_sums,
     simplify,
     narrow_guards,
+    end_tiles,
     zero_fill,
     relax_guards,
     inject_vthread,
@@ -64,8 +67,8 @@ def device_functions(nest: LoopNest, target: Target) -> tuple[DeviceFunction, ..
     """The kernels of a nest, in launch order."""
     pipeline = partial(pipeline_tiles, asynchronous=copies_ahead(target))
     functions = bind_threads(prepare(nest))
-    passes = (whole_tiles, tails_first, vectorize, keep_rows, fetch_pieces, pipeline)
-    for run in (*passes, insert_barriers):
+    passes = (whole_tiles, tails_first, vectorize, keep_rows, fetch_pieces, rounds_along_lines)
+    for run in (*passes, pipeline, insert_barriers):
         functions = tuple(map(run, functions))
     return functions
 

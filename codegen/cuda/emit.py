@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from codegen.cuda.block_order import number_of_block
 from codegen.cuda.combine import CombineText
+from codegen.cuda.copies import CopyText
 from codegen.cuda.device import (
     Barrier,
-    Binding,
     Combine,
     Cooperative,
     Declare,
@@ -22,16 +22,13 @@ from codegen.cuda.device import (
     points,
 )
 from codegen.cuda.kernel import Launch
-from codegen.cuda.rounds import RoundPart, parts_of, unrolling
+from codegen.cuda.rounds import unrolling
 from codegen.cuda.running import RunningPlaces
 from codegen.cuda.scalars import C_TYPES
 from codegen.cuda.shared_memory import SharedMemory, tile_elements
 from codegen.cuda.signature import globals_of, index_type
 from codegen.cuda.staging import Staging
-from codegen.cuda.statements import StatementText
-from codegen.passes.affine import flatten
-from codegen.passes.rewrite import substitute_index
-from sketch.nest.loopnest import Affine, Buffer, Index, LoopVar, Scope, Store
+from sketch.nest.loopnest import Buffer, Scope, Store
 
 
 def emit_function(
@@ -48,21 +45,12 @@ def emit_function(
     return emitter.function(symbol)
 
 
-class _Emitter(StatementText):
+class _Emitter(CopyText):
     """Writes one function."""
 
     def __init__(self, function: DeviceFunction, dynamic_bytes: int) -> None:
-        super().__init__()
-        self._function = function
+        super().__init__(function)
         self._shared = SharedMemory(dynamic_bytes)
-        # Of a tile that is copied ahead: whether it exists; "" where all do, None elsewhere.
-        self._ahead: str | None = None
-        # Of a tile that goes through registers: which ones, and which part of them in a round.
-        self._staging: Staging | None = None
-        self._place = "0"
-        self._running: RunningPlaces | None = None
-        # Of a round: the variable of the first one, the step, and the text of the turn.
-        self._turns: dict[LoopVar, tuple[LoopVar | None, int, str]] = {}
 
     def function(self, symbol: str) -> tuple[str, Launch]:
         function = self._function
@@ -94,25 +82,6 @@ class _Emitter(StatementText):
         return "\n".join(self._lines) + "\n", Launch(
             symbol, function.grid, function.block, names, types, self._shared.dynamic_bytes
         )
-
-    def _decode(self, bindings: tuple[Binding, ...], index: str, source: str = "") -> None:
-        """Define the variables of a linear index."""
-        if source and bindings:
-            self._line(f"const index_t {index} = {source};")
-        for number, binding in enumerate(bindings):
-            inner = points(bindings[number + 1 :])
-            text = index if inner == 1 else f"{index} / {inner}"
-            if number:
-                text += f" % {binding.extent}"
-            if binding.stride != 1:
-                text += f" * {binding.stride}"
-            self._constant(binding.var, text)
-
-    def _constant(self, var: LoopVar, text: str) -> str:
-        """Define a variable; its identifier."""
-        name = self._expressions.variable(var)
-        self._line(f"const index_t {name} = {text};")
-        return name
 
     def _nodes(self, nodes: tuple[DeviceNode, ...]) -> None:
         for node in nodes:
@@ -167,58 +136,6 @@ class _Emitter(StatementText):
         self._depth -= 1
         self._line("}")
 
-    def _cooperative(self, node: Cooperative) -> None:
-        """Whole rounds of all threads, known when it is compiled, and one of the rest."""
-        count, threads = points(node.bindings), self._function.block
-        rounds, rest = divmod(count, threads)
-        start = "thread" if self._function.threads else "0"
-        if rounds > 1:
-            self._line(unrolling(rounds, (node,)))
-            self._line(f"for (index_t round = 0; round < {rounds}; ++round) {{")
-            self._place = "round"
-            self._round(node, start)
-        elif rounds == 1:
-            self._line("{")
-            self._place = "0"
-            self._points(node, start)
-        if rest:
-            self._line(f"if ({start} < {rest}) {{")
-            self._place = str(rounds)
-            self._points(node, f"{start} + {rounds * threads}" if rounds else start)
-
-    def _round(self, node: Cooperative, start: str) -> None:
-        """One of several rounds; what changes by fixed steps is known to the compiler."""
-        threads = self._function.block
-        parts = parts_of(node.bindings, threads, start)
-        if parts is None:
-            self._points(node, f"{start} + {threads} * round")
-            return
-        self._depth += 1
-        for part in parts:
-            self._part(part)
-        self._nodes(node.body)
-        self._turns.clear()
-        self._depth -= 1
-        self._line("}")
-
-    def _part(self, part: RoundPart) -> None:
-        var, value = part.binding.var, part.first
-        if part.step:
-            first = LoopVar(f"{var.name}.first") if value else None
-            value = "" if first is None else self._constant(first, value)
-            self._turns[var] = (first, part.step, part.turn)
-            value = f"{value} + " * bool(value) + f"{part.step} * {part.turn}"
-        self._constant(var, value or "0")
-
-    def _points(self, node: Cooperative, point: str) -> None:
-        self._depth += 1
-        if node.bindings:
-            self._line(f"const index_t point = {point};")
-        self._decode(node.bindings, "point")
-        self._nodes(node.body)
-        self._depth -= 1
-        self._line("}")
-
     def _pipeline(self, node: Pipeline) -> None:
         """The first tiles are begun before the loop; ``slot`` is where a tile lies."""
         tiles, depth = points(node.bindings), node.depth
@@ -238,7 +155,9 @@ class _Emitter(StatementText):
         self._depth -= 1
         self._line("}")
         self._line(f"index_t now = 0, free = {depth - 1};")
-        self._line(f"for (index_t tile = 0; tile < {tiles}; ++tile) {{")
+        # one number ends the loop and the copies: tiles that are still to be begun
+        self._line(f"int left = {tiles - depth + 1};")
+        self._line(f"for (index_t tile = 0; left > {1 - depth}; ++tile, --left) {{")
         self._depth += 1
         if node.staged:
             self._staged(node)
@@ -258,7 +177,7 @@ class _Emitter(StatementText):
 
     def _asynchronous(self, node: Pipeline) -> None:
         """A trip: wait for a tile, begin a later one, read that tile."""
-        tiles, depth = points(node.bindings), node.depth
+        depth = node.depth
         self._line(f"wait_copies<{depth - 2}>();")
         self._line("__syncthreads();")
         # without a branch where copies can be told not to happen
@@ -267,7 +186,7 @@ class _Emitter(StatementText):
             for part in node.later
             for each in part.body
         )
-        self._line(f"const bool ahead = tile < {tiles - depth + 1};")
+        self._line("const bool ahead = left > 0;")
         self._line("{" if straight else "if (ahead) {")
         self._depth += 1
         self._line("const index_t slot = free;")
@@ -281,7 +200,7 @@ class _Emitter(StatementText):
     def _staged(self, node: Pipeline) -> None:
         """A trip: ask for the next tile, read this one, put the next one into shared memory."""
         self._line("__syncthreads();")
-        self._line(f"const bool ahead = tile < {points(node.bindings) - 1};")
+        self._line("const bool ahead = left > 0;")
         staging = Staging.of(node, self._function.block, self._names)
         self._lines += ["  " * self._depth + line for line in staging.declarations()]
         self._next_tile(node, replace(staging, loads=True))
@@ -317,49 +236,6 @@ class _Emitter(StatementText):
         self._ahead = None
         self._depth -= 1
         self._line("}")
-
-    def _fetch(self, node: Fetch) -> None:
-        if self._staging is not None:
-            self._stage(node, self._staging)
-            return
-        name = "copy_ahead" if self._ahead is not None and node.asynchronous else "copy_piece"
-        if node.count == 1 and name == "copy_piece":
-            self._store(node.store)
-            return
-        running = self._running and self._running.address(node, self._turns, self._expressions)
-        arguments = [
-            self._address(node.store.targets[0], node.store.indices),
-            running or self._address(node.source.buffer, node.source.indices),
-        ]
-        tests = [self._ahead] if self._ahead else []
-        if node.condition is not None:
-            tests.append(self._expressions.expr(node.condition, {}))
-        if tests:
-            arguments.append(" && ".join(tests))
-        self._line(f"{name}<{node.count}>({', '.join(arguments)});")
-
-    def _stage(self, node: Fetch, staging: Staging) -> None:
-        """From global memory to registers, or from there to shared memory."""
-        kept = f"&{staging.names[node]}[{node.count} * {self._place}]"
-        if staging.loads:
-            arguments = [kept, self._address(node.source.buffer, node.source.indices)]
-            if node.condition is not None:
-                arguments.append(self._expressions.expr(node.condition, {}))
-        else:
-            arguments = [self._address(node.store.targets[0], node.store.indices), kept]
-        self._line(f"copy_piece<{node.count}>({', '.join(arguments)});")
-
-    def _address(self, buffer: Buffer, indices: tuple[Index, ...]) -> str:
-        """Of an element; in a round, where it is in the first one and how far from there."""
-        form, _ = flatten(buffer, indices)
-        further = ""
-        for var, (first, step, turn) in self._turns.items():
-            coefficient = form.coefficient(var) * step
-            if coefficient and coefficient % buffer.period == 0:
-                further += f" + {coefficient} * {turn}"
-                own = Affine(((first, 1),) if first is not None else (), 0)
-                indices = tuple(substitute_index(index, {var: own}) for index in indices)
-        return f"&{self._expressions.element(buffer, indices)}{further}"
 
     def _combine(self, node: Combine) -> None:
         """Cell by cell, in a block of its own."""

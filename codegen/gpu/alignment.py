@@ -9,3 +9,6 @@ DEVICE_ALIGNMENT: Final = 256
 
 WIDEST: Final = 16
 """Bytes of one access of a thread; what is accessed so starts at a multiple of it."""
+
+LINE: Final = 128
+"""Bytes of a line of the caches, which a warp reads at a time."""

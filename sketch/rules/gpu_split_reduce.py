@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar, Final
 
+from sketch.lang.dtypes import size_of
 from sketch.lang.tensor import Compute
 from sketch.rules.gpu_reuse import shares_operands
 from sketch.rules.patterns import is_output, longest
@@ -25,6 +26,9 @@ _STEP: Final = 4
 _LEAST_TERMS: Final = 8
 # Least parts where they do not fill the processors: the second kernel has to pay.
 _LEAST_PARTS: Final = 16
+# Rounds of all processors up to which the last one counts: half of it idle is 5 % of the time.  So
+# many blocks of half the terms leave less idle, and may have larger tiles.
+_FEW_ROUNDS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class SplitForBlocks:
     eager: ClassVar[bool] = False
 
     def applies(self, state: State, stage: StagePlan) -> Verdict:
-        """Stages that read a pending reduction with too few tiles; it stays as it is as well.
+        """Stages that read a pending reduction with few tiles; it stays as it is as well.
 
         Not those that only hand its result on to another kernel: the sum would be one more.
         """
@@ -61,17 +65,24 @@ class SplitForBlocks:
 
 
 def _parts(op: Compute, target: Target) -> list[int]:
-    """Numbers of parts to offer, powers of two; none where the tiles are enough.
+    """Numbers of parts to offer; none where the tiles are enough.
 
     Where the terms are too few for as many parts as fill the processors, as many as they allow, if
-    these are not few.
+    these are not few.  Where the tiles fill them a few times, two, or the next few with parts of
+    whole pieces.
     """
     tile = _WARPS * target.warp_size * _RESULTS
     tiles = prod(axis.extent for axis in op.axes) / tile
     least = 1
     while tiles * least < target.threads:
         least *= 2
-    most = longest(op.reduce_axes).extent // _LEAST_TERMS
-    offered = [parts for parts in (least, _STEP * least) if parts <= most and least > 1]
+    extent = longest(op.reduce_axes).extent
+    most = extent // _LEAST_TERMS
+    piece = max(1, target.vector_bytes // size_of(op.output_dtypes[0]))
+    if least == 1:
+        few = tiles < _FEW_ROUNDS * target.threads
+        whole = [parts for parts in range(2, _STEP + 1) if extent % (parts * piece) == 0]
+        return [parts for parts in whole[:1] if few and parts <= most]
+    offered = [parts for parts in (least, _STEP * least) if parts <= most]
     allowed = 1 << most.bit_length() - 1 if most else 1
     return offered or ([allowed] if _LEAST_PARTS <= allowed < least else [])

@@ -92,6 +92,24 @@ def test_a_small_image_of_many_channels_fills_the_card_with_tiles() -> None:
         assert best >= 4
 
 
+@pytest.mark.parametrize(
+    ("shape", "parts"),
+    [
+        ((1024, 1024, 1024), [2]),
+        ((1500, 1500, 1500), [3]),  # 750 terms are no pieces of four
+        ((1500, 1500, 1501), []),
+        ((197, 3072, 768), [2]),
+        ((2048, 2048, 2048), []),
+    ],
+)
+def test_tiles_that_fill_the_card_a_few_times_may_be_split_in_whole_pieces(
+    shape: tuple[int, int, int], parts: list[int]
+) -> None:
+    found = split_sketches(matmul_dag(*shape), few=False)
+    steps = [step for sketch in found for step in sketch.steps if isinstance(step, SplitReduce)]
+    assert [step.parts for step in steps] == parts
+
+
 def test_enough_tiles_are_not_split() -> None:
     assert not split_sketches(matmul_dag(2048, 2048, 512), few=False)
     assert len(generate(matmul_dag(2048, 2048, 512), H200)) == 1

@@ -43,7 +43,7 @@ def test_drawn_rows_are_valid_and_the_same_for_one_seed(name: str) -> None:
 
 
 def test_rows_fill_the_card_where_enough_of_them_can() -> None:
-    (sketch,) = generate(DAGS["matmul"](), GPU)
+    sketch, *_ = generate(DAGS["matmul"](), GPU)
     drawn = sample(sketch, 512, np.random.default_rng(0))
     full = fills(sketch, drawn.columns())
     assert full.all()
@@ -60,14 +60,14 @@ def test_some_rows_do_not_fill_the_card_where_few_can() -> None:
 
 
 def test_blocks_of_part_of_a_warp_do_not_fit() -> None:
-    (sketch,) = generate(DAGS["matmul"](), GPU)
+    sketch, *_ = generate(DAGS["matmul"](), GPU)
     row = dict.fromkeys((decision.id for decision in sketch.decisions), 1)
     for threads, fits in ((32, True), (64, True), (16, False), (1, False)):
         assert feasible(sketch, row | row_of({"C.j@2": threads})).all() == fits
 
 
 def test_the_lanes_of_a_tile_are_a_warp() -> None:
-    (sketch,) = generate(DAGS["matmul"](), GPU)
+    sketch, *_ = generate(DAGS["matmul"](), GPU)
     columns = sample(sketch, 128, np.random.default_rng(0)).columns()
     assert (
         columns[sketch.decision("C.i@3")] * columns[sketch.decision("C.j@3")] == GPU.warp_size
@@ -89,7 +89,7 @@ def test_a_program_smaller_than_a_warp_has_rows_that_fit() -> None:
 
 def test_registers_and_instructions_of_a_tile() -> None:
     """64 accumulators and a column and a row of operands; each step reads two and adds one."""
-    (sketch,) = generate(DAGS["matmul"](), GPU)
+    sketch, *_ = generate(DAGS["matmul"](), GPU)
     row = dict.fromkeys((decision.id for decision in sketch.decisions), 1)
     row |= row_of({"C.i@2": 8, "C.j@2": 16, "C.i@3": 2, "C.i@4": 8, "C.j@1": 2, "C.j@4": 4})
     (root,) = lower(sketch, row).roots
