@@ -11,7 +11,7 @@ from costmodel.extract.analysis import product
 from costmodel.extract.quantity import Quantity, to_quantity
 from costmodel.extract.statement import STRAIGHT_KINDS, LoopInfo, StoreSite
 from sketch.nest.loopnest import Buffer, LoopKind, Scope
-from sketch.population.written_out_gpu import taps_are_tested, written_out
+from sketch.population.written_out_gpu import loads_of, taps_are_tested, written_out
 
 
 def is_lane(site: StoreSite, loop: LoopInfo) -> bool:
@@ -67,7 +67,9 @@ def copies_of(site: StoreSite) -> tuple[LoopInfo, ...]:
     unrolled = _unrolled(site)
     serial = _term_loops(site)
     inner = [loop.extent for loop in reversed(serial)]
-    trips = written_out(product(unrolled), inner, taps_are_tested(site.store, site.reduces))
+    loads = loads_of(site.store, {loop.var: loop.extent for loop in unrolled})
+    tested = taps_are_tested(site.store, site.reduces)
+    trips = written_out(product(unrolled), loads, inner, tested)
     pairs = zip(serial, reversed(trips), strict=True)
     written = (replace(loop, extent=count) for loop, count in pairs)
     return (*written, *unrolled)

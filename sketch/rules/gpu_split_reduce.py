@@ -29,6 +29,8 @@ _LEAST_PARTS: Final = 16
 # Rounds of all processors up to which the last one counts: half of it idle is 5 % of the time.  So
 # many blocks of half the terms leave less idle, and may have larger tiles.
 _FEW_ROUNDS: Final = 10
+# Terms of such a part, of all reduce axes, that pay for a result that is stored and read again.
+_PAYING_TERMS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,10 @@ def _parts(op: Compute, target: Target) -> list[int]:
     most = extent // _LEAST_TERMS
     piece = max(1, target.vector_bytes // size_of(op.output_dtypes[0]))
     if least == 1:
+        terms = prod(axis.extent for axis in op.reduce_axes)
         few = tiles < _FEW_ROUNDS * target.threads
         whole = [parts for parts in range(2, _STEP + 1) if extent % (parts * piece) == 0]
-        return [parts for parts in whole[:1] if few and parts <= most]
+        return [parts for parts in whole[:1] if few and terms >= parts * _PAYING_TERMS]
     offered = [parts for parts in (least, _STEP * least) if parts <= most]
     allowed = 1 << most.bit_length() - 1 if most else 1
     return offered or ([allowed] if _LEAST_PARTS <= allowed < least else [])

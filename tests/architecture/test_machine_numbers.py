@@ -108,6 +108,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "codegen/gpu/alignment.py": {
         "DEVICE_ALIGNMENT": "what we promise of addresses",
         "WIDEST": "PTX: the widest access of a thread",
+        "LINE": "CUDA: bytes of a cache line of all GPUs",
     },
     "codegen/file_cache.py": {"_MOST_BYTES": "disk", "_ABANDONED_S": "files of killed processes"},
     "codegen/gpu/emulation/checked.py": {
@@ -258,6 +259,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "sketch/population/written_out_gpu.py": {
         "_MOST_COPIES": "length of code",
+        "_MOST_LOADS": "length of code",
         "_MOST_TESTED": "length of code",
     },
     "sketch/population/feasible_gpu.py": {
@@ -296,6 +298,8 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_STEP": "search",
         "_LEAST_TERMS": "search",
         "_LEAST_PARTS": "search",
+        "_FEW_ROUNDS": "search: what idle processors cost",
+        "_PAYING_TERMS": "search",
     },
     "sketch/rules/gpu_threads.py": {
         "_THREADS": "positions in a list of tile levels",

@@ -98,6 +98,7 @@ def test_a_small_image_of_many_channels_fills_the_card_with_tiles() -> None:
         ((1024, 1024, 1024), [2]),
         ((1500, 1500, 1500), [3]),  # 750 terms are no pieces of four
         ((1500, 1500, 1501), []),
+        ((1500, 1500, 256), []),  # too few terms to store results for
         ((197, 3072, 768), [2]),
         ((2048, 2048, 2048), []),
     ],

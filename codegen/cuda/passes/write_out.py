@@ -10,11 +10,12 @@ So the loop over tiles has no loop inside.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from codegen.passes.rewrite import Nodes, map_body
-from sketch.nest.loopnest import Allocate, Loop, LoopKind, LoopNest, Node, Scope, Store
+from sketch.nest.loopnest import Allocate, Loop, LoopKind, LoopNest, LoopVar, Node, Scope, Store
 from sketch.nest.walk import stores
-from sketch.population.written_out_gpu import written_out
+from sketch.population.written_out_gpu import loads_of, written_out
 
 
 def write_out(nest: LoopNest) -> LoopNest:
@@ -45,17 +46,20 @@ def _written(loop: Loop) -> Loop:
         chain.append(chain[-1].body[0])
     if not all(isinstance(node, Store) for node in chain[-1].body):
         return replace(loop, body=_visit(loop.body, True))
-    copies, serial = 1, []
+    copies: dict[LoopVar, int] = {}
+    serial = []
     for each in chain:
         if each.kind is LoopKind.UNROLLED:
-            copies *= int(each.extent)
+            copies[each.var] = int(each.extent)
         elif each.kind is LoopKind.SERIAL and not each.clip:
             serial.append(each)
         else:
             return loop
     serial.reverse()
-    tested = any(s.reducer is not None and s.predicates for s, _ in stores(chain[-1].body))
-    short = written_out(copies, [each.extent for each in serial], tested)
+    found = [store for store, _ in stores(chain[-1].body)]
+    tested = any(store.reducer is not None and store.predicates for store in found)
+    loads = sum(loads_of(store, copies) for store in found)
+    short = written_out(prod(copies.values()), loads, [each.extent for each in serial], tested)
     chosen = {each for each, trips in zip(serial, short, strict=True) if trips == each.extent}
     node = chain[-1]
     for each in reversed(chain[:-1]):

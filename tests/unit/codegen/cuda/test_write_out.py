@@ -8,9 +8,9 @@ import pytest
 from codegen.cuda.build import prepare
 from sketch.nest.interpreter import run_nest
 from sketch.nest.loopnest import Loop, LoopKind, LoopNest
-from sketch.nest.walk import walk
+from sketch.nest.walk import stores, walk
 from sketch.oracle.interpret import interpret
-from sketch.population.written_out_gpu import written_out
+from sketch.population.written_out_gpu import loads_of, written_out
 from tests.support.cuda_programs import MATMUL_ROW, SMALL_ROW, matmul_nest, row_of
 from tests.support.workloads import matmul_dag, random_inputs
 
@@ -21,13 +21,30 @@ def serial_loops(nest: LoopNest) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("copies", "serial", "trips"),
-    [(64, [8], [8]), (64, [17], [1]), (64, [4, 4, 2], [4, 4, 1]), (64, [4, 8, 2], [4, 1, 1])],
+    ("copies", "loads", "serial", "trips"),
+    [
+        (64, 16, [8], [8]),
+        (64, 16, [17], [1]),
+        (64, 16, [4, 4, 2], [4, 4, 1]),
+        (64, 16, [4, 8, 2], [4, 1, 1]),
+        (8, 9, [64], [64]),
+        (8, 9, [128], [1]),  # few results of a thread: each term loads as many elements
+    ],
 )
 def test_loops_are_written_out_from_the_inside(
-    copies: int, serial: list[int], trips: list[int]
+    copies: int, loads: int, serial: list[int], trips: list[int]
 ) -> None:
-    assert [int(count) for count in written_out(copies, serial)] == trips
+    assert [int(count) for count in written_out(copies, loads, serial)] == trips
+
+
+def test_loads_are_counted_once_for_copies_that_share_them() -> None:
+    """Rows of one operand, columns of the other: 4 and 2 for 8 results."""
+    nest = matmul_nest((32, 32, 32))
+    store = next(s for s, _ in stores(nest.roots) if s.reducer is not None)
+    spatial = {loop.var for _, loops in stores(nest.roots) for loop in loops}
+    rows = next(var for var in spatial if var.name == "C.local.i.0")
+    columns = next(var for var in spatial if var.name == "C.local.j.0")
+    assert loads_of(store, {rows: 4, columns: 2}) == 4 + 2
 
 
 @pytest.mark.parametrize(("inner", "left"), [(32, 1), (128, 2)])
