@@ -20,6 +20,7 @@ PLACES: Final[Mapping[str, str]] = {
     "sketch/operators/activations.py": "constants of the definition of an operator",
     "sketch/operators/narrow.py": "how weights are stored: bits of a word and of integers",
     "sketch/oracle/": "sample sizes and error bounds of the oracle, of arithmetic, not of machines",
+    "sketch/rules/gpu_split_reduce.py": "search: how many parts are offered, and where",
     "sketch/target/": "makes targets: these are the numbers that go into them",
     "sketch/variants/winograd.py": "the transforms of one algorithm, and where it pays",
     "sketch/variants/filtering.py": "where one algorithm pays",
@@ -292,15 +293,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_MAX_IDLE": "what a user's rule may do",
     },
     "sketch/rules/gpu_reuse.py": {"_SHARED_OPERANDS": "what counts as reuse of data"},
-    "sketch/rules/gpu_split_reduce.py": {
-        "_WARPS": "search: what a tile should have",
-        "_RESULTS": "search: what a tile should have",
-        "_STEP": "search",
-        "_LEAST_TERMS": "search",
-        "_LEAST_PARTS": "search",
-        "_FEW_ROUNDS": "search: what idle processors cost",
-        "_PAYING_TERMS": "search",
-    },
     "sketch/rules/gpu_threads.py": {
         "_THREADS": "positions in a list of tile levels",
         "_AXES_OF_ELEMENTS": "search",
