@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.system.closeable import Closeable
 from benchmarks.contender import Contender
 from benchmarks.workloads import Workload
+from codegen.closeable import Closeable
 
 
 class ContenderError(Exception):

@@ -8,7 +8,7 @@ import time
 from typing import Final, Self, TextIO
 
 from autosched.report.events import Progress, ProgressSnapshot
-from autosched.system.closeable import Closeable
+from codegen.closeable import Closeable
 
 PATIENCE_S: Final = 2.0
 _TERMINAL_EVERY_S: Final = 1.0

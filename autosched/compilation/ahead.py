@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from autosched.compilation.check import checkable, expected, of_means
 from autosched.measure.scratch import Scratch
-from autosched.system.closeable import Closeable
 from autosched.tasks.compulsory_traffic import compulsory_bytes
+from codegen.closeable import Closeable
 
 if TYPE_CHECKING:
     from autosched.measure.task_memory import TaskMemory

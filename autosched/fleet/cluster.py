@@ -19,11 +19,11 @@ from autosched.fleet.sentinel import SentinelTimes
 from autosched.fleet.versions import check_versions
 from autosched.fleet.worker import sentinel_times
 from autosched.measure.options import MeasureOptions
-from autosched.system.closeable import Closeable
 from autosched.system.code_digest import code_digest
 from autosched.system.optional_packages import require
 from autosched.system.user_warnings import notify
 from autosched.system.versions import software_versions
+from codegen.closeable import Closeable
 from sketch.target.gpu_targets import DeviceName
 from sketch.target.target import Target
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from autosched.measure.errors import MeasureError
 from autosched.measure.protocol import MeasuredTask, Ticket
 from autosched.measure.result import MeasureResult
-from autosched.system.closeable import Closeable
 from autosched.tasks.candidate import Candidate
+from codegen.closeable import Closeable
 
 
 class BatchRunner(Closeable):

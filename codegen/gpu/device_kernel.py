@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
+from codegen.closeable import Closeable
 from codegen.cuda.kernel import CudaKernel
 from codegen.errors import CodegenError
 from codegen.gpu.protocol import (
@@ -34,7 +33,7 @@ class _TimedGraph:
     after: DeviceEvent
 
 
-class DeviceKernel:
+class DeviceKernel(Closeable):
     """A kernel that is loaded, with memory of its own; a context manager.
 
     A launch from Python takes longer than many a kernel, so runs are captured in graphs.
@@ -68,17 +67,6 @@ class DeviceKernel:
         except Exception:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Free the device memory; a second call does nothing.

@@ -11,10 +11,11 @@ from bisect import bisect_right, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 
+from codegen.closeable import Closeable
 from codegen.cuda.kernel import CudaKernel
 from codegen.errors import CodegenError
 from codegen.file_cache import FileCache, user_cache
@@ -191,7 +192,7 @@ class EmulatedStream:
         self._clock_s += size / self._device.target.card.memory_bytes_per_s
 
 
-class EmulatedDevice:
+class EmulatedDevice(Closeable):
     """The emulated device of a GPU target; see ``Device``.
 
     A kernel that ran on some buffers is not run again on them as long as nothing wrote to them
@@ -330,12 +331,6 @@ class EmulatedDevice:
         self._starts.clear()
         self._done.clear()
         self._used = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def run(self, code: LoadedLaunch, addresses: tuple[int, ...]) -> None:
         """Run a launch, unless it would do what it did; used by streams."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from contextlib import suppress
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 from weakref import finalize
 
 import numpy as np
 
+from codegen.closeable import Closeable
 from codegen.cuda.kernel import CudaKernel, Launch
 from codegen.gpu.driver import Driver
 from codegen.gpu.errors import DeviceError, DeviceLaunchError
@@ -158,7 +158,7 @@ class CudaStream:
             self._end()
 
 
-class CudaDevice:
+class CudaDevice(Closeable):
     """The first GPU of this machine; see ``Device``.
 
     Args:
@@ -257,17 +257,6 @@ class CudaDevice:
     def close(self) -> None:
         """Let go of the GPU; its memory goes with the last user of its context."""
         self._driver.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def arch_of(driver: Driver) -> str:

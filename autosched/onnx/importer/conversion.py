@@ -28,7 +28,14 @@ from autosched.onnx.importer.unsupported import Unsupported, kinds_of
 
 _DEFAULT = ("", "ai.onnx")
 # What an importer raises on attributes and constants that the standard does not allow.
-_STUMBLES = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+_CONVERTER_ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    TypeError,
+    ValueError,
+)
 
 
 class Conversion:
@@ -186,7 +193,7 @@ class Conversion:
                 layer,
             )
             IMPORTERS[_qualified(node)](site)
-        except _STUMBLES as error:
+        except _CONVERTER_ERRORS as error:
             raise ModelImportError(
                 f"the node cannot be read: {type(error).__name__}: {error}",
                 f"node {label} ({node.op_type})",

@@ -18,7 +18,7 @@ _OUTPUTS: Final = "output_{}"
 _MODULES: Final = ("_operator", "math", "torch")  # of functions of numbers and of tuples
 _SIZES: Final = ("aten.sym_size.int",)
 # What converters and torch raise on arguments that nobody has thought of.
-_STUMBLES: Final = (
+_CONVERTER_ERRORS: Final = (
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -85,7 +85,7 @@ class _Conversion:
             if node.op != "placeholder":
                 try:
                     self._values[node] = self._converted(node)
-                except (NotTakenError, GraphError, *_STUMBLES) as reason:
+                except (NotTakenError, GraphError, *_CONVERTER_ERRORS) as reason:
                     text = f"{node.name} ({node.target}): {reason}"
                     raise NotTakenError(text, node.target) from reason
         results = [self._result(last.args[0][index]) for index in outputs]
