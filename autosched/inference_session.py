@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
@@ -12,11 +12,18 @@ from numpy.typing import NDArray
 
 from autosched.api import AnyTarget, load, resolve_target
 from autosched.api import compile as compile_network
+from autosched.io_binding import IOBinding
 from autosched.network_source import PathText
 from autosched.onnx.type_names import numpy_name
 from autosched.runtime.errors import InputError
 from autosched.runtime.module import Module
-from autosched.session_models import CompiledModel, NodeArg, SessionModel, onnx_model
+from autosched.session_models import (
+    CompiledModel,
+    ModelMetadata,
+    NodeArg,
+    SessionModel,
+    onnx_model,
+)
 from autosched.system.element_types import element_type
 from autosched.system.errors import OptionError
 from sketch.errors import quoted
@@ -38,16 +45,20 @@ class InferenceSession:
         >>> logits.shape
         (1, 10)
 
-    ``run``, ``get_inputs``, ``get_outputs`` and ``get_providers`` are those of ONNX Runtime; any
-    number of threads may call ``run``.  A model with open shapes is compiled for each set of shapes
-    when it first comes, which takes seconds.
+    ``run``, ``get_inputs``, ``get_outputs``, ``get_providers``, ``get_modelmeta``, ``io_binding``
+    and ``run_with_iobinding`` are those of ONNX Runtime; any number of threads may call ``run``.
+    A model with open shapes is compiled for each set of shapes when it first comes, which takes
+    seconds.
     """
 
     def __init__(
         self,
-        model: PathText | bytes | Module,
+        path_or_bytes: PathText | bytes | Module,
         sess_options: Any = None,
         providers: Sequence[Any] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        disabled_optimizers: Collection[str] | None = None,
         target: AnyTarget = "cpu",
         threads: int | None = None,
         log: PathText | None = None,
@@ -58,9 +69,13 @@ class InferenceSession:
         """Read and compile a model, or load a compiled one.
 
         Args:
-            model: path of an ``.onnx`` or ``.asd`` file, the bytes of an ONNX model, or a module.
+            path_or_bytes: path of an ``.onnx`` or ``.asd`` file, the bytes of an ONNX model, or a
+                module.
             sess_options: ``onnxruntime.SessionOptions``, of which ``intra_op_num_threads`` counts.
             providers: as in ONNX Runtime; that of the target must be among them.
+            provider_options: as in ONNX Runtime, a dict for each of ``providers``; they say how
+                its providers work, and have no meaning here.
+            disabled_optimizers: names of ONNX Runtime's own optimizers; has no meaning here.
             target: as in ``compile``; of a compiled model, its own.
             threads: worker threads; None: those of ``sess_options``, else of the target.
             log: records of tuning.
@@ -70,8 +85,11 @@ class InferenceSession:
 
         Raises:
             AutoschedError: as ``compile`` and ``load``.
-            OptionError: no provider fits the target.
+            OptionError: no provider fits the target, or ``provider_options`` do not fit
+                ``providers``.
         """
+        _check_provider_options(providers, provider_options)
+        model = path_or_bytes
         threads = threads or getattr(sess_options, "intra_op_num_threads", 0) or None
         if isinstance(model, str | PathLike) and fspath(model).endswith(_COMPILED):
             model = load(model, trusted, shared=shared)
@@ -96,6 +114,27 @@ class InferenceSession:
         """Where it runs, in ONNX Runtime's words."""
         return [self._provider]
 
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the model says of itself; of a compiled one, its name."""
+        return self._model.metadata
+
+    def io_binding(self) -> IOBinding:
+        """A new one, for ``run_with_iobinding``."""
+        return IOBinding([arg.name for arg in self._model.outputs])
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
+        """Compute the outputs that are bound from the inputs that are.
+
+        Args:
+            iobinding: of this session.
+            run_options: has no meaning here.
+
+        Raises:
+            InputError: as ``run``, or memory that is bound does not fit an output.
+            HostError: as ``run``.
+        """
+        iobinding.run(self._run)
+
     def run(
         self,
         output_names: Sequence[str] | None,
@@ -114,9 +153,14 @@ class InferenceSession:
             HostError: an operator that runs on the host failed on these values.
         """
         wanted = _wanted(output_names, [arg.name for arg in self._model.outputs])
-        feed = self._arrays(input_feed)
-        outputs = self._model.module_for(feed).run(feed)
+        outputs = self._run(input_feed)
         return [outputs[name] for name in wanted]
+
+    def _run(
+        self, feed: Mapping[str, Any], out: Mapping[str, NDArray[Any]] | None = None
+    ) -> dict[str, NDArray[Any]]:
+        arrays = self._arrays(feed)
+        return self._model.module_for(arrays).run(arrays, out)
 
     def _arrays(self, feed: Mapping[str, Any]) -> Mapping[str, Any]:
         """The inputs with lists as arrays of what the model takes."""
@@ -176,3 +220,15 @@ def _provider_names(providers: object) -> list[str]:
         if all(isinstance(name, str) for name in names):
             return names
     raise OptionError(f"providers is {quoted(providers)}", hint="give a list of names, or None")
+
+
+def _check_provider_options(providers: Sequence[Any] | None, options: object) -> None:
+    """Raise OptionError unless there is a dict for each provider, or none at all."""
+    if options is None:
+        return
+    dicts = isinstance(options, list | tuple) and all(isinstance(o, Mapping) for o in options)
+    if not dicts or len(options) != len(providers or ()):  # type: ignore[arg-type]
+        raise OptionError(
+            f"provider_options is {quoted(options)}",
+            hint="give a list of a dict a provider, or None",
+        )

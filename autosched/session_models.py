@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike, fspath
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -41,12 +41,36 @@ class NodeArg:
     shape: list[int | str | None]
 
 
+@dataclass(frozen=True, slots=True)
+class ModelMetadata:
+    """What a model says of itself, in ONNX's words; what it does not say is empty.
+
+    Attributes:
+        producer_name: the program that made it.
+        graph_name: of its graph.
+        domain: namespace of the model.
+        description: of the model.
+        graph_description: of its graph.
+        version: of the model.
+        custom_metadata_map: texts by name, such as the names of classes.
+    """
+
+    producer_name: str = ""
+    graph_name: str = ""
+    domain: str = ""
+    description: str = ""
+    graph_description: str = ""
+    version: int = 0
+    custom_metadata_map: Mapping[str, str] = field(default_factory=dict)
+
+
 class SessionModel(Protocol):
     """A model that a session runs.
 
     Attributes:
         inputs: in order.
         outputs: in order.
+        metadata: what it says of itself.
     """
 
     @property
@@ -54,6 +78,9 @@ class SessionModel(Protocol):
 
     @property
     def outputs(self) -> Sequence[NodeArg]: ...
+
+    @property
+    def metadata(self) -> ModelMetadata: ...
 
     def module_for(self, feed: Mapping[str, Any]) -> Module:
         """The module for inputs of these shapes."""
@@ -66,13 +93,14 @@ class CompiledModel:
     module: Module
     inputs: Sequence[NodeArg]
     outputs: Sequence[NodeArg]
+    metadata: ModelMetadata
 
     @classmethod
     def of(cls, module: Module) -> CompiledModel:
         """With the module's inputs and outputs; extents that its shapes differ in are None."""
         sides = [part.inputs for part in module.modules], [part.outputs for part in module.modules]
         inputs, outputs = ([_node(specs) for specs in zip(*side, strict=True)] for side in sides)
-        return cls(module, inputs, outputs)
+        return cls(module, inputs, outputs, ModelMetadata(graph_name=module.name))
 
     def module_for(self, feed: Mapping[str, Any]) -> Module:
         """The module, whatever ``feed`` is."""
@@ -86,10 +114,12 @@ class OpenModel:
         self,
         inputs: Sequence[NodeArg],
         outputs: Sequence[NodeArg],
+        metadata: ModelMetadata,
         compiled: Callable[[Mapping[str, Sequence[int]]], Module],
     ) -> None:
         """``compiled``: the module for input shapes by name."""
-        self.inputs, self.outputs, self._compiled = inputs, outputs, compiled
+        self.inputs, self.outputs, self.metadata = inputs, outputs, metadata
+        self._compiled = compiled
         self._modules: dict[Shapes, Module] = {}
         self._lock = Lock()
 
@@ -142,14 +172,23 @@ def onnx_model(source: PathText | bytes, compiled: Callable[[Network], Module]) 
     from autosched.onnx.importer.shapes import declared_tensors
 
     proto = load_model(fspath(source) if isinstance(source, PathLike) else source)
-    declared = declared_tensors(proto)
+    declared, metadata = declared_tensors(proto), _metadata(proto)
     inputs, outputs = (
         [NodeArg(name, onnx_type(dtype), list(dims or ())) for name, dtype, dims in side]
         for side in declared
     )
     if all(dims is not None and all(isinstance(n, int) for n in dims) for *_, dims in declared[0]):
-        return CompiledModel(compiled(from_onnx(proto)), inputs, outputs)
-    return OpenModel(inputs, outputs, lambda shapes: compiled(from_onnx(proto, shapes)))
+        return CompiledModel(compiled(from_onnx(proto)), inputs, outputs, metadata)
+    return OpenModel(inputs, outputs, metadata, lambda shapes: compiled(from_onnx(proto, shapes)))
+
+
+def _metadata(proto: Any) -> ModelMetadata:
+    """Of an ``onnx.ModelProto``."""
+    return ModelMetadata(
+        proto.producer_name, proto.graph.name, proto.domain, proto.doc_string,
+        proto.graph.doc_string, proto.model_version,
+        {entry.key: entry.value for entry in proto.metadata_props},
+    )  # fmt: skip
 
 
 def _node(specs: Sequence[TensorSpec]) -> NodeArg:

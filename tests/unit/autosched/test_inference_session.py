@@ -73,6 +73,66 @@ def test_it_answers_as_onnxruntime_does() -> None:
                 np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
+def test_a_call_written_for_onnxruntime_works_unchanged() -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="answers are compared with its own")
+    model = onnx.load_from_string(model_bytes(3))
+    model.producer_name, model.doc_string, model.model_version = "by hand", "a test", 7
+    onnx.helper.set_model_props(model, {"names": "cat, dog"})
+    given: dict[str, Any] = {
+        "path_or_bytes": model.SerializeToString(),
+        "sess_options": None,
+        "providers": ["CPUExecutionProvider"],
+        "provider_options": [{"arena_extend_strategy": "kSameAsRequested"}],
+        "disabled_optimizers": {"MatMulAddFusion"},
+    }
+    theirs, mine = runtime.InferenceSession(**given), asd.InferenceSession(**given, effort="none")
+    found, expected = mine.get_modelmeta(), theirs.get_modelmeta()
+    for name in ("producer_name", "graph_name", "domain", "description", "graph_description",
+                 "version", "custom_metadata_map"):  # fmt: skip
+        assert getattr(found, name) == getattr(expected, name)
+    x, y, two = x_of(3), np.zeros((3, 4), np.float32), 2 * x_of(3)
+    for session in (theirs, mine):
+        binding = session.io_binding()
+        binding.bind_cpu_input("x", x)
+        binding.bind_output("s")
+        binding.bind_output("y", "cpu", 0, np.float32, y.shape, y.ctypes.data)
+        binding.synchronize_inputs()
+        session.run_with_iobinding(binding)
+        binding.synchronize_outputs()
+        total, result = binding.copy_outputs_to_cpu()
+        np.testing.assert_allclose(total, x.sum(axis=1), rtol=1e-5, atol=1e-5)
+        for array in (result, y):
+            np.testing.assert_allclose(array, np.maximum(x @ WEIGHTS, 0), rtol=1e-5, atol=1e-5)
+        assert [value.shape() for value in binding.get_outputs()] == [[3], [3, 4]]
+        y[:] = 0
+        binding.clear_binding_outputs()
+        binding.clear_binding_inputs()
+        binding.bind_output("s")
+        binding.bind_input("x", "cpu", 0, np.float32, two.shape, two.ctypes.data)
+        session.run_with_iobinding(binding)
+        (value,) = binding.get_outputs()
+        np.testing.assert_allclose(value.numpy(), two.sum(axis=1), rtol=1e-5, atol=1e-5)
+        binding.bind_ortvalue_input("x", runtime.OrtValue.ortvalue_from_numpy(x))
+        session.run_with_iobinding(binding)
+        np.testing.assert_allclose(binding.copy_outputs_to_cpu()[0], x.sum(axis=1), atol=1e-5)
+
+
+def test_what_cannot_be_bound_is_one_clear_error() -> None:
+    session = session_of(model_bytes(2))
+    binding = session.io_binding()
+    with pytest.raises(InputError, match=r"memory of device 'cuda'.*input 'x'"):
+        binding.bind_input("x", "cuda", 0, np.float32, (2, 6), 0)
+    with pytest.raises(InputError, match=r"memory of device 'cuda'.*output 'y'"):
+        binding.bind_output("y", "cuda")
+    with pytest.raises(InputError, match=r"no output is named 'z' \| the model has y, s"):
+        binding.bind_output("z")
+    with pytest.raises(InputError, match="memory without a shape"):
+        binding.bind_output("y", buffer_ptr=64)
+    binding.bind_output("y")
+    with pytest.raises(InputError, match="no array for input 'x'"):
+        session.run_with_iobinding(binding)
+
+
 def test_a_file_of_either_kind_or_a_module(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     path.write_bytes(model_bytes(2))
@@ -147,6 +207,9 @@ def test_providers_and_options() -> None:
     for wrong in ("CPUExecutionProvider", [()], [None], 3):
         with pytest.raises(OptionError, match="providers is"):
             session_of(model, providers=wrong)
+    for options_given in ([{}, {}], {}, [1]):
+        with pytest.raises(OptionError, match="provider_options is"):
+            session_of(model, providers=both[1:], provider_options=options_given)
     with pytest.raises(TargetError, match="threads is '2'"):
         asd.InferenceSession(model, SimpleNamespace(intra_op_num_threads="2"))
     options = SimpleNamespace(intra_op_num_threads=2)

@@ -1,0 +1,153 @@
+"""``IOBinding``: inputs and outputs of an ``InferenceSession``, bound to arrays once."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.runtime.errors import InputError
+from sketch.errors import quoted
+
+_CPU: Final = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputValue:
+    """An output of a run, as ``onnxruntime.OrtValue`` gives it away."""
+
+    array: NDArray[Any]
+
+    def numpy(self) -> NDArray[Any]:
+        """The array."""
+        return self.array
+
+    def shape(self) -> list[int]:
+        """Its extents."""
+        return list(self.array.shape)
+
+
+class IOBinding:
+    """Inputs and outputs for ``InferenceSession.run_with_iobinding``, all in this machine's memory.
+
+    Methods and arguments are those of ``onnxruntime.IOBinding``; an array that is bound is read
+    when the session runs.
+
+    Args:
+        outputs: names of the model's.
+    """
+
+    def __init__(self, outputs: Sequence[str]) -> None:
+        self._known = list(outputs)
+        self._inputs: dict[str, Any] = {}
+        self._wanted: dict[str, NDArray[Any] | None] = {}
+        self._results: list[NDArray[Any]] = []
+
+    def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
+        """Take an input from an array."""
+        self._inputs[name] = arr_on_cpu
+
+    def bind_ortvalue_input(self, name: str, ortvalue: Any) -> None:
+        """Take an input from an ``OrtValue``, or from an output of another run."""
+        self._inputs[name] = ortvalue.numpy()
+
+    def bind_input(
+        self,
+        name: str,
+        device_type: str,
+        device_id: int,
+        element_type: Any,
+        shape: Sequence[int],
+        buffer_ptr: int,
+    ) -> None:
+        """Take an input from memory that the caller keeps, dense, in the order of rows.
+
+        Raises:
+            InputError: another device than ``"cpu"``.
+        """
+        _check_device(device_type, f"input {name!r}")
+        self._inputs[name] = _array_at(buffer_ptr, element_type, shape)
+
+    def bind_output(
+        self,
+        name: str,
+        device_type: str = _CPU,
+        device_id: int = 0,
+        element_type: Any = None,
+        shape: Sequence[int] | None = None,
+        buffer_ptr: int | None = None,
+    ) -> None:
+        """Ask for an output: a new array, or memory that the caller keeps.
+
+        Raises:
+            InputError: no output has that name, another device than ``"cpu"``, or memory without
+                its element type and shape.
+        """
+        where = f"output {name!r}"
+        _check_device(device_type, where)
+        if name not in self._known:
+            raise InputError(
+                f"no output is named {quoted(name)}",
+                hint=f"the model has {', '.join(self._known)}",
+            )
+        if buffer_ptr is None:
+            self._wanted[name] = None
+            return
+        if element_type is None or shape is None:
+            raise InputError(
+                "memory without a shape or an element type", where, "give element_type and shape"
+            )
+        self._wanted[name] = _array_at(buffer_ptr, element_type, shape)
+
+    def clear_binding_inputs(self) -> None:
+        """Forget all inputs."""
+        self._inputs.clear()
+
+    def clear_binding_outputs(self) -> None:
+        """Forget all outputs."""
+        self._wanted.clear()
+
+    def synchronize_inputs(self) -> None:
+        """Nothing: what is bound is in memory."""
+
+    def synchronize_outputs(self) -> None:
+        """Nothing: a run is over when it returns."""
+
+    def get_outputs(self) -> list[OutputValue]:
+        """The outputs of the last run, in the order in which they were bound."""
+        return [OutputValue(array) for array in self._results]
+
+    def copy_outputs_to_cpu(self) -> list[NDArray[Any]]:
+        """The same as arrays."""
+        return list(self._results)
+
+    def run(self, run: _Run) -> None:
+        """Compute what is bound; ``run``: arrays by name for inputs and arrays for outputs."""
+        given = {name: array for name, array in self._wanted.items() if array is not None}
+        results = run(self._inputs, given)
+        self._results = [results[name] for name in self._wanted]
+
+
+_Run = Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Mapping[str, NDArray[Any]]]
+
+
+def _check_device(kind: str, where: str) -> None:
+    if kind != _CPU:
+        raise InputError(
+            f"memory of device {quoted(kind)}",
+            where,
+            'a session reads and writes memory of "cpu"; see Module.run_on_device for that of GPUs',
+        )
+
+
+def _array_at(address: int, element_type: Any, shape: Sequence[int]) -> NDArray[Any]:
+    """The array that lies at an address; the caller keeps its memory."""
+    kind = np.dtype(element_type)
+    size = kind.itemsize * math.prod(shape)
+    memory = (ctypes.c_char * size).from_address(address)
+    return np.frombuffer(memory, kind).reshape(tuple(shape))
