@@ -20,12 +20,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, Final
 
 from autosched.records import fields
 from autosched.records.checksum import FIELD as CHECKSUM
-from autosched.records.checksum import with_checksum
+from autosched.records.checksum import canonical, with_checksum
 from autosched.records.errors import RecordError
 from autosched.records.line import decode_line
 from autosched.records.record import (
@@ -58,6 +58,7 @@ _TRIALS_OF_A_COPY: Final = 64
 _DECISIONS: Final[Mapping[str, Reader]] = {"decisions": fields.name_list}
 _REFERENCES: Final[Mapping[str, Reader]] = {"session": fields.name, "sketch": fields.name}
 _VALUES: Final[Mapping[str, Reader]] = {"values": fields.counts}
+_TRIAL_FIELDS: Final[Mapping[str, Reader]] = {**_REFERENCES, **_VALUES, **TRIAL_READERS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +225,7 @@ def read_header(data: Mapping[str, Any], where: str) -> Header:
     rest = {name: value for name, value in data.items() if name != "header"}
     if data.get("header") != _key(rest):
         raise RecordError("damaged: the key of the header is of something else", where)
-    readers = SESSION_READERS if "target" in rest else _sketch_readers(data["v"])
+    readers = SESSION_READERS if "target" in rest else _sketch_readers(data["v"] <= BY_NAME)
     return Header(data["header"], read_fields(rest, readers, where))
 
 
@@ -236,10 +237,10 @@ def read_trial(data: Mapping[str, Any], headers: Mapping[str, Header], where: st
         RecordError: the checksum is of something else, or a field has a wrong value.
     """
     check_schema(data, where)
-    own = read_fields(data, {**_REFERENCES, **_VALUES, **TRIAL_READERS}, where)
+    own = read_fields(data, _TRIAL_FIELDS, where)
     find = partial(_referred, headers=headers, where=where)
     session = find(own.pop("session"), SESSION_READERS)
-    sketch = find(own.pop("sketch"), _sketch_readers(data["v"]))
+    sketch = find(own.pop("sketch"), _sketch_readers(data["v"] <= BY_NAME))
     names, values = sketch.pop("decisions"), own.pop("values")
     if len(names) != len(values):
         raise RecordError(f"{len(values)} values are not those of {len(names)} decisions", where)
@@ -248,17 +249,18 @@ def read_trial(data: Mapping[str, Any], headers: Mapping[str, Header], where: st
     return Record(**session, **sketch, **own, decisions=decisions, by_name=by_name, where=where)
 
 
-def _sketch_readers(version: int) -> Mapping[str, Reader]:
-    return {**(NAMED_READERS if version <= BY_NAME else SKETCH_READERS), **_DECISIONS}
+@cache
+def _sketch_readers(by_name: bool) -> Mapping[str, Reader]:
+    return {**(NAMED_READERS if by_name else SKETCH_READERS), **_DECISIONS}
 
 
 def _referred(
-    key: str, wanted: Iterable[str], headers: Mapping[str, Header], where: str
+    key: str, wanted: Mapping[str, Reader], headers: Mapping[str, Header], where: str
 ) -> dict[str, Any]:
     header = headers.get(key)
     if header is None:
         raise MissingHeaderError(key, where)
-    if set(header.values) != set(wanted):
+    if header.values.keys() != wanted.keys():
         raise RecordError(f"header {key} is of another kind", where)
     return dict(header.values)
 
@@ -275,7 +277,7 @@ def _header(version: int, content: dict[str, Any]) -> dict[str, Any]:
 def _key(content: Mapping[str, Any]) -> str:
     """The name of a header: a hash of all its fields but the name itself and the checksum."""
     rest = {name: value for name, value in content.items() if name not in ("header", CHECKSUM)}
-    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    text = canonical(rest)
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:_KEY_DIGITS]
 
 

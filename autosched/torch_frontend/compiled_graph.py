@@ -279,7 +279,7 @@ def _exported(module: Any, args: Sequence[Any]) -> Any:
 
     def export() -> Any:
         with torch.no_grad():
-            return export_onnx(module, args, traced=True)
+            return export_onnx(module, args)
 
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(export).result()

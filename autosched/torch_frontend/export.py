@@ -1,4 +1,4 @@
-"""A PyTorch module as a network, through torch's own exporters: module -> graph -> ONNX."""
+"""A PyTorch module as a network: ``torch.export``, and ONNX for what has no converter of ours."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from typing import Any, Final
 from autosched.graph.errors import ModelImportError
 from autosched.graph.ir import Network
 from autosched.torch_frontend.accurate import decompositions
+from autosched.torch_frontend.aten import NotTakenError, network_of_program
 from autosched.torch_frontend.recurrent_layer import translations
 from autosched.torch_frontend.translation import make_translatable
 
+LOG: Final = logging.getLogger("autosched.torch")
 _EXPORTERS: Final = ("torch.onnx", "onnxscript", "onnx_ir")
 _INSTALL: Final = "install them: pip install 'autosched[torch]'"
 
@@ -44,52 +46,72 @@ def from_torch(module: Any, example_inputs: Any, name: str | None = None) -> Net
     module.eval()
     try:
         with torch.no_grad():
-            model = export_onnx(module, args, kwargs)
+            network = _imported(module, args, kwargs)
     finally:
         for child, training in modes.items():
             child.training = training
-    from autosched.onnx.importer import from_onnx
-
-    network = from_onnx(model)
     return Network(name or type(module).__name__.lower(), network.graph)
 
 
-def export_onnx(
-    module: Any,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any] | None = None,
-    traced: bool = False,
-) -> Any:
-    """The ``onnx.ModelProto`` of a module, for arguments of exactly these shapes.
+def _imported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Network:
+    """By our own converters where they know all operators, else as torch's exporter writes it."""
+    where = f"module {type(module).__name__}"
+    program = _program(module, args, kwargs, where)
+    try:
+        with _exporting(where):
+            pure = program.run_decompositions({})  # side effects become part of the signature
+        _check_unchanged(pure, where)
+        return network_of_program(pure)
+    except NotTakenError as reason:
+        LOG.debug("%s is taken through ONNX: %s", where, reason)
+    from autosched.onnx.importer import from_onnx
+
+    return from_onnx(_onnx_model(program, where))
+
+
+def export_onnx(module: Any, args: Sequence[Any]) -> Any:
+    """The ``onnx.ModelProto`` of ATen operators that AOT autograd traced, for these shapes.
 
     Args:
         module: the module.
         args: of its ``forward``.
-        kwargs: of its ``forward``.
-        traced: it consists of ATen operators that AOT autograd traced.
 
     Raises:
         ModelImportError: torch cannot export the module, its exporter would ignore an argument, or
             the module changes its inputs or buffers.
     """
-    torch = _import_torch()
     where = f"module {type(module).__name__}"
+    return _onnx_model(_program(module, args, {}, where), where, traced=True)
+
+
+def _program(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], where: str) -> Any:
+    torch = _import_torch()
+    with _exporting(where):
+        return torch.export.export(module, tuple(args), dict(kwargs))
+
+
+def _onnx_model(program: Any, where: str, traced: bool = False) -> Any:
+    """``traced``: it may have nothing to take apart."""
+    torch = _import_torch()
+    with _exporting(where):
+        if not (traced and _is_plain(program.graph)):
+            # makes side effects part of the signature, too
+            program = program.run_decompositions(decompositions())
+        _check_unchanged(program, where)
+        make_translatable(program.graph_module.graph, where)
+        model = torch.onnx.export(
+            program, dynamo=True, verbose=False, custom_translation_table=translations()
+        ).model_proto
+        _name_inputs(model, program.graph_signature.user_inputs)
+        return model
+
+
+@contextlib.contextmanager
+def _exporting(where: str) -> Iterator[None]:
+    """Quiet; whatever torch raises becomes one ModelImportError."""
     try:
         with _quiet():
-            program = torch.export.export(module, tuple(args), dict(kwargs or {}))
-            if not (traced and _is_plain(program.graph)):
-                # makes side effects part of the signature, too
-                program = program.run_decompositions(decompositions())
-            signature = program.graph_signature
-            changed = [*signature.buffers_to_mutate.values(),
-                       *signature.user_inputs_to_mutate.values()]  # fmt: skip
-            if not changed:
-                make_translatable(program.graph_module.graph, where)
-                model = torch.onnx.export(
-                    program, dynamo=True, verbose=False, custom_translation_table=translations()
-                ).model_proto
-                _name_inputs(model, signature.user_inputs)
-                return model
+            yield
     except ModelImportError:
         raise
     except Exception as error:  # torch raises whatever it meets on the way
@@ -99,11 +121,18 @@ def export_onnx(
             "see torch.export's documentation on what can be exported, or use "
             "torch.compile(module, backend='autosched'), which leaves such parts to torch",
         ) from error
-    raise ModelImportError(
-        f"the module changes {', '.join(map(str, changed))}",
-        where,
-        "a network's outputs must be all that it computes",
-    )
+
+
+def _check_unchanged(program: Any, where: str) -> None:
+    """Raise ModelImportError if a program without side effects stands for one that has some."""
+    signature = program.graph_signature
+    changed = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
+    if changed:
+        raise ModelImportError(
+            f"the module changes {', '.join(map(str, changed))}",
+            where,
+            "a network's outputs must be all that it computes",
+        )
 
 
 def _is_plain(graph: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import cache
 from typing import Any, Final
 
 from sketch.errors import ScheduleError, quoted
@@ -15,18 +16,24 @@ _MOST: Final = 1 << 40
 def check_fields(kind: type[Any], values: Mapping[str, Any]) -> None:
     """Check the JSON values of a step of class ``kind``, by the declared types of its fields.
 
+    ``values``: by name; the step has all of these fields.
+
     Raises:
         ScheduleError: a value of another type, an empty name, or a number that is out of range.
     """
-    for item in fields(kind):
-        if item.name in values:
-            _check(f"step {kind.kind!r} has {item.name}", str(item.type), values[item.name])
+    declared = _declared(kind)
+    for name, value in values.items():
+        holds, wanted = _RULES[declared[name]]
+        if not holds(value):
+            raise ScheduleError(
+                f"step {kind.kind!r} has {name} {quoted(value)}", hint=f"give {wanted}"
+            )
 
 
-def _check(what: str, declared: str, value: object) -> None:
-    holds, wanted = _RULES[declared]
-    if not holds(value):
-        raise ScheduleError(f"{what} {quoted(value)}", hint=f"give {wanted}")
+@cache
+def _declared(kind: type[Any]) -> Mapping[str, str]:
+    """The declared type of each field."""
+    return {item.name: str(item.type) for item in fields(kind)}
 
 
 def is_text(value: object) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
+from functools import cache
 from typing import Any, Final, Protocol, TypeVar
 
 from sketch.dag.dag import ComputeDAG
@@ -30,6 +31,7 @@ from sketch.schedule.steps import (
 )
 
 _T = TypeVar("_T")
+_BY_KIND: Final = {cls.kind: cls for cls in STEP_KINDS}
 # Positions as they are written: no signs, no zeros before a number, and not too long to be one.
 _INT: Final = "(0|[1-9][0-9]{0,8})"
 _NUMBER: Final = re.compile(_INT)
@@ -72,7 +74,7 @@ def check_step(data: Mapping[str, Any]) -> type[Step]:
     """
     rest = dict(data)
     kind, version = rest.pop("kind", None), rest.pop("version", None)
-    cls = next((c for c in STEP_KINDS if c.kind == kind), None)
+    cls = _BY_KIND.get(kind) if isinstance(kind, str) else None
     if cls is None:
         raise ScheduleError(
             f"unknown step kind {quoted(kind)}",
@@ -82,12 +84,19 @@ def check_step(data: Mapping[str, Any]) -> type[Step]:
         raise ScheduleError(
             f"step {kind!r} has version {quoted(version)}, this release reads {cls.version}"
         )
-    known = {item.name for item in fields(cls)}
-    needed = {item.name for item in fields(cls) if item.default is MISSING}
+    needed, known = _names(cls)
     if not needed <= rest.keys() <= known:
         raise ScheduleError(f"step {kind!r} has wrong fields {quoted(sorted(rest))}")
     check_fields(cls, rest)
     return cls
+
+
+@cache
+def _names(cls: type[Step]) -> tuple[frozenset[str], frozenset[str]]:
+    """The fields that a step must have, and those that it may have."""
+    every = fields(cls)
+    needed = frozenset(item.name for item in every if item.default is MISSING)
+    return needed, frozenset(item.name for item in every)
 
 
 def step_from_json(

@@ -14,7 +14,7 @@ from autosched.graph.errors import ModelImportError
 from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Network
 from autosched.network_source import from_onnx
-from autosched.torch_frontend import compiled_graph
+from autosched.torch_frontend import compiled_graph, export
 from autosched.torch_frontend.aten import NotTakenError, network_of_graph
 from autosched.torch_frontend.aten.table import CONVERTERS
 from autosched.torch_frontend.compiled_graph import CompiledGraph
@@ -130,11 +130,8 @@ def test_tasks_are_those_of_the_way_through_onnx(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(compiled_graph, "network_module", captured)
     torch.manual_seed(0)
     torch._dynamo.reset()
-    module = Mixed().eval()
+    module = _without_zeros(Mixed().eval())
     with torch.no_grad():
-        for tensor in (*module.parameters(), *module.buffers()):
-            if tensor.is_floating_point():
-                tensor.uniform_(0.1, 0.6)  # the exporter drops what is zero
         torch.compile(module, backend=torch_backend.backend, options={"cache": False})(
             torch.randn(1, 8, 8, 8)
         )
@@ -143,6 +140,15 @@ def test_tasks_are_those_of_the_way_through_onnx(monkeypatch: pytest.MonkeyPatch
         for network in networks
     )
     assert direct == exported
+
+
+def _without_zeros(module: Any) -> Any:
+    """The exporter drops what is zero."""
+    with torch.no_grad():
+        for tensor in (*module.parameters(), *module.buffers()):
+            if tensor.is_floating_point():
+                tensor.uniform_(0.1, 0.6)
+    return module
 
 
 def test_shapes_may_be_open() -> None:
@@ -226,3 +232,91 @@ def test_what_is_not_taken_goes_through_onnx(
         "graph 1 is taken through ONNX: output 0 is not what torch computes",
         "graph 2 is taken through ONNX: tanh (aten.tanh.default): no converter",
     ]
+
+
+class _Ranker:
+    """Parameters that two layers share, buffers, constants, a mask, results that are inputs."""
+
+    @staticmethod
+    def make() -> Any:
+        class Ranker(torch.nn.Module):  # type: ignore[misc,name-defined]
+            def __init__(self) -> None:
+                super().__init__()
+                self.words = torch.nn.Embedding(9, 16)
+                self.layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+                self.head = torch.nn.Linear(16, 9, bias=False)
+                self.head.weight = self.words.weight
+                self.register_buffer("places", torch.arange(5.0)[:, None], persistent=False)
+
+            def forward(self, words: Any, mask: Any = None, scale: float = 2.0) -> Any:
+                rows = self.words(words) + self.places * torch.tensor([0.1])
+                rows = self.layer(rows, src_key_padding_mask=mask).mul_(scale)
+                return {"logits": self.head(rows), "words": words, "again": (words, rows)}
+
+        return Ranker().eval()
+
+
+def _no_onnx(*_: Any) -> None:
+    raise AssertionError("it went through ONNX")
+
+
+def test_from_torch_needs_no_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "_onnx_model", _no_onnx)
+    torch.manual_seed(0)
+    module = _Ranker.make()
+    words, mask = torch.randint(0, 9, (2, 5)), torch.zeros(2, 5, dtype=torch.bool)
+    mask[1, 3:] = True
+    for given in ({"words": words}, {"words": words, "mask": mask}, (words, mask)):
+        network = asd.from_torch(module, given)
+        names = list(given) if isinstance(given, dict) else ["words", "mask"]
+        assert [value.name for value in network.inputs] == names
+        assert len({value.name for value in (*network.inputs, *network.outputs)}) == len(names) + 4
+        args = list(given.values()) if isinstance(given, dict) else list(given)
+        with torch.no_grad():
+            theirs = module(**given) if isinstance(given, dict) else module(*given)
+        expected = [theirs["logits"], theirs["words"], *theirs["again"]]
+        _assert_equal(_reference(network, args), expected, "ranker")
+
+
+@pytest.mark.slow
+def test_from_torch_gives_the_tasks_of_the_way_through_onnx(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    example = torch.randn(2, 8, 8, 8)
+    encoder = torch.nn.Sequential(
+        torch.nn.Embedding(9, 16),
+        torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True),
+        torch.nn.Linear(16, 9),
+    )
+    chosen: list[tuple[Any, Any]] = [
+        (_without_zeros(modules.Residual().eval()), example),
+        (
+            _without_zeros(modules.Small().eval()),
+            {"image": torch.randn(1, 3, 8, 8), "scale": torch.randn(1)},
+        ),
+        (_without_zeros(encoder.eval()), torch.randint(0, 9, (2, 5))),
+    ]
+    direct = [asd.from_torch(module, given) for module, given in chosen]
+    with caplog.at_level(logging.DEBUG, export.LOG.name):
+        monkeypatch.setattr(export, "network_of_program", _not_taken)
+        exported = [asd.from_torch(module, given) for module, given in chosen]
+    assert len([record for record in caplog.records if "ONNX" in record.msg]) == len(chosen)
+    for one, other in zip(direct, exported, strict=True):
+        assert [v.name for v in one.inputs] == [v.name for v in other.inputs]
+        assert [v.type for v in one.outputs] == [v.type for v in other.outputs]
+        ours, theirs = (
+            sorted((task.key, task.weight) for task in asd.extract_tasks(network))
+            for network in (one, other)
+        )
+        assert ours == theirs
+
+
+def _not_taken(_: Any) -> None:
+    raise NotTakenError("no converter")
+
+
+def test_what_has_no_converter_comes_by_onnx() -> None:
+    function = modules.Function(lambda x: x.sort(-1)[0])
+    x = torch.randn(4, 4, 3)
+    network = asd.from_torch(function, x)
+    _assert_equal(_reference(network, [x]), [x.sort(-1)[0]], "sort")

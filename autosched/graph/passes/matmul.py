@@ -3,6 +3,7 @@
 A dense layer works on rows, ``[prod(leading dimensions), last dimension]``.  What follows it
 element by element or normalises the last dimension works on the rows as well, so that it can share
 the layer's kernel; the value itself is a view of its rows, made where another operator reads it.
+So is what a model itself has as a view of a dense layer on rows.
 """
 
 from __future__ import annotations
@@ -31,15 +32,21 @@ class _DenseRows(GraphRewriter):
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
         self._rows: dict[str, str] = {}
+        self._same: dict[str, str] = {}  # views of views: rows as they are
+        self._layers: set[str] = set()  # results of dense layers
 
     def convert(self, node: Node) -> None:
         """Emit ``node``, on rows where its operator and its operands allow."""
         shape = self.shape(node.output)
         layer = self._layer(node)
+        if layer is not None or isinstance(node.op, Dense):
+            self._layers.add(node.output)
+        if isinstance(node.op, Reshape) and self._is_known(node.inputs[0], node.output):
+            return
         if layer is not None:
             data, *matrix = node.inputs
             if len(shape) == 2:
-                self.builder.copy(node, node.inputs, layer)
+                self.builder.copy(node, [self.value(name) for name in node.inputs], layer)
             else:
                 self._emit_rows(node, layer, [self._as_rows(data), *matrix])
             return
@@ -48,6 +55,19 @@ class _DenseRows(GraphRewriter):
             self.builder.copy(node, [self.value(name) for name in node.inputs])
         else:
             self._emit_rows(node, op, [self._operand(name, shape) for name in node.inputs])
+
+    def _is_known(self, before: str, after: str) -> bool:
+        """Whether a view leads from a layer's rows to what they stand for, or back; notes it."""
+        old, new = self.shape(before), self.shape(after)
+        if not old or not new or old[-1] != new[-1] or prod(old) != prod(new):
+            return False
+        if len(new) == 2 and before in self._rows:
+            self._same[after] = self._rows[before]
+            return True
+        if len(old) == 2 and len(new) > 2 and before in self._layers:
+            self._rows[after] = self.value(before)
+            return True
+        return False
 
     def _layer(self, node: Node) -> Op | None:
         """What computes the rows of a product with a constant matrix; None for all else."""
@@ -103,6 +123,8 @@ class _DenseRows(GraphRewriter):
 
     def value(self, name: str) -> str:
         """The value ``name`` itself."""
+        if name in self._same:
+            return self._same[name]
         if name not in self.builder.types:
             label = self.builder.unique(f"{name}.view")
             self.builder.add(Reshape(self.shape(name)), (self._rows[name],), name, label, ())

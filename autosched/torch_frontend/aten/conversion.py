@@ -31,7 +31,11 @@ MAX_KNOWN_BYTES: Final = 1 << 31
 
 
 def network_of_graph(
-    graph: Any, args: Sequence[Any], static: Collection[int], outputs: Sequence[int]
+    graph: Any,
+    args: Sequence[Any],
+    static: Collection[int],
+    outputs: Sequence[int],
+    names: Sequence[str] = (),
 ) -> Network:
     """The network of a graph for certain arguments.
 
@@ -40,6 +44,7 @@ def network_of_graph(
         args: tensors and numbers that it is called with; they fix shapes and dtypes.
         static: positions of the tensors that are constants.
         outputs: positions of the results that the network has.
+        names: of these results; none: they are numbered by position.
 
     Raises:
         NotTakenError: an operator without a converter, or one that is used in another way than
@@ -47,12 +52,15 @@ def network_of_graph(
     """
     import torch
 
+    places = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+    public = names or [_OUTPUTS.format(index) for index in outputs]
     with torch.no_grad():
         apart: set[Any] = set()
         taken = graph
         while True:
             try:
-                return _Conversion(taken, args, static).run(outputs)
+                conversion = _Conversion(taken, places, args, static)
+                return conversion.run(dict(zip(public, outputs, strict=True)))
             except NotTakenError as reason:
                 if reason.target in apart or not has_parts(reason.target):
                     raise
@@ -67,19 +75,21 @@ class _Conversion:
     tensor of torch, a number, a tuple.
     """
 
-    def __init__(self, graph: Any, args: Sequence[Any], static: Collection[int]) -> None:
+    def __init__(
+        self, graph: Any, names: Sequence[str], args: Sequence[Any], static: Collection[int]
+    ) -> None:
         self._graph = graph
         self._builder = GraphBuilder("graph")
         self._values: dict[Any, Any] = {}
         self._constants: dict[int, tuple[str, Any]] = {}
         self._views: dict[str, str] = {}
         places = (node for node in graph.graph.nodes if node.op == "placeholder")
-        for index, (node, value) in enumerate(zip(places, args, strict=True)):
+        for index, (node, name, value) in enumerate(zip(places, names, args, strict=True)):
             known = index in static or not hasattr(value, "dtype")
-            self._values[node] = value if known else self._input(node.name, value)
+            self._values[node] = value if known else self._input(name, value)
 
-    def run(self, outputs: Sequence[int]) -> Network:
-        """Convert all nodes that somebody reads."""
+    def run(self, outputs: Mapping[str, int]) -> Network:
+        """Convert all nodes that somebody reads; ``outputs``: positions of results by name."""
         *nodes, last = self._graph.graph.nodes
         for node in nodes:
             if node.op != "placeholder":
@@ -88,9 +98,9 @@ class _Conversion:
                 except (NotTakenError, GraphError, *_CONVERTER_ERRORS) as reason:
                     text = f"{node.name} ({node.target}): {reason}"
                     raise NotTakenError(text, node.target) from reason
-        results = [self._result(last.args[0][index]) for index in outputs]
-        names = {_OUTPUTS.format(index): name for index, name in enumerate(results)}
-        return Network(self._builder.name, self._builder.finish(names))
+        results = last.args[0]
+        values = {name: self._result(results[index]) for name, index in outputs.items()}
+        return Network(self._builder.name, self._builder.finish(values))
 
     def _input(self, name: str, tensor: Any) -> Value:
         dtype = _dtype_name(tensor)

@@ -340,6 +340,33 @@ def test_what_follows_a_product_works_on_its_rows() -> None:
     assert kinds_of(dense).count("reshape") == 3 and kinds_of(dense).count("mul") == 2
 
 
+def test_views_between_dense_layers_are_rows_already() -> None:
+    """As models have them whose products take matrices alone."""
+
+    def layers(net: Net, data: str, viewed: bool) -> list[str]:
+        def dense(data: str, *shape: int) -> str:
+            if not viewed:
+                return net.then(MatMul(), data, net.random(*shape))
+            rows = net.then(Reshape((6, shape[0])), data)
+            rows = net.then(Dense(), rows, net.random(*shape))
+            return net.then(Reshape((2, 3, shape[1])), rows)
+
+        first = dense(data, 5, 8)
+        total = net.then(BinaryOp("add"), dense(net.unary(first), 8, 8), first)
+        normal = net.then(Normalize((2,), 1e-5), total)
+        return [dense(normal, 8, 4), normal]
+
+    found = []
+    for viewed in (True, False):
+        net = Net((2, 3, 5))
+        results = layers(net, net.x, viewed)
+        graph = net.finish(dict(zip("yz", results, strict=True)))
+        rows = matmul_to_dense(graph)
+        assert_close(values_of(rows), values_of(graph), "rows")
+        found.append([(node.op, rows.types[node.output]) for node in rows.nodes])
+    assert found[0] == found[1]
+
+
 def test_attention_needs_no_transpose() -> None:
     net = Net((6, 24))
     heads = net.then(Reshape((1, 6, 3, 8)), net.x)

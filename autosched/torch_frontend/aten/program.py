@@ -1,0 +1,60 @@
+"""A program that ``torch.export`` made, as a network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from autosched.graph.ir import Network
+from autosched.torch_frontend.aten.call import NotTakenError
+from autosched.torch_frontend.aten.conversion import network_of_graph
+
+
+def network_of_program(program: Any) -> Network:
+    """The network of a program whose parameters, buffers and constants are constants of it.
+
+    Inputs are called like the parameters of ``forward``, outputs like the nodes that compute them.
+
+    Args:
+        program: a ``torch.export.ExportedProgram`` without side effects.
+
+    Raises:
+        NotTakenError: as ``network_of_graph``; or an input or a result is no tensor.
+    """
+    signature = program.graph_signature
+    kept = {**program.state_dict, **program.constants}
+    stored = {
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
+        **signature.inputs_to_lifted_tensor_constants,
+    }
+    places = [node for node in program.graph.nodes if node.op == "placeholder"]
+    user = {name for name in signature.user_inputs if isinstance(name, str)}
+    for node in places:
+        if node.name not in stored and node.name not in user:
+            raise NotTakenError(f"the input {node.name} is no tensor")
+    args = [kept[stored[n.name]] if n.name in stored else _like(n.meta["val"]) for n in places]
+    static = [index for index, node in enumerate(places) if node.name in stored]
+    results = [name for name in signature.user_outputs if isinstance(name, str)]
+    if len(results) < len(signature.user_outputs):
+        raise NotTakenError("a result is no tensor")
+    names = _public(results, user)
+    return network_of_graph(program.graph_module, args, static, range(len(names)), list(names))
+
+
+def _like(fake: Any) -> Any:
+    """A tensor of that shape: tracing the program's own ones again would change the program."""
+    import torch
+
+    return torch.zeros(fake.shape, dtype=fake.dtype)
+
+
+def _public(results: list[str], inputs: set[str]) -> Mapping[str, None]:
+    """Names of results that no input and no other result has."""
+    names: dict[str, None] = {}
+    for result in results:
+        name = f"{result}_result" if result in inputs else result
+        while name in names:
+            name += "_again"
+        names[name] = None
+    return names
