@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
-from functools import cache
 from typing import Any, Final
 
 from sketch.errors import ScheduleError, quoted
@@ -21,19 +19,13 @@ def check_fields(kind: type[Any], values: Mapping[str, Any]) -> None:
     Raises:
         ScheduleError: a value of another type, an empty name, or a number that is out of range.
     """
-    declared = _declared(kind)
+    declared = kind.__dataclass_fields__
     for name, value in values.items():
-        holds, wanted = _RULES[declared[name]]
+        holds, wanted = _RULES[str(declared[name].type)]
         if not holds(value):
             raise ScheduleError(
                 f"step {kind.kind!r} has {name} {quoted(value)}", hint=f"give {wanted}"
             )
-
-
-@cache
-def _declared(kind: type[Any]) -> Mapping[str, str]:
-    """The declared type of each field."""
-    return {item.name: str(item.type) for item in fields(kind)}
 
 
 def is_text(value: object) -> bool:

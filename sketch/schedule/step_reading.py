@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
-from functools import cache
 from typing import Any, Final, Protocol, TypeVar
 
 from sketch.dag.dag import ComputeDAG
@@ -32,6 +31,14 @@ from sketch.schedule.steps import (
 
 _T = TypeVar("_T")
 _BY_KIND: Final = {cls.kind: cls for cls in STEP_KINDS}
+# By kind: the fields that a step must have, and those that it may have.
+_NAMES: Final = {
+    cls.kind: (
+        frozenset(item.name for item in fields(cls) if item.default is MISSING),
+        frozenset(item.name for item in fields(cls)),
+    )
+    for cls in STEP_KINDS
+}
 # Positions as they are written: no signs, no zeros before a number, and not too long to be one.
 _INT: Final = "(0|[1-9][0-9]{0,8})"
 _NUMBER: Final = re.compile(_INT)
@@ -84,19 +91,11 @@ def check_step(data: Mapping[str, Any]) -> type[Step]:
         raise ScheduleError(
             f"step {kind!r} has version {quoted(version)}, this release reads {cls.version}"
         )
-    needed, known = _names(cls)
+    needed, known = _NAMES[kind]
     if not needed <= rest.keys() <= known:
         raise ScheduleError(f"step {kind!r} has wrong fields {quoted(sorted(rest))}")
     check_fields(cls, rest)
     return cls
-
-
-@cache
-def _names(cls: type[Step]) -> tuple[frozenset[str], frozenset[str]]:
-    """The fields that a step must have, and those that it may have."""
-    every = fields(cls)
-    needed = frozenset(item.name for item in every if item.default is MISSING)
-    return needed, frozenset(item.name for item in every)
 
 
 def step_from_json(
