@@ -67,6 +67,14 @@ class IOBinding:
     ) -> None:
         """Take an input from memory that the caller keeps, dense, in the order of rows.
 
+        Args:
+            name: of the input.
+            device_type: ``"cpu"``.
+            device_id: has no meaning here.
+            element_type: NumPy's.
+            shape: extents.
+            buffer_ptr: address of the first element.
+
         Raises:
             InputError: another device than ``"cpu"``.
         """
@@ -83,6 +91,14 @@ class IOBinding:
         buffer_ptr: int | None = None,
     ) -> None:
         """Ask for an output: a new array, or memory that the caller keeps.
+
+        Args:
+            name: of the output.
+            device_type: ``"cpu"``.
+            device_id: has no meaning here.
+            element_type: NumPy's; of memory.
+            shape: extents; of memory.
+            buffer_ptr: address of the first element; None: a new array.
 
         Raises:
             InputError: no output has that name, another device than ``"cpu"``, or memory without

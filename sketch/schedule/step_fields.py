@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any, Final
 
 from sketch.errors import ScheduleError, quoted
@@ -14,18 +15,16 @@ _MOST: Final = 1 << 40
 def check_fields(kind: type[Any], values: Mapping[str, Any]) -> None:
     """Check the JSON values of a step of class ``kind``, by the declared types of its fields.
 
-    ``values``: by name; the step has all of these fields.
-
     Raises:
         ScheduleError: a value of another type, an empty name, or a number that is out of range.
     """
-    declared = kind.__dataclass_fields__
-    for name, value in values.items():
-        holds, wanted = _RULES[str(declared[name].type)]
-        if not holds(value):
-            raise ScheduleError(
-                f"step {kind.kind!r} has {name} {quoted(value)}", hint=f"give {wanted}"
-            )
+    for item in fields(kind):
+        if item.name not in values:
+            continue
+        holds, wanted = _RULES[str(item.type)]
+        if not holds(value := values[item.name]):
+            text = f"step {kind.kind!r} has {item.name} {quoted(value)}"
+            raise ScheduleError(text, hint=f"give {wanted}")
 
 
 def is_text(value: object) -> bool:
