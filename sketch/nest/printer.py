@@ -25,6 +25,7 @@ from sketch.nest.loopnest import (
     Node,
     Predicate,
     Quasi,
+    Scope,
     Store,
 )
 
@@ -68,7 +69,8 @@ def _print_node(node: Node, depth: int, lines: list[str]) -> None:
             lines.append(pad + _loop(node))
             _print_all(node.body, depth + 1, lines)
         case Allocate(buffer, body):
-            lines.append(f"{pad}local {_buffer(buffer)}")
+            held = "shared" if buffer.scope is Scope.SHARED else "local"
+            lines.append(f"{pad}{held} {_buffer(buffer)}")
             _print_all(body, depth + 1, lines)
         case Branch(var, cases):
             lines.append(f"{pad}branch {var.name}")
