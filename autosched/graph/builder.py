@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from autosched.graph.errors import GraphError
@@ -81,9 +81,9 @@ class GraphBuilder:
         Raises:
             GraphError: the inputs do not fit the operator, or a name is taken.
         """
-        label = name or output or self._numbered(op.kind, self._node_names)
-        self._node_names.add(label)
+        label = name or output or self.unique(op.kind)
         target = output or self.unique(label)
+        self._node_names.add(label)
         layers = (label,) if origins is None else tuple(dict.fromkeys(origins))
         node = Node(label, op, tuple(inputs), target, layers)
         self._claim(target, infer_node(node, [self.types[value] for value in inputs]))
@@ -116,12 +116,10 @@ class GraphBuilder:
         return Graph(self.name, tuple(self._inputs), results, tuple(self._nodes), self.constants)
 
     def unique(self, name: str) -> str:
-        """``name``, or ``name`` with a number, so that no value is called so."""
-        return self._numbered(name, self.types)
-
-    def _numbered(self, name: str, taken: Container[str]) -> str:
+        """``name``, or ``name`` with a number, so that no value and no node is called so."""
+        taken = self.types, self._node_names, self._reserved
         candidate = name
-        while candidate in taken or candidate in self._reserved:
+        while any(candidate in names for names in taken):
             self._counters[name] = self._counters.get(name, 0) + 1
             candidate = f"{name}_{self._counters[name]}"
         return candidate

@@ -103,6 +103,8 @@ def test_builder_makes_names_unique_and_reports_the_node() -> None:
     assert builder.unique("sum") == "sum_1"  # reserved by the old graph
     assert builder.add(RELU, ["x"]) == "relu"
     assert builder.add(RELU, ["x"]) == "relu_1"
+    builder.add(RELU, ["x"], "value", "node")
+    assert builder.unique("node") == "node_1"  # it may become a node's name too
     with pytest.raises(GraphError, match=r"do not broadcast .* node bad"):
         builder.constant("wide", np.ones(7, np.float32))
         builder.add(BinaryOp("add"), ["x", "wide"], "bad")

@@ -152,6 +152,16 @@ def test_views_sink_where_operands_have_a_form_before_them(shape: Shape, sinks: 
     assert_close(values_of(changed), values_of(graph), "sunk")
 
 
+def test_a_value_that_sank_takes_the_shape_of_another_layer() -> None:
+    net = Net((20, 8))
+    rows = net.add(Reshape((2, 10, 6)), [_dense_of_rows(net, net.x, 6)])
+    sunk = net.unary(rows, "tanh")
+    batches = _dense_of_rows(net, net.add(Reshape((4, 5, 8)), [net.x]), 6)
+    whole = net.add(Reshape((2, 10, 6)), [batches])
+    graph = net.finish({"y": net.add(BinaryOp("mul"), [whole, sunk]), "sunk": sunk})
+    assert_close(values_of(sink_views(graph)), values_of(graph), "sunk")
+
+
 def test_views_stay_before_what_belongs_to_another_layer() -> None:
     net = Net((2, 5, 8))
     layer = _dense_of_rows(net, net.x, 8)
