@@ -1,8 +1,10 @@
 """Functions that torch's exporter writes in a form that computes something else.
 
 ``log(1 + x)`` and ``exp(x) - 1`` round ``x`` away; the forms here are Kahan's, in which the same
-rounding occurs twice and cancels.  Attention with a mask is 0 for torch where a query sees no key;
-in ONNX it would be no number or the mean of all values.
+rounding occurs twice and cancels.  ``log(exp(x) + exp(y))`` is infinite from 89 on.  Quotients that
+are rounded are computed in float32, also those of integers; those of floats are Python's, whose
+``1 // 0.1`` is 9.  The sign of NaN is 0 for torch, its angle is NaN.  Attention with a mask is 0
+for torch where a query sees no key; in ONNX it would be no number or the mean of all values.
 """
 
 from __future__ import annotations
@@ -18,6 +20,14 @@ def decompositions() -> dict[Any, Any]:
     return {
         aten.log1p.default: _log1p,
         aten.expm1.default: _expm1,
+        aten.logaddexp.default: _logaddexp,
+        aten.sign.default: _sign,
+        aten.sgn.default: _sign,
+        aten.atan2.default: _atan2,
+        aten.signbit.default: _signbit,
+        aten.div.Tensor_mode: _div,
+        aten.div.Scalar_mode: _div,
+        aten.floor_divide.default: _floor_divide,
         aten.scaled_dot_product_attention.default: _attention,
         aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
     }
@@ -28,8 +38,9 @@ def _log1p(x: Any) -> Any:
 
     x = _as_float(x)
     above = x + 1
-    accurate = above.log() * (x / (above - 1))
-    return torch.where(above == 1, x, torch.where(above.isinf(), above, accurate))
+    log = above.log()
+    accurate = log * (x / (above - 1))
+    return torch.where(above == 1, x, torch.where(above.isinf(), log, accurate))
 
 
 def _expm1(x: Any) -> Any:
@@ -41,6 +52,72 @@ def _expm1(x: Any) -> Any:
     accurate = less * (x / power.log())
     plain = torch.logical_or(power.isinf(), less == -1)
     return torch.where(power == 1, x, torch.where(plain, less, accurate))
+
+
+def _logaddexp(x: Any, y: Any) -> Any:
+    import torch
+
+    difference = (x - y).abs()
+    largest = torch.maximum(x, y)
+    return torch.where(x == y, x + 0.6931471805599453, largest + (-difference).exp().log1p())
+
+
+def _sign(x: Any) -> Any:
+    if not x.dtype.is_floating_point:
+        return NotImplemented
+    return (x > 0).to(x.dtype) - (x < 0).to(x.dtype)
+
+
+def _signbit(x: Any) -> Any:
+    """Also of -0, whose reciprocal is minus infinity."""
+    return (x < 0) | ((x == 0) & (x.reciprocal() < 0)) if x.dtype.is_floating_point else x < 0
+
+
+def _atan2(y: Any, x: Any) -> Any:
+    """The angle to the nearer axis, then the octant."""
+    import torch
+
+    y, x = _as_float(y), _as_float(x)
+    long, short = torch.maximum(x.abs(), y.abs()), torch.minimum(x.abs(), y.abs())
+    ratio = torch.where(long == short, torch.where(long == 0, 0.0, 1.0), short / long)
+    ratio = torch.where(long.isnan(), long, ratio)
+    angle = ratio.to(long.dtype).atan()
+    angle = torch.where(y.abs() > x.abs(), torch.pi / 2 - angle, angle)
+    angle = torch.where(_signbit(x), torch.pi - angle, angle)
+    return torch.where(_signbit(y), -angle, angle)
+
+
+def _div(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
+    import torch
+
+    if rounding_mode is None or (_are_floats(x, y) and rounding_mode == "trunc"):
+        return NotImplemented
+    below = torch.floor_divide(x, y)
+    if rounding_mode == "floor":
+        return below
+    inexact = (below * y != x) & ((x < 0) != (y < 0))
+    return below + inexact.to(below.dtype)
+
+
+def _floor_divide(x: Any, y: Any) -> Any:
+    """That of floats as Python has it: what is left after ``fmod`` is divided, and rounded."""
+    import torch
+
+    if not _are_floats(x, y):
+        return NotImplemented
+    y = y if isinstance(y, torch.Tensor) else torch.full((), y, dtype=torch.result_type(x, y))
+    rest = torch.fmod(x, y)
+    quotient = (x - rest) / y
+    quotient = torch.where((rest != 0) & ((y < 0) != (rest < 0)), quotient - 1, quotient)
+    below = quotient.floor()
+    below = torch.where(quotient - below > 0.5, below + 1, below)
+    return torch.where(y == 0, x / y, below)
+
+
+def _are_floats(x: Any, y: Any) -> bool:
+    import torch
+
+    return bool(torch.result_type(x, y).is_floating_point)
 
 
 def _as_float(x: Any) -> Any:
@@ -75,7 +152,12 @@ def _attention(
 def _flash_attention(
     query: Any, key: Any, value: Any, dropout_p: float = 0.0, is_causal: bool = False, **more: Any
 ) -> Any:
-    """``_attention`` as torch calls it for CPUs; nobody reads the second result."""
+    """``_attention`` as torch calls it for CPUs; nobody reads the second result.
+
+    The first one lies in memory as ``[batch, length, heads, size]``, which views of it rely on.
+    """
     mask = more.pop("attn_mask", None)
     result = _attention(query, key, value, mask, dropout_p, is_causal, **more)
-    return result if result is NotImplemented else (result, query[..., 0])
+    if result is NotImplemented:
+        return result
+    return result.transpose(1, 2).contiguous().transpose(1, 2), query[..., 0]

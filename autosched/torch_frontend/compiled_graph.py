@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from autosched.graph.errors import ModelImportError
@@ -16,10 +16,12 @@ from autosched.torch_frontend.aten import NotTakenError, network_of_graph
 from autosched.torch_frontend.background import BackgroundTuning
 from autosched.torch_frontend.export import export_onnx
 from autosched.torch_frontend.graph_cache import KeptGraph, kept_graph
+from autosched.torch_frontend.layout import Layout, laid_out, layouts_of
 from autosched.torch_frontend.network_module import network_module
 from autosched.torch_frontend.options import BackendOptions
 from autosched.torch_frontend.tensors import (
     is_plain,
+    is_tracked,
     signature_of,
     to_numpy,
     to_torch,
@@ -43,6 +45,7 @@ class _Specialised:
         module: None: torch runs it.
         versions: state of the constants that were compiled in.
         inputs: name and position of each input of the module.
+        layouts: of results that do not lie in memory of their own in row-major order.
         tuning: makes a faster module meanwhile.
         kept: where that one is kept.
     """
@@ -50,6 +53,7 @@ class _Specialised:
     module: Module | None
     versions: tuple[Any, ...]
     inputs: tuple[tuple[str, int], ...] = ()
+    layouts: Mapping[int, Layout] = field(default_factory=dict)
     tuning: BackgroundTuning | None = None
     kept: KeptGraph | None = None
 
@@ -79,7 +83,8 @@ class CompiledGraph:
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
         """The graph's results, as torch would compute them."""
-        if not all(is_plain(value) for value in args):
+        constant = [args[index] for index in sorted(self._static)]
+        if not all(map(is_plain, args)) or not all(map(is_tracked, constant)):
             return self._with_torch(args)
         key = tuple(
             None if index in self._static else signature_of(value)
@@ -89,7 +94,7 @@ class CompiledGraph:
         if known is None and len(self._known) >= self._options.shapes:
             self._say_full()
             return self._with_torch(args)
-        versions = tuple(version_of(args[index]) for index in sorted(self._static))
+        versions = tuple(map(version_of, constant))
         if known is None or known.versions != versions:
             # Weights that change while the process runs are of no use to others.
             known = self._known[key] = self._specialise(args, versions, keep=known is None)
@@ -99,7 +104,7 @@ class CompiledGraph:
         tuned = None if known.tuning is None else known.tuning.take()
         if tuned is not None:
             self._swap(key, tuned, args)
-        return results
+        return laid_out(results, known.layouts)
 
     def _say_full(self) -> None:
         """Once: each set of shapes takes seconds, and memory for its own copy of the constants."""
@@ -133,7 +138,8 @@ class CompiledGraph:
             )
             return _Specialised(None, versions)
         self._report(module, time.perf_counter() - start, where)
-        return _Specialised(module, versions, self._inputs(module, args), tuning, kept)
+        layouts = layouts_of(self._with_torch(args), self._computed)
+        return _Specialised(module, versions, self._inputs(module, args), layouts, tuning, kept)
 
     def _swap(self, key: tuple[Any, ...], tuned: Module, args: Sequence[Any]) -> None:
         """Use tuned kernels for calls from now on, if they compute the same."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from ctypes import string_at
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+_SEEN_BYTES: Final = 32
 
 
 def is_plain(value: Any) -> bool:
@@ -15,7 +18,12 @@ def is_plain(value: Any) -> bool:
 
     if not isinstance(value, torch.Tensor):
         return isinstance(value, int | float | bool)
-    return value.device.type == "cpu" and value.layout == torch.strided and not value.is_inference()
+    return value.device.type == "cpu" and value.layout == torch.strided
+
+
+def is_tracked(value: Any) -> bool:
+    """Whether torch counts what is written into the value: not in inference mode."""
+    return not (hasattr(value, "is_inference") and value.is_inference())
 
 
 def signature_of(value: Any) -> Any:
@@ -24,8 +32,16 @@ def signature_of(value: Any) -> Any:
 
 
 def version_of(value: Any) -> Any:
-    """Changes whenever the tensor's elements are written or replaced."""
-    return (value.data_ptr(), value._version) if hasattr(value, "_version") else value
+    """Changes whenever the tensor's elements are written or replaced.
+
+    ``tensor.data`` and NumPy write past torch's counter: what they write into the first or the last
+    elements is seen.
+    """
+    if not hasattr(value, "_version"):
+        return value
+    start, size = value.data_ptr(), min(value.nbytes, _SEEN_BYTES)
+    end = start + value.nbytes - size if value.is_contiguous() else start
+    return start, value._version, string_at(start, size), string_at(end, size)
 
 
 def digest_of(tensor: Any) -> str:

@@ -117,6 +117,67 @@ def test_compiled_modules_equal_eager_ones_and_follow_their_weights() -> None:
     assert len(COMPILED) == 4
 
 
+@pytest.mark.parametrize("write", ["data", "numpy"])
+def test_weights_written_past_the_counter_are_followed(write: str) -> None:
+    layer = torch.nn.Linear(3, 5)
+    compiled = torch.compile(layer, backend=backend_module.backend, options={"effort": "none"})
+    x = torch.ones(2, 3)
+    with torch.no_grad():
+        compiled(x)
+        if write == "data":
+            layer.weight.data += 2
+        else:
+            layer.weight.detach().numpy()[:] = 3
+        _assert_close(compiled(x), layer(x))
+
+
+def test_results_lie_in_memory_as_torchs() -> None:
+    """Views of a result, within the graph and after it, rely on it."""
+
+    def function(x: Any) -> Any:
+        y = x.transpose(1, 2) * 2
+        z = x + 1
+        return y, z, z.view(-1), z[:, 1:], (x * 3)[:1].expand(4, 3, 4), (x / 2)[:, :, 1:]
+
+    compiled = torch.compile(function, backend=backend_module.backend, options={"effort": "none"})
+    x = torch.randn(2, 3, 4)
+    with torch.no_grad():
+        ours, theirs = compiled(x), function(x)
+        for results in (ours, theirs):
+            results[1].add_(1)
+            results[3].mul_(2)
+    assert COMPILED
+    for one, other in zip(ours, theirs, strict=True):
+        _assert_close(one, other)
+        assert one.stride() == other.stride()
+
+
+def test_views_of_attention_with_a_mask_go_through_onnx() -> None:
+    """Truncation has no converter; heads that are joined are a view of what attention wrote."""
+
+    def function(x: Any, mask: Any) -> Any:
+        heads = torch.nn.functional.scaled_dot_product_attention(x, x, x, mask)
+        return heads.transpose(1, 2).reshape(2, 5, 12) + (x[:, 0, :, :1] * 4).long()
+
+    compiled = torch.compile(function, backend=backend_module.backend, options={"effort": "none"})
+    args = torch.randn(2, 3, 5, 4), torch.rand(2, 1, 5, 5) > 0.4
+    with torch.no_grad():
+        _assert_close(compiled(*args), function(*args))
+    assert COMPILED
+
+
+def test_graphs_are_compiled_in_inference_mode() -> None:
+    layer = torch.nn.Linear(3, 5)
+    compiled = torch.compile(layer, backend=backend_module.backend, options={"effort": "none"})
+    with torch.inference_mode():
+        x = torch.ones(2, 3)
+        _assert_close(compiled(x), layer(x))
+        own = torch.nn.Linear(3, 4)  # torch does not count what is written into its weights
+        left = torch.compile(own, backend=backend_module.backend, options={"effort": "none"})
+        _assert_close(left(x), own(x))
+    assert len(COMPILED) == 1
+
+
 def test_a_graph_is_compiled_for_so_many_shapes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -23,9 +23,10 @@ torch_backend = lazily("autosched.torch_frontend.backend")
 pytestmark = pytest.mark.usefixtures("torchlib")
 
 
-def _run(module: Any, x: Any) -> list[Any]:
-    network = asd.from_torch(module, x)
-    results = asd.compile(network, effort="none").run({network.inputs[0].name: x})
+def _run(module: Any, *args: Any) -> list[Any]:
+    network = asd.from_torch(module, args)
+    names = [value.name for value in network.inputs]
+    results = asd.compile(network, effort="none").run(dict(zip(names, args, strict=True)))
     return [to_torch(result) for result in results.values()]
 
 
@@ -65,6 +66,25 @@ def test_small_numbers_keep_their_digits() -> None:
             torch.testing.assert_close(ours, theirs, rtol=2e-6, atol=0, equal_nan=True)
 
 
+def test_quotients_signs_and_angles_are_torchs() -> None:
+    """Where the exporter rounds, overflows, or takes what is no number for zero."""
+    nan, inf = float("nan"), float("inf")
+    x = torch.tensor([1.0, -1.0, nan, inf, -inf, 0.0, -0.0, 1000.0])[:, None]
+    y = torch.tensor([0.1, -0.1, 3.0, -inf, -0.0, 999.0, nan])
+    i = torch.tensor([-20_000_001, 20_000_006, -7, 7, 0, -(1 << 40) - 1])
+
+    class Module(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x: Any, y: Any, i: Any) -> Any:
+            return (
+                torch.logaddexp(x, y), torch.atan2(x, y), x.sign(), torch.signbit(x / 2), x.log1p(),
+                torch.floor_divide(x, y), torch.div(x, y, rounding_mode="floor"), x // 0.1,
+                torch.div(i, 7, rounding_mode="trunc"), torch.div(i, i - 5, rounding_mode="floor"),
+            )  # fmt: skip
+
+    for ours, theirs in zip(_run(Module(), x, y, i), Module()(x, y, i), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6, equal_nan=True)
+
+
 @pytest.mark.parametrize("boolean", [True, False])
 def test_queries_that_see_no_key_give_zeros(boolean: bool) -> None:
     """The exporter writes what has no value there, or the mean of all values."""
@@ -96,6 +116,7 @@ REFUSED = {
     "interpolates cubically": lambda x: functional.grid_sample(
         x, x.permute(0, 2, 3, 1), "bicubic", "border", align_corners=True
     ),
+    "so that it overflows": lambda x: x.logcumsumexp(1),
     "No ONNX function found for .*linalg": lambda x: torch.linalg.inv(x),
 }
 

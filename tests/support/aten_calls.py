@@ -34,7 +34,7 @@ HEADS: Final = _numbers(1, 2, 5, 8)
 _INSIDE: Final = ("asin", "acos", "atanh")
 _POSITIVE: Final = ("log", "sqrt", "acosh", "rsqrt", "reciprocal")
 _PLAIN: Final = (
-    "relu", "sigmoid", "exp", "erf", "abs", "neg", "sign", "floor", "ceil", "round", "sin", "cos",
+    "relu", "sigmoid", "exp", "erf", "abs", "neg", "floor", "ceil", "round", "sin", "cos",
     "tan", "atan", "sinh", "cosh", "tanh", "asinh", "silu", "hardsigmoid", "hardswish", "mish",
     "isnan", "isinf", "alias", "detach", "clone",
 )  # fmt: skip
@@ -72,7 +72,10 @@ def _binary() -> Calls:
 ELEMENTWISE: Final[Calls] = {
     **_unary(),
     **_binary(),
-    "_to_copy.default": (lambda x, i: x.double() + i, (X, INTEGERS[0, :3])),
+    "_to_copy.default": (
+        lambda x, i: (x.double() + i, (x.relu() * 0.1).bool()),
+        (X, INTEGERS[0, :3]),
+    ),
     "bitwise_not.default": (torch.bitwise_not, (BOOLS,)),
     "clamp.default": (lambda x: (x.clamp(min=0.1), x.clamp(-0.3, 0.2), x.clamp(2, -2)), (X,)),
     "clamp.Tensor": (lambda x, y: x.clamp(min=y, max=y + 0.5), (X, Y)),
@@ -92,6 +95,7 @@ ELEMENTWISE: Final[Calls] = {
     "masked_fill.Scalar": (lambda x, m: x.masked_fill(m, -2), (X, BOOLS)),
     "masked_fill.Tensor": (lambda x, m: x.masked_fill(m, torch.tensor(3.0)), (X, BOOLS)),
     "pow.Tensor_Scalar": (lambda x: (x**2, x**3, x**-1.5, x**0.5), (POSITIVE,)),
+    "sign.default": (lambda x, i: ((x / x.relu()).sign(), i.sign()), (X, INTEGERS)),
     "where.self": (lambda m, x: torch.where(m, x, torch.tensor(7.0)), (BOOLS, X)),
 }
 MOVEMENT: Final[Calls] = {

@@ -25,7 +25,7 @@ from sketch.lang.dtypes import SUPPORTED, is_float
 
 _UNARY: Final[Mapping[str, UnaryFunction]] = {
     "relu": "relu", "sigmoid": "sigmoid", "exp": "exp", "log": "log", "sqrt": "sqrt", "erf": "erf",
-    "abs": "abs", "neg": "neg", "sign": "sign", "reciprocal": "reciprocal", "floor": "floor",
+    "abs": "abs", "neg": "neg", "reciprocal": "reciprocal", "floor": "floor",
     "ceil": "ceil", "round": "round", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin",
     "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
     "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
@@ -43,6 +43,7 @@ _LOGIC: Final[Mapping[str, BinaryFunction]] = {
     "bitwise_and.Tensor": "and", "bitwise_or.Tensor": "or", "bitwise_xor.Tensor": "ne",
 }  # fmt: skip
 _LIMITS: Final[Mapping[str, BinaryFunction]] = {"min": "max", "max": "min"}  # roles of clamp
+_SIDES: Final[tuple[BinaryFunction, ...]] = ("gt", "lt")  # of zero
 _BOOL: Final = "bool"
 
 
@@ -54,6 +55,18 @@ def _unary(function: UnaryFunction, call: AtenCall) -> str:
 def _rsqrt(call: AtenCall) -> str:
     root = call.add(UnaryOp("sqrt"), call.operand("self", call.dtype))
     return call.add(UnaryOp("reciprocal"), root)
+
+
+def _sign(call: AtenCall) -> str:
+    """NaN has the sign 0 for torch."""
+    data = call.value("self")
+    if not is_float(call.dtype):
+        return call.add(UnaryOp("sign"), data)
+    sides = [
+        call.add(CastOp(call.dtype), call.add(BinaryOp(test), data, call.number(0, call.dtype)))
+        for test in _SIDES
+    ]
+    return call.add(BinaryOp("sub"), *sides)
 
 
 def _test(function: UnaryFunction, call: AtenCall) -> str:
@@ -108,16 +121,8 @@ def _power(call: AtenCall) -> str:
     if exponent == 3:
         return call.add(BinaryOp("mul"), call.add(BinaryOp("mul"), data, data), data)
     if exponent == 0.5:
-        return _root(call, data)
+        return call.add(UnaryOp("sqrt"), data)  # torch has no other numbers at -0 and -infinity
     return call.add(BinaryOp("pow"), data, call.number(exponent, call.dtype))
-
-
-def _root(call: AtenCall, data: str) -> str:
-    """The power 0.5 is the square root, but 0 of -0 and infinity of minus infinity."""
-    numbers = {number: call.number(number, call.dtype) for number in (0, math.inf, -math.inf)}
-    positive = call.add(BinaryOp("add"), data, numbers[0])
-    unbounded = call.add(BinaryOp("eq"), data, numbers[-math.inf])
-    return call.add(Where(), unbounded, numbers[math.inf], call.add(UnaryOp("sqrt"), positive))
 
 
 def _power_of_tensors(call: AtenCall) -> str:
@@ -164,8 +169,8 @@ def _to_copy(call: AtenCall) -> str:
     """Another dtype; memory formats are no matter of values."""
     call.require(call.dtype in SUPPORTED, f"a conversion to {call.dtype}")
     data = call.value("self")
-    to_integer = is_float(call.type_of(data).dtype) and not is_float(call.dtype)
-    call.require(not to_integer, "numbers that may not fit")
+    fits = is_float(call.dtype) or call.dtype == _BOOL
+    call.require(fits or not is_float(call.type_of(data).dtype), "numbers that may not fit")
     return call.add(CastOp(call.dtype), data)
 
 
@@ -244,6 +249,7 @@ ELEMENTWISE: Final[Mapping[str, Converter]] = {
     "pow.Tensor_Scalar": _power,
     "pow.Tensor_Tensor": _power_of_tensors,
     "rsqrt.default": _rsqrt,
+    "sign.default": _sign,
     "rsub.Scalar": partial(_sum, "sub", True),
     "rsub.Tensor": partial(_sum, "sub", True),
     "silu.default": _silu,
