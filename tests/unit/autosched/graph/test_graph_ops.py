@@ -105,7 +105,8 @@ def test_shape_and_values_agree_with_onnxruntime(
 def test_every_operator_has_a_lowering() -> None:
     # by name: a dataclass with slots replaces the class it decorates
     def below(kind: type[Op]) -> set[str]:
-        subclasses = kind.__subclasses__()
+        # others of this process: what a page of the documentation defines
+        subclasses = [op for op in kind.__subclasses__() if op.__module__.startswith("autosched.")]
         native = {op.__name__ for op in subclasses if not op.on_host}
         return native.union(*map(below, subclasses))
 
