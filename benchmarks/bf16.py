@@ -1,6 +1,8 @@
 """Networks in bfloat16 next to OpenVINO in bfloat16, and to ourselves in float32.
 
 ``python -m benchmarks.bf16 --networks resnet-50 --budget 2m --json FILE``
+``python -m benchmarks.bf16 --networks bert-base --precision int8-dynamic --json FILE``: another
+precision, which has no bars.
 
 Random weights: of interest is the time.  Everyone reads the same float32 file.  The product is
 a network of one layer, whose share of the peak is that of float32.
@@ -22,6 +24,7 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Network as ZooNetwork
 from autosched.graph.ir import Value
 from autosched.graph.ops.matmul import MatMul
+from autosched.graph.precision import PRECISIONS
 from benchmarks.command_line import add_comparison, add_tuning
 from benchmarks.contender import Contender
 from benchmarks.harness import OURS, Options, compare, relative_error
@@ -79,9 +82,9 @@ def network_of(name: str) -> ZooNetwork:
 def measure(name: str, threads: int, arguments: argparse.Namespace, folder: Path) -> Row:
     """The row of a network: tuned within the budget, compared in interleaved rounds."""
     network = network_of(name)
-    reduction = autosched.reduce_precision(network)
+    reduction = autosched.reduce_precision(network, precision=arguments.precision)
     print(reduction, flush=True)
-    tuned = tune(f"{name}.bf16", reduction.network, threads, arguments, folder)
+    tuned = tune(f"{name}.{arguments.precision}", reduction.network, threads, arguments, folder)
     plain = folder / f"{name}.float.asd"
     log = Path(arguments.float_logs) / f"{name}.{threads}t.jsonl"
     target = host_target(threads)
@@ -107,7 +110,7 @@ def _compared(
     row["sum_of_tasks_ms"], row["flags"] = tuned.sum_of_tasks_ms, flags(row)
     times = (np.median(result.rounds[who]) for who in (FLOAT, OURS))
     row["float_ratio"] = float(next(times) / next(times))
-    row["bars"] = CASES[name].of(row)
+    row["bars"] = CASES[name].of(row) if arguments.precision == "bf16" else {}
     return row
 
 
@@ -118,6 +121,7 @@ def main() -> None:
     parser.add_argument(
         "--float-logs", default="benchmarks/logs", help="directory of the float networks' logs"
     )
+    parser.add_argument("--precision", choices=PRECISIONS[1:], default="bf16")
     add_tuning(parser, "2m", "out/bf16")
     add_comparison(parser, (2,), 0.5, (RIVAL,))
     arguments = parser.parse_args()

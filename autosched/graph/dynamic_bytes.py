@@ -55,7 +55,7 @@ def dynamic_byte_layers(graph: Graph) -> tuple[Node, ...]:
     sum leaves int32.
     """
     found = []
-    for node, array in constant_layers(graph):
+    for node, array in constant_layers(graph, depthwise=False):
         if array.size == 0 or not np.isfinite(array).all():
             continue
         sums = np.abs(_weight_bytes(array)[0]).sum(axis=_summed(array), dtype=np.int64)

@@ -5,7 +5,7 @@
 Weights are rounded ahead of time.  Data are rounded by what computes them, as is all that layers
 leave to other kernels, and nothing else of them is kept: whatever else reads them widens the
 rounded ones.  What only moves elements, or picks some, works on the rounded ones.  Outputs are not
-rounded.
+rounded.  Depthwise convolutions gain the bytes that their data take in memory; no unit is for them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _IN_LANES: Final = "bfloat16"  # the one that units multiply in such lanes
 def half_float_layers(graph: Graph, narrow: str) -> tuple[Node, ...]:
     """The layers of an optimised graph whose weights the type ``narrow`` can hold."""
     found = []
-    for node, array in constant_layers(graph):
+    for node, array in constant_layers(graph, depthwise=True):
         rounded = storage_floats(array, narrow).astype(np.float32)
         if np.isfinite(rounded).all():
             found.append(node)
@@ -114,7 +114,7 @@ class _InHalfFloats(GraphRewriter):
         op = node.op
         assert isinstance(op, Conv | Dense)
         data, weight, *bias = node.inputs
-        in_lanes = isinstance(op, Conv) and self._dtype == _IN_LANES
+        in_lanes = isinstance(op, Conv) and op.groups == 1 and self._dtype == _IN_LANES
         missing = self.shape(data)[-1] % _TOGETHER if in_lanes else 0
         rounded, factor = self._as_narrow(data), self._weight(weight, missing)
         if missing:

@@ -13,6 +13,7 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.errors import GraphError
 from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Graph, Network, Value
+from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import UnaryOp
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.optimize import optimize
@@ -175,14 +176,38 @@ def test_compiled_for_a_machine_with_the_unit(precision: Precision, units: int, 
     assert sum(map(bool, sketches)) == units
 
 
+def windows() -> Network:
+    """A picture through a convolution, one of each channel by itself, and one of single points."""
+    rng = np.random.default_rng(0)
+    builder = GraphBuilder("windows")
+    value = builder.input(Value("data", (2, 3, 9, 9)))
+    for name, shape, groups in (
+        ("a", (8, 3, 3, 3), 1),
+        ("b", (8, 1, 3, 3), 8),
+        ("c", (5, 8, 1, 1), 1),
+    ):
+        weight = builder.constant(f"{name}.weight", rng.standard_normal(shape).astype(np.float32))
+        bias = builder.constant(f"{name}.bias", rng.standard_normal(shape[0]).astype(np.float32))
+        side = shape[-1] // 2
+        op = Conv(padding=(side,) * 4, groups=groups)
+        value = builder.add(op, (value, weight, bias), name=name)
+        value = builder.add(UnaryOp("relu"), (value,)) if name != "c" else value
+    return Network("windows", builder.finish({"out": value}))
+
+
 @pytest.mark.parametrize("features", [HERE.features, WITHOUT_UNITS])
 @pytest.mark.parametrize("precision", REDUCED)
-def test_results_are_those_of_the_reduced_network(precision: Precision, features: str) -> None:
+@pytest.mark.parametrize("exact_network", [two_layers(), windows()], ids=["products", "windows"])
+def test_results_are_those_of_the_reduced_network(
+    exact_network: Network, precision: Precision, features: str
+) -> None:
     """A machine without a unit runs plain kernels."""
-    network = asd.reduce_precision(two_layers(), precision=precision).network
-    data = {"data": np.random.default_rng(2).standard_normal((4, 32)).astype(np.float32)}
+    network = asd.reduce_precision(exact_network, precision=precision).network
+    assert network.reduced.names
+    (given,) = network.inputs
+    data = {"data": np.random.default_rng(2).standard_normal(given.shape).astype(np.float32)}
     graph = with_reduced(optimize(network.graph), network.reduced)
-    wanted, exact = evaluate(graph, data)["out"], evaluate(two_layers().graph, data)["out"]
+    wanted, exact = evaluate(graph, data)["out"], evaluate(exact_network.graph, data)["out"]
     found = asd.compile(network, replace(HERE, features=features), effort="none").run(data)["out"]
     size = np.abs(exact).max()
     assert np.abs(found - wanted).max() < 0.2 * np.abs(wanted - exact).max() < 0.01 * size

@@ -133,6 +133,22 @@ def test_which_layers() -> None:
     assert in_half_floats(graph, {"grouped", "unknown"}, "bfloat16") is graph
 
 
+@pytest.mark.parametrize("narrow", STORAGE_FLOATS)
+def test_depthwise_convolutions_read_and_leave_narrow_ones(narrow: str) -> None:
+    """Of any number of channels: they are no lanes of two."""
+    builder = GraphBuilder("depthwise")
+    image = builder.input(Value("image", (1, 4, 6, 6)))
+    first = builder.add(UnaryOp("relu"), (conv(builder, image, 5, "first"),))
+    each = builder.add(UnaryOp("relu"), (conv(builder, first, 5, "each", groups=5),))
+    graph = optimize(builder.finish({"out": conv(builder, each, 4, "last")}))
+    rounded = all_layers(graph, narrow)
+    found = [(kinds[0], dtype) for kinds, dtype in kernels(rounded) if kinds[0] == "conv2d"]
+    assert found == [("conv2d", narrow), ("conv2d", narrow), ("conv2d", "float32")]
+    data = {"image": weight(1, 4, 6, 6)}
+    values, exact = (evaluate(g, data)["out"] for g in (rounded, graph))
+    assert 0 < np.abs(values - exact).max() < 0.03 * np.abs(exact).max()
+
+
 def test_an_output_that_a_layer_reads_is_not_rounded() -> None:
     builder = GraphBuilder("outputs")
     image = builder.input(Value("image", (1, 4, 6, 6)))
