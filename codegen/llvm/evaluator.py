@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 
 from codegen.errors import CodegenError
 from codegen.llvm import forms
+from codegen.llvm.addresses import ALWAYS, Guard, lane_constants
 from codegen.llvm.arithmetic import Arithmetic
 from codegen.llvm.dependence import Dependence
 from codegen.llvm.index_bounds import IndexBounds
 from codegen.llvm.lane_patterns import lane_pattern
-from codegen.llvm.memory import ALWAYS, Guard, Memory, lane_constants
+from codegen.llvm.memory import Memory
 from codegen.llvm.scope import LoopScope, Plan
 from codegen.llvm.values import (
     SSA_TYPES,

@@ -16,6 +16,8 @@ class ProcessorFeatures:
     masked_registers: constraint letter of vector registers in inline assembly, where the processor
         has masked loads; empty where LLVM makes branches of them.
     vector_bytes: length of a vector register.
+    line_bytes: length of a cache line.
+    kept_bytes: so much of what loops read is still in L2 when they read it again.
     """
 
     rounding: bool
@@ -23,6 +25,8 @@ class ProcessorFeatures:
     brain: bool
     masked_registers: str
     vector_bytes: int
+    line_bytes: int
+    kept_bytes: int
 
 
 def features_of(target: Target, flushed: bool) -> ProcessorFeatures:
@@ -38,4 +42,6 @@ def features_of(target: Target, flushed: bool) -> ProcessorFeatures:
         brain=flushed and known.issuperset(("avx512bf16", "avx512vl")),
         masked_registers="v" if "avx512f" in known else "x" if "avx2" in known else "",
         vector_bytes=target.vector_bytes,
+        line_bytes=target.cache_line_bytes,
+        kept_bytes=target.l2_bytes // 2,
     )

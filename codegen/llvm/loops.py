@@ -340,6 +340,7 @@ class Loops:
                 max(known.low, case.low),
                 min(known.high, case.high),
                 known.step,
+                known.shared,
             )
             self.scope.invalidate()
             self.emit(case.body)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from codegen.llvm.addresses import Address, Guard, lane_constants
 from codegen.llvm.features import ProcessorFeatures
 from codegen.llvm.scope import LoopScope
+from codegen.llvm.turns import turns_of
 from codegen.llvm.values import (
     MEMORY_TYPES,
     SSA_TYPES,
@@ -24,32 +26,6 @@ from sketch.nest.loopnest import Buffer
 
 # Sizes of vectors that are one register.
 _REGISTER_BITS: Final = (128, 256, 512)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Guard:
-    """When the current expression is really evaluated: a scalar condition and a lane mask.
-
-    ``spread`` is the condition once more, for all lanes, where that has been written already.
-    """
-
-    condition: str | None = None
-    mask: str | None = None
-    spread: str | None = None
-
-
-ALWAYS = Guard()
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """``base + bytes``; ``lane`` bytes from lane to lane, or a vector of byte ``offsets``."""
-
-    base: str
-    const: int
-    lane: int
-    offsets: str | None
-    align: int = 0  # 0: that of what lies there
 
 
 class Memory:
@@ -178,7 +154,7 @@ class Memory:
             address = self.address(buffer, form, extra)
             ref = self._to_ssa(buffer.dtype, width, self._load(buffer.dtype, width, address, guard))
             if width and buffer.ahead:
-                self.prefetch(address, int(buffer.ahead) * size_of(buffer.dtype))
+                self.fetch_ahead(buffer, form, address)
             value = known[key] = SsaValue(ref, buffer.dtype, width)
         return value
 
@@ -213,6 +189,29 @@ class Memory:
         kind = vector_type(SSA_TYPES[buffer.dtype], width)
         text = f"shufflevector {kind} {block.ref}, {kind} poison, <{width} x i32> <{order}>"
         return SsaValue(self.writer.emit_free(text), buffer.dtype, width)
+
+    def fetch_ahead(self, buffer: Buffer, form: Form, address: Address) -> None:
+        """Fetch what lies ``buffer.ahead`` elements behind what is read into L2.
+
+        Args:
+            buffer: that has it.
+            form: offset in bytes of what is read.
+            address: of what is read.
+        """
+        size, features = size_of(buffer.dtype), self.features
+        distance, large = int(buffer.ahead) * size, int(buffer.size) * size > features.kept_bytes
+        turns = turns_of(self.scope, form.dynamic, features) if large else None
+        if turns is None:
+            self.prefetch(address, distance)
+            return
+        base = self.scope.pointer(buffer, self.bases[buffer], turns.terms)
+        offset = turns.offset(form.const, distance)
+        key = ("ahead", base, offset // self.features.line_bytes)
+        if key not in self._region:
+            start = turns.start(self.scope, self.writer)
+            moved = self.cached(("turn", base, start), f"getelementptr i8, ptr {base}, i64 {start}")
+            self._region[key] = moved
+            self.prefetch(Address(moved, offset, 0, None), 0)
 
     def prefetch(self, address: Address, distance: int) -> None:
         """Fetch the line ``distance`` bytes behind an address into L2, for reading."""
@@ -393,8 +392,3 @@ class Memory:
         return self.writer.emit_free(
             f"zext {vector_type(SSA_TYPES[dtype], width)} {ref} to {vector_type('i8', width)}"
         )
-
-
-def lane_constants(step: int, width: int) -> str:
-    """``<0, step, 2*step, ...>`` as an i64 vector."""
-    return "<" + ", ".join(f"i64 {step * lane}" for lane in range(width)) + ">"

@@ -81,7 +81,7 @@ def _iteration(loops: Loops, chain: tuple[Loop, ...], linear: LoopVar, body: Nod
             rest = scope.hoist(level, ("udiv", loop.var), f"udiv i64 {rest}, {extent}")
         if stride != 1:
             value = scope.hoist(level, ("scaled", loop.var), f"mul nsw i64 {value}, {stride}")
-        scope.dynamic[loop.var] = Dynamic(value, level, *loop_range(loop), stride)
+        scope.dynamic[loop.var] = Dynamic(value, level, *loop_range(loop), stride, shared=True)
         clips.extend(loop.clip)
     scope.invalidate()
     loops.emit_clipped(clips, body)

@@ -28,7 +28,7 @@ class LoopHeader:
 class Dynamic:
     """A loop variable at run time: its SSA name, its level, its least and largest value.
 
-    ``step``: all its values are multiples of it.
+    ``step``: all its values are multiples of it.  ``shared``: threads share its values out.
     """
 
     ref: str
@@ -36,6 +36,12 @@ class Dynamic:
     low: int
     high: int
     step: int
+    shared: bool = False
+
+    @property
+    def trips(self) -> int:
+        """The most values that it has."""
+        return (self.high - self.low) // self.step + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from codegen.llvm.addresses import ALWAYS, Guard, lane_constants
 from codegen.llvm.evaluator import Cell, ExpressionEmitter
 from codegen.llvm.flow import Flow
-from codegen.llvm.memory import ALWAYS, Guard, lane_constants
 from codegen.llvm.unit_calls import UNIT_CALLS, load_group, unit_call
 from codegen.llvm.values import Form, SsaValue, mask_literal
 from sketch.lang.dtypes import is_float, size_of

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from codegen.llvm.addresses import Address
 from codegen.llvm.evaluator import ExpressionEmitter
-from codegen.llvm.memory import Address
 from codegen.llvm.tile_layout import TileLayout
 from codegen.llvm.unit_calls import TILE_CALLS
 from codegen.llvm.values import Form

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from codegen.llvm.memory import Guard, Memory
+from codegen.llvm.addresses import Guard
+from codegen.llvm.memory import Memory
 from codegen.llvm.values import Form, SsaValue
 from codegen.llvm.writer import Writer
 from sketch.lang.dtypes import is_float, size_of
@@ -91,6 +92,6 @@ def load_group(
         address = replace(memory.address(buffer, form, extra), align=size)
         ref = memory.load_words(width, address, guard)
         if width and buffer.ahead:
-            memory.prefetch(address, int(buffer.ahead) * size)
+            memory.fetch_ahead(buffer, form, address)
         value = known[key] = SsaValue(ref, "int32", width)
     return value

@@ -20,6 +20,7 @@ from costmodel.extract.shared_lines import stores_to_shared_lines
 from costmodel.extract.statement import UNROLLED_KINDS
 from costmodel.extract.structure import branches, busiest_share, tasks_of
 from costmodel.extract.tile_terms import in_memory, tile_cycles
+from costmodel.extract.turns import turns
 from costmodel.extract.validity import Validity
 from sketch.nest.loopnest import Scope
 from sketch.target.rates import Rates
@@ -72,7 +73,7 @@ def draft_terms(
     private, shared = _memory_cycles(analysis, traffic, rates)
     overhead = _overhead_cycles(analysis, checks)
     local = larger(compute, private) + rates.overlap * smaller(compute, private) + overhead
-    local = local + _fetch_cycles(analysis, tile, traffic, rates) + _shared_cycles(analysis)
+    local = local + _fetch_cycles(analysis, tile, traffic, compute) + _shared_cycles(analysis)
     each = local * busiest_share(analysis, checks)
     # L3 and memory are shared: more threads do not make them faster.
     total = larger(each, shared) + rates.overlap * smaller(each, shared)
@@ -102,11 +103,12 @@ def bound_terms(
     rates = analysis.target.rates
     private, shared = _memory_cycles(analysis, traffic, rates)
     share = busiest_share(analysis, checks) / rates.hertz
-    waiting = _overhead_cycles(analysis, checks) + _fetch_cycles(analysis, tile, traffic, rates)
+    compute = _compute_cycles(analysis, tile, checks, rates)
+    waiting = _overhead_cycles(analysis, checks) + _fetch_cycles(analysis, tile, traffic, compute)
     waiting = waiting + _shared_cycles(analysis)
     waits = share * waiting + _region_cycles(analysis) / rates.hertz
     return BoundTerms(
-        compute=share * _compute_cycles(analysis, tile, checks, rates),
+        compute=share * compute,
         near=share * private,
         far=shared / rates.hertz,
         waits=waits,
@@ -259,22 +261,35 @@ def _memory_cycles(
 
 
 def _fetch_cycles(
-    analysis: Analysis, tile: AccumulatorTile, traffic: dict[str, list[Floats]], rates: Rates
+    analysis: Analysis,
+    tile: AccumulatorTile,
+    traffic: dict[str, list[Floats]],
+    compute: Quantity,
 ) -> Quantity:
     """Of waiting for constants from beyond L2 that nothing fetches ahead, or so far ahead that some
     of them have left L2 again when they are read: the more, the more of it lies between.
 
-    What is read once streams through the core; what is read again later arrives in bursts.
+    What is read once streams through the core; what is read again later arrives in bursts, in the
+    part of ``compute`` that is spent on its first reading, unless prefetches are spread.
     """
-    room, total = capacities(analysis.target)["l2"], to_quantity(0)
+    rates = analysis.target.rates
+    total: Quantity = 0.0
+    room, width = capacities(analysis.target)["l2"], float(analysis.target.vector_bytes)
     reads = analysis.trips / larger(tile.rows, 1.0)
     for access, far in zip(analysis.accesses, traffic["l2"], strict=True):
         if access.buffer.scope is Scope.CONSTANT:
-            once = reads * access.element_bytes <= far
+            passes = larger(reads * access.element_bytes / larger(far, 1.0), 1.0)
             ahead = to_quantity(access.buffer.ahead) * access.element_bytes
             missing = where(ahead > 0.0, smaller(ahead / room, 1.0), 1.0)
-            total = total + where(once, 0.0, missing * far)
-    return rates.unfetched * total / (float(analysis.target.vector_bytes) * rates.l3)
+            waited: Quantity = rates.unfetched * missing * far / (width * rates.l3)
+            arrival = far / (width * rates.memory)
+            burst = larger(arrival - compute / passes, 0.0) - larger(arrival - compute, 0.0)
+            spread = (ahead > 0.0) & (turns(access, room / 2.0) > 1.0)
+            # A network with constants larger than L2 does not fit the last cache, as a rule.
+            burst = where(far > room, burst, 0.0)
+            waited = where(spread, waited, larger(waited, burst))
+            total = total + where(passes > 1.0, waited, 0.0)
+    return total
 
 
 def _jumps(access: Access, rates: Rates) -> bool | NDArray[np.bool_]:

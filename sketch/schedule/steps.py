@@ -149,7 +149,8 @@ class Pack:
     ``dim``); memory order becomes [panel, other dimensions, within the panel].  A constant is laid
     out ahead of time, padded with zeros; the stage of a CacheRead writes its buffer so, with
     ``writer_loops`` walking one panel.  ``prefetch`` (or a decision): how far ahead of what is
-    read to fetch into L2: 0 not at all, 1 a panel, 2 as far as the sum walks within a panel.
+    read to fetch into L2: 0 not at all, 1 a panel, 2 as far as the sum walks within a panel.  Where
+    loops read the same again, each time fetches a part of what comes next.
 
     before:  B[k, j]
     after:   B[j - j mod w, k, j mod w]

@@ -116,10 +116,27 @@ def test_what_fits_the_last_cache_is_not_fetched_from_memory(
 
 def test_a_prefetch_takes_the_slot_of_a_load(sketch: Sketch, target: Target) -> None:
     row, ahead = values(sketch, target, 1, 2), sketch.decision("matmul.local.j@prefetch")
-    on, off = (
-        float(draft_seconds(from_rows(sketch, [{**row, ahead: used}]))[0]) for used in (1, 0)
-    )
+    near = replace(sketch, target=with_rates(target, unfetched=1e-9, memory=1e9))
+    on, off = (float(draft_seconds(from_rows(near, [{**row, ahead: used}]))[0]) for used in (1, 0))
     assert on > off
+
+
+def test_spread_prefetches_do_not_come_in_a_burst(sketch: Sketch, target: Target) -> None:
+    """Each panel of 16 KB is read for 64 tiles of rows: one after the other, or all panels for each
+    tile, so that the first tile waits for all of them.
+    """
+    names = {"i": "matmul.i", "j": "matmul.j"}
+    ahead = sketch.decision("matmul.local.j@prefetch")
+    small = replace(target, l2_bytes=2**20 - 64)  # half of the panels and nothing else
+    machines = [replace(sketch, target=with_rates(small, memory=m)) for m in (0.08, 0.01)]
+
+    def waiting(**order: int) -> float:
+        row = values(sketch, target, 4, 1) | {ahead: 1}
+        row |= {sketch.decision(f"{names[n[0]]}@{n[1]}"): v for n, v in order.items()}
+        usual, longer = (float(draft_seconds(from_rows(s, [row]))[0]) for s in machines)
+        return longer / usual
+
+    assert waiting(i1=64, i2=1, j2=32) > 1.01 * waiting(i1=1, i2=64, j1=32)
 
 
 def test_constants_beyond_l2_that_are_read_again_are_better_fetched_ahead(
