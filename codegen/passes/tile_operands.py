@@ -14,22 +14,26 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from codegen.passes.affine import variables
+from codegen.passes.affine import Ranges, constant, loop_range, variables
 from codegen.passes.rewrite import (
     Nodes,
     map_body,
+    substitute,
     substitute_expr,
     substitute_predicates,
     with_body,
 )
+from codegen.passes.simplify import simplify_nodes
 from codegen.passes.tile_blocks import TileBlock, tile_block
 from sketch.lang.expr import Binary, Cast, Const, Expr, Select
 from sketch.nest.loopnest import (
     Affine,
     AffineValue,
     Allocate,
+    Branch,
     Buffer,
     BufferLoad,
+    Case,
     Loop,
     LoopKind,
     LoopNest,
@@ -39,7 +43,7 @@ from sketch.nest.loopnest import (
     Scope,
     Store,
 )
-from sketch.nest.walk import index_variables
+from sketch.nest.walk import index_variables, walk
 from sketch.target.target import Target
 from sketch.target.units import TensorUnit, units_of
 
@@ -47,7 +51,7 @@ from sketch.target.units import TensorUnit, units_of
 def tile_operands(nest: LoopNest, target: Target) -> LoopNest:
     """The nest in which every block that is added to is whole."""
     units = tuple(unit for unit in units_of(target) if unit.tiles)
-    return replace(nest, roots=_nodes(nest.roots, units)) if units else nest
+    return replace(nest, roots=_nodes(nest.roots, units, {})) if units else nest
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +63,46 @@ class _Copy:
     depends: frozenset[LoopVar]
 
 
-def _nodes(nodes: Nodes, units: tuple[TensorUnit, ...]) -> Nodes:
-    new = tuple(_node(node, units) for node in nodes)
-    return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+def _nodes(nodes: Nodes, units: tuple[TensorUnit, ...], ranges: Ranges) -> Nodes:
+    new = tuple(part for node in nodes for part in _node(node, units, ranges))
+    same = len(new) == len(nodes) and all(a is b for a, b in zip(new, nodes, strict=True))
+    return nodes if same else new
 
 
-def _node(node: Node, units: tuple[TensorUnit, ...]) -> Node:
+def _node(node: Node, units: tuple[TensorUnit, ...], ranges: Ranges) -> Nodes:
+    if isinstance(node, Loop) and _decides(node, units):
+        return _nodes(_trips(node, ranges), units, ranges)
     copies, inner = _copied(node, units)
     if copies:
-        return _within(copies, inner)
-    return map_body(node, lambda body: _nodes(body, units))
+        return (_within(copies, inner),)
+    if isinstance(node, Branch):
+        cases = (_case(node.var, case, units, ranges) for case in node.cases)
+        return (Branch(node.var, tuple(cases)),)
+    if isinstance(node, Loop):
+        ranges = {**ranges, node.var: loop_range(node)}
+    return (map_body(node, lambda body: _nodes(body, units, ranges)),)
+
+
+def _case(var: LoopVar, case: Case, units: tuple[TensorUnit, ...], ranges: Ranges) -> Case:
+    inside = {**ranges, var: (case.low, case.high)}
+    return Case(case.low, case.high, _nodes(case.body, units, inside))
+
+
+def _decides(node: Loop, units: tuple[TensorUnit, ...]) -> bool:
+    """Whether straight-line trips of a sum are all that says what is missing of a block: of the
+    taps of a window most miss nothing.
+    """
+    if node.kind is not LoopKind.UNROLLED or node.axis_kind != "reduce" or node.clip:
+        return False
+    blocks = (tile_block(inner, units) for inner in walk((node,)))
+    return any(p.index.coefficient(node.var) for b in blocks if b is not None for p in b.inside)
+
+
+def _trips(node: Loop, ranges: Ranges) -> Nodes:
+    """Each trip of a loop, without the predicates that hold in it."""
+    values = range(0, int(node.extent) * int(node.stride), int(node.stride))
+    parts = (substitute(node.body, {node.var: constant(value)}) for value in values)
+    return tuple(node for part in parts for node in simplify_nodes(part, ranges))
 
 
 def _copied(node: Node, units: tuple[TensorUnit, ...]) -> tuple[tuple[_Copy, ...], Node]:
