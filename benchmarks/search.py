@@ -33,7 +33,7 @@ from costmodel.gbdt import GradientBoostedModel
 from costmodel.gbdt_options import GbdtOptions
 from sketch.population.population import Population, sample
 
-SPEED_BAR = 20_000.0
+SPEED_BAR = 50_000.0
 TRIALS_BAR = 40.0
 RANDOM_TRIALS = 128
 TREES = 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.no_log import BARS, bars_of
 from benchmarks.rows import geometric_means, kept_rows, write_json
 
 
@@ -25,3 +26,14 @@ def test_rows_of_a_stopped_run_are_kept_where_the_budget_is_the_same(tmp_path) -
     rows = [{"name": "a", "budget": "60s"}, {"name": "b", "budget": "5s"}]
     write_json(path, rows)
     assert kept_rows(path, "60s") == rows[:1]
+
+
+def test_the_bars_of_networks_without_a_log() -> None:
+    rows = [{"compile_s": 61.0}, {"compile_s": 9.0, "ratio_to_tuned": 1.1}]
+    more = [{"compile_s": 9.0, "ratio_to_tuned": ratio} for ratio in (1.0, 1.04)]
+    found = bars_of([*rows, *more], BARS["quick"])
+    assert {what: bar["holds"] for what, bar in found.items()} == {
+        "compile_s": False, "median": True, "worst": True,
+    }  # fmt: skip
+    assert found["median"] == {"reached": 1.04, "at_most": 1.05, "holds": True}
+    assert set(bars_of(rows[:1], BARS["draft"])) == {"compile_s"}
