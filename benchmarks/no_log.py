@@ -136,12 +136,9 @@ def bars_of(rows: Sequence[Row], bars: Bars) -> Row:
     found = {"compile_s": max(row["compile_s"] for row in rows)}
     if ratios:
         found |= {"median": median(ratios), "worst": max(ratios)}
+    limits = {what: getattr(bars, what) for what in found}
     return {
-        what: {
-            "reached": value,
-            "at_most": getattr(bars, what),
-            "holds": value <= getattr(bars, what),
-        }
+        what: {"reached": value, "at_most": limits[what], "holds": value <= limits[what]}
         for what, value in found.items()
     }
 

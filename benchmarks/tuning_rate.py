@@ -48,7 +48,10 @@ def measure(threads: int, trials: int) -> Row:
 
 
 def main() -> None:
-    """A row for each number of trials; the start of all processes counts, and so does the final re-measurement."""
+    """A row for each number of trials.
+
+    The start of all processes counts, and so does the final re-measurement.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--trials", nargs="+", type=int, default=[1024])

@@ -149,9 +149,15 @@ class TaskRun:
         return ahead_of_reference(self._space, task.target, task.variants[0].name)
 
     def _first(self) -> tuple[Candidate, ...]:
-        """What the wide search begins with; what other tasks know only where nothing is known."""
-        known = bool(self._seeds) or self.measured.trials > 0
-        return (*self._predicted(), *self._seeds, *(() if known else self._others(self.task)))
+        """What the wide search begins with; what others know only where nothing is known.
+
+        The favourite of the draft goes before that: first batches may be of two.
+        """
+        if self._seeds or self.measured.trials:
+            return (*self._seeds, *self._predicted())
+        others = self._others(self.task)
+        favourite = (self._space.draft_candidate(),) if others else ()
+        return (*(self._predicted() or favourite), *others)
 
     @property
     def _uses_model(self) -> bool:

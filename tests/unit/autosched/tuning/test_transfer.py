@@ -51,9 +51,17 @@ def test_a_task_begins_with_the_best_of_an_example() -> None:
     result = Timing((1e-6,), "warm")
     examples = (record_of(source.key, odd, SMALL, result, title=title_of(source)),)
     wanted = {c.key for c in nearest(task, bests_of_tasks(examples), 2)}
-    assert wanted and wanted <= first_keys(records_of([task], examples=examples), task, 2)
+    assert wanted and wanted <= first_keys(records_of([task], examples=examples), task, 3)
     without = replace(OPTIONS, search=replace(OPTIONS.search, transferred=0))
-    assert not wanted <= first_keys(records_of([task], without, examples), task, 2)
+    assert not wanted <= first_keys(records_of([task], without, examples), task, 3)
+
+
+def test_the_favourite_of_the_draft_comes_first() -> None:
+    task = conv(16)
+    examples = records_of([conv(8)])
+    first = next(r for r in records_of([task], examples=examples) if r.task == task.key)
+    favourite = space_of(task).draft_candidate()
+    assert first.candidate(task.variant(first.variant).dag).key == favourite.key
 
 
 def test_tasks_of_one_run_help_each_other() -> None:
@@ -64,7 +72,7 @@ def test_tasks_of_one_run_help_each_other() -> None:
     began = next(n for n, r in enumerate(records) if r.task == last)
     before = [r for r in records[:began] if isinstance(r.result, Timing)]
     keys = {found.key for r in before if (found := rescaled(task, r)) is not None}
-    assert first_keys(records, task, 2) & keys
+    assert first_keys(records, task, 3) & keys
 
 
 def test_a_task_that_is_resumed_goes_on(tmp_path: Path) -> None:
