@@ -49,6 +49,26 @@ class Table:
         """[R]: the program that a row belongs to."""
         return np.repeat(np.arange(len(self.seconds)), np.diff(self.offsets))
 
+    def recent(self, count: int) -> NDArray[np.int64]:
+        """Ascending indices of about ``count`` programs: half of them the newest, the others spread
+        over all before, and the best of each task, which the others are compared with.
+        """
+        older = len(self.seconds) - count // 2
+        spread = np.linspace(0, older - 1, count - count // 2).astype(np.int64)
+        times = np.where(np.isfinite(self.seconds), self.seconds, np.inf)
+        order = np.lexsort((times, self.groups))
+        _, firsts = np.unique(self.groups[order], return_index=True)
+        newest = np.arange(older, len(self.seconds))
+        return np.unique(np.concatenate([spread, newest, order[firsts]]))
+
+    def take(self, indices: NDArray[np.int64]) -> Table:
+        """Some of the programs, in the order given."""
+        lengths = np.diff(self.offsets)[indices]
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+        rows = self.rows[np.repeat(self.offsets[indices], lengths) + within]
+        return Table(rows, offsets, self.groups[indices], self.seconds[indices], self.extra)
+
     def relative_times(self) -> NDArray[np.float64]:
         """[N]: time over the best time of its task, >= 1; failures get a finite slow value."""
         relative = np.full(len(self.seconds), FAILURE_OVER_BEST)

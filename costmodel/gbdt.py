@@ -171,9 +171,13 @@ class GradientBoostedModel:
         if np.isfinite(table.seconds).sum() < options.least_programs:
             return
         lightgbm = load_lightgbm()
+        programs = len(table.seconds)
+        if programs > options.most_programs:
+            chosen = table.recent(options.most_programs)
+            table = table.take(chosen)
+            offsets = None if offsets is None else offsets[chosen]
         objective = _Objective.of(table, options, offsets)
         parameters = {**options.parameters(), "objective": objective}
-        programs = len(table.seconds)
         scratch = self._starts_over(programs) or table.extra != self._extra
         data = lightgbm.Dataset(table.rows, params=options.parameters(), free_raw_data=False)
         self._booster = lightgbm.train(

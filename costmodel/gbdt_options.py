@@ -14,6 +14,7 @@ _LEAST: Final = {
     "more_trees": 1,
     "leaves": 2,
     "bins": 2,
+    "most_programs": 2,
 }
 
 
@@ -28,6 +29,8 @@ class GbdtOptions:
         more_trees: added by an update that continues.
         tree_limit: a model that would grow beyond it is trained from scratch.
         scratch_programs: below it every update trains from scratch (about a second).
+        most_programs: an update learns from so many at most, the last half of them the newest: it
+            must not take longer the longer a run is.
         leaves, learning_rate, bins, least_rows, l2, least_hessian: of LightGBM; few leaves predict
             fast.
         weight_power: a program weighs (best / time) ** weight_power.
@@ -44,6 +47,7 @@ class GbdtOptions:
     more_trees: int = 20
     tree_limit: int = 200
     scratch_programs: int = 5000
+    most_programs: int = 8192
     leaves: int = 16
     learning_rate: float = 0.2
     bins: int = 63
@@ -86,6 +90,6 @@ class GbdtOptions:
 
 PRETRAINED: Final = GbdtOptions(
     trees=200, least_trees=60, tree_programs=40, leaves=31, learning_rate=0.12,
-    bins=127, least_rows=20, l2=2.0,
+    bins=127, least_rows=20, l2=2.0, most_programs=1 << 30,
 )  # fmt: skip
 """Of a model that learns from a corpus once, and not while somebody waits for it."""

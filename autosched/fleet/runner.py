@@ -20,8 +20,9 @@ from sketch.errors import AutoschedError
 
 # Trials of a piece: so few that machines share a batch, so many that they do not wait for the next.
 PIECE_TRIALS: Final = 8
-# Pieces a machine that are chosen at any time: one is measured, one waits for it to be free.
-PIECES_AHEAD: Final = 3
+# Pieces a machine that are chosen at any time: one is measured, the others last while the tuner
+# learns and chooses.
+PIECES_AHEAD: Final = 4
 # How often a machine that is free looks for a piece that another has had for too long.
 _LOOK_S: Final = 0.5
 

@@ -131,20 +131,25 @@ class Learner:
         """Whether the next batch can be chosen before the last one is learned."""
         return self._learned >= self._options.defer
 
-    def learn(self) -> None:
+    def learn(self, least: int = 1) -> None:
         """Update the model, if there is enough new data.
 
         A model that fails is left out until an update succeeds.
+
+        Args:
+            least: new programs that an update needs, but for the first one: where many are on their
+                way, those that are measured meanwhile were chosen without it anyway.
         """
         with uncollected():
-            self._learn()
+            self._learn(least)
 
-    def _learn(self) -> None:
+    def _learn(self, least: int) -> None:
         from costmodel.checked import checked_update
         from costmodel.errors import ModelFaultError
 
         count = len(self._dataset) + sum(len(results) for _, _, results in self._told)
-        enough = self._learned * (1 + self._options.growth) + 1
+        grown = self._options.growth * self._learned + 1
+        enough = self._learned + (max(grown, least) if self._learned else 1)
         if sum(self._successes.values()) and count >= enough:
             dataset = self.dataset
             self._learned = count

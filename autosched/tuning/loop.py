@@ -171,7 +171,7 @@ class TuningLoop:
         began = self._clock()
         while self._submitted(flying):
             with self._thinking:
-                self._learner.learn()
+                self._learner.learn(self._runner.trials_in_flight)
             self._signals.check()
             self._finish(flying.popleft(), began)
             began = self._clock()

@@ -57,6 +57,30 @@ def test_the_table_grows_with_the_dataset(dataset: Dataset) -> None:
     assert dataset.table().relative_times()[3] == 3.0
 
 
+def test_recent_programs_are_the_newest_some_before_and_the_best_of_each_task() -> None:
+    result = Dataset()
+    for task, seconds in (
+        ("a", [9.0, None, 1.0, 8.0, 7.0, 6.0]),
+        ("b", [5.0, 2.0]),
+        ("a", [4.0] * 8),
+    ):
+        result.append(task, features(len(seconds), 1 + (task == "b")), seconds)
+    table = result.table()
+    chosen = table.recent(6)
+    assert set(chosen.tolist()) >= {2, 7, 13, 14, 15} and 0 in chosen and len(chosen) <= 8
+    part = table.take(chosen)
+    np.testing.assert_array_equal(part.relative_times(), table.relative_times()[chosen])
+    np.testing.assert_array_equal(part.offsets, np.cumsum([0, *np.diff(table.offsets)[chosen]]))
+    again = table.take(np.arange(len(table.seconds)))
+    np.testing.assert_array_equal(again.rows, table.rows)
+
+
+def test_rows_of_a_part_of_a_table_are_those_of_its_programs(dataset: Dataset) -> None:
+    table, chosen = dataset.table(), np.array([5, 0, 3])
+    rows = [table.rows[table.offsets[n] : table.offsets[n + 1]] for n in chosen]
+    np.testing.assert_array_equal(table.take(chosen).rows, np.concatenate(rows))
+
+
 def test_take(dataset: Dataset) -> None:
     part = dataset.take(np.array([5, 3]))
     assert part.tasks == ("a", "b")

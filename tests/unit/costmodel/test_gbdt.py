@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,22 @@ def test_large_data_continue_up_to_the_limit(
     assert sizes == [12, 17, 12, 17]
     loss = _loss(model, train)
     assert loss < _loss(GradientBoostedModel(), train)
+
+
+def test_very_large_data_teach_as_their_recent_part_does(
+    conv_features: tuple[Features, ...], train: Dataset
+) -> None:
+    options = GbdtOptions(trees=12, most_programs=64)
+    recent = train.take(train.table().recent(64))
+    assert 64 <= len(recent) <= 64 + len(train.tasks) < len(train)
+    models = (
+        GradientBoostedModel(options),
+        GradientBoostedModel(replace(options, most_programs=999)),
+    )
+    for model, data in zip(models, (train, recent), strict=True):
+        model.update(data, np.zeros(len(data)))
+    predicted = [model.predict(conv_features[0]) for model in models]
+    np.testing.assert_allclose(*predicted, rtol=1e-6)
 
 
 def _loss(model: GradientBoostedModel, dataset: Dataset) -> float:

@@ -30,7 +30,7 @@ class TestFleetRunner(RunnerConformance):
         meeting = threading.Barrier(3)
         crew = SimulatedCrew("abc", lambda machine: meet(meeting))
         with FleetRunner(crew, piece_trials=4) as runner:
-            assert runner.trials_in_flight == 36
+            assert runner.trials_in_flight == 48
             results = runner.measure(self.task, self.batch)
         assert results == SimulatedRunner(seed=3).measure(self.task, self.batch)
         assert sorted(crew.measured) == [("a", 4), ("b", 4), ("c", 4)]

@@ -123,7 +123,7 @@ class Counted(DraftModel):
         self.lessons += 1
 
 
-def learned(options: LearnerOptions) -> tuple[int, bool, float]:
+def learned(options: LearnerOptions, least: int = 1) -> tuple[int, bool, float]:
     """Lessons of ten batches of two, whether the last may wait, and the trust of another task."""
     model = Counted()
     learner = Learner(model, 4, options)
@@ -131,13 +131,18 @@ def learned(options: LearnerOptions) -> tuple[int, bool, float]:
     for n in range(0, 20, 2):
         batch = [Candidate(TASK.sketches[0], rows.row(n + more)) for more in range(2)]
         learner.tell("a", batch, [Timing((1.0,)), Timing((2.0,))])
-        learner.learn()
+        learner.learn(least)
     return model.lessons, learner.may_wait, learner.trust("b")
 
 
 @pytest.mark.parametrize("change", [{"foreign": 0.5}, {"growth": 2.0}, {"defer": 3}])
 def test_every_field_of_the_learner_acts(change: dict[str, float]) -> None:
     assert learned(LearnerOptions(**change)) != learned(LearnerOptions())  # type: ignore[arg-type]
+
+
+def test_a_lesson_waits_for_enough_new_programs_but_the_first_does_not() -> None:
+    options = LearnerOptions(growth=0.0)
+    assert learned(options)[0] == 10 and learned(options, least=6)[0] == 1 + 18 // 6
 
 
 @pytest.mark.parametrize("name", PRESETS)
