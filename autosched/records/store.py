@@ -132,6 +132,7 @@ AnyLog = str | os.PathLike[str] | RecordStore
 def open_store(log: AnyLog) -> RecordStore:
     """The store that a path or a URL names; nothing of it is read yet.
 
+        >>> from autosched.records.store import open_store
         >>> open_store("resnet-18.jsonl").name
         'resnet-18.jsonl'
         >>> open_store("postgresql://ann:secret@db.example/tuning").name

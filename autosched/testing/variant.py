@@ -12,6 +12,7 @@ def check_variant(dag: ComputeDAG, variant: ComputeDAG) -> None:
     programs with small extents: a few channels, one or two tiles.
 
         >>> import autosched as asd
+        >>> from autosched.testing import check_variant
         >>> x = asd.placeholder((4,), name="x")
         >>> product = asd.compute((4,), lambda i: (x[i] + 1.0) * (x[i] - 1.0), name="y")
         >>> difference = asd.compute((4,), lambda i: x[i] * x[i] - 1.0, name="y")
