@@ -25,7 +25,7 @@ from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import BinaryOp, CastOp, UnaryOp
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.reduce import ReduceOp
-from autosched.graph.ops.shape import Pad
+from autosched.graph.ops.shape import Pad, Transpose
 from autosched.graph.passes.dead_code import remove_dead_code
 from autosched.graph.passes.rewriter import GraphRewriter
 from autosched.graph.reducible import constant_layers
@@ -147,8 +147,14 @@ class _InBytes(GraphRewriter):
         self.builder.copy(node, [sums, *others], last)
 
     def _quantised(self, data: str, of: _Range) -> str:
-        """The bytes of a value."""
+        """The bytes of a value; what brings a picture's channels to the end moves bytes."""
         if data in self._bytes:
+            return self._bytes[data]
+        node = self.graph.producers.get(data)
+        if node is not None and isinstance(node.op, Transpose) and node.op.permutation[0] == 0:
+            value = self._quantised(node.inputs[0], of)
+            self._largest[data] = self._largest[node.inputs[0]]
+            self._bytes[data] = self._add(node.op, [value], f"{data}.bytes")
             return self._bytes[data]
         axes = tuple(range(1, len(self.shape(data))))
         sizes = data if of.zero == 0 else self._add(UnaryOp("abs"), [data], f"{data}.size")

@@ -130,6 +130,14 @@ def test_kernels_are_the_largest_numbers_the_bytes_and_the_product() -> None:
     assert found[2] == ["dense", "cast", "mul", "mul", "add"]
 
 
+def test_a_picture_is_quantised_where_it_lies() -> None:
+    """And turned as bytes: no float is moved."""
+    graph = in_bytes(window(3, 1, positive=False))
+    turned = [node for node in graph.nodes if node.op.kind == "transpose"]
+    assert graph.types[turned[0].inputs[0]].dtype == "uint8"
+    assert len(turned) == 2  # and the result
+
+
 def test_which_layers() -> None:
     """Weights are numbers; sums fit int32."""
     assert len(dynamic_byte_layers(product(2))) == 1
