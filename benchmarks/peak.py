@@ -6,8 +6,10 @@ It is a contender like any other, so that every row's share of the peak comes fr
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from autosched.runtime.probes.chains import (
@@ -17,12 +19,17 @@ from autosched.runtime.probes.chains import (
     multiply_add,
     unit_product,
 )
+from autosched.runtime.probes.tile_chains import load_tile_chains, tile_operations
 from benchmarks.contender import Prepared
 from benchmarks.workloads import IntegerMatmul, Workload
 from codegen.host import host_target
+from codegen.llvm.jit import Library
+from sketch.target.target import Target
 from sketch.target.units import units_of
 
-TRIPS: Final = 8_000_000  # 10-20 ms a run, so that handing out the work is below 1 %
+# 10-20 ms a run, so that handing out the work is below 1 %
+TRIPS: Final = 8_000_000
+TILE_TRIPS: Final = 500_000
 NAME: Final = "peak"
 
 
@@ -33,35 +40,62 @@ class Peak:
     name: str = NAME
 
     def supports(self, workload: Workload) -> bool:
-        return instruction_of(workload) is not None
+        return chains_of(workload) is not None
 
     def prepare(self, workload: Workload, threads: int) -> Prepared:
         """Compile the chains for this CPU and pin one Python thread to each core."""
-        instruction = instruction_of(workload)
-        assert instruction is not None
-        library, chains = load_chains(instruction, host_target(1))
+        chains = chains_of(workload)
+        assert chains is not None
+        library, execute = chains.load(host_target(1))
         cores = iter(sorted(os.sched_getaffinity(0))[:threads])
         pool = ThreadPoolExecutor(
             threads, initializer=lambda: os.sched_setaffinity(0, [next(cores)])
         )
 
         def run() -> None:
-            list(pool.map(chains, [TRIPS] * threads))
+            list(pool.map(execute, [chains.trips] * threads))
 
-        operations = instruction.operations * CHAINS * TRIPS * threads
+        operations = chains.operations * chains.trips * threads
         return Prepared(
             run,
             outputs=dict,
-            note=instruction.intrinsic,
+            note=chains.name,
             details=lambda: {"operations": operations},
             keep_alive=library,
         )
 
 
-def instruction_of(workload: Workload) -> ChainedInstruction | None:
-    """The fastest one of this CPU for a workload; None: it has no unit for products of bytes."""
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """Chains of one instruction.
+
+    Attributes:
+        name: of the instruction.
+        trips: of a run.
+        operations: multiplications and additions of a trip.
+        load: makes the function of trips for a CPU.
+    """
+
+    name: str
+    trips: int
+    operations: float
+    load: Callable[[Target], tuple[Library, Callable[[int], object]]]
+
+
+def chains_of(workload: Workload) -> Chains | None:
+    """Those of the fastest instruction of this CPU for a workload; None: it has no unit for
+    products of bytes.
+    """
     target = host_target(1)
     if not isinstance(workload, IntegerMatmul):
-        return multiply_add(target.lanes(4))
-    found = (unit for unit in units_of(target) if (unit.lhs, unit.rhs) == ("uint8", "int8"))
-    return next(map(unit_product, found), None)
+        return _of_vectors(multiply_add(target.lanes(4)))
+    found = [unit for unit in units_of(target) if (unit.lhs, unit.rhs) == ("uint8", "int8")]
+    unit = max(found, key=lambda unit: unit.m * unit.n * unit.k, default=None)
+    if unit is None or not unit.tiles:
+        return None if unit is None else _of_vectors(unit_product(unit))
+    return Chains(unit.name, TILE_TRIPS, tile_operations(unit), partial(load_tile_chains, unit))
+
+
+def _of_vectors(instruction: ChainedInstruction) -> Chains:
+    operations = instruction.operations * CHAINS
+    return Chains(instruction.intrinsic, TRIPS, operations, partial(load_chains, instruction))

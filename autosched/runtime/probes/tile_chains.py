@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Final
 
 from autosched.runtime.probes.pinned_threads import best_seconds
 from codegen.kernel import Kernel
-from codegen.llvm.jit import load
+from codegen.llvm.jit import Library, load
 from codegen.llvm.machine import emit_object
 from codegen.llvm.tile_layout import TileLayout
 from codegen.llvm.unit_calls import TILE_CALLS
@@ -24,14 +25,21 @@ _SYMBOL: Final = "tile_chains"
 
 def tile_peak(unit: TensorUnit, target: Target) -> float:
     """Operations a second of a unit with tile registers, on all threads of this machine."""
-    kernel = Kernel(
-        _SYMBOL, _SYMBOL, emit_object(tile_chains_text(unit), target), (), 0, target, _RESULTS
-    )
-    library = load([kernel])
-    run = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library.address(_SYMBOL))
+    _library, run = load_tile_chains(unit, target)
     seconds = best_seconds(lambda _: run(_TRIPS), target.threads, _REPEATS)
-    operations = 2.0 * unit.m * unit.n * unit.k * _RESULTS * _TRIPS
-    return operations * target.threads / seconds
+    return tile_operations(unit) * _TRIPS * target.threads / seconds
+
+
+def tile_operations(unit: TensorUnit) -> float:
+    """Multiplications and additions of a trip of ``load_tile_chains``."""
+    return 2.0 * unit.m * unit.n * unit.k * _RESULTS
+
+
+def load_tile_chains(unit: TensorUnit, target: Target) -> tuple[Library, Callable[[int], object]]:
+    """A function of trips, as ``load_chains`` makes them, for a unit with tile registers."""
+    code = emit_object(tile_chains_text(unit), target)
+    library = load([Kernel(_SYMBOL, _SYMBOL, code, (), 0, target, _RESULTS)])
+    return library, ctypes.CFUNCTYPE(None, ctypes.c_int64)(library.address(_SYMBOL))
 
 
 def tile_chains_text(unit: TensorUnit) -> str:
