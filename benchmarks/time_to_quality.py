@@ -38,6 +38,7 @@ from sketch.target.target import Target
 CHECKPOINTS = (15.0, 30.0, 60.0, 120.0, 180.0, 300.0, 600.0, 1200.0, 1800.0)
 ROUNDS = 30
 PARTS = (0.05, 0.02)
+KNOWN = "known"
 
 Timings = Callable[[Sequence[Module]], list[float]]
 """Seconds of each module."""
@@ -95,6 +96,7 @@ def measure(
     job: TuneJob,
     checkpoints: Sequence[float],
     timings: Timings,
+    known: Sequence[Record] = (),
 ) -> Row:
     """Tune once, and look back.
 
@@ -104,6 +106,7 @@ def measure(
         job: the run; its log is new.
         checkpoints: seconds after which the network would have been compiled.
         timings: latencies of modules.
+        known: records of the best known schedules, whose module is timed, too; none: it is not.
     """
     assert job.log is not None
     began = job.now()
@@ -114,8 +117,11 @@ def measure(
     ends = [s for s in checkpoints if points and s < points[-1].seconds]
     early = [_until(records, began + s) for s in ends]
     modules = [compile_network(network, target, found) for found in ((), *early, records)]
-    found = timings(modules)
-    latencies = dict(zip(["0", *(f"{s:g}" for s in ends), "end"], found, strict=True))
+    names = ["0", *(f"{s:g}" for s in ends), "end"]
+    if known:
+        modules.append(compile_network(network, target, known))
+        names.append(KNOWN)
+    latencies = dict(zip(names, timings(modules), strict=True))
     return {
         "name": network.name,
         "threads": target.threads,
@@ -123,10 +129,16 @@ def measure(
         "trials": points[-1].trials if points else 0,
         "curve": [[p.seconds, p.trials, p.sum_s * 1e3] for p in points],
         "latency_ms": {when: seconds * 1e3 for when, seconds in latencies.items()},
-        "of_end": {when: seconds / found[-1] for when, seconds in latencies.items()},
+        "of_end": _over(latencies, "end"),
+        "of_known": _over(latencies, KNOWN) if known else {},
         "seconds_within": {f"{part:g}": seconds_within(points, part) for part in PARTS},
         "rivals_ms": {},
     }
+
+
+def _over(latencies: Mapping[str, float], base: str) -> dict[str, float]:
+    """What the run gave, over one of the latencies."""
+    return {when: s / latencies[base] for when, s in latencies.items() if when != KNOWN}
 
 
 def _until(records: Sequence[Record], moment: float) -> tuple[Record, ...]:
@@ -150,17 +162,21 @@ def in_turns(modules: Sequence[Module]) -> list[float]:
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """One picture: latency over the final sum of tasks, for each network and seed."""
+    """One picture: latency over the final sum of tasks, for each network and seed.
+
+    Runs that ended before every task had a time have no curve.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes: Any = figure.subplots()
-    names = list(dict.fromkeys(row["name"] for row in rows))
-    for row in rows:
+    drawn = [row for row in rows if row["curve"]]
+    names = list(dict.fromkeys(row["name"] for row in drawn))
+    for row in drawn:
         color = f"C{names.index(row['name'])}"
         seconds = [point[0] for point in row["curve"]]
-        last = row["curve"][-1][2] if row["curve"] else 1.0
-        first = row["seed"] == min(r["seed"] for r in rows if r["name"] == row["name"])
+        last = row["curve"][-1][2]
+        first = row["seed"] == min(r["seed"] for r in drawn if r["name"] == row["name"])
         axes.step(
             seconds, [point[2] / last for point in row["curve"]], where="post", color=color,
             alpha=0.7, label=row["name"] if first else None,
@@ -172,10 +188,11 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     axes.axhline(1.05, color="grey", linestyle=":")
     axes.axhline(1.02, color="grey", linestyle=":")
     axes.set(
-        xscale="log", xlabel="seconds of tuning",
+        xscale="log" if drawn else "linear", xlabel="seconds of tuning",
         ylabel="over the end: sum of tasks (line), latency (dots)",
     )  # fmt: skip
-    axes.legend(fontsize="small")
+    if drawn:
+        axes.legend(fontsize="small")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
 
@@ -187,6 +204,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1800.0, help="of a run")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--known", type=Path, metavar="FOLDER", help="logs NAME.THREADSt.jsonl of the best known"
+    )
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--picture", metavar="FILE", type=Path)
     arguments = parser.parse_args()
@@ -198,17 +218,26 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 log = RecordLog(Path(folder) / "log.jsonl")
                 job = TuneJob(options=replace(options, seed=seed), log=log)
-                rows.append(measure(zoo.build(name), target, job, CHECKPOINTS, in_turns))
+                known = _known(arguments.known, name, target)
+                rows.append(measure(zoo.build(name), target, job, CHECKPOINTS, in_turns, known))
             print(_line(rows[-1]), flush=True)
             write_json(arguments.json, rows)
             if arguments.picture is not None:
                 draw(rows, arguments.picture)
 
 
+def _known(folder: Path | None, name: str, target: Target) -> Sequence[Record]:
+    if folder is None:
+        return ()
+    return RecordLog(folder / f"{name}.{target.threads}t.jsonl").read().records
+
+
 def _line(row: Row) -> str:
     parts = [f"{when} s {of:.3f}" for when, of in row["of_end"].items() if when != "end"]
     end = f"{row['latency_ms']['end']:.4g} ms"
-    return f"{row['name']} seed {row['seed']}: {end}; over it after {', '.join(parts)}"
+    told = f"{row['name']} seed {row['seed']}: {end}; over it after {', '.join(parts)}"
+    known = f"; over the best known {row['of_known']['end']:.3f}" if row["of_known"] else ""
+    return told + known
 
 
 if __name__ == "__main__":

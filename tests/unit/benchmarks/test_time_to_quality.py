@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -58,9 +59,28 @@ def test_a_run_is_compiled_again_at_its_checkpoints(tmp_path: Path) -> None:
     row = measure(zoo.build("mlp", image=4), host_target(1), job, (1.0, 3.0, 500.0), timings)
     assert compiled == [3, 2, 0, 0]  # nothing measured; one task; all three
     assert row["latency_ms"] == {"0": 2000.0, "1": 1000.0, "3": 1000.0, "end": 1000.0}
+    assert not row["of_known"]
     assert row["of_end"]["0"] == 2.0 and row["trials"] == 24
     sums = [point[2] for point in row["curve"]]
     assert sums == sorted(sums, reverse=True) and row["seconds_within"]["0.05"] is not None
     pytest.importorskip("matplotlib")
     draw([row], tmp_path / "curve.png")
     assert (tmp_path / "curve.png").stat().st_size > 1000
+
+
+def test_the_best_known_is_timed_beside_it(tmp_path: Path) -> None:
+    net, log = zoo.build("mlp", image=4), RecordLog(tmp_path / "known.jsonl")
+    job = TuneJob(options=TuneOptions(trials=6), runner=SimulatedRunner(), log=log)
+    measure(net, host_target(1), job, (), lambda modules: [1.0] * len(modules))
+    again = replace(job, log=RecordLog(tmp_path / "log.jsonl"))
+    known = log.read().records
+    row = measure(net, host_target(1), again, (), lambda _: [3.0, 1.5, 1.0], known)
+    assert row["of_known"] == {"0": 3.0, "end": 1.5} and row["of_end"] == {"0": 2.0, "end": 1.0}
+
+
+def test_a_run_without_a_time_of_every_task_is_drawn_empty(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    row = {"name": "a", "seed": 0, "curve": [], "of_end": {"0": 1.0, "end": 1.0}}
+    draw([row], tmp_path / "none.png")
+    draw([row, {**row, "curve": [[3.0, 4, 2.0], [5.0, 6, 1.0]]}], tmp_path / "one.png")
+    assert (tmp_path / "none.png").exists() and (tmp_path / "one.png").exists()
