@@ -47,6 +47,13 @@ def read(results: Path, name: str) -> Json | None:
     return json.loads(file.read_text()) if file.exists() else None
 
 
+def read_all(results: Path, name: str) -> Iterator[Json]:
+    """The content of a result file, then those of ``NAME.MACHINE.json``: of other machines."""
+    for file in (results / f"{name}.json", *sorted(results.glob(f"{name}.*.json"))):
+        if file.exists():
+            yield json.loads(file.read_text())
+
+
 def comparison_table(rows: Sequence[Json]) -> Iterator[str]:
     """Milliseconds of all contenders and the ratio, as Markdown."""
     rivals = [r for r in RIVALS if any(r in row["rivals_ms"] for row in rows)]
@@ -165,8 +172,7 @@ def generate(results: Path) -> str:
     """All that stands between the markers."""
     lines: list[str] = []
     for name, title, table in _TABLES:
-        content = read(results, name)
-        if content is not None:
+        for content in read_all(results, name):
             lines += [f"**{title}**, float32, milliseconds (smaller is better):", ""]
             lines += [*table(content["rows"]), "", environment(content), ""]
     lines += figures(results)

@@ -34,6 +34,15 @@ def test_a_row(tmp_path):
     assert "Test CPU, 2 cores; python 3.11.7." in text
 
 
+def test_other_machines_follow(tmp_path):
+    other = {**ENVIRONMENT, "machine": {"cpu": "Other CPU", "cores": 4}, "rows": [ROW]}
+    (tmp_path / "networks.other.json").write_text(json.dumps(other))
+    (tmp_path / "networks.json").write_text(json.dumps({**ENVIRONMENT, "rows": [ROW]}))
+    text = generate(tmp_path)
+    assert text.count("**Networks, batch 1**") == 2
+    assert text.index("Test CPU") < text.index("Other CPU")
+
+
 def test_a_row_without_tuning(tmp_path):
     row = {**ROW, "compile_s": 3.25, "ratio_to_tuned": 1.118}
     (tmp_path / "no_log.json").write_text(json.dumps({**ENVIRONMENT, "rows": [row]}))
