@@ -14,7 +14,10 @@ from autosched.graph.ops.matmul import Dense
 
 pytest.importorskip("onnxruntime.quantization")
 
+import onnx
+
 from benchmarks.quantised import QuantisedCase, quantised
+from tests.support.layer_errors import quanta_off
 
 pytestmark = pytest.mark.slow
 
@@ -38,6 +41,19 @@ def test_convolutional_networks(name: str, tmp_path: Path) -> None:
         ("uint8", "int8")
     }
     assert {types[call.output].dtype for call in found.calls[:-1]} == {"uint8"}
+
+
+def test_numbers_of_all_layers_are_the_nearest_ones(tmp_path: Path) -> None:
+    """Given what a layer reads; from layer to layer one that falls the other way moves many."""
+    build, case = NETWORKS["mobilenet-v2"]
+    workload = quantised(build(), case, tmp_path)
+    errors = quanta_off(
+        onnx.load(workload.path),
+        workload.arrays(),
+        lambda model, data: asd.compile(asd.from_onnx(model), effort="none").run(dict(data)),
+    )
+    assert len(errors) > 60
+    assert max(errors.values()) <= 0.5005, errors
 
 
 def test_bert(tmp_path: Path) -> None:
