@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.measure.result import CacheState
+from autosched.measure.result import CacheState, constant_state, of_network
 from codegen.denormals import Denormals, flush_flag
 from codegen.driver import build_driver
+from codegen.hand_over import HAND_OVER_SYMBOL, build_hand_over
 from codegen.kernel import BUFFER_ALIGNMENT, Kernel
 from codegen.llvm.jit import Library, load
 from codegen.team import Team
@@ -45,6 +46,7 @@ class LoadedKernel:
             ``arrays``.
         blocks: argument blocks, one per set of copies of the constants.
         outputs: how many of them are outputs; they are the last before the workspace.
+        passed_on: where inputs and outputs are, as ``hand_over`` takes them.
     """
 
     def __init__(
@@ -57,6 +59,13 @@ class LoadedKernel:
         self.outputs = sum(argument.scope == "output" for argument in kernel.arguments)
         sets = max((len(copies) for copies in constants.values()), default=1)
         self.blocks = tuple(self._block(number) for number in range(sets))
+        self.passed_on = _spans(
+            [
+                array
+                for array, argument in zip(self.arrays, kernel.arguments, strict=False)
+                if argument.scope != "constant"
+            ]
+        )
         self._turn = 0
 
     def _block(self, number: int) -> ctypes.Array[ctypes.c_void_p]:
@@ -69,6 +78,13 @@ class LoadedKernel:
         """The argument block whose constants were used longest ago."""
         self._turn = (self._turn + 1) % len(self.blocks)
         return self.blocks[self._turn]
+
+
+def _spans(arrays: Sequence[Array]) -> ctypes.Array[ctypes.c_int64]:
+    """(address, bytes) of each array, and zeros."""
+    ends = [np.lib.array_utils.byte_bounds(array) for array in arrays]
+    numbers = [number for low, high in ends for number in (low, high - low)]
+    return (ctypes.c_int64 * (len(numbers) + 2))(*numbers)
 
 
 class Harness:
@@ -85,8 +101,10 @@ class Harness:
             denormals: what becomes of denormal numbers while kernels run.
         """
         self._flush_denormals = flush_flag(denormals)
-        driver = build_driver(target)
-        self._library = load([driver])
+        kernels = [build_driver(target)]
+        if target.threads > 1:
+            kernels.append(build_hand_over(target))
+        self._library = load(kernels)
         self._team = Team(target.threads, cores) if target.threads > 1 else None
         signature = ctypes.CFUNCTYPE(
             None,
@@ -98,6 +116,10 @@ class Harness:
             ctypes.c_int,
         )
         on_memory = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+        for_team = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+        self._hand_over = (
+            None if self._team is None else for_team(self._library.address(HAND_OVER_SYMBOL))
+        )
         self._time = signature(self._library.address("time_kernel"))
         self._flush = on_memory(self._library.address("flush_lines"))
 
@@ -108,12 +130,15 @@ class Harness:
         inference ago: "l2_cold" takes the copy of the constants that was used longest ago, which
         the copies used since have pushed out of every core's L2.
         """
-        block = kernel.next_block() if state == "l2_cold" else kernel.blocks[0]
-        if state == "dram_cold":
+        constants = constant_state(state)
+        block = kernel.next_block() if constants == "l2_cold" else kernel.blocks[0]
+        if constants == "dram_cold":
             for copies in kernel.constants.values():
                 self._flush(copies[0].ctypes.data, copies[0].nbytes)
         nanoseconds = np.zeros(1, dtype=np.int64)
         team = 0 if self._team is None else self._team.address
         arguments, times = ctypes.addressof(block), nanoseconds.ctypes.data
+        if of_network(state) and self._hand_over is not None:
+            self._hand_over(ctypes.addressof(kernel.passed_on), team)
         self._time(kernel.address, arguments, runs, times, team, self._flush_denormals)
         return max(float(nanoseconds[0]), 1.0) * 1e-9 / runs

@@ -11,7 +11,7 @@ from autosched.measure.channel import Channel
 from autosched.measure.child import serve
 from autosched.measure.device_lock import lock_device
 from autosched.measure.messages import TimingSetup
-from autosched.measure.result import CacheState
+from autosched.measure.result import CacheState, constant_state
 from autosched.measure.task_memory import TaskMemory
 from autosched.measure.timing_worker import TimingWorker
 from codegen.cuda.kernel import CudaKernel
@@ -74,7 +74,7 @@ class GpuBench:
         In another state than "warm" the L2 is filled with something else before each run.
         """
         self._wake_up(loaded)
-        if state == "warm":
+        if constant_state(state) == "warm":
             seconds = loaded.seconds(runs)
         else:
             seconds = sum(self._cold_seconds(loaded) for _ in range(runs))

@@ -7,15 +7,39 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final, Literal, get_args
 
-CacheState = Literal["warm", "l2_cold", "dram_cold"]
-"""What the caches hold before each run: everything, nothing in L2, or no constants at all."""
+ConstantState = Literal["warm", "l2_cold", "dram_cold"]
+"""Where the constants are before each run: in all caches, not in L2, or in no cache at all."""
+
+CacheState = ConstantState | Literal["network", "network_l2_cold", "network_dram_cold"]
+"""What the caches hold before each run: the state of the constants; in the states of a network the
+caches of each thread have besides its share of the rows of all inputs and outputs, as kernels leave
+them that compute row after row, and nothing of others' rows.  Else what the last run has left."""
 
 Stage = Literal["lower", "compile", "load", "run", "verify", "timeout"]
 
-CACHE_STATES: Final[tuple[CacheState, ...]] = get_args(CacheState)
+_CONSTANTS: Final[dict[CacheState, ConstantState]] = {
+    "warm": "warm", "l2_cold": "l2_cold", "dram_cold": "dram_cold", "network": "warm",
+    "network_l2_cold": "l2_cold", "network_dram_cold": "dram_cold",
+}  # fmt: skip
+CACHE_STATES: Final = tuple(_CONSTANTS)
 WRONG_RESULT: Final = "WrongResult"
 """The kind of a failure at stage "verify" where the kernel ran but disagrees with the oracle."""
 STAGES: Final[tuple[Stage, ...]] = get_args(Stage)
+
+
+def constant_state(state: CacheState) -> ConstantState:
+    """Where a state has the constants."""
+    return _CONSTANTS[state]
+
+
+def network_state(constants: ConstantState) -> CacheState:
+    """The state of a network whose constants are in this one."""
+    return next(s for s, held in _CONSTANTS.items() if held == constants and of_network(s))
+
+
+def of_network(state: CacheState) -> bool:
+    """Whether threads have their shares of inputs and outputs, as in a network."""
+    return state != _CONSTANTS[state]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from autosched.measure.errors import MeasureError
 from autosched.measure.execution import Array, aligned_copy, aligned_empty
-from autosched.measure.result import CacheState, Failure
+from autosched.measure.result import CacheState, Failure, constant_state
 from codegen.kernel import Argument
 from sketch.dag.dag import ComputeDAG, output_name, output_shape
 from sketch.lang.dtypes import integer_limits, is_float, is_integer, size_of
@@ -147,7 +147,7 @@ def copies_beyond_l2(dag: ComputeDAG, target: Target, state: CacheState) -> int:
     """Copies of a task's constants that together overflow every core's L2 twice; 1 unless the
     state asks for constants that are not in L2.
     """
-    if state != "l2_cold":
+    if constant_state(state) != "l2_cold":
         return 1
     placeholders = [t.op for t in dag.inputs if isinstance(t.op, Placeholder) and t.op.constant]
     size = sum(prod(op.shape) * size_of(op.dtype) for op in placeholders)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.measure.result import CacheState
+from autosched.measure.result import CacheState, ConstantState, network_state
 from autosched.runtime.errors import ModuleFileError
 from autosched.runtime.object_check import check_objects, check_resolved
 from autosched.runtime.peaks import Peaks
@@ -108,9 +108,10 @@ def _cpu_peaks(target: Target) -> Peaks:
 
 
 def _cpu_caches(size: int, target: Target) -> CacheState:
-    if size > target.l3_bytes:
-        return "dram_cold"
-    return "l2_cold" if size > target.l2_bytes * target.threads else "warm"
+    state: ConstantState = "dram_cold"
+    if size <= target.l3_bytes:
+        state = "l2_cold" if size > target.l2_bytes * target.threads else "warm"
+    return network_state(state) if target.threads > 1 else state
 
 
 def _export_library(

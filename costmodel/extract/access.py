@@ -139,6 +139,11 @@ class _Range:
         self.values: Quantity = 1.0
         self.values = self._clip()
 
+    def walk(self, loops: tuple[LoopInfo, ...]) -> None:
+        """Put loops around, outermost first."""
+        for loop in reversed(loops):
+            self.extend(loop)
+
     def extend(self, loop: LoopInfo) -> bool:
         """Put a loop around; False when the dimension does not depend on it."""
         coefficient = self._dim.terms.get(loop.var)
@@ -174,11 +179,7 @@ class _Range:
 
 def footprint(access: Access, loops: tuple[LoopInfo, ...], line_bytes: int) -> Footprint:
     """Footprints of an access over ``loops`` (the loops of its own site), levels 0 to n."""
-    buffer = access.buffer
-    ranges = [
-        _Range(dim, to_quantity(extent), to_quantity(step))
-        for dim, extent, step in zip(access.dims, buffer.shape, buffer.steps, strict=True)
-    ]
+    ranges = _ranges(access)
     elements, lines = [_product(ranges)], [_lines(ranges, access, line_bytes)]
     for loop in reversed(loops):
         # No short cut: every dimension has to see the loop.
@@ -189,6 +190,30 @@ def footprint(access: Access, loops: tuple[LoopInfo, ...], line_bytes: int) -> F
             elements.append(elements[-1])
             lines.append(lines[-1])
     return Footprint(elements[::-1], lines[::-1])
+
+
+def touched_lines(access: Access, loops: tuple[LoopInfo, ...], line_bytes: int) -> Quantity:
+    """Cache lines that an access touches in ``loops``, all those of its own site."""
+    ranges = _ranges(access)
+    for dim in ranges:
+        dim.walk(loops)
+    return _lines(ranges, access, line_bytes)
+
+
+def span(access: Access, number: int, loops: tuple[LoopInfo, ...]) -> Quantity:
+    """Values of one dimension of an access in ``loops``, all those of its own site."""
+    extent, step = access.buffer.shape[number], access.buffer.steps[number]
+    dim = _Range(access.dims[number], to_quantity(extent), to_quantity(step))
+    dim.walk(loops)
+    return dim.values
+
+
+def _ranges(access: Access) -> list[_Range]:
+    buffer = access.buffer
+    return [
+        _Range(dim, to_quantity(extent), to_quantity(step))
+        for dim, extent, step in zip(access.dims, buffer.shape, buffer.steps, strict=True)
+    ]
 
 
 def _product(ranges: list[_Range]) -> Quantity:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from costmodel.extract.access import Access
 from costmodel.extract.analysis import Analysis
+from costmodel.extract.handed_over import lines_handed_over
 from costmodel.extract.locality import capacities
 from costmodel.extract.quantity import Floats, Quantity, larger, smaller, to_quantity, where
 from costmodel.extract.registers import AccumulatorTile
@@ -121,8 +122,10 @@ def _overhead_cycles(analysis: Analysis, checks: Validity) -> Quantity:
 
 
 def _shared_cycles(analysis: Analysis) -> Quantity:
-    """Of lines that go from core to core, on one thread if it made all stores."""
-    return stores_to_shared_lines(analysis) * analysis.target.rates.shared_line
+    """Of lines that go from core to core, on one thread if it made all accesses."""
+    rates = analysis.target.rates
+    stored = stores_to_shared_lines(analysis) * rates.shared_line
+    return stored + lines_handed_over(analysis) * rates.handed_line
 
 
 def _region_cycles(analysis: Analysis) -> Quantity:

@@ -29,6 +29,7 @@ class Rates:
         overlap: share of the smaller of compute and memory time that is not hidden.
         branch: cycles of a loop iteration that nothing hides: most of it runs beside the work.
         shared_line: cycles until a line comes from another core that has written to it.
+        handed_line: cycles in which one of many lines arrives that another core has used last.
         region: cycles to start and join a parallel region.
         chain_slack: how much of the scheduling slack in ``fma_slack`` a chain of updates of one
             accumulator does without.
@@ -64,6 +65,7 @@ class Rates:
     overlap: float = 0.12
     branch: float = 0.2
     shared_line: float = 25.0
+    handed_line: float = 20.0
     region: float = 400.0
     chain_slack: float = 1.25
     tile_accumulator: float = 3.0

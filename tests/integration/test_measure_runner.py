@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autosched.measure.options import MeasureOptions
-from autosched.measure.result import Failure, Timing
+from autosched.measure.result import CACHE_STATES, Failure, Timing
 from autosched.measure.runner import LocalRunner
 from autosched.records.best import best
 from autosched.records.log import RecordLog
@@ -74,9 +74,10 @@ def test_errors_of_a_variant_are_measured_with_its_first_right_candidate():
     assert all(1e-9 < error < 1e-6 for error in first.variant_errors)
 
 
-@pytest.mark.parametrize("state", ["warm", "l2_cold", "dram_cold"])
-def test_caches_are_prepared_as_asked(state):
-    task = matmul_task()
+@pytest.mark.parametrize("state", CACHE_STATES)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_caches_are_prepared_as_asked(state, threads):
+    task = matmul_task(threads=threads)
     with LocalRunner(task.target, replace(OPTIONS, cache_state=state)) as runner:
         (result,) = runner.measure(task, candidates(task)[:1])
     assert isinstance(result, Timing), result

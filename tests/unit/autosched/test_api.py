@@ -22,7 +22,7 @@ from autosched.graph.ops.elementwise import UnaryOp
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.pooling import GlobalPool
 from autosched.graph.ops.shape import Reshape
-from autosched.measure.result import Timing
+from autosched.measure.result import Timing, constant_state, of_network
 from autosched.measure.simulated import SimulatedRunner
 from autosched.records.log import RecordLog
 from autosched.records.record import record_of
@@ -185,9 +185,14 @@ def test_the_cache_state_follows_from_the_constants(network: Network) -> None:
     size = sum(array.nbytes for array in extraction.graph.constants.values())
     target = asd.Target("cpu", threads=2)
     roomy = replace(target, l2_bytes=size // 2, l3_bytes=size)
-    assert cache_state_of(extraction, roomy) == "warm"
-    assert cache_state_of(extraction, replace(roomy, l2_bytes=size // 4)) == "l2_cold"
-    assert cache_state_of(extraction, replace(roomy, l3_bytes=size - 1)) == "dram_cold"
+    sizes = {"warm": {}, "l2_cold": {"l2_bytes": size // 4}, "dram_cold": {"l3_bytes": size - 1}}
+    for constants, smaller in sizes.items():
+        machine = replace(roomy, **smaller)
+        state = cache_state_of(extraction, machine)
+        assert constant_state(state) == constants and of_network(state)
+        # a single thread hands nothing over
+        alone = replace(machine, threads=1, l2_bytes=2 * machine.l2_bytes)
+        assert cache_state_of(extraction, alone) == constants
 
 
 def test_save_and_load(module: Any, tmp_path: Path) -> None:
