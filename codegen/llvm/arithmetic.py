@@ -70,7 +70,7 @@ class Arithmetic:
     def _float_binary(self, op: str, dtype: str, width: int, lhs: str, rhs: str) -> str:
         kind = type_text(dtype, width)
         if op in _FLOAT_OPS:
-            return self.writer.emit(f"{_FLOAT_OPS[op]} {kind} {lhs}, {rhs}")
+            return self.writer.emit_once(f"{_FLOAT_OPS[op]} {kind} {lhs}, {rhs}")
         if op in ("min", "max"):
             return self._extremum(op, dtype, width, lhs, rhs)
         if op == "pow":
@@ -236,7 +236,7 @@ class Arithmetic:
         """
         kind = type_text(dtype, width)
         mask = type_text("bool", width)
-        return self.writer.emit(f"select {mask} {test}, {kind} {lhs}, {kind} {rhs}")
+        return self.writer.emit_once(f"select {mask} {test}, {kind} {lhs}, {kind} {rhs}")
 
     def fma(self, dtype: str, width: int, lhs: str, rhs: str, addend: str) -> str:
         """``lhs * rhs + addend``, in one rounding where the machine can.

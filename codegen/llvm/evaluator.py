@@ -367,12 +367,30 @@ class ExpressionEmitter:
         then = self._under(test, False, expr.then)
         otherwise = self._under(test, True, expr.otherwise)
         then, otherwise = self.materialise(then), self.materialise(otherwise)
+        if self._zero_already(test, then, otherwise):
+            return then
         width = max(test.width, then.width, otherwise.width)
         mask = self.operand(test, width)
         ref = self.arithmetic.select(
             expr.dtype, width, mask, self.operand(then, width), self.operand(otherwise, width)
         )
         return SsaValue(ref, expr.dtype, width)
+
+    def _zero_already(self, test: SsaValue, then: SsaValue, otherwise: SsaValue) -> bool:
+        """Whether ``then`` was read from the block of zeros where the test fails, and 0 is wanted:
+        its bits are 0, the sign as well.
+        """
+        if otherwise.const is None or otherwise.const != 0 or test.width:
+            return False
+        positive = math.copysign(1.0, otherwise.const) > 0
+        return positive and self.memory.zero_unless.get(then.ref) == self._condition(test.ref)
+
+    def _condition(self, test: str) -> str:
+        """A scalar test, and the condition under which all of the expression is evaluated."""
+        outer = self.guard.condition
+        if outer is None:
+            return test
+        return self.memory.cached(("and", test, outer), f"and i1 {test}, {outer}")
 
     def _under(self, test: SsaValue, negate: bool, expr: Expr) -> SsaValue:
         """Evaluate a branch of a select: its loads happen only where the branch is taken."""
@@ -388,11 +406,7 @@ class ExpressionEmitter:
             mask = ref if outer.mask is None else self.memory.both(ref, outer.mask, test.width)
             self.guard = Guard(outer.condition, mask)
         else:
-            both = ref
-            if outer.condition is not None:
-                key = ("and", ref, outer.condition)
-                both = self.memory.cached(key, f"and i1 {ref}, {outer.condition}")
-            self.guard = Guard(both, outer.mask)
+            self.guard = Guard(self._condition(ref), outer.mask)
         memo, self._memo = self._memo, {}
         value = self.materialise(self.evaluate(expr))
         self.guard, self._memo = outer, memo

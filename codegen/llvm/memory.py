@@ -32,7 +32,7 @@ class Memory:
     """Memory accesses of one function.
 
     ``zeros_bytes`` is the size that the block of zeros needs to have, which a guarded load reads
-    where its guard does not hold.
+    where its guard does not hold.  ``zero_unless``: the conditions of such loads, by their names.
     """
 
     def __init__(self, writer: Writer, scope: LoopScope, features: ProcessorFeatures) -> None:
@@ -41,6 +41,7 @@ class Memory:
         self.scope = scope
         self.bases: dict[Buffer, str] = {}
         self.zeros_bytes = 0
+        self.zero_unless: dict[str, str] = {}
         self.loads: dict[Buffer, dict[Hashable, SsaValue]] = {}
         self.epoch = 0  # changes whenever loaded values are forgotten
         self.fixed: dict[Hashable, SsaValue] = {}  # of this block, whatever memory holds
@@ -229,7 +230,11 @@ class Memory:
         masked = bool(width) and guard.mask is not None
         pointer = self._safe_pointer(pointer, guard, max(1, width) * size, masked)
         if not masked:
-            return self.writer.emit(f"load {kind}, ptr {pointer}, align {address.align or size}")
+            text = f"load {kind}, ptr {pointer}, align {address.align or size}"
+            ref = self.writer.emit(text)
+            if guard.condition is not None and guard.mask is None:
+                self.zero_unless[ref] = guard.condition
+            return ref
         most = self.features.vector_bytes // size
         parts = width // most
         if parts < 2 or width % most or parts & (parts - 1):

@@ -21,6 +21,7 @@ class Writer:
         self.instructions = 0
         self._names = 0
         self._templates: dict[tuple[str, str, int], str] = {}
+        self._computed: dict[str, str] = {}  # names by text, of the block that is being written
 
     def fresh(self, hint: str = "v") -> str:
         """A new SSA name."""
@@ -36,6 +37,7 @@ class Writer:
         """Start a basic block."""
         self.lines.append(f"{label}:")
         self.block = label
+        self._computed.clear()
 
     def branch(self, label: str) -> None:
         """Jump."""
@@ -57,6 +59,13 @@ class Writer:
         name = f"%v{self._names}"
         self.instructions += 1
         self.lines.append(f"  {name} = {text}")
+        return name
+
+    def emit_once(self, text: str) -> str:
+        """``emit`` of what operands alone decide: equal texts are written once in a block."""
+        name = self._computed.get(text)
+        if name is None:
+            name = self._computed[text] = self.emit(text)
         return name
 
     def emit_free(self, text: str) -> str:
@@ -105,6 +114,7 @@ class Writer:
         parts.append("}")
         self.functions.append("\n".join(parts))
         self.lines = []
+        self._computed.clear()
 
     def add_function(self, text: str) -> None:
         """A function, or what belongs to one, that is written already."""

@@ -31,10 +31,12 @@ Context = TypeVar("Context")
 
 def walk(nodes: Sequence[Node]) -> Iterator[Node]:
     """All nodes, parents first."""
-    for node in nodes:
+    pending = [*reversed(nodes)]
+    while pending:
+        node = pending.pop()
         yield node
-        for body in bodies(node):
-            yield from walk(body)
+        for body in reversed(bodies(node)):
+            pending.extend(reversed(body))
 
 
 def bodies(node: Node) -> tuple[tuple[Node, ...], ...]:
@@ -58,13 +60,15 @@ def stores_within(
         context: what is known around ``nodes``.
         enter: what is known inside a node, from what is known around it; asked once per node.
     """
-    for node in nodes:
+    pending = [(node, context) for node in reversed(nodes)]
+    while pending:
+        node, known = pending.pop()
         if isinstance(node, Store):
-            yield node, context
+            yield node, known
             continue
-        inner = context if isinstance(node, Branch) else enter(context, node)
-        for body in bodies(node):
-            yield from stores_within(body, inner, enter)
+        inner = known if isinstance(node, Branch) else enter(known, node)
+        for body in reversed(bodies(node)):
+            pending.extend([(inside, inner) for inside in reversed(body)])
 
 
 def stores(nodes: Sequence[Node]) -> Iterator[tuple[Store, tuple[Loop, ...]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any, Final, Literal, get_args
 
 from sketch.errors import TargetError, quoted
@@ -99,7 +100,7 @@ class Target:
     @property
     def has(self) -> frozenset[str]:
         """The features that a CPU has, by LLVM's names without their signs."""
-        return frozenset(part[1:] for part in self.features.split(",") if part.startswith("+"))
+        return _named(self.features)
 
     def lanes(self, dtype_bytes: int = 4) -> int:
         """Elements of ``dtype_bytes`` in a SIMD register."""
@@ -142,6 +143,11 @@ class Target:
 
 _Nested = Rates | CodeLimits | GpuCard
 _NESTED: Final = {"rates": Rates, "code": CodeLimits, "card": GpuCard}
+
+
+@lru_cache(maxsize=64)  # passes ask again and again
+def _named(features: str) -> frozenset[str]:
+    return frozenset(part[1:] for part in features.split(",") if part.startswith("+"))
 
 
 def _unusual(nested: _Nested) -> dict[str, float | str]:

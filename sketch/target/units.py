@@ -121,6 +121,5 @@ UNITS: Final[tuple[TensorUnit, ...]] = (*_dot_products(), *_float_products(), *_
 
 def units_of(target: Target) -> tuple[TensorUnit, ...]:
     """The units of a target; of CPUs those as wide as its vectors."""
-    return tuple(
-        unit for unit in UNITS if target.has.issuperset(unit.needs) and unit.n == target.lanes()
-    )
+    has, lanes = target.has, target.lanes()
+    return tuple(unit for unit in UNITS if has.issuperset(unit.needs) and unit.n == lanes)
