@@ -19,6 +19,19 @@ class TimingSetup:
 
 
 @dataclass(frozen=True, slots=True)
+class ComingCandidate:
+    """One candidate that is still being built.
+
+    Attributes:
+        sketch: key of a sketch that was sent before.
+        values: decisions by name.
+    """
+
+    sketch: str
+    values: Mapping[DecisionId, int]
+
+
+@dataclass(frozen=True, slots=True)
 class TimingRequest:
     """One built candidate.
 

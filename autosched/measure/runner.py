@@ -96,9 +96,14 @@ class LocalRunner(BatchRunner):
         return Ticket(self._tickets, task, tuple(candidates))
 
     def collect(self, ticket: Ticket, best_s: float = math.inf) -> list[MeasureResult]:
-        """Wait until everything submitted is compiled, then time the batch of ``ticket``."""
-        built = self._take(ticket)
+        """Wait until everything submitted is compiled, then time the batch of ``ticket``.
+
+        While compilers are busy, the timing child makes the constants of the batch.
+        """
         state = self._state(ticket.task)
+        if not all(future.done() for future in self._waiting(ticket)):
+            self._timer.prepare(state, ticket.candidates)
+        built = self._take(ticket)
         state.best_s = min(state.best_s, best_s)
         results: list[MeasureResult] = []
         with noted_signals() as signals:
@@ -172,13 +177,19 @@ class LocalRunner(BatchRunner):
 
     def _take(self, ticket: Ticket) -> list[TimedBuild]:
         """The kernels of a batch, once nothing at all is being compiled."""
-        self._check_open()
-        if ticket.number not in self._building:
-            raise not_waiting(ticket)
+        building = self._waiting(ticket)
         references = [s.reference for s in self._tasks.values() if s.reference is not None]
         wait(references)
         wait([future for batch in self._building.values() for future in batch])
-        return [future.result() for future in self._building.pop(ticket.number)]
+        del self._building[ticket.number]
+        return [future.result() for future in building]
+
+    def _waiting(self, ticket: Ticket) -> list[Future[TimedBuild]]:
+        """The kernels of a batch, on their way."""
+        self._check_open()
+        if ticket.number not in self._building:
+            raise not_waiting(ticket)
+        return self._building[ticket.number]
 
 
 def _done(built: TimedBuild) -> Future[TimedBuild]:

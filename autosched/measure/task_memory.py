@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Final
@@ -76,13 +77,24 @@ class TaskMemory:
                 f"the kernel wants {argument.name!r}, which is no input of the task",
                 hint=f"inputs: {', '.join(self.inputs)}",
             )
-        plain = self.inputs[argument.name]
-        if argument.scope != "constant":
-            return (_of_size(plain, argument),)
-        if preparation is None and self.copies == 1:
-            return (_of_size(plain, argument),)
-        key = (argument.name, "plain" if preparation is None else preparation.key)
+        if argument.scope != "constant" or (preparation is None and self.copies == 1):
+            return (_of_size(self.inputs[argument.name], argument),)
+        copies = self._constant(argument.name, preparation)
+        for copy in copies:
+            _of_size(copy, argument)
+        return copies
+
+    def make_constants(self, preparations: Mapping[str, Preparation]) -> bool:
+        """Make what ``input`` will be asked for, by name; whether there is room for more."""
+        for name, preparation in preparations.items():
+            if name in self.inputs:
+                self._constant(name, preparation)
+        return 2 * self._packed_bytes < _PACKED_BYTES
+
+    def _constant(self, name: str, preparation: Preparation | None) -> tuple[Array, ...]:
+        key = (name, "plain" if preparation is None else preparation.key)
         if key not in self.packed:
+            plain = self.inputs[name]
             self._make_room(plain.nbytes * self.copies)
             ordered = (
                 plain
@@ -92,8 +104,6 @@ class TaskMemory:
             first = aligned_copy(ordered, self.empty)
             others = (aligned_copy(first, self.empty) for _ in range(self.copies - 1))
             self.packed[key] = (first, *others)
-        for copy in self.packed[key]:
-            _of_size(copy, argument)
         return self.packed[key]
 
     def _make_room(self, size: int) -> None:

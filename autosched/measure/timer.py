@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,13 +13,15 @@ from autosched.measure.build_pool import Built, SketchCache
 from autosched.measure.child import Child, again_when_killed
 from autosched.measure.errors import ChildDiedError, ChildTimeoutError, killed_from_outside
 from autosched.measure.fastest import FastestKernels
-from autosched.measure.messages import TimingRequest, TimingSetup
+from autosched.measure.messages import ComingCandidate, TimingRequest, TimingSetup
 from autosched.measure.options import MeasureOptions
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
 from autosched.measure.zygote import Zygote
 from autosched.tasks.candidate import Candidate
 from codegen.backend import backend_of
 from codegen.gpu.errors import DeviceLostError
+from sketch.schedule.decision import DecisionId
+from sketch.schedule.sketch import Sketch
 from sketch.target.target import Target
 
 # Interleaved re-measurements begin so often again because their process was killed from outside.
@@ -68,6 +71,10 @@ def _lost(error: ChildDiedError | ChildTimeoutError) -> Failure:
     return Failure("run", error.kind, f"the kernel took its process down: {error.output}")
 
 
+def _ints(values: Mapping[DecisionId, Any]) -> dict[DecisionId, int]:
+    return {name: int(value) for name, value in values.items()}
+
+
 def _was_killed(result: MeasureResult) -> bool:
     return isinstance(result, Failure) and killed_from_outside(result.kind)
 
@@ -86,6 +93,20 @@ class Timer:
         self._child = Child(zygote, backend_of(target).worker, TimingSetup(target, options))
         self._options = options
         self._sketches = sketches
+
+    def prepare(self, task: TaskState, candidates: Sequence[Candidate]) -> None:
+        """Let the child make what candidates need while they are still being built.
+
+        Args:
+            task: of the candidates.
+            candidates: none of which need ever be measured.
+        """
+        coming = [ComingCandidate(c.sketch.key, _ints(c.values)) for c in candidates]
+        # What goes wrong, goes wrong again when it is measured, where somebody is told.
+        with suppress(ChildDiedError, ChildTimeoutError):
+            self._define(task, *(c.sketch for c in candidates))
+            limit = self._options.run_timeout_s
+            self._child.ask("prepare", task.key, coming, timeout_s=limit)
 
     def measure(
         self, task: TaskState, candidate: Candidate, kernel: bytes, best_s: float
@@ -191,17 +212,20 @@ class Timer:
         self, task: TaskState, candidate: Candidate, kernel: bytes, method: str, *arguments: Any
     ) -> Any:
         """Call ``method(request, *arguments)`` once the child has the task and the sketch."""
-        limit, sketch = self._options.run_timeout_s, candidate.sketch
-        values = {name: int(value) for name, value in candidate.values.items()}
-        request = TimingRequest(task.key, sketch.key, values, kernel)
-        oracle = task.oracle()
+        request = TimingRequest(task.key, candidate.sketch.key, _ints(candidate.values), kernel)
+        self._define(task, candidate.sketch)
+        return self._request(method, request, *arguments)
+
+    def _define(self, task: TaskState, *sketches: Sketch) -> None:
+        """Send a task and sketches, unless the child has them."""
+        limit, oracle = self._options.run_timeout_s, task.oracle()
         version = f"{task.key} asked={task.asked}"
         self._child.define(
             "task", version, task.key, task.dag, oracle, timeout_s=limit, keeps_one=True
         )
-        payload = self._sketches.payload(sketch)
-        self._child.define("sketch", sketch.key, sketch.key, payload, timeout_s=limit)
-        return self._request(method, request, *arguments)
+        for sketch in sketches:
+            payload = self._sketches.payload(sketch)
+            self._child.define("sketch", sketch.key, sketch.key, payload, timeout_s=limit)
 
     def _request(self, method: str, *arguments: Any) -> Any:
         limit = self._options.run_timeout_s

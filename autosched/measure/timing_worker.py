@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from statistics import median
@@ -13,13 +13,14 @@ from typing import Any, Final
 from autosched.measure.bench import Bench
 from autosched.measure.builder import failure
 from autosched.measure.inputs import random_inputs
-from autosched.measure.messages import TimingRequest
+from autosched.measure.messages import ComingCandidate, TimingRequest
 from autosched.measure.options import MeasureOptions
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
 from autosched.measure.sampling import burst, inner_runs
 from autosched.measure.task_memory import TaskMemory
 from autosched.measure.variant_errors import of_variant, variant_errors
 from sketch.errors import AutoschedError
+from sketch.lower.packing import preparations
 from sketch.schedule.sketch import Sketch
 
 # Samples per candidate and round of an interleaved re-measurement; their median is kept.
@@ -48,6 +49,7 @@ class TimingWorker:
         methods: tuple[Callable[..., Any], ...] = (
             self.sketch,
             self.task,
+            self.prepare,
             self.measure,
             self.verify,
             self.load,
@@ -72,6 +74,19 @@ class TimingWorker:
         inputs = random_inputs(task_dag, self._options.seed)
         oracle = reference if isinstance(reference, Failure) else pickle.loads(reference)
         self._tasks[key] = TaskMemory(task_dag, inputs, oracle)
+
+    def prepare(self, key: str, coming: Sequence[ComingCandidate]) -> None:
+        """Make the constants of candidates that are still being built.
+
+        ``key``: of their task.  What fails here fails again, with its reason, when it is loaded.
+        """
+        task = self._tasks[key]
+        with suppress(Exception):  # the boundary
+            task.copies = self._bench.copies(task.dag)
+            for candidate in coming:
+                wanted = preparations(self._sketches[candidate.sketch], candidate.values)
+                if not task.make_constants(wanted):
+                    return
 
     def measure(self, request: TimingRequest, best_s: float) -> MeasureResult:
         """Load one kernel, take a burst of samples, check it where the options say so."""

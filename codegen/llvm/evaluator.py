@@ -19,6 +19,7 @@ from codegen.llvm.values import (
     Form,
     SsaValue,
     constant,
+    identical_operand,
     mask_literal,
     type_text,
     vector_type,
@@ -290,24 +291,12 @@ class ExpressionEmitter:
                 return SsaValue(
                     "", expr.dtype, 0, form.const if forms.is_constant(form) else None, form
                 )
-        unit = self._unit(expr, lhs, rhs)
-        if unit is not None:
-            return unit
+        same = identical_operand(expr.op, expr.dtype, lhs, rhs)
+        if same is not None:
+            return same
         width, left, right = self._both(lhs, rhs)
         ref = self.arithmetic.binary(expr.op, expr.dtype, width, left, right)
         return SsaValue(ref, expr.dtype, width)
-
-    def _unit(self, expr: Binary, lhs: SsaValue, rhs: SsaValue) -> SsaValue | None:
-        """Exact float identities: ``x * 1``, ``x / 1``, NaN with anything."""
-        if not is_float(expr.dtype):
-            return None
-        if expr.op != "pow":
-            for operand in (lhs, rhs):
-                if operand.const is not None and math.isnan(operand.const):
-                    return operand
-        if rhs.const == 1.0 and expr.op in ("mul", "div"):
-            return lhs
-        return rhs if lhs.const == 1.0 and expr.op == "mul" else None
 
     def _logical(self, op: str, lhs: SsaValue, rhs: SsaValue) -> SsaValue:
         for known, other in ((lhs, rhs), (rhs, lhs)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass
 from typing import Final
@@ -85,6 +86,19 @@ def constant(value: float | int | bool, dtype: str) -> SsaValue:
     if dtype in INDEX_DTYPES:
         return SsaValue("", dtype, 0, int(value), Form((), 0, int(value)))
     return SsaValue(literal(value, dtype), dtype, 0, value)
+
+
+def identical_operand(op: str, dtype: str, lhs: SsaValue, rhs: SsaValue) -> SsaValue | None:
+    """The operand that a float operation gives back exactly: ``x * 1``, ``x / 1``, NaN with any."""
+    if not is_float(dtype):
+        return None
+    if op != "pow":
+        for operand in (lhs, rhs):
+            if operand.const is not None and math.isnan(operand.const):
+                return operand
+    if rhs.const == 1.0 and op in ("mul", "div"):
+        return lhs
+    return rhs if lhs.const == 1.0 and op == "mul" else None
 
 
 def type_text(dtype: str, width: int) -> str:
