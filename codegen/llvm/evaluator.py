@@ -369,15 +369,14 @@ class ExpressionEmitter:
         """Whether ``then`` was read from the block of zeros where the test fails, and 0 is wanted:
         its bits are 0, the sign as well.
         """
-        if otherwise.const is None or otherwise.const != 0 or test.width:
+        zero, known = otherwise.const, self.memory.zero_unless.get(then.ref)
+        if known is None or test.width or zero != 0 or math.copysign(1.0, zero) < 0:
             return False
-        positive = math.copysign(1.0, otherwise.const) > 0
-        return positive and self.memory.zero_unless.get(then.ref) == self._condition(test.ref)
+        return known == self._condition(test.ref)
 
     def _condition(self, test: str) -> str:
         """A scalar test, and the condition under which all of the expression is evaluated."""
-        outer = self.guard.condition
-        if outer is None:
+        if (outer := self.guard.condition) is None:
             return test
         return self.memory.cached(("and", test, outer), f"and i1 {test}, {outer}")
 
