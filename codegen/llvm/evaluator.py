@@ -366,9 +366,7 @@ class ExpressionEmitter:
         return SsaValue(ref, expr.dtype, width)
 
     def _zero_already(self, test: SsaValue, then: SsaValue, otherwise: SsaValue) -> bool:
-        """Whether ``then`` was read from the block of zeros where the test fails, and 0 is wanted:
-        its bits are 0, the sign as well.
-        """
+        """Whether 0 is wanted where the test fails, and ``then`` was read from zeros there."""
         zero, known = otherwise.const, self.memory.zero_unless.get(then.ref)
         if known is None or test.width or zero != 0 or math.copysign(1.0, zero) < 0:
             return False

@@ -89,7 +89,14 @@ def constant(value: float | int | bool, dtype: str) -> SsaValue:
 
 
 def identical_operand(op: str, dtype: str, lhs: SsaValue, rhs: SsaValue) -> SsaValue | None:
-    """The operand that a float operation gives back exactly: ``x * 1``, ``x / 1``, NaN with any."""
+    """The operand that a float operation gives back exactly: ``x * 1``, ``x / 1``, NaN with any.
+
+    Args:
+        op: operator, as in expressions.
+        dtype: of the operands.
+        lhs: left operand.
+        rhs: right operand.
+    """
     if not is_float(dtype):
         return None
     if op != "pow":
