@@ -17,6 +17,7 @@ from autosched.graph.optimize import optimize
 from autosched.graph.own_results import own_results
 from autosched.graph.parts import ValuePart, parts_of
 from autosched.graph.passes.concat import split_concats
+from autosched.graph.passes.taps_in_rows import taps_in_rows
 from autosched.graph.reduced import with_reduced
 from autosched.graph.subgraph import LoweredGroup, Subgraph, lower_group
 from sketch.dag.dag import ComputeDAG
@@ -87,7 +88,7 @@ def extract(model: Network | Graph) -> Extraction:
     values are bound to the shared program's placeholders by their canonical order.
     """
     network = model if isinstance(model, Network) else Network(model.name, model)
-    graph = with_reduced(optimize(network.graph), network.reduced)
+    graph = taps_in_rows(with_reduced(optimize(network.graph), network.reduced))
     return _extract(graph, _Programs(), {value.name for value in graph.inputs})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sketch.analysis.access import AffineForm, affine_index
@@ -30,8 +29,11 @@ class Multiplicand:
 
     def is_contiguous(self, axis: Axis) -> bool:
         """Whether neighbours along an axis are neighbours in a row-major tensor."""
-        steps: list[Mapping[Axis, int]] = [terms for terms, _ in self.forms]
-        return steps[-1].get(axis) == 1 and not any(axis in terms for terms in steps[:-1])
+        distance, stride = 0, 1
+        for (terms, _), extent in zip(self.forms[::-1], self.load.tensor.shape[::-1], strict=True):
+            distance += terms.get(axis, 0) * stride
+            stride *= extent
+        return distance == 1
 
 
 @dataclass(frozen=True, slots=True)
