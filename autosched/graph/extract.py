@@ -13,11 +13,10 @@ from autosched.graph.ir import Array, Graph, Network, Node, Value
 from autosched.graph.loop_call import LoopCall, LoopKey, loop_key, loop_outputs
 from autosched.graph.ops.scan import Scan
 from autosched.graph.ops.shape import Reshape
-from autosched.graph.optimize import optimize
+from autosched.graph.optimize import optimize, optimize_narrow
 from autosched.graph.own_results import own_results
 from autosched.graph.parts import ValuePart, parts_of
 from autosched.graph.passes.concat import split_concats
-from autosched.graph.passes.taps_in_rows import taps_in_rows
 from autosched.graph.reduced import with_reduced
 from autosched.graph.subgraph import LoweredGroup, Subgraph, lower_group
 from sketch.dag.dag import ComputeDAG
@@ -88,7 +87,7 @@ def extract(model: Network | Graph) -> Extraction:
     values are bound to the shared program's placeholders by their canonical order.
     """
     network = model if isinstance(model, Network) else Network(model.name, model)
-    graph = taps_in_rows(with_reduced(optimize(network.graph), network.reduced))
+    graph = optimize_narrow(with_reduced(optimize(network.graph), network.reduced))
     return _extract(graph, _Programs(), {value.name for value in graph.inputs})
 
 

@@ -22,6 +22,7 @@ from autosched.graph.passes.repeats import fold_repeats
 from autosched.graph.passes.scaled_sums import fold_scaled_sums
 from autosched.graph.passes.scales import move_scales
 from autosched.graph.passes.sink_views import sink_views
+from autosched.graph.passes.taps_in_rows import taps_in_rows
 from autosched.graph.passes.transposed_products import fold_transposes
 from autosched.graph.passes.wide_softmax import widen_softmax
 
@@ -54,9 +55,21 @@ PASSES: Final[tuple[Pass, ...]] = (
     split_concats,
 )
 
+NARROW_PASSES: Final[tuple[Pass, ...]] = (taps_in_rows,)
+"""For layers of narrow numbers, once those of a reduced network are."""
+
 
 def optimize(graph: Graph) -> Graph:
     """Apply all passes; every intermediate graph is verified as it is built."""
-    for apply in PASSES:
+    return _applied(PASSES, graph)
+
+
+def optimize_narrow(graph: Graph) -> Graph:
+    """Apply the passes for narrow layers to an optimised graph."""
+    return _applied(NARROW_PASSES, graph)
+
+
+def _applied(passes: tuple[Pass, ...], graph: Graph) -> Graph:
+    for apply in passes:
         graph = apply(graph)
     return graph
