@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from codegen.passes.affine import variables
 from codegen.passes.rewrite import Nodes, is_dynamic, map_body
+from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import Loop, LoopKind, LoopNest, LoopVar, Node, Predicate, Store
 from sketch.nest.walk import stores
 
@@ -25,8 +26,7 @@ def clip(nest: LoopNest) -> LoopNest:
 
 def clip_nodes(nodes: Nodes, outer: frozenset[LoopVar]) -> Nodes:
     """Clip the loops of a sequence; ``outer`` are the dynamic variables around it."""
-    new = tuple(_clip_node(node, outer) for node in nodes)
-    return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+    return reused([_clip_node(node, outer) for node in nodes], nodes)
 
 
 def _clip_node(node: Node, outer: frozenset[LoopVar]) -> Node:

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from codegen.passes.affine import constant, flatten, variables
 from codegen.passes.rewrite import Nodes, instructions, is_dynamic, map_body, substitute
+from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import Affine, Loop, LoopKind, LoopNest, LoopVar, Node, Quasi, Store
 from sketch.nest.walk import accesses, free_values, stores
 from sketch.target.target import Target
@@ -29,8 +30,7 @@ def fuse(nest: LoopNest, target: Target) -> LoopNest:
 
 
 def _fuse(nodes: Nodes) -> Nodes:
-    new = tuple(_fuse_node(node) for node in nodes)
-    return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+    return reused([_fuse_node(node) for node in nodes], nodes)
 
 
 def _fuse_node(node: Node) -> Node:
@@ -90,8 +90,7 @@ class _Unroller:
         self.room, self.longest = room, longest
 
     def nodes(self, nodes: Nodes) -> Nodes:
-        new = tuple(self.node(node) for node in nodes)
-        return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+        return reused([self.node(node) for node in nodes], nodes)
 
     def node(self, node: Node) -> Node:
         node = map_body(node, self.nodes)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from codegen.errors import CodegenError
 from codegen.passes.affine import flatten
 from codegen.passes.rewrite import Nodes, map_body, substitute
+from sketch.lang.rewrite import reused
 from sketch.nest.lanes import store_bytes
 from sketch.nest.loopnest import Affine, Allocate, Loop, LoopKind, LoopNest, LoopVar, Node, Store
 from sketch.nest.walk import stores, walk
@@ -37,8 +38,7 @@ def legalize(nest: LoopNest, target: Target) -> LoopNest:
 
 
 def _legalize(nodes: Nodes, target: Target) -> Nodes:
-    new = tuple(_legalize_node(node, target) for node in nodes)
-    return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+    return reused([_legalize_node(node, target) for node in nodes], nodes)
 
 
 def _legalize_node(node: Node, target: Target) -> Node:

@@ -19,6 +19,7 @@ from codegen.passes.rewrite import Nodes, map_body, map_expr
 from codegen.passes.sums import float_sums
 from sketch.lang.dtypes import is_float
 from sketch.lang.expr import Binary, Const, Expr
+from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import Buffer, BufferLoad, LoopNest, Node, Store
 
 # A vector of quotients takes no longer than so many vectors of sums.
@@ -34,16 +35,15 @@ def means(nest: LoopNest) -> LoopNest:
 
 
 def _nodes(nodes: Nodes, sums: Set[Buffer]) -> Nodes:
-    new = tuple(_node(node, sums) for node in nodes)
-    return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+    return reused([_node(node, sums) for node in nodes], nodes)
 
 
 def _node(node: Node, sums: Set[Buffer]) -> Node:
     if not isinstance(node, Store):
         return map_body(node, lambda body: _nodes(body, sums))
-    values = tuple(map_expr(v, lambda leaf: leaf, lambda n: _mean(n, sums)) for v in node.values)
-    same = all(a is b for a, b in zip(values, node.values, strict=True))
-    return node if same else replace(node, values=values)
+    values = [map_expr(v, lambda leaf: leaf, lambda n: _mean(n, sums)) for v in node.values]
+    means = reused(values, node.values)
+    return node if means is node.values else replace(node, values=means)
 
 
 def _mean(node: Expr, sums: Set[Buffer]) -> Expr:

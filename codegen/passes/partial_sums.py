@@ -40,6 +40,7 @@ from codegen.passes.tiles import (
 )
 from sketch.lang.affine import UNBOUNDED
 from sketch.lang.reducers import adds_floats
+from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import (
     Affine,
     Allocate,
@@ -93,8 +94,7 @@ class _Pass:
     combined: frozenset[Buffer]
 
     def nodes(self, nodes: Nodes, tiles: frozenset[Buffer]) -> Nodes:
-        new = tuple(self.node(node, tiles) for node in nodes)
-        return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+        return reused([self.node(node, tiles) for node in nodes], nodes)
 
     def node(self, node: Node, tiles: frozenset[Buffer]) -> Node:
         """``tiles``: the register tiles around the node."""

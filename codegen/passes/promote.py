@@ -23,6 +23,7 @@ from codegen.passes.tiles import (
     retarget,
     tile_of,
 )
+from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import (
     Affine,
     Allocate,
@@ -45,11 +46,7 @@ def promote(nest: LoopNest, target: Target) -> LoopNest:
 
 
 def _promote(nodes: Nodes, target: Target, tiles: frozenset[Buffer]) -> Nodes:
-    new: list[Node] = []
-    for node in nodes:
-        new.append(_promote_node(node, target, tiles))
-    same = all(a is b for a, b in zip(new, nodes, strict=True))
-    return nodes if same else tuple(new)
+    return reused([_promote_node(node, target, tiles) for node in nodes], nodes)
 
 
 def _promote_node(node: Node, target: Target, tiles: frozenset[Buffer]) -> Node:

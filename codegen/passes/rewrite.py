@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from operator import is_
 from typing import Any, Final
 
 from codegen.passes.affine import substitute_affine
 from sketch.lang.expr import Binary, Cast, Expr, Select, Unary
-from sketch.lang.rewrite import children
+from sketch.lang.rewrite import children, reused
 from sketch.nest.loopnest import (
     Affine,
     AffineValue,
@@ -104,8 +103,7 @@ def substitute_index(index: Index, values: Values) -> Index:
 
 
 def _substitute_indices(indices: tuple[Index, ...], values: Values) -> tuple[Index, ...]:
-    new = tuple([substitute_index(index, values) for index in indices])
-    return indices if all(map(is_, new, indices)) else new
+    return reused([substitute_index(index, values) for index in indices], indices)
 
 
 def substitute_expr(expr: Expr, values: Values) -> Expr:
@@ -141,16 +139,16 @@ def substitute_predicates(
             for p in predicates
         ]
     )
-    return predicates if all(map(is_, new, predicates)) else new
+    return reused(new, predicates)
 
 
 def substitute_store(store: Store, values: Values) -> Store:
     """Replace loop variables in a statement."""
     indices = _substitute_indices(store.indices, values)
-    bodies = tuple(substitute_expr(value, values) for value in store.values)
+    bodies = reused([substitute_expr(value, values) for value in store.values], store.values)
     predicates = substitute_predicates(store.predicates, values)
     same = indices is store.indices and predicates is store.predicates
-    if same and all(a is b for a, b in zip(bodies, store.values, strict=True)):
+    if same and bodies is store.values:
         return store
     return Store(store.targets, indices, bodies, store.reducer, predicates, store.stage)
 
@@ -188,8 +186,7 @@ def with_body(loop: Loop, body: Nodes) -> Loop:
 
 def substitute(nodes: Nodes, values: Values) -> Nodes:
     """Replace loop variables in a nest."""
-    new = tuple([_substitute_node(node, values) for node in nodes])
-    return nodes if all(map(is_, new, nodes)) else new
+    return reused([_substitute_node(node, values) for node in nodes], nodes)
 
 
 def without_loops(nodes: Nodes, values: Values) -> Nodes:

@@ -8,12 +8,12 @@ for k in 0..9: acc[0] += x[k]
 from __future__ import annotations
 
 from dataclasses import replace
-from operator import is_
 
 from codegen.passes.affine import Ranges, constant, decide, interval, loop_range
 from codegen.passes.rewrite import Nodes, map_body, map_expr, substitute, with_body
 from sketch.lang.expr import Binary, Const, Expr, Reducer, Select
 from sketch.lang.operator_names import COMPARISON
+from sketch.lang.rewrite import reused
 from sketch.nest.intervals import affine_of, predicates_of
 from sketch.nest.loopnest import Allocate, Branch, Case, Loop, LoopNest, Node, Predicate, Store
 
@@ -28,8 +28,7 @@ def simplify_nodes(nodes: Nodes, ranges: Ranges) -> Nodes:
     new: list[Node] = []
     for node in nodes:
         new.extend(_simplify_node(node, ranges))
-    same = len(new) == len(nodes) and all(map(is_, new, nodes))
-    return nodes if same else tuple(new)
+    return reused(new, nodes)
 
 
 def _simplify_node(node: Node, ranges: Ranges) -> Nodes:
@@ -99,9 +98,8 @@ def _simplify_store(store: Store, ranges: Ranges) -> Nodes:
             return ()
         if verdict is None and predicate not in kept:
             kept.append(predicate)
-    values = tuple(_fold_selects(value, ranges) for value in store.values)
-    same = all(a is b for a, b in zip(values, store.values, strict=True))
-    if same and len(kept) == len(store.predicates):
+    values = reused([_fold_selects(value, ranges) for value in store.values], store.values)
+    if values is store.values and len(kept) == len(store.predicates):
         return (store,)
     return (replace(store, values=values, predicates=tuple(kept)),)
 

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from codegen.passes.affine import Ranges, constant, decide, loop_range, variables
 from codegen.passes.rewrite import Nodes, instructions, is_dynamic, map_body, substitute
 from codegen.passes.simplify import simplify_nodes
+from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import (
     Allocate,
     Branch,
@@ -79,8 +80,7 @@ class _Specializer:
         new: list[Node] = []
         for node in nodes:
             new.extend(self.node(node, outer))
-        same = len(new) == len(nodes) and all(a is b for a, b in zip(new, nodes, strict=True))
-        return nodes if same else tuple(new)
+        return reused(new, nodes)
 
     def node(self, node: Node, outer: Outer) -> Nodes:
         if isinstance(node, Store):

@@ -35,6 +35,7 @@ from sketch.lang.dtypes import is_unsigned, size_of
 from sketch.lang.expr import Binary, Cast, Const, Expr, Unary, binary
 from sketch.lang.operator_names import BITS, GROUP
 from sketch.lang.reducers import is_sum
+from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import (
     Affine,
     BufferLoad,
@@ -61,9 +62,7 @@ class _Pass:
     units: tuple[TensorUnit, ...]
 
     def nodes(self, nodes: Nodes, around: tuple[Loop, ...]) -> Nodes:
-        new = tuple(part for node in nodes for part in self.node(node, around))
-        same = len(new) == len(nodes) and all(a is b for a, b in zip(new, nodes, strict=True))
-        return nodes if same else new
+        return reused([part for node in nodes for part in self.node(node, around)], nodes)
 
     def node(self, node: Node, around: tuple[Loop, ...]) -> Nodes:
         if not isinstance(node, Loop):

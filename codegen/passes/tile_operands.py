@@ -26,6 +26,7 @@ from codegen.passes.rewrite import (
 from codegen.passes.simplify import simplify_nodes
 from codegen.passes.tile_blocks import TileBlock, tile_block
 from sketch.lang.expr import Binary, Cast, Const, Expr, Select
+from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import (
     Affine,
     AffineValue,
@@ -64,9 +65,7 @@ class _Copy:
 
 
 def _nodes(nodes: Nodes, units: tuple[TensorUnit, ...], ranges: Ranges) -> Nodes:
-    new = tuple(part for node in nodes for part in _node(node, units, ranges))
-    same = len(new) == len(nodes) and all(a is b for a, b in zip(new, nodes, strict=True))
-    return nodes if same else new
+    return reused([part for node in nodes for part in _node(node, units, ranges)], nodes)
 
 
 def _node(node: Node, units: tuple[TensorUnit, ...], ranges: Ranges) -> Nodes:

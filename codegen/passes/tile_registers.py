@@ -22,6 +22,7 @@ from codegen.passes.rewrite import Nodes, is_dynamic, map_body, substitute, with
 from codegen.passes.tile_blocks import TileBlock, tile_block
 from codegen.passes.tiles import Cells, allocated, fill, retarget, tile_of
 from sketch.lang.expr import Const
+from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import (
     Affine,
     Buffer,
@@ -60,8 +61,7 @@ class _Pass:
             if zero:
                 new.pop()
             new.append(block.tiled(zero))
-        same = len(new) == len(nodes) and all(a is b for a, b in zip(new, nodes, strict=True))
-        return nodes if same else tuple(new)
+        return reused(new, nodes)
 
     def _inside(self, node: Node, around: tuple[Loop, ...]) -> Node:
         if not isinstance(node, Loop):

@@ -1,10 +1,13 @@
 """The traversals of expressions: ``rewrite`` with a function on leaves, ``walk``, ``children``."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from operator import is_
+from typing import Any, Final, TypeVar
 
 from sketch.lang.dtypes import is_float
 from sketch.lang.expr import Axis, Binary, Cast, Expr, Load, Reduce, Select, Unary, binary
+
+Item = TypeVar("Item")
 
 
 def rewrite(node: Expr, leaf: Callable[[Expr], Expr | None]) -> Expr:
@@ -58,17 +61,18 @@ def _select(n: Select, visit: Callable[[Expr], Expr]) -> Expr:
 
 
 def _load(n: Load, visit: Callable[[Expr], Expr]) -> Expr:
-    parts = tuple([visit(i) for i in n.indices])
-    return n if _same(parts, n.indices) else Load(n.tensor, parts)
+    parts = reused([visit(i) for i in n.indices], n.indices)
+    return n if parts is n.indices else Load(n.tensor, parts)
 
 
 def _reduce(n: Reduce, visit: Callable[[Expr], Expr]) -> Expr:
-    values = tuple([visit(s) for s in n.sources])
-    return n if _same(values, n.sources) else Reduce(n.reducer, values, n.axes)
+    values = reused([visit(s) for s in n.sources], n.sources)
+    return n if values is n.sources else Reduce(n.reducer, values, n.axes)
 
 
-def _same(new: tuple[Expr, ...], old: tuple[Expr, ...]) -> bool:
-    return all([a is b for a, b in zip(new, old, strict=True)])
+def reused(new: Sequence[Item], old: tuple[Item, ...]) -> tuple[Item, ...]:
+    """``old`` where ``new`` consists of the same objects, so that what holds it can stay, too."""
+    return old if len(new) == len(old) and all(map(is_, new, old)) else tuple(new)
 
 
 # By type: a ``match`` asks for one class after another, of every node of every program.

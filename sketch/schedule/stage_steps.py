@@ -12,7 +12,7 @@ from dataclasses import replace
 from sketch.analysis.expr_size import inlined_size, is_allowed
 from sketch.errors import ScheduleError
 from sketch.lang.expr import Axis, Expr, Load, Reduce, select
-from sketch.lang.rewrite import rewrite, substitute_axes
+from sketch.lang.rewrite import reused, rewrite, substitute_axes
 from sketch.lang.tensor import Compute, Operation, Tensor
 from sketch.nest.loopnest import Scope
 from sketch.schedule.program import Program, StagePlan, operations_read, tensors_read
@@ -61,11 +61,10 @@ def _relink(
             latest = current.get(n.tensor.op)
             if latest is not None:
                 return Load(Tensor(latest, n.tensor.output), indices)
-            same = all(a is b for a, b in zip(indices, n.indices, strict=True))
-            return n if same else load
+            return n if reused(indices, n.indices) is n.indices else load
 
-        bodies = tuple(rewrite(body, leaf) for body in op.bodies)
-        if all(a is b for a, b in zip(bodies, op.bodies, strict=True)):
+        bodies = reused([rewrite(body, leaf) for body in op.bodies], op.bodies)
+        if bodies is op.bodies:
             result.append(plan)
             continue
         current[op] = Compute(op.name, op.axes, bodies, op.store)

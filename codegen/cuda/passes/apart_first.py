@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from codegen.passes.rewrite import Nodes, map_body
+from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import Loop, LoopKind, LoopNest, LoopVar, Node, Scope, Store
 from sketch.nest.walk import index_variables, store_loads
 
@@ -24,8 +25,7 @@ def apart_first(nest: LoopNest) -> LoopNest:
 
 
 def _visit(nodes: Nodes) -> Nodes:
-    new = tuple(_visit_node(node) for node in nodes)
-    return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+    return reused([_visit_node(node) for node in nodes], nodes)
 
 
 def _visit_node(node: Node) -> Node:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from codegen.passes.affine import Ranges, interval, loop_range, variables
 from codegen.passes.rewrite import Nodes, map_body
 from sketch.lang.affine import UNBOUNDED
+from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import (
     Affine,
     Allocate,
@@ -63,8 +64,7 @@ _Ends = dict[Buffer, list[_End]]
 
 
 def _all(nodes: Nodes, around: _Around, ends: _Ends) -> Nodes:
-    new = tuple(_node(node, around, ends) for node in nodes)
-    return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+    return reused([_node(node, around, ends) for node in nodes], nodes)
 
 
 def _node(node: Node, around: _Around, ends: _Ends) -> Node:

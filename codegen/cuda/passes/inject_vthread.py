@@ -23,6 +23,7 @@ from codegen.errors import CodegenError
 from codegen.passes.affine import variables
 from codegen.passes.rewrite import Nodes, map_expr, substitute
 from sketch.lang.expr import Expr
+from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import (
     Affine,
     Allocate,
@@ -59,9 +60,7 @@ class _Injector:
     grown: Mapping[Buffer, _Grown]
 
     def nodes(self, nodes: Nodes) -> Nodes:
-        new = tuple(made for node in nodes for made in self.node(node))
-        same = len(new) == len(nodes) and all(a is b for a, b in zip(new, nodes, strict=True))
-        return nodes if same else new
+        return reused([made for node in nodes for made in self.node(node)], nodes)
 
     def node(self, node: Node) -> Nodes:
         match node:

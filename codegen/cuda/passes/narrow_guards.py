@@ -12,6 +12,7 @@ from dataclasses import replace
 from codegen.passes.affine import Ranges, interval, loop_range
 from codegen.passes.rewrite import Nodes, map_body
 from sketch.lang.affine import UNBOUNDED
+from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import Loop, LoopNest, Node, Predicate, Store
 
 
@@ -21,14 +22,13 @@ def narrow_guards(nest: LoopNest) -> LoopNest:
 
 
 def _narrow(nodes: Nodes, ranges: Ranges) -> Nodes:
-    new = tuple(_narrow_node(node, ranges) for node in nodes)
-    return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+    return reused([_narrow_node(node, ranges) for node in nodes], nodes)
 
 
 def _narrow_node(node: Node, ranges: Ranges) -> Node:
     if isinstance(node, Store):
-        predicates = tuple(_one_sided(p, ranges) for p in node.predicates)
-        same = all(a is b for a, b in zip(predicates, node.predicates, strict=True))
+        predicates = reused([_one_sided(p, ranges) for p in node.predicates], node.predicates)
+        same = predicates is node.predicates
         return node if same else replace(node, predicates=predicates)
     if isinstance(node, Loop):
         ranges = {**ranges, node.var: loop_range(node)}

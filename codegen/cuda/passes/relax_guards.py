@@ -30,6 +30,7 @@ from codegen.passes.affine import substitute_affine, variables
 from codegen.passes.rewrite import Nodes, map_body, map_expr
 from sketch.lang.affine import UNBOUNDED, Interval
 from sketch.lang.expr import Const, Expr, Reducer, Select
+from sketch.lang.rewrite import reused
 from sketch.nest.intervals import predicates_of, value_interval
 from sketch.nest.loopnest import (
     Affine,
@@ -98,8 +99,7 @@ def _relax(node: Node, facts: Facts, known: _Known) -> Node:
 
 
 def _relax_all(nodes: Nodes, facts: Facts, known: _Known) -> Nodes:
-    new = tuple(_relax(node, facts, known) for node in nodes)
-    return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+    return reused([_relax(node, facts, known) for node in nodes], nodes)
 
 
 def _describe(

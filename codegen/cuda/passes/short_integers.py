@@ -18,6 +18,7 @@ from sketch.lang.affine import Interval
 from sketch.lang.dtypes import integer_limits
 from sketch.lang.expr import Binary, Cast, Const, Expr, Select, Unary
 from sketch.lang.operator_names import COMPARISON
+from sketch.lang.rewrite import reused
 from sketch.nest.intervals import affine_of, interval_visitor
 from sketch.nest.loopnest import (
     AffineValue,
@@ -44,18 +45,16 @@ def short_integers(nest: LoopNest) -> LoopNest:
 
 
 def _visit(nodes: Nodes, ranges: Ranges) -> Nodes:
-    new = tuple(_visit_node(node, ranges) for node in nodes)
-    return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+    return reused([_visit_node(node, ranges) for node in nodes], nodes)
 
 
 def _visit_node(node: Node, ranges: Ranges) -> Node:
     match node:
         case Store():
             shortening = _Shortening(ranges)
-            values = tuple(shortening.value(value) for value in node.values)
-            indices = tuple(shortening.index(index) for index in node.indices)
-            same = all(a is b for a, b in zip(values, node.values, strict=True))
-            if same and all(a is b for a, b in zip(indices, node.indices, strict=True)):
+            values = reused([shortening.value(value) for value in node.values], node.values)
+            indices = reused([shortening.index(index) for index in node.indices], node.indices)
+            if values is node.values and indices is node.indices:
                 return node
             return replace(node, values=values, indices=indices)
         case Loop():
@@ -106,9 +105,8 @@ class _Shortening:
                 inner = self.value(operand)
                 return node if inner is operand else replace(node, operand=inner)
             case BufferLoad(buffer, indices):
-                new = tuple(self.index(index) for index in indices)
-                same = all(a is b for a, b in zip(new, indices, strict=True))
-                return node if same else BufferLoad(buffer, new)
+                new = reused([self.index(index) for index in indices], indices)
+                return node if new is indices else BufferLoad(buffer, new)
             case _:
                 return node
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from math import prod
 
 from codegen.passes.rewrite import Nodes, map_body
+from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import Allocate, Loop, LoopKind, LoopNest, LoopVar, Node, Scope, Store
 from sketch.nest.walk import stores
 from sketch.population.written_out_gpu import loads_of, written_out
@@ -24,8 +25,7 @@ def write_out(nest: LoopNest) -> LoopNest:
 
 
 def _visit(nodes: Nodes, in_tile: bool) -> Nodes:
-    new = tuple(_visit_node(node, in_tile) for node in nodes)
-    return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+    return reused([_visit_node(node, in_tile) for node in nodes], nodes)
 
 
 def _visit_node(node: Node, in_tile: bool) -> Node:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from codegen.cuda.conditions import condition_of
 from codegen.passes.rewrite import Nodes, map_body
 from sketch.lang.expr import Const, Select
+from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import (
     Allocate,
     Buffer,
@@ -29,8 +30,7 @@ def zero_fill(nest: LoopNest) -> LoopNest:
 
 
 def _fill(nodes: Nodes, tiles: frozenset[Buffer]) -> Nodes:
-    new = tuple(_fill_node(node, tiles) for node in nodes)
-    return nodes if all(a is b for a, b in zip(new, nodes, strict=True)) else new
+    return reused([_fill_node(node, tiles) for node in nodes], nodes)
 
 
 def _fill_node(node: Node, tiles: frozenset[Buffer]) -> Node:
