@@ -32,7 +32,7 @@ SHORTER = {
 CHECKED_BELOW = ("add-an-operator", "deploy", "fleet")
 
 # Pages whose snippets tune several times; in every run only what they import is looked up.
-LONG = ("cost-models", "search-policies", "serving", "stores")
+LONG = ("cost-models", "diagnose", "search-policies", "serving", "stores", "tune")
 
 OURS = ("autosched", "sketch", "costmodel", "codegen")
 

@@ -33,7 +33,13 @@ def ranks(values: np.ndarray) -> np.ndarray:
     return np.argsort(np.argsort(values))
 
 
-@pytest.mark.parametrize(("dag", "rows", "least"), [(product(), 16, 0.6), (convolution(), 8, 0.3)])
+@pytest.mark.parametrize(
+    ("dag", "rows", "least"),
+    [
+        (product(), 16, 0.6),
+        pytest.param(convolution(), 8, 0.3, marks=pytest.mark.slow),
+    ],
+)
 def test_estimated_instructions_rank_like_the_emitted_ones(
     dag: ComputeDAG, rows: int, least: float
 ) -> None:

@@ -67,6 +67,7 @@ def test_past_rows_and_a_new_one() -> None:
     assert not [op for op in operators if "expand" in op]
 
 
+@pytest.mark.slow
 def test_tokens_one_by_one_are_the_prompt() -> None:
     tokens = torch.tensor([[3, 1, 4, 1, 5, 9]])
     (exact, *caches) = _exact("none", tokens, torch.arange(decoders.TOKENS))

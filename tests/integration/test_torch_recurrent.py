@@ -57,6 +57,7 @@ def test_from_torch(name: str) -> None:
     compare(list(evaluate(network.graph, {"input": x.numpy()}).values()), flat(module(x)))
 
 
+@pytest.mark.slow
 def test_a_network_with_a_layer() -> None:
     torch.manual_seed(0)
     module, words = modules.Tagger().eval(), torch.randint(0, 20, (2, 6))

@@ -85,7 +85,7 @@ def test_quotients_signs_and_angles_are_torchs() -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6, equal_nan=True)
 
 
-@pytest.mark.parametrize("boolean", [True, False])
+@pytest.mark.parametrize("boolean", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_queries_that_see_no_key_give_zeros(boolean: bool) -> None:
     """The exporter writes what has no value there, or the mean of all values."""
     seen = (torch.rand(2, 1, 5, 5) > 0.4) & (torch.arange(5) != 2)[:, None]

@@ -15,6 +15,7 @@ from autosched.measure.simulated import SimulatedRunner
 from autosched.records.log import RecordLog
 from autosched.records.record import Record
 from autosched.runtime.module import Module
+from autosched.search.options import SearchOptions
 from autosched.tuning.job import TuneJob
 from autosched.tuning.options import TuneOptions
 from benchmarks.time_to_quality import Point, curve, draw, measure, seconds_within
@@ -22,6 +23,7 @@ from codegen.host import host_target
 from sketch.target.target import Target
 
 TARGET = Target("cpu", "generic", threads=2)
+SEARCH = SearchOptions(population=128, generations=1)
 
 
 def record(task: str, now: float, seconds: float | None, final: bool = False) -> Record:
@@ -51,7 +53,7 @@ def test_a_run_is_compiled_again_at_its_checkpoints(tmp_path: Path) -> None:
 
     ticks = count(1000)
     job = TuneJob(
-        options=TuneOptions(trials=24),
+        options=TuneOptions(trials=24, search=SEARCH),
         runner=SimulatedRunner(),
         log=RecordLog(tmp_path / "log.jsonl"),
         now=lambda: float(next(ticks)),
@@ -70,7 +72,7 @@ def test_a_run_is_compiled_again_at_its_checkpoints(tmp_path: Path) -> None:
 
 def test_the_best_known_is_timed_beside_it(tmp_path: Path) -> None:
     net, log = zoo.build("mlp", image=4), RecordLog(tmp_path / "known.jsonl")
-    job = TuneJob(options=TuneOptions(trials=6), runner=SimulatedRunner(), log=log)
+    job = TuneJob(options=TuneOptions(trials=6, search=SEARCH), runner=SimulatedRunner(), log=log)
     measure(net, host_target(1), job, (), lambda modules: [1.0] * len(modules))
     again = replace(job, log=RecordLog(tmp_path / "log.jsonl"))
     known = log.read().records

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from tests.support.targets import SMALL
 from tests.support.workloads import conv2d_relu, matmul_dag
 
 
+@cache
 def tasks() -> list[Sourced]:
     dags = {"conv": conv2d_relu(), "matmul": matmul_dag()}
     return [Sourced(TaskSpec(d, SMALL, n), (Origin(n),)) for n, d in dags.items()]

@@ -195,9 +195,16 @@ def windows() -> Network:
     return Network("windows", builder.finish({"out": value}))
 
 
-@pytest.mark.parametrize("features", [HERE.features, WITHOUT_UNITS])
+@pytest.mark.parametrize(
+    ("exact_network", "features"),
+    [
+        pytest.param(two_layers(), HERE.features, id="products"),
+        pytest.param(two_layers(), WITHOUT_UNITS, id="products-plain", marks=pytest.mark.slow),
+        pytest.param(windows(), HERE.features, id="windows", marks=pytest.mark.slow),
+        pytest.param(windows(), WITHOUT_UNITS, id="windows-plain"),
+    ],
+)
 @pytest.mark.parametrize("precision", REDUCED)
-@pytest.mark.parametrize("exact_network", [two_layers(), windows()], ids=["products", "windows"])
 def test_results_are_those_of_the_reduced_network(
     exact_network: Network, precision: Precision, features: str
 ) -> None:

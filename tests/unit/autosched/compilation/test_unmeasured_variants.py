@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ DATA = np.random.default_rng(0).standard_normal((1, 16, 16, 16), np.float32)
 WEIGHT = np.random.default_rng(1).standard_normal((3, 3, 16, 16), np.float32)
 
 
+@cache
 def task() -> Task:
     weight = placeholder(WEIGHT.shape, name="w", constant=True)
     data = placeholder(DATA.shape, name="x")

@@ -116,7 +116,7 @@ def check(outputs: np.ndarray[Any, Any], denormals: Denormals) -> None:
 
 
 @pytest.mark.parametrize("flush", [False, True])
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_all_threads_follow_each_run(threads: int, flush: bool) -> None:
     for _ in range(20):
         for denormals in DENORMALS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from tests.support.workloads import conv2d_relu
 OPTIONS = TuneOptions(task_trials=12, finish_share=0.0, leaders=0)
 
 
+@cache
 def conv(channels: int) -> Task:
     return Task(conv2d_relu(channels=channels), SMALL, f"conv{channels}", weight=1 / channels)
 

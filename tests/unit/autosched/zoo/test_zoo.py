@@ -131,6 +131,7 @@ def test_a_layer_of_bert_is_eleven_kernels() -> None:
     assert kernels[2 : 2 + 2 * len(layer)] == layer * 2
 
 
+@pytest.mark.slow
 def test_dla() -> None:
     network = zoo.build("dla-34", image=64)
     shapes = {v.name: v.shape for v in network.outputs}

@@ -31,6 +31,15 @@ from tests.support.units import TILES, WIDE, int_arrays, int_product, int_window
 WITH_TILES = tuple(unit for unit in UNITS if unit.tiles)
 HERE = host_target(1)
 by_name = pytest.mark.parametrize("unit", WITH_TILES, ids=lambda unit: unit.name)
+# One of bytes and one of floats; the others differ in signs alone.
+of_each_kind = pytest.mark.parametrize(
+    "unit",
+    [
+        pytest.param(unit, marks=[pytest.mark.slow] * (unit.name not in ("tdpbusd", "tdpbf16ps")))
+        for unit in WITH_TILES
+    ],
+    ids=lambda unit: unit.name,
+)
 
 
 def on_tiles(dag, unit: TensorUnit, target=TILES) -> list[Sketch]:
@@ -52,7 +61,7 @@ def tiles_of(nest: LoopNest) -> list[Allocate]:
     return [node for node in found if node.buffer.scope is Scope.TILE]
 
 
-@by_name
+@of_each_kind
 def test_nests_on_tiles_equal_the_oracle(unit, rng: np.random.Generator) -> None:
     """Each block has the extents of a register, and whatever is missing of it is zeros."""
     for dag in programs(unit):
