@@ -25,7 +25,7 @@ from autosched.graph.ir import Network as ZooNetwork
 from autosched.graph.ir import Value
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.precision import PRECISIONS
-from benchmarks.command_line import add_comparison, add_tuning
+from benchmarks.command_line import add_comparison, add_float_logs, add_tuning
 from benchmarks.contender import Contender
 from benchmarks.harness import OURS, Options, compare, relative_error
 from benchmarks.network_cases import flags
@@ -118,9 +118,7 @@ def main() -> None:
     """Run the networks that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--networks", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument(
-        "--float-logs", default="benchmarks/logs", help="directory of the float networks' logs"
-    )
+    add_float_logs(parser)
     parser.add_argument("--precision", choices=PRECISIONS[1:], default="bf16")
     add_tuning(parser, "2m", "out/bf16")
     add_comparison(parser, (2,), 0.5, (RIVAL,))

@@ -59,3 +59,10 @@ def add_tuning(parser: ArgumentParser, budget: str, logs: str) -> None:
         "--skip-tuned", action="store_true", help="only tune tasks without a record in the log"
     )
     parser.add_argument("--logs", default=logs, help="directory of the tuning logs")
+
+
+def add_float_logs(parser: ArgumentParser) -> None:
+    """Where the records of the float networks are that reduced ones are compared with."""
+    parser.add_argument(
+        "--float-logs", default="benchmarks/logs", help="directory of the float networks' logs"
+    )

@@ -31,7 +31,7 @@ import autosched
 from autosched import zoo
 from autosched.graph.ir import Network as ZooNetwork
 from autosched.onnx.export import to_onnx
-from benchmarks.command_line import add_comparison, add_tuning
+from benchmarks.command_line import add_comparison, add_float_logs, add_tuning
 from benchmarks.contender import Contender
 from benchmarks.harness import OURS, Options, compare
 from benchmarks.network_cases import flags
@@ -152,9 +152,7 @@ def main() -> None:
     parser.add_argument(
         "--resume", action="store_true", help="keep rows of the JSON file that have this budget"
     )
-    parser.add_argument(
-        "--float-logs", default="benchmarks/logs", help="directory of the float networks' logs"
-    )
+    add_float_logs(parser)
     add_tuning(parser, "60s", "out/int8")
     add_comparison(parser, (2,), 0.5, ("openvino", "onnxruntime"))
     arguments = parser.parse_args()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from codegen.driver import CALL_STEP
 from codegen.kernel import Kernel
 from codegen.llvm.denormals import denormals_text
 from codegen.llvm.machine import emit_object, triple_of
 from sketch.target.target import Target
 
-_TEXT: Final = """
+_TEXT: Final = (
+    """
 %step = type { ptr, ptr }
 declare i64 @read(i32, ptr, i64)
 
@@ -41,11 +43,9 @@ entry:
   br i1 %some, label %loop, label %done
 loop:
   %i = phi i64 [0, %entry], [%next, %loop]
-  %at = getelementptr %step, ptr %steps, i64 %i
-  %function = load ptr, ptr %at, align 8
-  %second = getelementptr %step, ptr %at, i64 0, i32 1
-  %args = load ptr, ptr %second, align 8
-  call void %function(ptr %args, ptr %team)
+"""
+    + CALL_STEP
+    + """\
   %next = add i64 %i, 1
   %offset = mul i64 %next, %row
   %place = getelementptr i8, ptr %out, i64 %offset
@@ -57,6 +57,7 @@ done:
   ret void
 }
 """
+)
 
 
 def build_counting_driver(target: Target) -> Kernel:

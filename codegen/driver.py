@@ -10,7 +10,17 @@ from codegen.llvm.denormals import denormals_text
 from codegen.llvm.machine import emit_object, triple_of
 from sketch.target.target import Target
 
-_PLAN: Final = """
+# What a loop over steps does with step %i of %steps.
+CALL_STEP: Final = """\
+  %at = getelementptr %step, ptr %steps, i64 %i
+  %function = load ptr, ptr %at, align 8
+  %second = getelementptr %step, ptr %at, i64 0, i32 1
+  %args = load ptr, ptr %second, align 8
+  call void %function(ptr %args, ptr %team)
+"""
+
+_PLAN: Final = (
+    """
 %step = type { ptr, ptr }
 %copy = type { ptr, ptr, i64 }
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
@@ -24,11 +34,9 @@ entry:
   br i1 %some, label %loop, label %ran
 loop:
   %i = phi i64 [0, %entry], [%next, %loop]
-  %at = getelementptr %step, ptr %steps, i64 %i
-  %function = load ptr, ptr %at, align 8
-  %second = getelementptr %step, ptr %at, i64 0, i32 1
-  %args = load ptr, ptr %second, align 8
-  call void %function(ptr %args, ptr %team)
+"""
+    + CALL_STEP
+    + """\
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %n
   br i1 %more, label %loop, label %ran
@@ -63,11 +71,9 @@ entry:
 loop:
   %i = phi i64 [0, %entry], [%next, %loop]
   %start = phi i64 [%begin, %entry], [%end, %loop]
-  %at = getelementptr %step, ptr %steps, i64 %i
-  %function = load ptr, ptr %at, align 8
-  %second = getelementptr %step, ptr %at, i64 0, i32 1
-  %args = load ptr, ptr %second, align 8
-  call void %function(ptr %args, ptr %team)
+"""
+    + CALL_STEP
+    + """\
   %end = call i64 @now()
   %passed = sub i64 %end, %start
   %slot = getelementptr i64, ptr %nanoseconds, i64 %i
@@ -102,6 +108,7 @@ done:
   ret void
 }
 """
+)
 
 # A loop over cache lines; the flush instruction is put in where the machine has one.
 _LINES: Final = """

@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.host.engines import fastest_engine
 from autosched.host.evaluator import HostEvaluator
 from autosched.runtime.counters.reader import Reader
+from autosched.runtime.host_evaluators import host_evaluators
 from autosched.runtime.memory import allocate, view
 from autosched.runtime.native_plan import ROW_BYTES, NativeLibrary, NativePlan
 from autosched.runtime.outputs import Outputs
@@ -244,7 +244,7 @@ def _segments(
 ) -> tuple[_Kernels | _Evaluation, ...]:
     """The steps, consecutive kernels taken together; ``rows``: the step of each row of the plan."""
     segments: list[_Kernels | _Evaluation] = []
-    evaluators: dict[str, HostEvaluator] = {}
+    evaluators = host_evaluators(steps, payloads)
     for native, members in groupby(enumerate(steps), key=lambda pair: isinstance(pair[1], Step)):
         group = list(members)
         if native:
@@ -253,9 +253,5 @@ def _segments(
             continue
         for number, step in group:
             assert isinstance(step, HostStep)
-            if step.payload not in evaluators:
-                evaluators[step.payload] = HostEvaluator(
-                    step.info.op, payloads[step.payload], fastest_engine
-                )
             segments.append(_Evaluation(step, number, evaluators[step.payload]))
     return tuple(segments)

@@ -207,7 +207,7 @@ class Memory:
             return
         base = self.scope.pointer(buffer, self.bases[buffer], turns.terms)
         offset = turns.offset(form.const, distance)
-        key = ("ahead", base, offset // self.features.line_bytes)
+        key = ("ahead", base, offset // features.line_bytes)
         if key not in self._region:
             start = turns.start(self.scope, self.writer)
             moved = self.cached(("turn", base, start), f"getelementptr i8, ptr {base}, i64 {start}")

@@ -22,15 +22,14 @@ class Turns:
     """How what comes next is shared out.
 
     Attributes:
-        count: of the parts.
+        count: of the parts, and of the turns that fetch one.
         part: bytes of a part.
-        run: bytes that the inner loops walk one after the other.
+        run: contiguous bytes that the inner loops walk.
         step: bytes that a trip of the innermost loop reads.
-        terms: where a turn is in its part, and where the walk began.
-        number: bytes of the parts of earlier turns, as a sum of loop variables, and
-        first: a constant.
-        level: where that is known.
-        most: trips that read the same.
+        terms: bytes from the buffer's start to where a turn is in its part.
+        before: bytes of the parts of earlier turns: what depends on loop variables,
+        before_const: and what does not.
+        most: turns there are, ``count`` or more.
     """
 
     count: int
@@ -38,8 +37,8 @@ class Turns:
     run: int
     step: int
     terms: Terms
-    number: Terms
-    first: int
+    before: Terms
+    before_const: int
     most: int
 
     def offset(self, const: int, distance: int) -> int:
@@ -51,12 +50,13 @@ class Turns:
         return whole * self.step + rest // self.count + max(distance, self.run)
 
     def start(self, scope: LoopScope, writer: Writer) -> str:
-        """Bytes of the parts of earlier turns; of those after the last part, of all but it."""
+        """Bytes of the parts of earlier turns; turns that are left over fetch the last part."""
+        total = scope.scalar(self.before, self.before_const)
         if self.count == self.most:
-            return scope.scalar(self.number, self.first)
-        total, last = scope.scalar(self.number, self.first), (self.count - 1) * self.part
+            return total
+        last = (self.count - 1) * self.part
         writer.declare("llvm.smin.i64", "i64 {}(i64, i64)")
-        level, key = scope.level_of(self.number), ("turn", self.number, last)
+        level, key = scope.level_of(self.before), ("turn", self.before, last)
         return scope.hoist(level, key, f"call i64 @llvm.smin.i64(i64 {total}, i64 {last})")
 
 
@@ -86,9 +86,9 @@ def turns_of(scope: LoopScope, terms: Terms, features: ProcessorFeatures) -> Tur
     if step <= 0 or read > features.kept_bytes or count < 2:
         return None
     part = -(-run // (count * line)) * line
-    number, first = _number(scope, again, part)
+    before, before_const = _parts_before(scope, again, part)
     shared = tuple((v, -(-c // count) if v in near else c) for v, c in terms)
-    return Turns(count, part, run, step, shared, number, first, most)
+    return Turns(count, part, run, step, shared, before, before_const, most)
 
 
 def _loops(
@@ -108,14 +108,14 @@ def _loops(
     return walked, again
 
 
-def _number(scope: LoopScope, again: list[LoopVar], part: int) -> tuple[Terms, int]:
-    """``part`` times the number of a trip, counted over loops, the innermost first."""
-    number: list[tuple[LoopVar, int]] = []
-    first, weight = 0, part
+def _parts_before(scope: LoopScope, again: list[LoopVar], part: int) -> tuple[Terms, int]:
+    """``part`` times the number of a trip, counted over the loops ``again``, innermost first."""
+    terms: list[tuple[LoopVar, int]] = []
+    const, weight = 0, part
     for var in again:
         known: Dynamic = scope.dynamic[var]
         coefficient = -(-weight // known.step)
-        number.append((var, coefficient))
-        first -= coefficient * known.low
+        terms.append((var, coefficient))
+        const -= coefficient * known.low
         weight *= known.trips
-    return tuple(number), first
+    return tuple(terms), const

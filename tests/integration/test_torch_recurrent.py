@@ -43,8 +43,11 @@ def compare(found: list[Any], expected: list[Any]) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("lstm", "relu"),
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("gru", "rnn", "lstm without biases")),
+        "lstm",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("relu", "gru", "rnn", "lstm without biases")
+        ),
     ],
 )
 def test_from_torch(name: str) -> None:

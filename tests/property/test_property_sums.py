@@ -177,7 +177,9 @@ def test_normalisation_of_offset_data(
         assert np.abs(got - exact).max() <= 3 * last_digit + 2e-6
 
 
-@pytest.mark.parametrize("length", [256, 1000, 4096, 65_537, 1 << 20])
+@pytest.mark.parametrize(
+    "length", [256, 1000, 4096, 65_537, pytest.param(1 << 20, marks=pytest.mark.slow)]
+)
 def test_means_of_offset_rows(length: int) -> None:
     """A float32 mean is off by 0.29 of its last digit (root mean square) as it is, and a sum of
     pairs of pairs by 0.4: what normalised rows are shifted by.

@@ -1,4 +1,4 @@
-"""How many examples property tests draw: a third of them in every run, all in the long one."""
+"""How many examples property tests draw: a quarter of them in every run, all in the long one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-PROFILES = {"suite": 33, "long": 100}
+PROFILES = {"suite": 25, "long": 100}
 """Percent of its examples that a test draws, by hypothesis' profile."""
 
 

@@ -14,13 +14,13 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.host.engines import fastest_engine
 from autosched.host.evaluator import HostEvaluator
 from autosched.runtime.gpu.device_array import DeviceArray
 from autosched.runtime.gpu.graphs import Captured, Graphs, StepMark
 from autosched.runtime.gpu.layout import Slot, caller_layout
 from autosched.runtime.gpu.placement import Bases, executions
 from autosched.runtime.gpu.resident import DeviceHold, Resident
+from autosched.runtime.host_evaluators import host_evaluators
 from autosched.runtime.memory import view
 from autosched.runtime.program import ExecutionPlan, HostStep, Place, Step, TensorSpec
 from codegen.gpu.alignment import DEVICE_ALIGNMENT
@@ -290,7 +290,7 @@ def _parts(
 ) -> tuple[_OnDevice | _OnHost, ...]:
     """The steps, consecutive kernels taken together; ``copies``: outputs are to be copied."""
     parts: list[_OnDevice | _OnHost] = []
-    evaluators: dict[str, HostEvaluator] = {}
+    evaluators = host_evaluators(program.steps, payloads)
     spans: list[tuple[int, int]] = []
     steps = enumerate(program.steps)
     for native, members in groupby(steps, key=lambda pair: isinstance(pair[1], Step)):
@@ -301,10 +301,6 @@ def _parts(
             continue
         for number, step in group:
             assert isinstance(step, HostStep)
-            if step.payload not in evaluators:
-                evaluators[step.payload] = HostEvaluator(
-                    step.info.op, payloads[step.payload], fastest_engine
-                )
             parts.append(_OnHost(step, number, evaluators[step.payload]))
     return tuple(_with_end(parts, len(program.steps), copies))
 

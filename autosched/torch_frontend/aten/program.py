@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from autosched.graph.ir import Network
@@ -39,7 +38,7 @@ def network_of_program(program: Any) -> Network:
     if len(results) < len(signature.user_outputs):
         raise NotTakenError("a result is no tensor")
     names = _public(results, user)
-    return network_of_graph(program.graph_module, args, static, range(len(names)), list(names))
+    return network_of_graph(program.graph_module, args, static, range(len(names)), names)
 
 
 def _like(fake: Any) -> Any:
@@ -49,12 +48,12 @@ def _like(fake: Any) -> Any:
     return torch.zeros(fake.shape, dtype=fake.dtype)
 
 
-def _public(results: list[str], inputs: set[str]) -> Mapping[str, None]:
+def _public(results: list[str], inputs: set[str]) -> list[str]:
     """Names of results that no input and no other result has."""
-    names: dict[str, None] = {}
+    names: list[str] = []
     for result in results:
         name = f"{result}_result" if result in inputs else result
         while name in names:
             name += "_again"
-        names[name] = None
+        names.append(name)
     return names

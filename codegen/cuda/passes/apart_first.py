@@ -47,7 +47,7 @@ def _visit_node(node: Node) -> Node:
     first = [loop for loop in inside if loop.var in apart and loop.axis_kind == "spatial"]
     if not first:
         return node
-    rest = [loop for loop in inside if loop not in first]
+    rest = [loop for loop in inside if loop.var not in apart or loop.axis_kind != "spatial"]
     new: Node = body[0]
     for loop in reversed([*chain[: terms[-1]], *first, *rest]):
         new = replace(loop, body=(new,))

@@ -89,13 +89,16 @@ def _views_of_what_is_computed() -> Graph:
 CASES: tuple[tuple[Callable[[], Graph], int], ...] = (
     (_fire, 0),
     (_every_kind_of_operand, 3),
+    (_views_of_what_is_computed, 3),
     (_dense_block, 1),
     (_nested_along_two_axes, 0),
-    (_views_of_what_is_computed, 3),
 )
 
 
-@pytest.mark.parametrize(("make", "copies"), CASES)
+@pytest.mark.parametrize(
+    ("make", "copies"),
+    [*CASES[:3], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[3:])],
+)
 def test_operands_are_computed_in_place(make: Callable[[], Graph], copies: int) -> None:
     graph = make()
     extraction = extract(graph)

@@ -29,7 +29,9 @@ def _inputs(network: Network) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize(
     ("name", "shape", "classes", "parameters", "of_order_one"),
     [
-        ("resnet-18", (3, 3, 40, 40), 1000, 11_689_512, True),
+        pytest.param(
+            *("resnet-18", (3, 3, 40, 40), 1000, 11_689_512, True), marks=pytest.mark.slow
+        ),
         pytest.param(
             *("resnet-34", (1, 3, 32, 32), 1000, 21_797_672, True), marks=pytest.mark.slow
         ),

@@ -38,7 +38,7 @@ def fetched(turns: Turns, scope: LoopScope, consts: range, distance: int) -> lis
     found: list[int] = []
     for values in product(*(range(0, d.high + 1, d.step) for d in scope.dynamic.values())):
         at = dict(zip(variables, values, strict=True))
-        start = turns.first + sum(c * at[var] for var, c in turns.number)
+        start = turns.before_const + sum(c * at[var] for var, c in turns.before)
         base = min(start, (turns.count - 1) * turns.part) + sum(c * at[v] for v, c in turns.terms)
         offsets = {turns.offset(const, distance) // LINE_BYTES: const for const in reversed(consts)}
         found += [(base + turns.offset(c, distance)) // LINE_BYTES for c in offsets.values()]

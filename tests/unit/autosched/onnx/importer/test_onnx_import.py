@@ -219,7 +219,8 @@ def test_local_functions_are_inlined() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["mobilenet-v2", "mlp", pytest.param("resnet-18", marks=pytest.mark.slow)]
+    "name",
+    ["mlp", *(pytest.param(n, marks=pytest.mark.slow) for n in ("mobilenet-v2", "resnet-18"))],
 )
 def test_networks_come_back_as_they_went(name: str, tmp_path: Path) -> None:
     network = zoo.build(name, image=32)
