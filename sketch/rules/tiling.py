@@ -142,9 +142,11 @@ class Tiling:
         vector = self._vector_pair()[0]
         lane = self.host.loop(vector, self._last + 1)
         rows = [self.host.loop(a, self._last + 1) for a in self.host.op.axes if self._rows(a) > 1]
-        order = (*outer, *rest, *tile, *rows, lane)
-        if self.unit is None or not self.unit.unit.tiles:  # many rows would be much code
+        if self.unit is not None and self.unit.unit.tiles:  # many rows would be much code
+            order = (*outer, *rest, *rows, *tile, lane)
+        else:
             tile += rows
+            order = (*outer, *rest, *tile, lane)
         parallel = [] if self.nested else self._parallel()
         state = state.then(
             Reorder(host, order),
