@@ -28,6 +28,7 @@ class Backend:
             not.
         writes_outputs: whether kernels write into arrays of whoever runs a program; else outputs
             lie in the arena.
+        own_caches: whether each thread of the target has caches of its own.
         build: (nest, target, symbol) to a kernel; raises LoweringError, CodegenError, TargetError.
         check: raises InfeasibleError on a kernel that is not worth timing.
         worker: the role of the process that times kernels, see ``autosched.measure.zygote_main``.
@@ -41,6 +42,7 @@ class Backend:
     alignment: int
     argument_alignment: int
     writes_outputs: bool
+    own_caches: bool
     build: Callable[[LoopNest, Target, str], CompiledKernel]
     check: Callable[[Any], None]
     worker: str
@@ -83,6 +85,7 @@ CPU: Final = Backend(
     BUFFER_ALIGNMENT,
     1,
     True,
+    True,
     cpu.build,
     _nothing,
     "time-cpu",
@@ -94,6 +97,7 @@ CUDA: Final = Backend(
     GPU_SKETCHES,
     DEVICE_ALIGNMENT,
     WIDEST,
+    False,
     False,
     _build_cuda,
     _check_cuda,

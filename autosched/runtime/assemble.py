@@ -14,7 +14,7 @@ from autosched.runtime.direct_outputs import direct_outputs
 from autosched.runtime.errors import AssemblyError
 from autosched.runtime.lifetimes import lifetimes_of
 from autosched.runtime.memory import allocate, view
-from autosched.runtime.memory_plan import Block, align, plan_memory
+from autosched.runtime.memory_plan import ONE_THREAD, Block, Shares, align, plan_memory
 from autosched.runtime.program import (
     Argument,
     ExecutionPlan,
@@ -29,7 +29,9 @@ from codegen.backend import backend_of
 from sketch.lang.dtypes import is_float
 
 if TYPE_CHECKING:
+    from codegen.backend import Backend
     from codegen.kernel import CompiledKernel
+    from sketch.target.target import Target
 
 
 def assemble(wiring: Wiring) -> tuple[ExecutionPlan, NDArray[np.uint8]]:
@@ -50,7 +52,7 @@ def assemble(wiring: Wiring) -> tuple[ExecutionPlan, NDArray[np.uint8]]:
     direct = direct_outputs(wiring, lifetimes) if backend.writes_outputs else {}
     in_arena = (n for n in lifetimes if n in wiring.sizes and n not in direct)
     in_memory = [Block(n, wiring.sizes[n], *lifetimes[n]) for n in in_arena]
-    plan = plan_memory(in_memory + _workspaces(wiring), alignment)
+    plan = plan_memory(in_memory + _workspaces(wiring), _shares(wiring.target, backend), alignment)
     places |= {name: Place("arena", offset) for name, offset in plan.offsets.items()}
     places |= {name: Place("output", number) for name, number in direct.items()}
     others = (name for name in lifetimes if name not in wiring.sizes)
@@ -115,6 +117,13 @@ def _fits(name: str, wanted: int, size_bytes: int, parts: Mapping[str, Inside], 
         ends = part.offset, part.offset + part.stride * (count - 1)
         low, high, name = low + min(ends), high + max(ends), part.whole
     return low >= 0 and high + wanted <= size_bytes
+
+
+def _shares(target: Target, backend: Backend) -> Shares:
+    """Half of the second caches is for what a kernel reads, half for what it writes."""
+    if not backend.own_caches:
+        return ONE_THREAD
+    return Shares(target.threads, target.l2_bytes * target.threads // 2)
 
 
 def _place_constants(constants: Arrays, alignment: int) -> tuple[dict[str, Place], int]:

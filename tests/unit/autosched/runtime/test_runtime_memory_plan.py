@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from autosched.runtime.errors import AssemblyError
 from autosched.runtime.memory import HUGE_PAGE_BYTES, allocate, view
-from autosched.runtime.memory_plan import Block, align, plan_memory
+from autosched.runtime.memory_plan import ONE_THREAD, Block, Shares, align, plan_memory
 from codegen.kernel import BUFFER_ALIGNMENT
 
 LIVES = st.lists(
@@ -41,16 +41,43 @@ def test_a_repeated_name_is_refused() -> None:
         plan_memory([Block("a", 4, 0, 0), Block("a", 4, 1, 1)])
 
 
-@given(LIVES)
-def test_live_blocks_are_aligned_and_disjoint(lives: list[tuple[int, int, int]]) -> None:
+def test_threads_find_their_share_where_they_had_one_before() -> None:
+    """Layers of falling size, each read by the next: all even and all odd ones share a middle."""
+    sizes = [4096 - 512 * n for n in range(7)]
+    blocks = [Block(str(n), size, n, n + 1) for n, size in enumerate(sizes)]
+    plan = plan_memory(blocks, Shares(2, 4096))
+    middles = [plan.offsets[str(n)] + size // 2 for n, size in enumerate(sizes)]
+    assert len({*middles[::2]}) == len({*middles[1::2]}) == 1
+    assert plan.size_bytes == plan_memory(blocks).size_bytes == sizes[0] + sizes[1]
+
+
+def test_what_leaves_the_caches_lies_anywhere() -> None:
+    blocks = [Block("large", 8192, 0, 1), Block("small", 1024, 2, 3), Block("later", 512, 4, 5)]
+    plan = plan_memory(blocks, Shares(2, 4096))
+    assert plan.offsets == {"large": 0, "small": 0, "later": 256}
+
+
+@given(LIVES, st.sampled_from([1, 2, 3, 8]))
+def test_an_arena_in_the_order_of_threads_grows_little(
+    lives: list[tuple[int, int, int]], threads: int
+) -> None:
     blocks = [Block(str(n), size, at, at + span) for n, (size, at, span) in enumerate(lives)]
-    plan = plan_memory(blocks)
+    lowest = plan_memory(blocks).size_bytes
+    assert plan_memory(blocks, Shares(threads, 4096)).size_bytes <= 1.25 * lowest
+
+
+@given(LIVES, st.sampled_from([ONE_THREAD, Shares(2, 2048), Shares(3, 10**6)]))
+def test_live_blocks_are_aligned_and_disjoint(
+    lives: list[tuple[int, int, int]], shares: Shares
+) -> None:
+    blocks = [Block(str(n), size, at, at + span) for n, (size, at, span) in enumerate(lives)]
+    plan = plan_memory(blocks, shares)
     for block in blocks:
         offset = plan.offsets[block.name]
         assert offset % BUFFER_ALIGNMENT == 0
         assert offset + block.size_bytes <= plan.size_bytes
         for other in blocks:
-            if other is not block and other.overlaps(block):
+            if other is not block and other.first <= block.last and block.first <= other.last:
                 start = plan.offsets[other.name]
                 assert offset + block.size_bytes <= start or start + other.size_bytes <= offset
 
