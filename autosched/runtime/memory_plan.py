@@ -178,9 +178,9 @@ class _Arena:
         threads = self._shares.threads
         shared = _overlap(start, start + length, starts, starts + sizes)
         for k in range(threads):
-            mine = (start + length * part // threads for part in (k, k + 1))
-            theirs = (starts + sizes * part // threads for part in (k, k + 1))
-            shared = shared - _overlap(*mine, *theirs)
+            (low, high) = (start + length * part // threads for part in (k, k + 1))
+            (lows, highs) = (starts + sizes * part // threads for part in (k, k + 1))
+            shared = shared - _overlap(low, high, lows, highs)
         return int(shared.sum())
 
 
