@@ -14,6 +14,7 @@ _LEAST: Final = {
     "more_trees": 1,
     "leaves": 2,
     "bins": 2,
+    "bin_rows": 2,
     "most_programs": 2,
 }
 
@@ -31,6 +32,7 @@ class GbdtOptions:
         scratch_programs: below it every update trains from scratch (about a second).
         most_programs: an update learns from so many at most, the last half of them the newest: it
             must not take longer the longer a run is.
+        bin_rows: the bins of a feature are chosen by so many rows at most.
         leaves, learning_rate, bins, least_rows, l2, least_hessian: of LightGBM; few leaves predict
             fast.
         weight_power: a program weighs (best / time) ** weight_power.
@@ -51,6 +53,7 @@ class GbdtOptions:
     leaves: int = 16
     learning_rate: float = 0.2
     bins: int = 63
+    bin_rows: int = 4096
     least_rows: int = 5
     l2: float = 1.0
     least_hessian: float = 1e-3
@@ -84,12 +87,12 @@ class GbdtOptions:
             "min_data_in_leaf": self.least_rows, "lambda_l2": self.l2,
             "min_sum_hessian_in_leaf": self.least_hessian, "num_threads": self.threads,
             "seed": self.seed, "deterministic": True, "force_row_wise": True, "verbosity": -1,
-            "feature_pre_filter": False,
+            "feature_pre_filter": False, "bin_construct_sample_cnt": self.bin_rows,
         }  # fmt: skip
 
 
 PRETRAINED: Final = GbdtOptions(
     trees=200, least_trees=60, tree_programs=40, leaves=31, learning_rate=0.12,
-    bins=127, least_rows=20, l2=2.0, most_programs=1 << 30,
+    bins=127, bin_rows=200_000, least_rows=20, l2=2.0, most_programs=1 << 30,
 )  # fmt: skip
 """Of a model that learns from a corpus once, and not while somebody waits for it."""

@@ -50,22 +50,18 @@ def pick(
     scores = rounded(np.concatenate([p.scores for p in pools]))
     hashes = np.concatenate([p.population.keys() for p in pools])
     order = np.lexsort((hashes, owner, scores))
-    taken: list[list[int]] = [[] for _ in pools]
+    taken = np.zeros(len(pools), dtype=np.int64)
+    far = [np.ones(len(pool.scores), dtype=bool) for pool in pools]  # from all that was accepted
     first: list[tuple[int, int]] = []
     waiting: list[tuple[int, int]] = []
     for n, row in zip(owner[order].tolist(), place[order].tolist(), strict=True):
         if len(first) == count:
             break
-        fits = len(taken[n]) < quotas[n] and _is_far(pools[n].population, row, taken[n], distance)
+        fits = taken[n] < quotas[n] and far[n][row]
         (first if fits else waiting).append((n, row))
         if fits:
-            taken[n].append(row)
+            taken[n] += 1
+            values = pools[n].population.values
+            far[n] &= (values != values[row]).sum(axis=1) >= distance
     chosen = (first + waiting)[:count]
     return [pools[n].candidate(r) for n, r in chosen]
-
-
-def _is_far(population: Population, row: int, taken: list[int], distance: int) -> bool:
-    if not taken:
-        return True
-    differing = (population.values[taken] != population.values[row]).sum(axis=1)
-    return bool((differing >= distance).all())
