@@ -1,23 +1,34 @@
 """Affine forms, index bounds, and the predicates that rules ask for."""
 
+import operator
+
+import numpy as np
 import pytest
 
+from autosched.tasks.spec import TaskSpec
+from autosched.workloads import get
 from sketch.analysis import access
 from sketch.analysis.read_bounds import facts_of
 from sketch.lang import reducers
 from sketch.lang.affine import UNBOUNDED
-from sketch.lang.expr import Axis, as_expr, cast, select, unary
+from sketch.lang.expr import Axis, Binary, Cast, Const, as_expr, cast, select, unary
 from sketch.lang.functions import all_of, maximum, minimum
+from sketch.lang.rewrite import walk
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.operators import broadcast, elementwise, pooling
 from sketch.operators.conv import conv2d
 from sketch.operators.layout import reshape, transpose
 from sketch.operators.matmul import matmul
 from tests.support import workloads
+from tests.support.targets import AVX512
 
 I = Axis("i", 8, "spatial")  # noqa: E741 - the field's name
 J = Axis("j", 4, "spatial")
 K = Axis("k", 5, "reduce")
+OPERATIONS = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": operator.floordiv,
+    "mod": operator.mod, "max": np.maximum, "min": np.minimum,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -69,6 +80,40 @@ def test_affine_index_restricted_to_axes():
 )
 def test_index_interval(build, bounds):
     assert access.index_interval(build()) == bounds
+
+
+def value_at(expr, point):
+    """An index of axes, constants and operators, at points."""
+    match expr:
+        case Axis():
+            return point[expr]
+        case Const(value):
+            return value
+        case Cast(operand, _):
+            return value_at(operand, point)
+        case Binary(op, lhs, rhs, _):
+            return OPERATIONS[op](value_at(lhs, point), value_at(rhs, point))
+
+
+@pytest.mark.parametrize(
+    "dag",
+    [workloads.conv2d_relu(56, 64, 64), get("T2D").dag(*get("T2D").shapes[0])],
+    ids=["convolution", "transposed"],
+)
+def test_bounds_of_quotients_and_remainders_are_exact(dag):
+    """Of those that variants have."""
+    checked = 0
+    for variant in TaskSpec(dag, AVX512).variants:
+        for op in variant.dag.stages:
+            for index in (i for load in access.stage_loads(op) for i in load.indices):
+                if access.affine_index(index) is not None:
+                    continue
+                axes = [node for node in walk(index) if isinstance(node, Axis)]
+                grid = np.meshgrid(*(np.arange(axis.extent) for axis in axes), indexing="ij")
+                values = value_at(index, dict(zip(axes, grid, strict=True)))
+                assert access.index_interval(index) == (values.min(), values.max()), index
+                checked += 1
+    assert checked
 
 
 def test_index_interval_in_a_box_and_of_a_load():
