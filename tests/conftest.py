@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -25,6 +26,16 @@ from tests.support.examples import PROFILES
 # Tests start hundreds of child processes: these read our modules compiled, where that is allowed.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A shell ignores interrupts for what it runs in the background, nohup does hang-ups: the children
+# that tests send signals to would inherit that.
+_USUAL: dict[signal.Signals, Any] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGHUP: signal.SIG_DFL,
+}
+for number, usual in _USUAL.items():
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 # Failures in the suites that users derive from show values, too.
 pytest.register_assert_rewrite("autosched.testing")
