@@ -23,6 +23,7 @@ from codegen.cuda.passes.relax_guards import relax_guards
 from codegen.cuda.passes.short_integers import short_integers
 from codegen.cuda.passes.tails_first import tails_first
 from codegen.cuda.passes.vectorize import vectorize
+from codegen.cuda.passes.warp_products import warp_products
 from codegen.cuda.passes.whole_tiles import whole_tiles
 from codegen.cuda.passes.write_out import write_out
 from codegen.cuda.passes.zero_fill import zero_fill
@@ -38,6 +39,7 @@ from sketch.lang.dtypes import size_of
 from sketch.nest.loopnest import LoopNest
 from sketch.target.gpu_targets import copies_ahead
 from sketch.target.target import Target
+from sketch.target.units import units_of
 from sketch.verify import verify
 
 _NEST_PASSES = (
@@ -66,9 +68,10 @@ def prepare(nest: LoopNest) -> LoopNest:
 def device_functions(nest: LoopNest, target: Target) -> tuple[DeviceFunction, ...]:
     """The kernels of a nest, in launch order."""
     pipeline = partial(pipeline_tiles, asynchronous=copies_ahead(target))
+    products = partial(warp_products, units=units_of(target))
     functions = bind_threads(prepare(nest))
-    passes = (whole_tiles, tails_first, vectorize, keep_rows, fetch_pieces, rounds_along_lines)
-    for run in (*passes, pipeline, insert_barriers):
+    passes = (vectorize, keep_rows, fetch_pieces, rounds_along_lines)
+    for run in (whole_tiles, tails_first, products, *passes, pipeline, insert_barriers):
         functions = tuple(map(run, functions))
     return functions
 

@@ -23,6 +23,7 @@ from sketch.nest.loopnest import (
     Predicate,
     Store,
 )
+from sketch.target.units import TensorUnit
 
 # Bytes that PTX's cp.async copies.
 _ASYNCHRONOUS = (4, 8, 16)
@@ -49,7 +50,10 @@ class Binding:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class For:
-    """A loop that every thread runs by itself; ``clip`` as in ``sketch.loopnest.Loop``."""
+    """A loop that every thread runs by itself; ``clip`` as in ``sketch.loopnest.Loop``.
+
+    ``tensor``: it is of a tensor unit.
+    """
 
     var: LoopVar
     extent: int
@@ -57,6 +61,7 @@ class For:
     unroll: bool
     clip: tuple[Predicate, ...]
     body: tuple[DeviceNode, ...] = field(repr=False)
+    tensor: bool = False
 
     @property
     def ends(self) -> list[Predicate]:
@@ -175,7 +180,49 @@ class Pipeline:
     staged: bool = False
 
 
-DeviceNode = Store | For | Cooperative | Declare | Barrier | Combine | Move | Fetch | Pipeline
+@dataclass(frozen=True, slots=True, eq=False)
+class Gather:
+    """Registers of an operand of a tensor unit, from shared memory.
+
+    Attributes:
+        words: private, 32 bits each.
+        place: of the first one that is filled.
+        sources: the elements of one register, or the first of them where they lie together; of
+            matrices the first element of the row that a lane says.
+        matrices: of 8 rows of 16 bytes, which the threads of a warp load together, a register of
+            each for each of them; 0: a thread loads its register by itself.
+        turned: whether the rows are columns of the operand.
+    """
+
+    words: Buffer
+    place: Affine
+    sources: tuple[BufferLoad, ...]
+    matrices: int = 0
+    turned: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Multiply:
+    """``acc += lhs * rhs`` on a tensor unit, by the threads of a warp together.
+
+    Attributes:
+        unit: the tensor unit.
+        acc, indices: the first of the results of a thread, private.
+        lhs, lhs_place, rhs, rhs_place: the first registers of the operands.
+    """
+
+    unit: TensorUnit
+    acc: Buffer
+    indices: tuple[Index, ...]
+    lhs: Buffer
+    lhs_place: Affine
+    rhs: Buffer
+    rhs_place: Affine
+
+
+DeviceNode = (
+    Store | For | Cooperative | Declare | Barrier | Combine | Move | Fetch | Pipeline | Gather | Multiply
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,13 +244,14 @@ class DeviceFunction:
     """One kernel; blocks and threads are linear.
 
     ``blocks`` and ``threads`` decode blockIdx.x and threadIdx.x, outermost first; ``shifts`` come
-    from them.
+    from them.  ``lanes`` decode the number of a thread in its warp once more.
     """
 
     blocks: tuple[Binding, ...]
     threads: tuple[Binding, ...]
     body: tuple[DeviceNode, ...] = field(repr=False)
     shifts: tuple[Shift, ...] = ()
+    lanes: tuple[Binding, ...] = ()
 
     @property
     def grid(self) -> int:

@@ -17,7 +17,9 @@ from codegen.cuda.device import (
     DeviceNode,
     Fetch,
     For,
+    Gather,
     Move,
+    Multiply,
     Pipeline,
     points,
 )
@@ -29,6 +31,7 @@ from codegen.cuda.shared_memory import SharedMemory, tile_elements
 from codegen.cuda.signature import globals_of, index_type
 from codegen.cuda.staging import Staging
 from sketch.nest.loopnest import Buffer, Scope, Store
+from sketch.target.fragments import WARP
 
 
 def emit_function(
@@ -73,6 +76,8 @@ class _Emitter(CopyText):
             start = self._expressions.variable(shift.of.var)
             self._constant(shift.var, f"{start} < {shift.most} ? {start} : {shift.most}")
         self._decode(function.threads, "thread", "threadIdx.x")
+        if function.lanes:
+            self._decode(function.lanes, "lane", f"threadIdx.x % {WARP}")
         if self._shared.dynamic_bytes:
             self._line(f"DYNAMIC_SHARED({self._shared.dynamic_bytes});")
         self._nodes(function.body)
@@ -99,10 +104,19 @@ class _Emitter(CopyText):
                 self._line("__syncthreads();")
             case Combine():
                 self._combine(node)
-            case Move():
-                self._move(node)
+            case Move() | Gather() | Multiply():
+                self._registers(node)
             case Fetch():
                 self._fetch(node)
+
+    def _registers(self, node: Move | Gather | Multiply) -> None:
+        match node:
+            case Move():
+                self._move(node)
+            case Gather():
+                self._gather(node)
+            case Multiply():
+                self._multiply(node)
 
     def _loop(self, node: For | Cooperative | Pipeline) -> None:
         match node:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from codegen.cuda.unit_text import LOADS, MATRICES, unit_parts
+
 # Elements that follow each other, as one access or a few.
 _PIECE: Final = """\
 template <int N, int A, class T> struct __align__(A) Piece { T at[N]; };
@@ -251,6 +253,9 @@ _PARTS: Final = (
             "float_to_half",
         ),
     ),
+    (LOADS, ("load_word", "join")),
+    (MATRICES, ("load_matrices",)),
+    *unit_parts(),
 )
 
 

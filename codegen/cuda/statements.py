@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codegen.cuda.device import Move
+from codegen.cuda.device import Gather, Move, Multiply
 from codegen.cuda.expressions import Expressions
 from codegen.cuda.names import Identifiers
 from codegen.cuda.scalars import C_TYPES
+from codegen.cuda.unit_text import unit_function
 from codegen.gpu.alignment import WIDEST
 from sketch.lang.dtypes import size_of
 from sketch.lang.expr import Reducer, Var
@@ -62,6 +63,26 @@ class StatementText:
             call = f"store_piece{shape}({first}, {vector})"
         tests = self._expressions.all_hold(node.predicates)
         self._line(f"if ({tests}) {call};" if tests else f"{call};")
+
+    def _gather(self, node: Gather) -> None:
+        place = f"{self._expressions.buffer(node.words)}[{self._expressions.affine(node.place)}]"
+        elements = [self._expressions.element(s.buffer, s.indices) for s in node.sources]
+        if node.matrices:
+            shape = f"<{node.matrices}, {int(node.turned)}>"
+            self._line(f"load_matrices{shape}(&{place}, &{elements[0]});")
+        elif len(elements) == 1:
+            self._line(f"{place} = load_word(&{elements[0]});")
+        else:
+            self._line(f"{place} = join({', '.join(elements)});")
+
+    def _multiply(self, node: Multiply) -> None:
+        results = self._expressions.element(node.acc, node.indices)
+        operands = ((node.lhs, node.lhs_place), (node.rhs, node.rhs_place))
+        places = [
+            f"&{self._expressions.buffer(buffer)}[{self._expressions.affine(place)}]"
+            for buffer, place in operands
+        ]
+        self._line(f"{unit_function(node.unit)}(&{results}, {', '.join(places)});")
 
     def _reduced(self, reducer: Reducer, place: str, value: str) -> str:
         operands = {reducer.lhs[0]: place, reducer.rhs[0]: value}

@@ -46,13 +46,19 @@ def feasible_on_gpu(nest: LoopNest, target: Target) -> Flags:
     for root in nest.roots:
         threads = threads_of((root,))
         fits = fits & (threads <= target.threads_per_block) & whole_warps(root, target)
-        fits = fits & (_vthreads(root) <= target.max_vthreads)
+        if not on_units(root):  # what a warp has of units is bounded by registers alone
+            fits = fits & (_vthreads(root) <= target.max_vthreads)
         fits = fits & (shared_bytes_of(root) <= target.most_shared_bytes)
         registers = registers_of(root, target)
         fits = fits & (registers <= target.registers)
         fits = fits & (registers * threads <= target.registers_per_block)
         fits = fits & (instructions_of(root) <= target.instruction_budget)
     return fits
+
+
+def on_units(root: Node) -> bool:
+    """Whether a kernel has products on tensor units."""
+    return any(isinstance(node, Loop) and node.kind is LoopKind.TENSOR for node in walk((root,)))
 
 
 def shared_bytes_of(root: Node) -> Num:
@@ -125,10 +131,28 @@ def _operands(store: Store, loops: tuple[Loop, ...]) -> Num:
         # copies that share nothing need their operands one after another
         alone = set.intersection(*map(_variables, loads))
         copies = {var: extent for var, extent in copies.items() if var not in alone}
+    terms = {n.var: n.extent for n in loops if n.kind is LoopKind.TENSOR}
+    shared = _lanes_of_units(loops) if terms else {}
     total: Num = 0
     for load in loads:
-        total = total + _elements(load, copies) * size_of(load.buffer.dtype)
+        each = _elements(load, copies | terms)
+        # lanes that compute with the same elements have a part of them each
+        alike: Num = 1
+        for var, extent in shared.items():
+            alike = alike * (1 if var in _variables(load) else extent)
+        total = total + each * size_of(load.buffer.dtype) // alike
     return total // _REGISTER_BYTES
+
+
+def _lanes_of_units(loops: tuple[Loop, ...]) -> dict[LoopVar, Num]:
+    """The loops of the threads that compute on a unit together: those inside all copies."""
+    found: dict[LoopVar, Num] = {}
+    for loop in loops:
+        if loop.kind is LoopKind.VTHREAD:
+            found.clear()
+        elif loop.kind is LoopKind.THREAD:
+            found[loop.var] = loop.extent
+    return found
 
 
 def _elements(load: BufferLoad, copies: dict[LoopVar, Num]) -> Num:

@@ -16,6 +16,7 @@ from sketch.rules.gpu_split_reduce import SplitForBlocks
 from sketch.rules.gpu_threads import AddPrivateSum, ComputeInThreads, ScheduleOnThreads
 from sketch.rules.gpu_tiling import GpuTilingWithFusion
 from sketch.rules.gpu_transpose import TransposeInTiles
+from sketch.rules.gpu_units import TileOnWarps
 from sketch.rules.inline import InlineStage
 from sketch.rules.rfactor import AddRfactor
 from sketch.rules.rule import SketchRule
@@ -72,6 +73,7 @@ GPU_SKETCHES: Final = SketchBackend(
         ComputeInThreads(),
         AddPrivateSum(),
         SplitForBlocks(),
+        TileOnWarps(),
         GpuTilingWithFusion(),
         TransposeInTiles(),
         ScheduleOnThreads(),

@@ -91,29 +91,45 @@ def in_shared_tiles(
     """
     steps = _tile_host(host, inner, batch, sizes or {}, state.target)
     state = state.then(*steps, *_tile_inner(inner, lanes))
-    outer_reduce = _outer_reduce(inner)
+    return read_from_tiles(state, host, inner)
+
+
+def read_from_tiles(
+    state: State, host: StagePlan, inner: StagePlan, dims: Mapping[Tensor, int] | None = None
+) -> State:
+    """Operands of the reduction through shared memory; it and its host are done.
+
+    Args:
+        state: before, with the loops of both.
+        host: what is made of the reduction.
+        inner: the reduction, whose loops over tiles are the outermost level of its reduce axes.
+        dims: of operands, which one some layouts have innermost; of others the last one that a
+            spatial axis walks.
+    """
     caches = []
     for tensor in tensors_read(inner.op):
         cache = cache_id(state.program, inner.id)
-        dims = [LoopId(d, 0) for d in range(tensor.ndim)]
+        places = [LoopId(d, 0) for d in range(tensor.ndim)]
         caches.append(cache)
+        known = (dims or {}).get(tensor)
+        dim = _spatial_dim(inner, tensor) if known is None else known
         state = state.then(
             CacheRead(state.program.tensor_id(tensor), inner.id, Scope.SHARED.value),
-            ComputeAt(cache, inner.id, outer_reduce[-1]),
-            *(Annotate(cache, dim, LoopKind.THREAD.value) for dim in dims),
-            _shared_tiles(inner, cache, tensor),
+            ComputeAt(cache, inner.id, loops_over_tiles(inner)[-1]),
+            *(Annotate(cache, place, LoopKind.THREAD.value) for place in places),
+            _shared_tiles(inner, cache, tensor, dim),
         )
     return state.done([host.id, inner.id, *caches])
 
 
-def _shared_tiles(inner: StagePlan, cache: StageId, tensor: Tensor) -> Step:
-    """As many tiles of one operand as of the others, each laid out in a way of its own: the axis
-    that the host tiles may be the innermost one.
+def _shared_tiles(inner: StagePlan, cache: StageId, tensor: Tensor, dim: int) -> Step:
+    """As many tiles of one operand as of the others, each laid out in a way of its own: ``dim`` may
+    be the innermost one.
     """
     split = longest(inner.op.reduce_axes)
     count = inner.decision(split, "tiles")
     layout = LoopDecision(cache, tensor.ndim - 1, "layout") if tensor.ndim > 1 else 0
-    return SharedTiles(cache, count, _spatial_dim(inner, tensor), layout)
+    return SharedTiles(cache, count, dim, layout)
 
 
 def _spatial_dim(inner: StagePlan, tensor: Tensor) -> int:
@@ -165,7 +181,7 @@ def _tile_host(
     return [*steps, ComputeAt(inner.id, name, host.loop(tiled[-1], INNER - 1))]
 
 
-def _outer_reduce(inner: StagePlan) -> list[LoopId]:
+def loops_over_tiles(inner: StagePlan) -> list[LoopId]:
     """The loops over tiles of the reduce axes; the longest axis inside the others."""
     split = longest(inner.op.reduce_axes)
     others = [axis for axis in inner.op.reduce_axes if axis is not split]
@@ -188,6 +204,6 @@ def _tile_inner(inner: StagePlan, lanes: bool) -> list[Step]:
     shared = [inner.loop(split, 1)] if lanes else []
     serial = [*(inner.loop(axis, 1) for axis in others), inner.loop(split, last - 1)]
     unrolled = [inner.loop(split, last), *(inner.loop(axis) for axis in inner.op.axes)]
-    steps.append(Reorder(name, (*_outer_reduce(inner), *shared, *serial, *unrolled)))
+    steps.append(Reorder(name, (*loops_over_tiles(inner), *shared, *serial, *unrolled)))
     steps += [Annotate(name, loop, LoopKind.THREAD.value) for loop in shared]
     return [*steps, *(Annotate(name, loop, LoopKind.UNROLLED.value) for loop in unrolled)]

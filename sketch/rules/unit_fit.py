@@ -111,10 +111,19 @@ def unit_of(sketch: Sketch, units: Iterable[TensorUnit]) -> TensorUnit | None:
         if isinstance(step, Tensorize):
             plan = sketch.program.stage(step.stage)
             found = contraction_of(plan.op)
-            several = any(plan.loop_axis(loop).kind == "spatial" for loop in step.loops)
             fitting = (u for u in units if found is not None and _computes(u, found))
-            return next((u for u in fitting if (u.m > 1) == several), None)
+            return next((u for u in fitting if _is_of(u, plan, step)), None)
     return None
+
+
+def _is_of(unit: TensorUnit, plan: StagePlan, step: Tensorize) -> bool:
+    """Whether the loops of a step are those of a unit: on CPUs by its rows, in warps by its terms,
+    as the rows are results of several lanes.
+    """
+    if unit.fragments is not None:
+        return all(plan.splits[loop.axis][loop.level - 1] == unit.k for loop in step.loops)
+    several = any(plan.loop_axis(loop).kind == "spatial" for loop in step.loops)
+    return (unit.m > 1) == several
 
 
 def _is_packed(program: Program, stage: StagePlan, found: Contraction) -> bool:
@@ -129,9 +138,14 @@ def _taken_together(found: Contraction, axis: Axis) -> bool:
     return found.lhs.is_contiguous(axis) and found.rhs.plain_dim(axis) is not None
 
 
+def computes(unit: TensorUnit, lhs: str, rhs: str, acc: str) -> bool:
+    """Whether a unit multiplies elements of such types, and adds their products in such a one."""
+    return _described(unit) == (lhs, rhs, acc)
+
+
 def _computes(unit: TensorUnit, found: Contraction) -> bool:
     """Whether a unit multiplies and adds what the stage does."""
-    return _described(unit) == _types(found)
+    return computes(unit, *_types(found))
 
 
 @lru_cache(maxsize=64)  # every stage that is tiled asks

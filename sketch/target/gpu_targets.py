@@ -76,6 +76,9 @@ ARCHS: Final = tuple(_PROCESSORS)
 # The same architectures with the instructions of their tensor units, which generated code does not
 # use: its programs are those of the name without the letter.
 _WITH_UNITS: Final = {"sm_90a": "sm_90", "sm_100a": "sm_100", "sm_120a": "sm_120"}
+# Products that the warps of an architecture compute on its tensor units: PTX ISA, "mma".
+_OLDEST_PRODUCTS: Final = frozenset(("mma-f16",))
+_PRODUCTS: Final = _OLDEST_PRODUCTS | {"mma-bf16", "mma-s8", "mma-long"}
 # Architectures without PTX's cp.async, which came with sm_80.
 _SYNCHRONOUS: Final = ("sm_75",)
 CARDS: Final = tuple(_MODELS)
@@ -110,6 +113,15 @@ def on_device(target: Target, device: DeviceName) -> Target:
 def copies_ahead(target: Target) -> bool:
     """Whether threads need not wait for what they copy into shared memory."""
     return target.arch not in _SYNCHRONOUS
+
+
+def instructions_of(target: Target) -> frozenset[str]:
+    """The instructions that a target has beyond the usual ones: a CPU's features, the products of
+    the tensor units of a GPU's architecture.
+    """
+    if target.arch not in _PROCESSORS:
+        return target.has
+    return target.has | (_OLDEST_PRODUCTS if target.arch in _SYNCHRONOUS else _PRODUCTS)
 
 
 def emulated(target: Target, checked: bool = False) -> Target:

@@ -14,6 +14,8 @@ from sketch.lang import reducers
 from sketch.lang.dtypes import size_of
 from sketch.lang.expr import cast
 from sketch.lang.tensor import compute, placeholder, reduce_axis
+from sketch.target.fragments import REGISTER_BYTES, Fragment, warp_fragments
+from sketch.target.gpu_targets import instructions_of
 from sketch.target.target import Target
 
 _LANE_BYTES: Final = 4
@@ -37,12 +39,16 @@ class TensorUnit:
     those of a 32-bit lane lie together.  Of floats they sum the products of even k and of odd k in
     this order, then both sums, and add that to ``acc``.
 
+    Units of a GPU are computed by the threads of a warp together; each has a part of the operands
+    and results.  In which order they sum floats is not known.
+
     Attributes:
         name: of the instruction and its width, for printing.
         m, n, k: extents of the block; with tile registers the largest ones of m and k.
         lhs, rhs, acc: element types.
         needs: features of the target, all of them.
         tiles: tile registers, which operands and results are in; 0: they are vectors.
+        fragments: how a warp has ``lhs``, ``rhs`` and ``acc``; None: a thread does all by itself.
     """
 
     name: str
@@ -54,6 +60,7 @@ class TensorUnit:
     acc: str
     needs: tuple[str, ...] = ()
     tiles: int = 0
+    fragments: tuple[Fragment, Fragment, Fragment] | None = None
 
     @property
     def together(self) -> int:
@@ -115,11 +122,45 @@ def _tile_products() -> tuple[TensorUnit, ...]:
     return (*whole, floats)
 
 
-UNITS: Final[tuple[TensorUnit, ...]] = (*_dot_products(), *_float_products(), *_tile_products())
+def _warp_products() -> tuple[TensorUnit, ...]:
+    """``mma.sync`` of PTX: 16 rows by 8 columns, of halves and of bytes, signed or not.
+
+    The longer ones take two registers of an operand for each row, the shorter ones one.
+    """
+    halves = (("f16", "float16", "mma-f16"), ("bf16", "bfloat16", "mma-bf16"))
+    bytes_ = (("s8", "int8"), ("u8", "uint8"))
+    kinds = [(name, dtype, dtype, "float32", needs) for name, dtype, needs in halves]
+    kinds += [
+        (f"{lhs}.{rhs}", first, second, "int32", "mma-s8")
+        for lhs, first in bytes_
+        for rhs, second in bytes_
+    ]
+    found = []
+    for name, lhs, rhs, acc, needs in kinds:
+        pack = REGISTER_BYTES // size_of(lhs)
+        for groups in (2, 1):
+            k = 4 * pack * groups
+            wanted = (needs, "mma-long") if groups > 1 else (needs,)
+            found.append(
+                TensorUnit(
+                    f"mma.m16n8k{k}.{name}", 16, 8, k, lhs, rhs, acc, wanted,
+                    fragments=warp_fragments(pack, groups),
+                )
+            )  # fmt: skip
+    return tuple(found)
+
+
+UNITS: Final[tuple[TensorUnit, ...]] = (
+    *_dot_products(),
+    *_float_products(),
+    *_tile_products(),
+    *_warp_products(),
+)
 """All units that there are instructions for."""
 
 
 def units_of(target: Target) -> tuple[TensorUnit, ...]:
     """The units of a target; of CPUs those as wide as its vectors."""
-    has, lanes = target.has, target.lanes()
-    return tuple(unit for unit in UNITS if has.issuperset(unit.needs) and unit.n == lanes)
+    has, lanes = instructions_of(target), target.lanes()
+    known = (unit for unit in UNITS if has.issuperset(unit.needs))
+    return tuple(unit for unit in known if unit.fragments is not None or unit.n == lanes)

@@ -25,7 +25,9 @@ from codegen.cuda.device import (
     DeviceNode,
     Fetch,
     For,
+    Gather,
     Move,
+    Multiply,
     Pipeline,
     walk_device,
 )
@@ -139,8 +141,10 @@ def _touched(node: DeviceNode) -> _Touched:
         case Combine():
             scratch = frozenset(node.scratch)
             return _Touched(scratch, scratch)
+        case Gather():
+            return _Touched(frozenset(source.buffer for source in node.sources))
         # moves are between global memory and a thread
-        case Declare() | Barrier() | Move():
+        case Declare() | Barrier() | Move() | Multiply():
             return _Touched()
 
 

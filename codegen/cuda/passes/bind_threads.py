@@ -43,7 +43,7 @@ from sketch.nest.loopnest import (
 )
 
 _BOUND = (LoopKind.BLOCK, LoopKind.THREAD)
-_OWN = (LoopKind.SERIAL, LoopKind.UNROLLED)
+_OWN = (LoopKind.SERIAL, LoopKind.UNROLLED, LoopKind.TENSOR)
 
 
 def bind_threads(nest: LoopNest) -> tuple[DeviceFunction, ...]:
@@ -149,8 +149,9 @@ class _Thread:
 
 
 def _for(loop: Loop, body: tuple[DeviceNode, ...]) -> For:
-    unroll = loop.kind is LoopKind.UNROLLED
-    return For(loop.var, int(loop.extent), int(loop.stride), unroll, loop.clip, body)
+    tensor = loop.kind is LoopKind.TENSOR
+    unroll = tensor or loop.kind is LoopKind.UNROLLED
+    return For(loop.var, int(loop.extent), int(loop.stride), unroll, loop.clip, body, tensor)
 
 
 def _share_out(loop: Loop) -> Cooperative:

@@ -256,6 +256,34 @@ void copy_ahead(Address<M> to, Address<G> from, bool wanted = true) {
   emulator::begin_copy([=] { copy_piece<N>(to, from, wanted); });
 }
 
+// Registers of the operands and results of a tensor unit.
+template <class M> auto taken(Address<M> from, int further) {
+  return from.memory.read(from.index + further);
+}
+
+template <class M, class T> void put(Address<M> to, int further, T value) {
+  to.memory.write(to.index + further, value);
+}
+
+template <class M> int load_word(Address<M> first) {
+  typename M::Value elements[4 / sizeof(typename M::Value)];
+  first.aligned("reads", 4 / sizeof elements[0], 4);
+  for (int n = 0; n < (int)(4 / sizeof elements[0]); ++n) elements[n] = taken(first, n);
+  int word;
+  memcpy(&word, elements, sizeof word);
+  return word;
+}
+
+// A row of a matrix; those of lanes that say none stay unread.
+template <class M> void load_row(Address<M> first, char *row) {
+  constexpr int count = 16 / sizeof(typename M::Value);
+  first.aligned("reads", count, 16);
+  for (int n = 0; n < count; ++n) {
+    const typename M::Value element = taken(first, n);
+    memcpy(row + n * sizeof element, &element, sizeof element);
+  }
+}
+
 // The exit status for what a launch ends with, after a message.
 static int explain(int status) {
   const char *what = status == emulator::kDivergent ? "some threads do not reach a barrier"

@@ -242,3 +242,5 @@ static inline void commit_copies() { emulator::commit_copies(); }
 template <int N> static inline void wait_copies() { emulator::wait_copies(N); }
 
 static inline void __trap() { emulator::stop(emulator::kTrapped); }
+
+#include "warp_units.h"

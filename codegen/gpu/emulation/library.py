@@ -32,12 +32,12 @@ EMULATION: Final = "emulation"
 """The name of the cache of compiled programs."""
 FOLDER: Final = Path(__file__).parent
 """Where the headers are."""
-_HEADERS: Final = tuple(FOLDER / name for name in ("cuda_cpu.h", "fibres.h", "list.h"))
+_HEADERS: Final = tuple(FOLDER / name for name in ("cuda_cpu.h", "fibres.h", "list.h", "warp_units.h"))
 _LANGUAGE: Final = ("-std=c++17", "-nostdinc++", "-w", "-fno-strict-aliasing")
 _LEVEL: Final = "-O1"
 _FLAGS: Final = ("-shared", "-fPIC", "-ftrivial-auto-var-init=pattern")
 _MOST_LOG: Final = 4000
-_WAITING: Final = ("__syncthreads(", "__shfl_", "__trap(")
+_WAITING: Final = ("__syncthreads(", "__shfl_", "__trap(", "load_matrices<", "multiply_together<")
 _STATUS: Final = {
     1: "some threads do not reach a barrier",
     2: "a thread stops with a trap",

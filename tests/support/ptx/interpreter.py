@@ -19,6 +19,7 @@ from tests.support.ptx.copies import AsynchronousCopies
 from tests.support.ptx.memory import MemoryFault, Region, Who
 from tests.support.ptx.program import Instruction, PtxError, PtxKernel, Variable
 from tests.support.ptx.registers import Registers
+from tests.support.ptx.units import matrices, multiplied, whole_warps
 from tests.support.ptx.values import as_type, is_type, type_of
 from tests.support.ptx.warp import DivergenceError, ballot, shuffled
 
@@ -92,6 +93,7 @@ class _Machine:
             "bar": self._arrive, "barrier": self._arrive, "ld": self._load, "st": self._store,
             "cp": self._copy, "cvta": self._cast_address, "shfl": self._collective,
             "vote": self._collective, "activemask": self._collective,
+            "ldmatrix": self._load_matrices, "mma": self._multiply,
         }  # fmt: skip
 
     def run(self) -> int:
@@ -359,6 +361,34 @@ class _Machine:
         self._registers.assign(name, value, mask)
         if predicate:
             self._registers.assign(predicate, valid, mask)
+
+    def _load_matrices(self, instruction: Instruction, mask: Mask) -> None:
+        names, source = instruction.operands
+        names = names if isinstance(names, tuple) else (names,)
+        warps = whole_warps(mask, self._threads)
+        lanes = warps[:, : 8 * len(names)].reshape(-1)
+        space, addresses = self._space(instruction, str(source), lanes)
+        rows = np.zeros((len(warps), _WARP, 16), np.uint8)
+        read = self._access(space, addresses, 16, lanes)
+        rows[:, : 8 * len(names)] = read.reshape(len(warps), -1, 16)
+        found = matrices(rows, len(names), "trans" in instruction.modifiers)
+        self._assign_warps(names, found, warps, mask)
+
+    def _multiply(self, instruction: Instruction, mask: Mask) -> None:
+        warps = whole_warps(mask, self._threads)
+        names, *operands = (x if isinstance(x, tuple) else (x,) for x in instruction.operands)
+        words = [[self._registers.value(n, "b32")[warps] for n in part] for part in operands]
+        lhs, rhs, acc = words
+        found = multiplied(instruction.modifiers, lhs, rhs, acc)
+        self._assign_warps(names, found, warps, mask)
+
+    def _assign_warps(
+        self, names: tuple[str, ...], found: list[Bits], warps: NDArray[np.int64], mask: Mask
+    ) -> None:
+        for name, values in zip(names, found, strict=True):
+            every = np.zeros(self._count, np.uint32)
+            every[warps] = values
+            self._registers.assign(name, every, mask)
 
 
 def _special_registers(

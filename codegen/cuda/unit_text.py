@@ -1,0 +1,98 @@
+"""CUDA C++ of the tensor units of warps: inline PTX, and what an emulator does in its place.
+
+PTX ISA, "Warp-level matrix instructions": ``mma.sync`` and ``ldmatrix``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sketch.target.units import UNITS, TensorUnit
+
+# What a thread has in a register of an operand, and matrices of a warp.
+LOADS: Final = """\
+template <class T> __device__ inline int load_word(const T *first) { return *(const int *)first; }
+template <class T> __device__ inline int join(T a, T b) {
+  return (unsigned)(unsigned short)a | (unsigned)(unsigned short)b << 16;
+}
+template <class T> __device__ inline int join(T a, T b, T c, T d) {
+  return (unsigned)(unsigned char)a | (unsigned)(unsigned char)b << 8 |
+         (unsigned)(unsigned char)c << 16 | (unsigned)(unsigned char)d << 24;
+}
+"""
+# Of an element type: in PTX, and in the emulator.
+_TYPES: Final = {
+    "float16": ("f16", "emulator::Half"),
+    "bfloat16": ("bf16", "emulator::Brain"),
+    "int8": ("s8", "signed char"),
+    "uint8": ("u8", "unsigned char"),
+}
+_RESULTS: Final = {"float32": ("f32", "float", "f"), "int32": ("s32", "int", "r")}
+
+
+def _matrices() -> str:
+    """``load_matrices``: each lane says where one of 8, 16 or 32 rows of 16 bytes starts."""
+    lines = [
+        "#ifdef __CUDA_ARCH__",
+        "template <int N, int Turned, class T>",
+        "__device__ inline void load_matrices(int *to, const T *row) {",
+        "  const unsigned place = (unsigned)__cvta_generic_to_shared(row);",
+    ]
+    for count in (1, 2, 4):
+        for turned, word in enumerate(("", ".trans")):
+            registers = ", ".join(f"%{n}" for n in range(count))
+            written = ", ".join(f'"=r"(to[{n}])' for n in range(count))
+            lines += [
+                f"  if constexpr (N == {count} && Turned == {turned})",
+                f'    asm volatile("ldmatrix.sync.aligned.m8n8.x{count}{word}.shared.b16 "',
+                f'                 "{{{registers}}}, [%{count}];"',
+                f'                 : {written} : "r"(place) : "memory");',
+            ]
+    return "\n".join([*lines, "}", "#endif", ""])
+
+
+MATRICES: Final = _matrices()
+
+
+def unit_function(unit: TensorUnit) -> str:
+    """The name of the function that computes a unit."""
+    return unit.name.replace(".", "_")
+
+
+def unit_parts() -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The definition of the function of each unit of warps, and its name."""
+    known = (unit for unit in UNITS if unit.fragments is not None)
+    return tuple((_definition(unit), (unit_function(unit),)) for unit in known)
+
+
+def _definition(unit: TensorUnit) -> str:
+    assert unit.fragments is not None
+    lhs, rhs, acc = (fragment.registers for fragment in unit.fragments)
+    (first, one), (second, other) = _TYPES[unit.lhs], _TYPES[unit.rhs]
+    total, kind, letter = _RESULTS[unit.acc]
+    name, shape = unit_function(unit), f"m{unit.m}n{unit.n}k{unit.k}"
+    results = ", ".join(f"%{n}" for n in range(acc))
+    operands = [
+        ", ".join(f"%{n}" for n in range(start, start + count))
+        for start, count in ((acc, lhs), (acc + lhs, rhs))
+    ]
+    written = ", ".join(f'"+{letter}"(acc[{n}])' for n in range(acc))
+    read = [
+        ", ".join(f'"r"({side}[{n}])' for n in range(count))
+        for side, count in (("lhs", lhs), ("rhs", rhs))
+    ]
+    return f"""\
+#ifdef __CUDA_ARCH__
+__device__ inline void {name}({kind} *acc, const int *lhs, const int *rhs) {{
+  asm volatile("mma.sync.aligned.{shape}.row.col.{total}.{first}.{second}.{total} "
+               "{{{results}}}, {{{operands[0]}}}, {{{operands[1]}}}, {{{results}}};"
+               : {written}
+               : {read[0]},
+                 {read[1]});
+}}
+#else
+template <class C, class L, class R> inline void {name}(C acc, L lhs, R rhs) {{
+  emulator::multiply_together<{one}, {other}, {kind}, {rhs}>(acc, lhs, rhs);
+}}
+#endif
+"""
