@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.extract.quantity import Quantity, ceil, larger, smaller, to_quantity
+from sketch.lang.dtypes import size_of
 from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import Buffer, LoopKind, LoopNest, Node, Store
 from sketch.nest.walk import store_loads, stores, stores_within
@@ -86,8 +87,17 @@ def _arithmetic(root: Node, target: Target) -> Quantity:
             for loop in loops:
                 if loop.kind is not LoopKind.BLOCK:
                     terms = terms * to_quantity(loop.extent)
-            total = total + terms
-    return total / target.card.fma_lanes
+            on_unit = any(loop.kind is LoopKind.TENSOR for loop in loops)
+            rate = unit_macs(store, target) if on_unit else float(target.card.fma_lanes)
+            total = total + terms / rate
+    return total
+
+
+def unit_macs(store: Store, target: Target) -> float:
+    """Multiply-adds a cycle of a processor's tensor units on what a statement multiplies."""
+    size = min(size_of(load.buffer.dtype) for load in store_loads(store))
+    macs = target.card.int8_macs if size == 1 else target.card.half_macs
+    return float(macs or target.card.fma_lanes)
 
 
 def _read_before(found: Sequence[Store]) -> Mapping[Compute | None, frozenset[Buffer]]:

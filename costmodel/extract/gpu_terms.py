@@ -42,6 +42,7 @@ from costmodel.extract.quantity import (
     where,
 )
 from costmodel.extract.statement import PARALLEL_KINDS, LoopInfo, StoreSite
+from costmodel.extract.warp_terms import unit_use
 from sketch.nest.loopnest import LoopKind, Scope
 from sketch.population.written_out_gpu import taps_are_tested
 from sketch.target.target import Target
@@ -55,7 +56,7 @@ class GpuUse:
     """What one statement asks of a processor for one block; [P] or fixed.
 
     Attributes:
-        issue: cycles of arithmetic and address instructions.
+        issue: cycles of arithmetic and address instructions, or of tensor units if these take longer.
         wavefronts: cycles of shared memory.
         bytes: from and to L2, in whole sectors.
         sectors: of an access of global memory, mean over the accesses of a warp.
@@ -147,8 +148,13 @@ def gpu_use(analysis: Analysis, kernel: KernelShape) -> GpuUse:
     in_flight: Quantity = 0.0
     unrolled = copies_of(main)
     apart = taps_are_tested(main.store, main.reduces)
+    unit = unit_use(analysis, kernel) if analysis.uses_unit else None
+    if unit is not None:
+        slots = unit.issue * target.warp_size / target.card.fma_lanes
+        issue, passes = larger(unit.cycles, slots), unit.wavefronts
+        conflicts.append(unit.conflicts)
     for access in analysis.accesses:
-        if access.site is not main or access.buffer.scope is Scope.LOCAL:
+        if access.site is not main or access.buffer.scope is Scope.LOCAL or unit is not None:
             continue
         lanes = [(p.extent, access.address_step(p)) for p in main.loops if is_lane(main, p)]
         elements = footprint(access, unrolled, target.cache_line_bytes).elements[0]

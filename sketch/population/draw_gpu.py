@@ -19,8 +19,8 @@ from sketch.nest.loopnest import LoopKind
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.loop import LoopId, LoopRole
 from sketch.schedule.memo import kept_by_sketch
-from sketch.schedule.program import root_host, tile_of, walks_tiles
-from sketch.schedule.sketch import Sketch
+from sketch.schedule.program import StagePlan, root_host, tile_of, walks_tiles
+from sketch.schedule.sketch import Sketch, fixed_product
 from sketch.schedule.stage import StageId
 
 Ints = NDArray[np.int64]
@@ -44,6 +44,11 @@ _MOST_SERIAL: Final = 8
 # Most trips of an unrolled reduce loop, of a tile and of a lane: there, of one wide access.
 _MOST_UNROLLED: Final = 16
 _MOST_TERMS: Final = 4
+# Warps of a block that computes on tensor units, and how often each is drawn.
+_UNIT_WARPS: Final = (1, 2, 4, 8, 16)
+_UNIT_SHARES: Final = (0.05, 0.15, 0.40, 0.35, 0.05)
+# Most units of a warp, whose results its registers hold beside their operands.
+_MOST_UNITS: Final = 32
 # Share of the rows whose numbers of threads are powers of two along every axis.
 _POWERS: Final = 0.6
 # How much likelier the last axis takes the next factor: neighbouring threads and the elements of a
@@ -62,6 +67,7 @@ class _Kinds:
         last: decisions about the last axis of a stage, which lies in order in memory.
         points: of all blocks of the nest together, by position: whole tiles where it walks such.
         sums: that a thread keeps for each of these points, by position.
+        results: of a tensor unit that computes these points, by position; 0: none does.
     """
 
     kinds: Mapping[int, LoopKind]
@@ -70,6 +76,7 @@ class _Kinds:
     last: frozenset[int]
     points: Mapping[int, int]
     sums: Mapping[int, int]
+    results: Mapping[int, int]
 
     def of(
         self, columns: Sequence[int], kind: LoopKind, reduces: bool | None = None
@@ -89,6 +96,7 @@ def _kinds(sketch: Sketch) -> _Kinds:
     last: set[int] = set()
     points: dict[int, int] = {}
     sums: dict[int, int] = {}
+    results: dict[int, int] = {}
     single = _sums_of_points(sketch)
     for plan in sketch.program.stages:
         host = root_host(sketch.program, plan)
@@ -104,13 +112,24 @@ def _kinds(sketch: Sketch) -> _Kinds:
                 loop = LoopId(position, level)
                 kinds[n] = plan.kinds.get(loop, LoopKind.SERIAL)
                 points[n], sums[n] = prod(around), single[host.id]
+                results[n] = _results_of_unit(sketch, host)
                 if plan.role(loop) is LoopRole.LANE:
                     lanes.add(n)
                 if axis.kind == "reduce":
                     reduces.add(n)
                 elif position == wide[-1]:
                     last.add(n)
-    return _Kinds(kinds, frozenset(reduces), frozenset(lanes), frozenset(last), points, sums)
+    sets = (frozenset(each) for each in (reduces, lanes, last))
+    return _Kinds(kinds, *sets, points, sums, results)
+
+
+def _results_of_unit(sketch: Sketch, host: StagePlan) -> int:
+    """The results of a tensor unit in the tiles of a root stage; 0 where it computes on none."""
+    inside = (p for p in sketch.program.stages if root_host(sketch.program, p) is host)
+    if not any(kind is LoopKind.TENSOR for plan in inside for kind in plan.kinds.values()):
+        return 0
+    tiled = [factors for factors in host.splits.values() if len(factors) > 1]
+    return prod(fixed_product(factors) for factors in tiled)
 
 
 def _sums_of_points(sketch: Sketch) -> Mapping[StageId, int]:
@@ -144,6 +163,8 @@ def draw_blocks(
     """
     kinds, target = _kinds(sketch), sketch.target
     values = np.ones((count, len(sketch.decisions)), dtype=np.int64)
+    if kinds.results[columns[0]]:
+        return _draw_units(_Filling(sketch, values, rng), kinds, columns)
     tiled = bool(kinds.of(columns, LoopKind.VTHREAD))
     filling = _Filling(sketch, values, rng)
     points, sums = kinds.points[columns[0]], kinds.sums[columns[0]]
@@ -194,9 +215,26 @@ def draw_blocks(
     serial = power(max(_MOST_SERIAL // less, 1))
     serial = np.minimum(serial, np.maximum(deep // terms, 1)) if tiled and shared else serial
     filling.fill(kinds.of(columns, LoopKind.SERIAL), serial)
-    for n in columns:
-        if n not in kinds.kinds:
-            values[:, n] = rng.choice(np.array(sketch.decisions[n].choices, np.int64), count)
+    filling.rest(columns, kinds)
+    return filling.values
+
+
+def _draw_units(filling: _Filling, kinds: _Kinds, columns: Sequence[int]) -> Ints:
+    """Rows of a nest whose warps compute on tensor units: warps of a block, units of a warp.
+
+    The units of a warp share their operands, so as many as its registers hold are likeliest.
+    """
+    target, rng, count = filling.sketch.target, filling.rng, len(filling.values)
+    warps = rng.choice(_UNIT_WARPS, size=count, p=_UNIT_SHARES)
+    room = kinds.points[columns[0]] // (kinds.results[columns[0]] * target.threads)
+    units = 2 ** (np.sqrt(rng.random(count)) * _MOST_UNITS.bit_length()).astype(np.int64)
+    units = np.minimum(units, np.maximum(room // warps, 1))
+    powers = rng.random(count) < _POWERS
+    filling.fill(kinds.of(columns, LoopKind.VTHREAD), units, powers=powers)
+    filling.fill(kinds.of(columns, LoopKind.THREAD), warps, powers=np.ones(count, np.bool_))
+    serial = 2 ** (rng.random(count) * _MOST_SERIAL.bit_length()).astype(np.int64)
+    filling.fill(kinds.of(columns, LoopKind.SERIAL), serial)
+    filling.rest(columns, kinds)
     return filling.values
 
 
@@ -244,6 +282,13 @@ class _Filling:
             places[rows, chosen] += 1
             for m, n in enumerate(members):
                 self.values[:, n] = choices[m][places[:, m]]
+
+    def rest(self, columns: Sequence[int], kinds: _Kinds) -> None:
+        """Draw the decisions that are about no loop."""
+        for n in columns:
+            if n not in kinds.kinds:
+                choices = np.array(self.sketch.decisions[n].choices, np.int64)
+                self.values[:, n] = self.rng.choice(choices, len(self.values))
 
     def product(self, members: Sequence[int]) -> Ints:
         """Of the factors of ``members``, int64 ``[P]``."""

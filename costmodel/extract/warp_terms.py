@@ -1,0 +1,110 @@
+"""What products on the tensor units of a GPU ask of a processor: the units, shared memory, issue.
+
+A warp loads matrices of 8 rows of 16 bytes where rows of a tile lie so, a register of each thread
+for each; elsewhere each thread loads its registers by itself, if need be element by element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from costmodel.extract.access import Access
+from costmodel.extract.analysis import Analysis, product
+from costmodel.extract.gpu_kernel import KernelShape, unit_macs
+from costmodel.extract.gpu_lanes import wavefronts
+from costmodel.extract.quantity import Quantity, where
+from costmodel.extract.statement import UNROLLED_KINDS, LoopInfo, StoreSite
+from sketch.nest.loopnest import LoopKind, Scope
+from sketch.target.fragments import REGISTER_BYTES, WARP
+
+_ROWS: Final = 8.0  # of a matrix; the lanes of one row are those of 16 bytes
+_ROW_LANES: Final = 4.0
+_TURNED_BYTES: Final = 2  # of elements that a load of matrices can turn
+_MATRICES: Final = 4.0  # that a warp loads at a time
+_RESULTS: Final = 4.0  # of a unit in a lane
+_JOINING: Final = 2.0  # instructions to put an element into its place in a register
+
+
+@dataclass(frozen=True, slots=True)
+class UnitUse:
+    """Of one block, [P] or fixed.
+
+    Attributes:
+        cycles: of the tensor units.
+        issue: instructions of warps: products, and loads of their operands.
+        wavefronts: passes of shared memory.
+        conflicts: passes of one register's load, mean of the operands.
+    """
+
+    cycles: Quantity
+    issue: Quantity
+    wavefronts: Quantity
+    conflicts: Quantity
+
+
+def unit_use(analysis: Analysis, kernel: KernelShape) -> UnitUse:
+    """Of the main statement, which a tensor unit computes."""
+    main, target = analysis.main, analysis.target
+    own = [p for p in main.loops if p.kind not in (LoopKind.BLOCK, LoopKind.THREAD)]
+    serial = [p for p in own if p.kind is LoopKind.SERIAL]
+    warps = kernel.threads / float(WARP)
+    steps = product(tuple(serial)) * warps
+    macs = product(tuple(p for p in main.loops if p.kind is not LoopKind.BLOCK))
+    terms = next(p for p in own if p.kind is LoopKind.TENSOR)
+    copies = tuple(p for p in own if p.kind in UNROLLED_KINDS)
+    operands = [a for a in analysis.accesses if a.site is main and _is_operand(a)]
+    products = steps * product(copies) / _RESULTS
+    issue: Quantity = products
+    passes: Quantity = 0.0
+    each: list[Quantity] = []
+    for access in operands:
+        loads, cost = _operand(analysis, access, terms, copies)
+        issue, passes = issue + steps * loads[0], passes + steps * loads[1]
+        each.append(cost)
+    conflicts = sum(each[1:], each[0]) / float(len(each)) if each else 1.0
+    return UnitUse(macs / unit_macs(main.store, target), issue, passes, conflicts)
+
+
+def _is_operand(access: Access) -> bool:
+    return access.buffer.scope is Scope.SHARED
+
+
+def _operand(
+    analysis: Analysis, access: Access, terms: LoopInfo, copies: tuple[LoopInfo, ...]
+) -> tuple[tuple[Quantity, Quantity], Quantity]:
+    """((instructions, passes) of a warp for one operand of all its units, passes of a register)."""
+    programs, size = analysis.programs, access.element_bytes
+    lane = _lane(analysis.main, access)
+    step, along = access.address_step(lane) / lane.stride, access.address_step(terms)
+    elements: Quantity = terms.extent * lane.extent
+    for loop in copies:
+        elements = elements * (loop.extent if access.uses(loop.var) else 1.0)
+    registers = elements * float(size) / (REGISTER_BYTES * WARP)
+    pack = float(REGISTER_BYTES // size)
+    matrix = wavefronts(
+        programs, WARP, size, [(_ROWS, step), (_ROW_LANES, along * pack)], access.buffer.swizzle
+    )
+    straight = along == 1.0
+    if size == _TURNED_BYTES:
+        rows = [(_ROWS, along), (_ROW_LANES, step * pack)]
+        turned = wavefronts(programs, WARP, size, rows, access.buffer.swizzle)
+        whole = straight | (step == 1.0)
+        matrix = where(straight, matrix, where(step == 1.0, turned, matrix))
+    else:
+        whole = straight
+    alone = registers * pack
+    instructions = where(whole, registers / _MATRICES, alone * (1.0 + _JOINING))
+    passes = where(whole, registers, alone) * matrix
+    return (instructions, passes), matrix
+
+
+def _lane(main: StoreSite, access: Access) -> LoopInfo:
+    """The threads of a unit that have other rows, or columns, of an operand."""
+    inner: list[LoopInfo] = []
+    for loop in main.loops:
+        if loop.kind is LoopKind.VTHREAD:
+            inner.clear()
+        elif loop.kind is LoopKind.THREAD:
+            inner.append(loop)
+    return next(loop for loop in inner if access.uses(loop.var))
