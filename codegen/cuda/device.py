@@ -181,7 +181,7 @@ class Pipeline:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gather:
+class LoadFragment:
     """Registers of an operand of a tensor unit, from shared memory.
 
     Attributes:
@@ -221,7 +221,17 @@ class Multiply:
 
 
 DeviceNode = (
-    Store | For | Cooperative | Declare | Barrier | Combine | Move | Fetch | Pipeline | Gather | Multiply
+    Store
+    | For
+    | Cooperative
+    | Declare
+    | Barrier
+    | Combine
+    | Move
+    | Fetch
+    | Pipeline
+    | LoadFragment
+    | Multiply
 )
 
 

@@ -17,7 +17,7 @@ from codegen.cuda.device import (
     DeviceNode,
     Fetch,
     For,
-    Gather,
+    LoadFragment,
     Move,
     Multiply,
     Pipeline,
@@ -104,16 +104,16 @@ class _Emitter(CopyText):
                 self._line("__syncthreads();")
             case Combine():
                 self._combine(node)
-            case Move() | Gather() | Multiply():
+            case Move() | LoadFragment() | Multiply():
                 self._registers(node)
             case Fetch():
                 self._fetch(node)
 
-    def _registers(self, node: Move | Gather | Multiply) -> None:
+    def _registers(self, node: Move | LoadFragment | Multiply) -> None:
         match node:
             case Move():
                 self._move(node)
-            case Gather():
+            case LoadFragment():
                 self._gather(node)
             case Multiply():
                 self._multiply(node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codegen.cuda.device import Gather, Move, Multiply
+from codegen.cuda.device import LoadFragment, Move, Multiply
 from codegen.cuda.expressions import Expressions
 from codegen.cuda.names import Identifiers
 from codegen.cuda.scalars import C_TYPES
@@ -64,7 +64,7 @@ class StatementText:
         tests = self._expressions.all_hold(node.predicates)
         self._line(f"if ({tests}) {call};" if tests else f"{call};")
 
-    def _gather(self, node: Gather) -> None:
+    def _gather(self, node: LoadFragment) -> None:
         place = f"{self._expressions.buffer(node.words)}[{self._expressions.affine(node.place)}]"
         elements = [self._expressions.element(s.buffer, s.indices) for s in node.sources]
         if node.matrices:

@@ -56,7 +56,7 @@ class GpuUse:
     """What one statement asks of a processor for one block; [P] or fixed.
 
     Attributes:
-        issue: cycles of arithmetic and address instructions, or of tensor units if these take longer.
+        issue: cycles of arithmetic and address instructions, or of tensor units, if longer.
         wavefronts: cycles of shared memory.
         bytes: from and to L2, in whole sectors.
         sectors: of an access of global memory, mean over the accesses of a warp.

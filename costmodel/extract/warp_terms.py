@@ -82,21 +82,20 @@ def _operand(
         elements = elements * (loop.extent if access.uses(loop.var) else 1.0)
     registers = elements * float(size) / (REGISTER_BYTES * WARP)
     pack = float(REGISTER_BYTES // size)
-    matrix = wavefronts(
-        programs, WARP, size, [(_ROWS, step), (_ROW_LANES, along * pack)], access.buffer.swizzle
-    )
-    straight = along == 1.0
+    swizzle = access.buffer.swizzle
+    rows = [(_ROWS, step), (_ROW_LANES, along * pack)]
+    cost: Quantity = wavefronts(programs, WARP, size, rows, swizzle)
+    whole = along == 1.0
     if size == _TURNED_BYTES:
         rows = [(_ROWS, along), (_ROW_LANES, step * pack)]
-        turned = wavefronts(programs, WARP, size, rows, access.buffer.swizzle)
-        whole = straight | (step == 1.0)
-        matrix = where(straight, matrix, where(step == 1.0, turned, matrix))
-    else:
-        whole = straight
+        turned = wavefronts(programs, WARP, size, rows, swizzle)
+        columns = step == 1.0
+        cost = where(whole, cost, where(columns, turned, cost))
+        whole = whole | columns
     alone = registers * pack
     instructions = where(whole, registers / _MATRICES, alone * (1.0 + _JOINING))
-    passes = where(whole, registers, alone) * matrix
-    return (instructions, passes), matrix
+    passes = where(whole, registers, alone) * cost
+    return (instructions, passes), cost
 
 
 def _lane(main: StoreSite, access: Access) -> LoopInfo:

@@ -119,8 +119,9 @@ def _kinds(sketch: Sketch) -> _Kinds:
                     reduces.add(n)
                 elif position == wide[-1]:
                     last.add(n)
-    sets = (frozenset(each) for each in (reduces, lanes, last))
-    return _Kinds(kinds, *sets, points, sums, results)
+    return _Kinds(
+        kinds, frozenset(reduces), frozenset(lanes), frozenset(last), points, sums, results
+    )
 
 
 def _results_of_unit(sketch: Sketch, host: StagePlan) -> int:

@@ -37,6 +37,7 @@ from sketch.schedule.steps import (
     CacheRead,
     ComputeAt,
     Factor,
+    Pack,
     Reorder,
     SharedTiles,
     Split,
@@ -95,7 +96,11 @@ def in_shared_tiles(
 
 
 def read_from_tiles(
-    state: State, host: StagePlan, inner: StagePlan, dims: Mapping[Tensor, int] | None = None
+    state: State,
+    host: StagePlan,
+    inner: StagePlan,
+    dims: Mapping[Tensor, int] | None = None,
+    together: Mapping[Tensor, int] | None = None,
 ) -> State:
     """Operands of the reduction through shared memory; it and its host are done.
 
@@ -105,21 +110,35 @@ def read_from_tiles(
         inner: the reduction, whose loops over tiles are the outermost level of its reduce axes.
         dims: of operands, which one some layouts have innermost; of others the last one that a
             spatial axis walks.
+        together: constants that are laid out so that as many elements along that dimension follow
+            each other in memory.
     """
     caches = []
     for tensor in tensors_read(inner.op):
         cache = cache_id(state.program, inner.id)
-        places = [LoopId(d, 0) for d in range(tensor.ndim)]
         caches.append(cache)
         known = (dims or {}).get(tensor)
         dim = _spatial_dim(inner, tensor) if known is None else known
         state = state.then(
             CacheRead(state.program.tensor_id(tensor), inner.id, Scope.SHARED.value),
             ComputeAt(cache, inner.id, loops_over_tiles(inner)[-1]),
-            *(Annotate(cache, place, LoopKind.THREAD.value) for place in places),
+            *_fill(cache, tensor, dim, (together or {}).get(tensor, 1)),
             _shared_tiles(inner, cache, tensor, dim),
         )
+        if tensor in (together or {}):
+            own = state.program.operation_id(tensor.op)
+            state = state.then(Pack(own, dim, cache, (LoopId(dim, 1),)))
     return state.done([host.id, inner.id, *caches])
+
+
+def _fill(cache: StageId, tensor: Tensor, dim: int, together: int) -> list[Step]:
+    """All loops are of threads; innermost those over what lies together along ``dim``."""
+    loops = [LoopId(d, 0) for d in range(tensor.ndim)]
+    steps: list[Step] = []
+    if together > 1:
+        loops.append(LoopId(dim, 1))
+        steps = [Split(cache, dim, (together,)), Reorder(cache, tuple(loops))]
+    return [*steps, *(Annotate(cache, loop, LoopKind.THREAD.value) for loop in loops)]
 
 
 def _shared_tiles(inner: StagePlan, cache: StageId, tensor: Tensor, dim: int) -> Step:

@@ -17,9 +17,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from sketch.analysis.access import affine_index, stage_loads
 from sketch.analysis.contraction import Contraction, Multiplicand, contraction_of
+from sketch.lang.dtypes import size_of
 from sketch.lang.expr import Axis, Binary
-from sketch.lang.tensor import Compute, Tensor
+from sketch.lang.tensor import Compute, Placeholder, Tensor
 from sketch.nest.loopnest import LoopKind
 from sketch.rules.gpu_order import block_order
 from sketch.rules.gpu_tiling import loops_over_tiles, read_from_tiles
@@ -28,9 +30,9 @@ from sketch.rules.rule import State, Verdict
 from sketch.rules.tiling import tiled_producer
 from sketch.rules.unit_fit import computes
 from sketch.schedule.loop import LoopId
-from sketch.schedule.program import StagePlan
+from sketch.schedule.program import Program, StagePlan
 from sketch.schedule.steps import Annotate, ComputeAt, Factor, Reorder, Split, Step, Tensorize
-from sketch.target.fragments import Part, UnitAxis
+from sketch.target.fragments import FragmentPart, UnitAxis
 from sketch.target.target import Target
 from sketch.target.units import TensorUnit, units_of
 
@@ -40,6 +42,9 @@ _UNITS: Final = 2
 _PARTS: Final = 3
 # Results for each one that is wanted, up to which units compute tiles that are larger than an axis.
 _MOST_PADDING: Final = 4
+# Bytes that a thread copies at a time, and of elements that a warp turns while it loads them.
+_PIECE_BYTES: Final = 16
+_TURNED: Final = (2,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,33 +86,39 @@ class TileOnWarps:
         return Verdict.APPLY if fits else Verdict.SKIP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
-        """One state, on the unit that has the least to spare."""
+        """One state, on the unit that takes the fewest steps."""
         inner = tiled_producer(state, stage)
         assert inner is not None
         fit = warp_fit(inner.op, units_of(state.target) if self.units is None else self.units)
         assert fit is not None
         steps = _tile_host(stage, inner, fit, state.target)
         state = state.then(*steps, *_tile_inner(inner, fit))
-        return (read_from_tiles(state, stage, inner, dict(fit.dims)),)
+        packed = _packed(state.program, inner, fit)
+        return (read_from_tiles(state, stage, inner, dict(fit.dims), packed),)
 
 
 def warp_fit(op: Compute, units: Iterable[TensorUnit]) -> WarpFit | None:
-    """The unit that computes a stage with the least to spare, of several the largest one, its rows
-    along the first operand if that is no matter; None where none does, or few of its results would
-    be wanted.
+    """The unit that computes a stage in the fewest steps, of several that with the least to spare,
+    its rows along the first operand if that is no matter; None where none does, or few of its
+    results would be wanted.
     """
     found = contraction_of(op)
     reduce = op.reduce
     if found is None or reduce is None or not isinstance(reduce.sources[0], Binary):
         return None
     fits = [
-        (_share_wanted(fit, op), fit.unit.k, not turned, fit)
+        (-_steps(fit), _share_wanted(fit, op), -fit.unit.k, not turned, fit)
         for unit in units
         for turned in (False, True)
         if (fit := _fit(op, found, unit, turned)) is not None
     ]
-    best = max(fits, key=lambda each: each[:3], default=None)
-    return None if best is None or best[0] * _MOST_PADDING < 1 else best[-1]
+    best = max(fits, key=lambda each: each[:4], default=None)
+    return None if best is None or best[1] * _MOST_PADDING < 1 else best[-1]
+
+
+def _steps(fit: WarpFit) -> int:
+    """Products one after another until all terms are added."""
+    return -(-fit.terms.extent // fit.unit.k)
 
 
 def _fit(op: Compute, found: Contraction, unit: TensorUnit, turned: bool) -> WarpFit | None:
@@ -116,7 +127,9 @@ def _fit(op: Compute, found: Contraction, unit: TensorUnit, turned: bool) -> War
     across = [found.rows, found.columns]
     if turned:
         sides, across = sides[::-1], across[::-1]
-    if unit.fragments is None or not computes(unit, *(s.load.dtype for s in sides), found.dtype):
+    if unit.fragments is None or not computes(
+        unit, sides[0].load.dtype, sides[1].load.dtype, found.dtype
+    ):
         return None
     if not all(across) or not found.terms or len(op.reduce_axes) != len(found.terms):
         return None
@@ -132,6 +145,33 @@ def _dim(side: Multiplicand, axis: Axis) -> int | None:
     """The one dimension of an operand that an axis walks by ones."""
     found = [d for d, (terms, _) in enumerate(side.forms) if axis in terms]
     return found[0] if len(found) == 1 and side.forms[found[0]][0][axis] == 1 else None
+
+
+def _packed(program: Program, inner: StagePlan, fit: WarpFit) -> dict[Tensor, int]:
+    """How many terms of a constant are laid out together: a piece of 16 bytes of those that a load
+    of whole matrices cannot turn, where they do not lie so already.
+    """
+    found = {}
+    for tensor, dim in fit.dims:
+        size = size_of(tensor.dtype)
+        constant = isinstance(tensor.op, Placeholder) and tensor.op.constant
+        alone = len(program.consumers(tensor.op)) == 1
+        if constant and alone and size not in _TURNED and dim != tensor.ndim - 1:
+            piece = _PIECE_BYTES // size
+            if _starts_pieces(inner.op, tensor, dim, fit.terms, piece):
+                found[tensor] = piece
+    return found
+
+
+def _starts_pieces(op: Compute, tensor: Tensor, dim: int, terms: Axis, piece: int) -> bool:
+    """Whether all else than the terms moves along a dimension by whole pieces."""
+    for load in stage_loads(op):
+        if load.tensor.op is tensor.op:
+            form = affine_index(load.indices[dim], op.all_axes)
+            moved = () if form is None else (c for axis, c in form[0].items() if axis is not terms)
+            if form is None or form[1] or any(step % piece for step in moved):
+                return False
+    return True
 
 
 def _share_wanted(fit: WarpFit, op: Compute) -> float:
@@ -177,7 +217,7 @@ def _tile_host(host: StagePlan, inner: StagePlan, fit: WarpFit, target: Target) 
     return [*steps, ComputeAt(inner.id, name, threads[-1])]
 
 
-def _is_outside_lanes(part: Part, parts: Iterable[Part]) -> bool:
+def _is_outside_lanes(part: FragmentPart, parts: Iterable[FragmentPart]) -> bool:
     """Whether lanes are between the elements of a part."""
     return any(other.home == "lane" and other.stride < part.stride for other in parts)
 
@@ -195,4 +235,3 @@ def _tile_inner(inner: StagePlan, fit: WarpFit) -> list[Step]:
     steps.append(Reorder(name, (*loops_over_tiles(inner), *serial, unit, *results)))
     steps += [Annotate(name, loop, LoopKind.UNROLLED.value) for loop in results]
     return [*steps, Tensorize(name, (unit,))]
-

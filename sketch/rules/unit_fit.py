@@ -139,7 +139,14 @@ def _taken_together(found: Contraction, axis: Axis) -> bool:
 
 
 def computes(unit: TensorUnit, lhs: str, rhs: str, acc: str) -> bool:
-    """Whether a unit multiplies elements of such types, and adds their products in such a one."""
+    """Whether a unit computes with such types.
+
+    Args:
+        unit: the tensor unit.
+        lhs: of the elements of its first operand.
+        rhs: of those of the second one.
+        acc: of products and sums.
+    """
     return _described(unit) == (lhs, rhs, acc)
 
 

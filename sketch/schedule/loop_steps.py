@@ -132,12 +132,13 @@ def tensorize(program: Program, step: Tensorize) -> Program:
                 f"loop {plan.labels([loop])} of stage {plan.op.name} is none of a tensor unit",
                 hint="split its axis by a number, which is the unit's",
             )
-    loops = plan.loops()
-    first = min(map(loops.index, step.loops), default=len(loops))
-    around, inside = loops[first : first + len(step.loops)], loops[first + len(step.loops) :]
-    kinds_inside = [plan.kinds.get(loop) for loop in inside]
+    order = plan.loops()
+    first = min(map(order.index, step.loops), default=len(order))
+    last = first + len(step.loops)
+    around, results = order[first:last], order[last:]
+    kinds_inside = [plan.kinds.get(loop) for loop in results]
     # on GPUs the rest of what a lane of a warp computes
-    own = all(kind is LoopKind.UNROLLED for kind in kinds_inside) and inside
+    own = all(kind is LoopKind.UNROLLED for kind in kinds_inside) and results
     if set(around) != set(step.loops) or not (own or kinds_inside == [LoopKind.VECTORIZED]):
         raise ScheduleError(
             f"stage {plan.op.name} has other loops inside of those of its tensor unit",

@@ -21,7 +21,7 @@ REGISTER_BYTES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FragmentPart:
     """``extent`` values of an axis, ``stride`` apart, in homes that are ``step`` apart.
 
     Attributes:
@@ -44,9 +44,9 @@ class Part:
 class Fragment:
     """Where the elements of one operand, or the results, are in a warp."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[FragmentPart, ...]
 
-    def along(self, axis: UnitAxis) -> tuple[Part, ...]:
+    def along(self, axis: UnitAxis) -> tuple[FragmentPart, ...]:
         """The parts of an axis, the largest stride first."""
         return tuple(
             sorted((p for p in self.parts if p.axis == axis), key=lambda p: p.stride, reverse=True)
@@ -86,19 +86,21 @@ def warp_fragments(pack: int, groups: int) -> tuple[Fragment, Fragment, Fragment
     """
     span = 4 * pack
     terms = (
-        Part("k", groups, span, "register", 2),
-        Part("k", 4, pack, "lane", 1),
-        Part("k", pack, 1, "pack", 1),
+        FragmentPart("k", groups, span, "register", 2),
+        FragmentPart("k", 4, pack, "lane", 1),
+        FragmentPart("k", pack, 1, "pack", 1),
     )
-    lhs = Fragment((Part("m", 2, 8, "register", 1), Part("m", 8, 1, "lane", 4), *terms))
-    columns = (Part("k", groups, span, "register", 1), *terms[1:])
-    rhs = Fragment((Part("n", 8, 1, "lane", 4), *columns))
+    lhs = Fragment(
+        (FragmentPart("m", 2, 8, "register", 1), FragmentPart("m", 8, 1, "lane", 4), *terms)
+    )
+    columns = (FragmentPart("k", groups, span, "register", 1), *terms[1:])
+    rhs = Fragment((FragmentPart("n", 8, 1, "lane", 4), *columns))
     acc = Fragment(
         (
-            Part("m", 2, 8, "register", 2),
-            Part("m", 8, 1, "lane", 4),
-            Part("n", 4, 2, "lane", 1),
-            Part("n", 2, 1, "register", 1),
+            FragmentPart("m", 2, 8, "register", 2),
+            FragmentPart("m", 8, 1, "lane", 4),
+            FragmentPart("n", 4, 2, "lane", 1),
+            FragmentPart("n", 2, 1, "register", 1),
         )
     )
     return lhs, rhs, acc

@@ -33,6 +33,12 @@ def least_share(terms: Mapping[LoopVar, int], part: Affine) -> int:
     return int(min(quotients, key=abs)) if len(signs) == 1 else 0
 
 
+def inner_share(terms: Mapping[LoopVar, int], part: Affine) -> int:
+    """The factor with which all of ``terms`` occur in ``part``: 1 of ``x`` in ``x + y``."""
+    own = Affine(tuple((var, part.coefficient(var)) for var, count in terms.items() if count))
+    return share(terms, own) if all(coefficient for _, coefficient in own.terms) else 0
+
+
 @dataclass(frozen=True, eq=False)
 class Facts:
     """The loops around a place, outermost first, and the predicates that hold there.
@@ -156,7 +162,7 @@ class Facts:
             ends = (first - form.const) * factor, (last - form.const) * factor
             low, high = low + min(ends), high + max(ends)
             for var, coefficient in form.terms:
-                rest[var] -= coefficient * factor
+                rest[var] = rest.get(var, 0) - coefficient * factor
         first, last = bounds(0, rest.items(), self._range)
         return low + first, high + last
 
@@ -191,4 +197,5 @@ class Facts:
         for narrowed in self.narrowed:
             found.append(self._by((narrowed,), index))
             found.append(self._by((narrowed, *self.narrowed), index, least_share))
+            found.append(self._by((narrowed,), index, inner_share))
         return max(low for low, _ in found) >= 0 and min(high for _, high in found) < extent

@@ -13,6 +13,7 @@ from typing import Final
 
 # Whole files and folders whose numbers are of one sort.
 PLACES: Final[Mapping[str, str]] = {
+    "codegen/cuda/passes/warp_products.py": "PTX: matrices of ldmatrix; length of code",
     "codegen/elf/": "the ELF format",
     "codegen/host.py": "makes targets: these are the numbers that go into them",
     "codegen/llvm/permission.py": "Linux: a system call",
@@ -20,6 +21,8 @@ PLACES: Final[Mapping[str, str]] = {
     "sketch/operators/activations.py": "constants of the definition of an operator",
     "sketch/operators/narrow.py": "how weights are stored: bits of a word and of integers",
     "sketch/oracle/": "sample sizes and error bounds of the oracle, of arithmetic, not of machines",
+    "sketch/population/draw_gpu.py": "search: which numbers are likely",
+    "sketch/rules/gpu_units.py": "levels of tiles, where units are offered; PTX: ldmatrix",
     "sketch/rules/gpu_split_reduce.py": "search: how many parts are offered, and where",
     "sketch/target/": "makes targets: these are the numbers that go into them",
     "sketch/variants/winograd.py": "the transforms of one algorithm, and where it pays",
@@ -29,6 +32,7 @@ PLACES: Final[Mapping[str, str]] = {
     "sketch/variants/joined_groups.py": "where one algorithm pays",
     "sketch/variants/strassen.py": "the coefficients of one algorithm, and where it pays",
     "sketch/variants/interpolation.py": "the interpolation points of that algorithm",
+    "costmodel/extract/warp_terms.py": "PTX: ldmatrix and mma.sync; what our GPU code needs",
     "costmodel/sklearn_model.py": "settings of a learner, tuned on recorded times",
 }
 # Others by name.
@@ -243,20 +247,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "sketch/population/blocks_gpu.py": {
         "_WARPS_OF_A_BLOCK": "search: what hides latencies",
         "_MOST_PADDING": "search",
-    },
-    "sketch/population/draw_gpu.py": {
-        "_WARPS": "search",
-        "_SHARES": "search",
-        "_MOST_ELEMENTS": "search",
-        "_MOST_POINTS": "search",
-        "_MOST_SUMS": "search",
-        "_MOST_LANES": "search",
-        "_BESIDE_SUMS": "what our GPU code needs",
-        "_MOST_SERIAL": "search",
-        "_MOST_TERMS": "search",
-        "_MOST_UNROLLED": "search",
-        "_LAST_AXIS": "search",
-        "_POWERS": "search",
     },
     "sketch/population/written_out_gpu.py": {
         "_MOST_COPIES": "length of code",

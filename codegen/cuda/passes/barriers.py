@@ -25,7 +25,7 @@ from codegen.cuda.device import (
     DeviceNode,
     Fetch,
     For,
-    Gather,
+    LoadFragment,
     Move,
     Multiply,
     Pipeline,
@@ -141,7 +141,7 @@ def _touched(node: DeviceNode) -> _Touched:
         case Combine():
             scratch = frozenset(node.scratch)
             return _Touched(scratch, scratch)
-        case Gather():
+        case LoadFragment():
             return _Touched(frozenset(source.buffer for source in node.sources))
         # moves are between global memory and a thread
         case Declare() | Barrier() | Move() | Multiply():

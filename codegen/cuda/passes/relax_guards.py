@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from codegen.passes.affine import substitute_affine, variables
+from codegen.passes.affine import variables
 from codegen.passes.rewrite import Nodes, map_body, map_expr
 from sketch.lang.affine import UNBOUNDED, Interval
 from sketch.lang.expr import Const, Expr, Reducer, Select
@@ -61,9 +61,9 @@ def relax_guards(nest: LoopNest) -> LoopNest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tile:
-    """A shared tile that is zero where one of ``guards`` fails; ``axes`` are its coordinates."""
+    """A shared tile that is zero where one of ``guards`` fails; ``places`` is what fills it."""
 
-    axes: tuple[LoopVar, ...]
+    places: tuple[Affine, ...]
     guards: tuple[Predicate, ...]
 
 
@@ -119,22 +119,13 @@ def _describe(
 
 def _tile(store: Store) -> _Tile | None:
     value = store.values[0]
-    axes = [_plain(index) for index in store.indices]
+    places = tuple(index for index in store.indices if isinstance(index, Affine))
     if store.reducer is not None or store.predicates or not isinstance(value, Select):
         return None
     guards = predicates_of(value.condition)
     zero = isinstance(value.otherwise, Const) and value.otherwise.value == 0
-    if guards is None or not zero or None in axes:
-        return None
-    return _Tile(tuple(axis for axis in axes if axis is not None), tuple(guards))
-
-
-def _plain(index: Index) -> LoopVar | None:
-    """The variable that an index consists of."""
-    if isinstance(index, Affine) and len(index.terms) == 1 and index.const == 0:
-        var, coefficient = index.terms[0]
-        return var if coefficient == 1 else None
-    return None
+    known = guards is not None and zero and len(places) == len(store.indices)
+    return _Tile(places, tuple(guards)) if known and guards is not None else None
 
 
 def _without_ends(loop: Loop, facts: Facts, known: _Known) -> Loop:
@@ -243,12 +234,28 @@ def _reads_zeros(value: Expr, predicate: Predicate, tiles: Mapping[Buffer, _Tile
 
 def _guards_of(load: BufferLoad, tile: _Tile) -> list[Predicate]:
     """The guards under which the element that is loaded was filled."""
-    values: dict[LoopVar, Affine] = {}
-    for axis, index in zip(tile.axes, load.indices, strict=True):
-        if not isinstance(index, Affine):
-            return []
-        values[axis] = index
-    return [Predicate(substitute_affine(g.index, values), g.low, g.high) for g in tile.guards]
+    own = set[LoopVar]().union(*map(variables, tile.places))
+    found = []
+    for guard in tile.guards:
+        form = guard.index
+        for place, index in zip(tile.places, load.indices, strict=True):
+            if not isinstance(index, Affine):
+                return []
+            form = _moved(form, place, index)
+        if own.isdisjoint(variables(form)):
+            found.append(Predicate(form, guard.low, guard.high))
+    return found
+
+
+def _moved(form: Affine, place: Affine, index: Affine) -> Affine:
+    """A form over the loops that fill a tile, with another index in the place of theirs; those stay
+    that are no multiple of it.
+    """
+    for var, coefficient in place.terms[:1]:
+        times, rest = divmod(form.coefficient(var), coefficient)
+        if times and not rest:
+            return form + place.scale(-times) + index.scale(times)
+    return form
 
 
 def _unread(store: Store, predicate: Predicate, accumulator: _Accumulator) -> bool:

@@ -20,17 +20,16 @@ from codegen.cuda.device import (
     DeviceFunction,
     DeviceNode,
     For,
-    Gather,
+    LoadFragment,
     Multiply,
 )
 from codegen.cuda.passes.vectorize import Steps, steps_over
+from codegen.cuda.unit_nest import UnitNest, UnitOperand, is_alike_in_a_warp, unit_nest_of
 from codegen.passes.affine import constant, flatten
 from codegen.passes.rewrite import substitute_index
 from sketch.lang.dtypes import size_of
-from sketch.lang.expr import Binary, Cast, Expr
-from sketch.lang.reducers import is_sum
 from sketch.nest.loopnest import Affine, Buffer, BufferLoad, LoopVar, Scope, Store
-from sketch.target.fragments import REGISTER_BYTES, WARP, Fragment, Part
+from sketch.target.fragments import REGISTER_BYTES, WARP, UnitAxis
 from sketch.target.units import TensorUnit
 
 _ROW_BYTES = 16
@@ -103,8 +102,8 @@ class _Pass:
             return None
         inner = {**steps, **{each.var: each.stride for each in chain}}
         for unit in self.units:
-            use = _use_of(unit, self.function.threads[-2:], loop, chain, store)
-            if use is not None:
+            use = unit_nest_of(unit, self.function.threads[-2:], loop, chain, store)
+            if use is not None and is_alike_in_a_warp(use, self.function.threads):
                 return _Writing(use, inner, self.rows).nodes()
         return None
 
@@ -127,163 +126,10 @@ def _straight(loop: For) -> tuple[tuple[For, ...], Store | None]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Side:
-    """An operand in a nest.
-
-    Attributes:
-        load: of an element.
-        fragment: how a warp has it.
-        dim: the index that its rows (or columns) walk, ``step`` coordinates at a time.
-        step: see ``dim``.
-        registers: the loop over those of a thread that are rows apart, if there is one.
-        copies: the loops over units that have other parts of it.
-    """
-
-    load: BufferLoad
-    fragment: Fragment
-    dim: int
-    step: int
-    registers: For | None
-    copies: tuple[For, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Use:
-    """A nest that a unit computes."""
-
-    unit: TensorUnit
-    terms: For
-    lanes: tuple[Binding, ...]
-    store: Store
-    lhs: _Side
-    rhs: _Side
-
-
-def _use_of(
-    unit: TensorUnit,
-    lanes: tuple[Binding, ...],
-    terms: For,
-    chain: tuple[For, ...],
-    store: Store,
-) -> _Use | None:
-    """How a unit computes a nest, if it does.
-
-    Args:
-        unit: the tensor unit.
-        lanes: the innermost threads.
-        terms: the loop over what it adds.
-        chain: the loops inside.
-        store: the statement.
-    """
-    assert unit.fragments is not None
-    lhs, rhs, acc = unit.fragments
-    if terms.extent != unit.k or not _adds_in_registers(store):
-        return None
-    own = sorted((p for p in acc.parts if p.home == "lane"), key=lambda p: -p.step)
-    shapes = [(part.extent, part.stride) for part in own]
-    if [(lane.extent, lane.stride) for lane in lanes] != shapes:
-        return None
-    loads = _operands(store, unit, lanes)
-    if loads is None:
-        return None
-    first = _side(loads[0], lhs, acc.along("m"), lanes[0].var, chain)
-    second = _side(loads[1], rhs, acc.along("n"), lanes[1].var, chain)
-    if first is None or second is None:
-        return None
-    use = _Use(unit, terms, lanes, store, first, second)
-    return use if _registers_are_in_order(use, chain, acc) else None
-
-
-def _adds_in_registers(store: Store) -> bool:
-    single = len(store.targets) == 1 and not store.predicates and store.reducer is not None
-    if not single or store.reducer is None or not is_sum(store.reducer):
-        return False
-    return store.targets[0].scope is Scope.LOCAL
-
-
-def _operands(
-    store: Store, unit: TensorUnit, lanes: tuple[Binding, ...]
-) -> tuple[BufferLoad, BufferLoad] | None:
-    """What is multiplied, from shared memory: what has the rows, and what has the columns."""
-    product = store.values[0]
-    if not isinstance(product, Binary) or product.op != "mul" or product.dtype != unit.acc:
-        return None
-    one, other = _loaded(product.lhs), _loaded(product.rhs)
-    if one is None or other is None:
-        return None
-    for lhs, rhs in ((one, other), (other, one)):
-        types = (lhs.dtype, rhs.dtype) == (unit.lhs, unit.rhs)
-        uses = [[_uses(load, lane.var) for lane in lanes] for load in (lhs, rhs)]
-        if types and uses == [[True, False], [False, True]]:
-            return lhs, rhs
-    return None
-
-
-def _loaded(factor: Expr) -> BufferLoad | None:
-    load = factor.operand if isinstance(factor, Cast) else factor
-    if not isinstance(load, BufferLoad) or load.buffer.scope is not Scope.SHARED:
-        return None
-    return load if all(isinstance(index, Affine) for index in load.indices) else None
-
-
-def _uses(load: BufferLoad, var: LoopVar) -> bool:
-    return any(isinstance(i, Affine) and i.coefficient(var) != 0 for i in load.indices)
-
-
-def _side(
-    load: BufferLoad,
-    fragment: Fragment,
-    results: Sequence[Part],
-    lane: LoopVar,
-    chain: tuple[For, ...],
-) -> _Side | None:
-    """An operand, if its elements are where the results of a unit are."""
-    dims = [d for d, i in enumerate(load.indices) if isinstance(i, Affine) and i.coefficient(lane)]
-    if len(dims) != 1:
-        return None
-    index = load.indices[dims[0]]
-    assert isinstance(index, Affine)
-    step = index.coefficient(lane)
-    found = []
-    for part in results:
-        if part.home == "register":
-            loops = [
-                loop
-                for loop in chain
-                if loop.extent == part.extent
-                and index.coefficient(loop.var) == part.stride * step
-            ]
-            if len(loops) != 1:
-                return None
-            found += loops
-    copies = tuple(loop for loop in chain if loop not in found and _uses(load, loop.var))
-    return _Side(load, fragment, dims[0], step, found[0] if found else None, copies)
-
-
-def _registers_are_in_order(use: _Use, chain: tuple[For, ...], acc: Fragment) -> bool:
-    """Whether the results of a unit follow each other as its registers do."""
-    form, rest = flatten(use.store.targets[0], use.store.indices)
-    sides = {"m": use.lhs, "n": use.rhs}
-    wanted: dict[LoopVar, int] = {}
-    for part in acc.parts:
-        loop = sides[part.axis].registers if part.home == "register" else None
-        if loop is not None:
-            wanted[loop.var] = part.step
-    others = {loop.var for loop in (*use.lhs.copies, *use.rhs.copies)}
-    known = {loop.var for loop in chain} == others | wanted.keys()
-    disjoint = not {loop.var for loop in use.lhs.copies} & {l.var for l in use.rhs.copies}
-    count = acc.registers
-    apart = form.const % count == 0 and all(
-        c == wanted[v] if v in wanted else v in others and c % count == 0 for v, c in form.terms
-    )
-    return known and disjoint and apart and not rest
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Writing:
     """The nodes of a use."""
 
-    use: _Use
+    use: UnitNest
     steps: Steps
     rows: _Rows
 
@@ -303,16 +149,19 @@ class _Writing:
             use.unit, use.store.targets[0], indices, words[0], places[0], words[1], places[1]
         )
         copies = (*use.lhs.copies, *use.rhs.copies)
-        return (*map(Declare, words), *filled, *_inside(copies, (product,)))
+        nodes = (*map(Declare, words), *filled, *_inside(copies, (product,)))
+        if not use.store.predicates:
+            return nodes
+        return (For(LoopVar("once"), 1, 1, True, use.store.predicates, nodes),)
 
-    def _words(self, side: _Side) -> Buffer:
+    def _words(self, side: UnitOperand) -> Buffer:
         count = side.fragment.registers
         for loop in side.copies:
             count *= loop.extent
         name = f"{side.load.buffer.name}.words"
         return Buffer(name, "int32", (count,), (1,), (1,), Scope.LOCAL, count)
 
-    def _filled(self, side: _Side, words: Buffer) -> Nodes:
+    def _filled(self, side: UnitOperand, words: Buffer) -> Nodes:
         """The registers of an operand: as whole matrices, or one by one."""
         several = self._matrices(side, words)
         if several is not None:
@@ -326,8 +175,8 @@ class _Writing:
         return _inside(side.copies, tuple(nodes))
 
     def _word(
-        self, side: _Side, words: Buffer, register: int, offset: Mapping[str, int]
-    ) -> Gather:
+        self, side: UnitOperand, words: Buffer, register: int, offset: Mapping[UnitAxis, int]
+    ) -> LoadFragment:
         use, pack = self.use, _packed(side)
         lane = use.lanes[0]
         along = Affine(((use.lanes[1].var, pack // use.lanes[1].stride),))
@@ -340,10 +189,10 @@ class _Writing:
         steps = {**self.steps, use.terms.var: 1}
         form, _ = flatten(side.load.buffer, side.load.indices)
         if steps_over(form, use.terms.var, pack, steps) and not side.load.buffer.loose:
-            return Gather(words, place, tuple(sources[:1]))
-        return Gather(words, place, tuple(sources))
+            return LoadFragment(words, place, tuple(sources[:1]))
+        return LoadFragment(words, place, tuple(sources))
 
-    def _element(self, side: _Side, term: Affine, row: Affine) -> BufferLoad:
+    def _element(self, side: UnitOperand, term: Affine, row: Affine) -> BufferLoad:
         """An element by its place in the unit."""
         values: dict[LoopVar, Affine] = {self.use.terms.var: term}
         for lane in self.use.lanes:
@@ -356,7 +205,7 @@ class _Writing:
         indices[side.dim] = own + row.scale(side.step)
         return BufferLoad(side.load.buffer, tuple(indices))
 
-    def _matrices(self, side: _Side, words: Buffer) -> Nodes | None:
+    def _matrices(self, side: UnitOperand, words: Buffer) -> Nodes | None:
         """Loads of whole matrices, whose rows each lane says one of; None where such rows are not
         16 aligned bytes in order.
         """
@@ -379,13 +228,13 @@ class _Writing:
             else:
                 source = self._element(side, along, across.scale(_MATRIX_ROWS) + row)
             if self._is_aligned(side, turned, steps):
-                gather = Gather(
+                gather = LoadFragment(
                     words, _place(side, constant(0)), (source,), side.fragment.registers, turned
                 )
                 return self._in_pairs(side, gather, quarter)
         return None
 
-    def _in_pairs(self, side: _Side, gather: Gather, quarter: Affine) -> Nodes:
+    def _in_pairs(self, side: UnitOperand, gather: LoadFragment, quarter: Affine) -> Nodes:
         """Where a unit's part is half of what a warp can load at a time, that of two units."""
         last = side.copies[-1] if side.copies else None
         if gather.matrices != 2 or side is self.use.lhs or last is None or last.extent % 2:
@@ -397,7 +246,7 @@ class _Writing:
         every = replace(last, extent=last.extent // 2, stride=2)
         return _inside((*side.copies[:-1], every), (both,))
 
-    def _is_aligned(self, side: _Side, turned: bool, steps: Steps) -> bool:
+    def _is_aligned(self, side: UnitOperand, turned: bool, steps: Steps) -> bool:
         """Whether rows of matrices are pieces of 16 bytes."""
         use, units = self.use, _ROW_BYTES // size_of(side.load.dtype)
         form, rest = flatten(side.load.buffer, side.load.indices)
@@ -412,16 +261,16 @@ class _Writing:
         return not rest and steps_over(Affine(tuple(terms), form.const), unit, units, known)
 
 
-def _across(offset: Mapping[str, int]) -> int:
+def _across(offset: Mapping[UnitAxis, int]) -> int:
     """Along the rows or the columns."""
     return sum(value for axis, value in offset.items() if axis != "k")
 
 
-def _packed(side: _Side) -> int:
+def _packed(side: UnitOperand) -> int:
     return REGISTER_BYTES // size_of(side.load.dtype)
 
 
-def _place(side: _Side, register: Affine) -> Affine:
+def _place(side: UnitOperand, register: Affine) -> Affine:
     """Of a register of an operand in those of all units."""
     place, step = register, side.fragment.registers
     for loop in reversed(side.copies):
@@ -434,4 +283,3 @@ def _inside(loops: Sequence[For], nodes: Nodes) -> Nodes:
     for loop in reversed(loops):
         nodes = (replace(loop, body=nodes),)
     return nodes
-

@@ -32,7 +32,9 @@ EMULATION: Final = "emulation"
 """The name of the cache of compiled programs."""
 FOLDER: Final = Path(__file__).parent
 """Where the headers are."""
-_HEADERS: Final = tuple(FOLDER / name for name in ("cuda_cpu.h", "fibres.h", "list.h", "warp_units.h"))
+_HEADERS: Final = tuple(
+    FOLDER / name for name in ("cuda_cpu.h", "fibres.h", "list.h", "warp_units.h")
+)
 _LANGUAGE: Final = ("-std=c++17", "-nostdinc++", "-w", "-fno-strict-aliasing")
 _LEVEL: Final = "-O1"
 _FLAGS: Final = ("-shared", "-fPIC", "-ftrivial-auto-var-init=pattern")

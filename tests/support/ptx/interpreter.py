@@ -18,7 +18,7 @@ from tests.support.ptx.arithmetic import compute
 from tests.support.ptx.copies import AsynchronousCopies
 from tests.support.ptx.memory import MemoryFault, Region, Who
 from tests.support.ptx.program import Instruction, PtxError, PtxKernel, Variable
-from tests.support.ptx.registers import Registers
+from tests.support.ptx.registers import WARP, Registers, special_registers
 from tests.support.ptx.units import matrices, multiplied, whole_warps
 from tests.support.ptx.values import as_type, is_type, type_of
 from tests.support.ptx.warp import DivergenceError, ballot, shuffled
@@ -33,7 +33,6 @@ _LOCAL: Final = 1 << 61
 _RED_ZONE: Final = 1024  # bytes behind every variable
 _MOST_INSTRUCTIONS: Final = 20_000_000
 _ADDRESS: Final = re.compile(r"^\[?\s*([%\w$]+|-?\d+)\s*(?:\+\s*(-?\d+))?\s*\]?$")
-_WARP: Final = 32
 _COPIES: Final = {"ca", "cg"}
 
 
@@ -86,7 +85,7 @@ class _Machine:
         self._shared = self._private("shared", _SHARED, grid, dynamic_bytes)
         self._copies = AsynchronousCopies(self._count, self._shared)
         self._local = self._private("local", _LOCAL, self._count, 0)
-        special = _special_registers(lanes, grid, block)
+        special = special_registers(lanes, grid, block)
         self._registers = Registers(kernel.registers, self._count, special, self._symbols)
         self._handlers: Mapping[str, Callable[[Instruction, Mask], None]] = {
             "bra": self._branch, "ret": self._return, "exit": self._return, "trap": self._trap,
@@ -368,7 +367,7 @@ class _Machine:
         warps = whole_warps(mask, self._threads)
         lanes = warps[:, : 8 * len(names)].reshape(-1)
         space, addresses = self._space(instruction, str(source), lanes)
-        rows = np.zeros((len(warps), _WARP, 16), np.uint8)
+        rows = np.zeros((len(warps), WARP, 16), np.uint8)
         read = self._access(space, addresses, 16, lanes)
         rows[:, : 8 * len(names)] = read.reshape(len(warps), -1, 16)
         found = matrices(rows, len(names), "trans" in instruction.modifiers)
@@ -385,28 +384,9 @@ class _Machine:
     def _assign_warps(
         self, names: tuple[str, ...], found: list[Bits], warps: NDArray[np.int64], mask: Mask
     ) -> None:
-        for name, values in zip(names, found, strict=True):
-            every = np.zeros(self._count, np.uint32)
-            every[warps] = values
-            self._registers.assign(name, every, mask)
-
-
-def _special_registers(
-    lanes: NDArray[np.int64], grid: int, block: int
-) -> dict[str, NDArray[np.uint32]]:
-    """Indices and extents of threads and blocks, one value a lane; all but x are trivial."""
-    first, one = np.zeros_like(lanes), np.ones_like(lanes)
-    values = {
-        "%tid.x": lanes % block,
-        "%ntid.x": one * block,
-        "%ctaid.x": lanes // block,
-        "%nctaid.x": one * grid,
-        "%laneid": lanes % block % _WARP,
-    }
-    for axis in "yz":
-        values |= {f"%tid.{axis}": first, f"%ctaid.{axis}": first}
-        values |= {f"%ntid.{axis}": one, f"%nctaid.{axis}": one}
-    return {name: value.astype(np.uint32) for name, value in values.items()}
+        every = np.zeros(self._count, np.uint32)
+        for name, every[warps] in zip(names, found, strict=True):
+            self._registers.assign(name, every.copy(), mask)
 
 
 def _in_space(instruction: Instruction, space: str) -> Instruction:

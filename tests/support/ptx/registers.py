@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from tests.support.ptx.values import POISON, as_type, constant, resized, type_of
 
 Mask = NDArray[np.bool_]
 Bits = NDArray[Any]
+WARP: Final = 32
 
 
 class Registers:
@@ -83,3 +84,21 @@ class Registers:
         if not mask.all():
             bits = np.where(mask, bits, self.value(name, kind))
         self._registers[name] = bits
+
+
+def special_registers(
+    lanes: NDArray[np.int64], grid: int, block: int
+) -> dict[str, NDArray[np.uint32]]:
+    """Indices and extents of threads and blocks, one value a lane; all but x are trivial."""
+    first, one = np.zeros_like(lanes), np.ones_like(lanes)
+    values = {
+        "%tid.x": lanes % block,
+        "%ntid.x": one * block,
+        "%ctaid.x": lanes // block,
+        "%nctaid.x": one * grid,
+        "%laneid": lanes % block % WARP,
+    }
+    for axis in "yz":
+        values |= {f"%tid.{axis}": first, f"%ctaid.{axis}": first}
+        values |= {f"%ntid.{axis}": one, f"%nctaid.{axis}": one}
+    return {name: value.astype(np.uint32) for name, value in values.items()}

@@ -1,0 +1,172 @@
+"""Products on the tensor units of GPUs equal the oracle: in the emulation that checks every access,
+in both orders of threads, and in the PTX interpreter, which runs the instructions themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codegen.cuda.build import build, emit
+from codegen.cuda.nvrtc import missing_compiler
+from codegen.gpu.emulation.checked import compile_checked
+from codegen.gpu.emulation.library import compiler
+from sketch.dag.dag import ComputeDAG
+from sketch.lang import functions, reducers
+from sketch.lang.expr import cast
+from sketch.lang.tensor import compute, placeholder, reduce_axis
+from sketch.lower import lower
+from sketch.lower.packing import preparations
+from sketch.schedule.sketch import Sketch
+from sketch.target.gpu_targets import cuda_target
+from tests.support.cuda_programs import feasible_rows
+from tests.support.ptx.run import ptx_of, run_ptx
+from tests.support.sass import count, disassembler, loop_of
+from tests.support.units import HALVES, int_arrays, int_product, on_units, oracle
+
+H200 = cuda_target("h200")
+_ROWS = 3
+_LEAST_SHARE = 0.4
+
+needs_nvrtc = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
+needs_disassembler = pytest.mark.skipif(disassembler() is None, reason="needs nvdisasm")
+needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
+
+
+def rectified(m: int, n: int, k: int, types: tuple[str, str]) -> ComputeDAG:
+    """Products of [m, k] and [n, k], with a bias, rectified, in the type of the operands."""
+    lhs, rhs = placeholder((m, k), types[0], name="A"), placeholder((n, k), types[1], name="B")
+    bias = placeholder((n,), "float32", name="bias")
+    r = reduce_axis(k, "r")
+    sums = compute(
+        (m, n),
+        lambda i, j: reducers.sum(cast(lhs[i, r], "float32") * cast(rhs[j, r], "float32"), r),
+        name="sums",
+    )
+    return ComputeDAG(
+        [compute((m, n), lambda i, j: functions.maximum(sums[i, j] + bias[j], 0.0), name="C")]
+    )
+
+
+def requantised(m: int, n: int, k: int) -> ComputeDAG:
+    """Products of bytes, scaled and stored as bytes."""
+    lhs = placeholder((m, k), "uint8", name="A")
+    rhs = placeholder((k, n), "int8", name="B", constant=True)
+    r = reduce_axis(k, "r")
+    sums = compute(
+        (m, n),
+        lambda i, j: reducers.sum(cast(lhs[i, r], "int32") * cast(rhs[r, j], "int32"), r),
+        name="sums",
+    )
+
+    def narrow(i, j):
+        scaled = functions.round(cast(sums[i, j], "float32") * 0.00390625)
+        return cast(functions.minimum(functions.maximum(scaled, 0.0), 255.0), "uint8")
+
+    return ComputeDAG([compute((m, n), narrow, name="C")])
+
+
+def batched(b: int, m: int, n: int, k: int) -> ComputeDAG:
+    """Products of each of some pairs of matrices."""
+    lhs, rhs = (placeholder(s, "float16", name=x) for s, x in (((b, m, k), "A"), ((b, n, k), "B")))
+    r = reduce_axis(k, "r")
+
+    def body(x, i, j):
+        return reducers.sum(cast(lhs[x, i, r], "float32") * cast(rhs[x, j, r], "float32"), r)
+
+    return ComputeDAG([compute((b, m, n), body, name="C")])
+
+
+def window(size: int, channels: int, outputs: int, taps: int, stride: int) -> ComputeDAG:
+    """Sums over whole windows of a map [size, size, channels]."""
+    data = placeholder((size, size, channels), "int8", name="A")
+    weight = placeholder((taps, taps, channels, outputs), "int8", name="B", constant=True)
+    p, q, c = reduce_axis(taps, "p"), reduce_axis(taps, "q"), reduce_axis(channels, "c")
+    left = (size - taps) // stride + 1
+
+    def body(h, w, o):
+        pixel, factor = data[h * stride + p, w * stride + q, c], weight[p, q, c, o]
+        return reducers.sum(cast(pixel, "int32") * cast(factor, "int32"), (p, q, c))
+
+    return ComputeDAG([compute((left, left, outputs), body, name="C")])
+
+
+CASES: Mapping[str, Callable[[], ComputeDAG]] = {
+    "bf16": lambda: int_product(64, 48, 64, HALVES),
+    "bf16 tails": lambda: int_product(37, 29, 76, HALVES),
+    "f16 short terms": lambda: int_product(33, 24, 7, ("float16", "float16")),
+    "s8 tails": lambda: int_product(50, 43, 100, ("int8", "int8")),
+    "u8 s8": lambda: int_product(32, 64, 70, ("uint8", "int8")),
+    "few rows": lambda: int_product(7, 100, 40, ("int8", "uint8")),
+    "long sums in parts": lambda: int_product(16, 16, 640, HALVES),
+    "rectified": lambda: rectified(45, 38, 52, HALVES),
+    "requantised": lambda: requantised(40, 36, 68),
+    "batched": lambda: batched(3, 20, 24, 40),
+    "window": lambda: window(9, 16, 24, 3, 1),
+    "strided window": lambda: window(21, 20, 8, 2, 2),
+}
+
+
+def rows_of(sketch: Sketch, rng: np.random.Generator) -> list[Mapping]:
+    population = feasible_rows(sketch, _ROWS, rng)
+    return [population.row(n) for n in range(population.count)]
+
+
+@needs_compiler
+@needs_nvrtc
+@pytest.mark.parametrize("name", CASES)
+def test_random_rows_equal_the_oracle(name: str, tmp_path: Path) -> None:
+    """Sums of some hundred products of bytes are exact in any order."""
+    dag, rng = CASES[name](), np.random.default_rng(0)
+    sketches = on_units(dag, H200)
+    assert sketches
+    arrays = int_arrays(dag, rng)
+    expected = oracle(dag, arrays)
+    chosen = [(sketch, row) for sketch in sketches for row in rows_of(sketch, rng)]
+    sources = [emit(lower(sketch, dict(row)), H200) for sketch, row in chosen]
+    assert all("mma_m16n8" in source.text for source in sources)
+    for program, (sketch, row) in zip(compile_checked(sources, tmp_path), chosen, strict=True):
+        layouts = preparations(sketch, row)
+        given = arrays | {name: layout.apply(arrays[name]) for name, layout in layouts.items()}
+        (output,) = dag.output_names
+        results = [program.run(given), program.run(given, reverse=True)]
+        results.append(run_ptx(program.source, ptx_of(program.source.text), given))
+        for result in results:
+            np.testing.assert_array_equal(result[output], expected, program.source.text)
+
+
+def best_row(sketch: Sketch) -> Mapping:
+    from costmodel.extract import draft_seconds
+
+    rows = feasible_rows(sketch, 512, np.random.default_rng(0))
+    return rows.row(int(draft_seconds(rows).argmin()))
+
+
+@needs_nvrtc
+@needs_disassembler
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize(
+    ("types", "opcode"), [(HALVES, "HMMA"), (("int8", "int8"), "IMMA")], ids=["halves", "bytes"]
+)
+def test_the_best_row_of_the_draft_is_products(
+    arch: str, types: tuple[str, str], opcode: str, tmp_path: Path
+) -> None:
+    sketch, *_ = on_units(int_product(4096, 4096, 4096, types), cuda_target(arch))
+    kernel = build(lower(sketch, dict(best_row(sketch))), sketch.target)
+    assert not kernel.spills
+    found = loop_of(kernel.cubin, tmp_path, opcode)
+    assert count(found, opcode) >= _LEAST_SHARE * found.total(), found
+    assert count(found, "BAR") == 1, found
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"])
+def test_architectures_have_code(arch: str) -> None:
+    target = cuda_target(arch)
+    for types in (("float16", "float16"), HALVES, ("uint8", "int8")):
+        for sketch in on_units(int_product(256, 256, 256, types), target)[:1]:
+            kernel = build(lower(sketch, dict(best_row(sketch))), target)
+            assert not kernel.spills

@@ -1,0 +1,98 @@
+"""Contractions on the tensor units of GPUs: which unit, along which axes, beside what is plain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from costmodel.extract import draft_seconds
+from sketch.analysis.contraction import contraction_of
+from sketch.population.feasible import feasible
+from sketch.population.population import sample
+from sketch.rules.generate import generate
+from sketch.rules.gpu_units import WarpFit, warp_fit
+from sketch.rules.unit_fit import unit_of
+from sketch.schedule.loop import LoopRole
+from sketch.schedule.sketch import Sketch
+from sketch.schedule.steps import Tensorize
+from sketch.target.gpu_targets import cuda_target
+from sketch.target.units import units_of
+from tests.support.units import HALVES, int_product, int_window, on_units
+from tests.support.workloads import matmul_dag
+
+H200 = cuda_target("h200")
+_ROWS = 512
+
+
+def fit_of(shape: tuple[int, int, int], types: tuple[str, str] = HALVES) -> WarpFit | None:
+    (stage,) = int_product(*shape, types).stages
+    return warp_fit(stage, units_of(H200))
+
+
+def test_a_unit_is_along_rows_columns_and_terms() -> None:
+    fit = fit_of((256, 128, 512))
+    assert fit is not None
+    assert (fit.unit.name, fit.rows, fit.columns) == ("mma.m16n8k16.bf16", 0, 1)
+    assert fit.terms.extent == 512
+    assert [dim for _, dim in fit.dims] == [1, 0]
+
+
+def test_the_longest_unit_whose_terms_there_are() -> None:
+    names = {k: fit.unit.name for k in (8, 16, 1000) if (fit := fit_of((64, 64, k))) is not None}
+    assert names == {
+        8: "mma.m16n8k8.bf16", 16: "mma.m16n8k16.bf16", 1000: "mma.m16n8k16.bf16",
+    }  # fmt: skip
+
+
+def test_few_rows_are_the_columns_of_a_unit() -> None:
+    fit = fit_of((8, 512, 64), ("uint8", "int8"))
+    assert fit is not None
+    assert (fit.unit.name, fit.rows, fit.columns) == ("mma.m16n8k32.s8.u8", 1, 0)
+
+
+def test_hardly_any_results_are_not_worth_a_unit() -> None:
+    assert fit_of((1, 512, 64)) is None
+
+
+def test_windows_that_leave_taps_out_are_not_computed_on_units_as_they_are() -> None:
+    (stage,) = int_window(5, 32, 16, 3).stages
+    assert contraction_of(stage) is not None
+    assert warp_fit(stage, units_of(H200)) is None
+
+
+def test_float32_stays_float32() -> None:
+    assert on_units(matmul_dag(256, 256, 256), H200) == []
+
+
+def test_plain_sketches_are_offered_beside() -> None:
+    dag = int_product(1024, 1024, 1024, HALVES)
+    tensor = on_units(dag, H200)
+    assert tensor and len(generate(dag, H200)) > len(tensor)
+    for sketch in tensor:
+        unit = unit_of(sketch, units_of(H200))
+        assert unit is not None and unit.name == "mma.m16n8k16.bf16"
+
+
+def test_a_warp_has_the_lanes_of_a_unit() -> None:
+    sketch, *_ = on_units(int_product(256, 256, 256, HALVES), H200)
+    (step,) = [step for step in sketch.steps if isinstance(step, Tensorize)]
+    plan = sketch.program.stage(step.stage)
+    assert [plan.role(loop) for loop in step.loops] == [LoopRole.UNIT]
+
+
+def best(sketch: Sketch) -> float:
+    rows = sample(sketch, _ROWS, np.random.default_rng(0))
+    fits = feasible(sketch, rows.columns())
+    assert fits.all()
+    return float(draft_seconds(rows).min())
+
+
+@pytest.mark.parametrize("card", ["t4", "a100", "h200", "b200", "rtx4090"])
+@pytest.mark.parametrize("shape", [(4096, 4096, 4096), (128, 768, 768), (1000, 1000, 1000)])
+def test_the_draft_prefers_units(card: str, shape: tuple[int, int, int]) -> None:
+    target = cuda_target(card)
+    dag = int_product(*shape, ("float16", "float16"))
+    tensor = {sketch.key for sketch in on_units(dag, target)}
+    times = {sketch.key: best(sketch) for sketch in generate(dag, target)}
+    plain = min(time for key, time in times.items() if key not in tensor)
+    assert min(times[key] for key in tensor) < plain

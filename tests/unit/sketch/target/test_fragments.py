@@ -1,0 +1,64 @@
+"""How the units of warps are spread over threads: every element once, as the PTX ISA has it."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from sketch.lang.dtypes import size_of
+from sketch.target.fragments import REGISTER_BYTES, WARP
+from sketch.target.gpu_targets import cuda_target
+from sketch.target.units import UNITS, TensorUnit, units_of
+
+WARP_UNITS = [unit for unit in UNITS if unit.fragments is not None]
+
+
+@pytest.mark.parametrize("unit", WARP_UNITS, ids=lambda unit: unit.name)
+def test_each_element_has_one_place(unit: TensorUnit) -> None:
+    assert unit.fragments is not None
+    lhs, rhs, acc = unit.fragments
+    shapes = ((lhs, unit.m, unit.k), (rhs, unit.n, unit.k), (acc, unit.m, unit.n))
+    for fragment, rows, columns in shapes:
+        places = fragment.places()
+        assert sorted(places.values()) == sorted(product(range(rows), range(columns)))
+        assert {lane for lane, _, _ in places} == set(range(WARP))
+        assert {register for _, register, _ in places} == set(range(fragment.registers))
+    packs = {place for _, _, place in lhs.places()}
+    assert packs == set(range(REGISTER_BYTES // size_of(unit.lhs)))
+
+
+def test_halves_are_where_the_tables_of_ptx_say() -> None:
+    """Of m16n8k16: row = lane / 4 for a0, a1, a4, a5, else + 8; and so on."""
+    (unit,) = [unit for unit in WARP_UNITS if unit.name == "mma.m16n8k16.f16"]
+    assert unit.fragments is not None
+    lhs, rhs, acc = (fragment.places() for fragment in unit.fragments)
+    for lane in range(WARP):
+        group, thread = divmod(lane, 4)
+        for i in range(8):
+            row = group if i < 2 or 4 <= i < 6 else group + 8
+            column = thread * 2 + (i & 1) + (8 if i >= 4 else 0)
+            assert lhs[lane, i // 2, i % 2] == (row, column)
+        for i in range(4):
+            assert rhs[lane, i // 2, i % 2] == (group, thread * 2 + (i & 1) + (8 if i > 1 else 0))
+            assert acc[lane, i, 0] == (group + (8 if i > 1 else 0), thread * 2 + (i & 1))
+
+
+def test_bytes_are_where_the_tables_of_ptx_say() -> None:
+    (unit,) = [unit for unit in WARP_UNITS if unit.name == "mma.m16n8k32.u8.s8"]
+    assert unit.fragments is not None
+    lhs, rhs, _ = (fragment.places() for fragment in unit.fragments)
+    for lane in range(WARP):
+        group, thread = divmod(lane, 4)
+        for i in range(16):
+            row = group if i < 4 or 8 <= i < 12 else group + 8
+            assert lhs[lane, i // 4, i % 4] == (row, thread * 4 + (i & 3) + (16 if i >= 8 else 0))
+        for i in range(8):
+            assert rhs[lane, i // 4, i % 4] == (group, thread * 4 + (i & 3) + (16 if i > 3 else 0))
+
+
+def test_architectures_have_the_units_that_their_instructions_are() -> None:
+    names = {arch: {unit.name for unit in units_of(cuda_target(arch))} for arch in ("t4", "sm_80")}
+    assert names["t4"] == {"mma.m16n8k8.f16"}
+    assert names["sm_80"] == {unit.name for unit in WARP_UNITS}
+    assert set(units_of(cuda_target("h200"))) == set(units_of(cuda_target("sm_100")))
