@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Final
+from typing import Final, TypeGuard
 
 from sketch.dag.dag import ComputeDAG
-from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Reduce, Select, select
+from sketch.lang.dtypes import size_of
+from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Reduce, Select, cast, select
 from sketch.lang.rewrite import rewrite, walk
 from sketch.lang.tensor import Compute, SharedBuffer, StoreMap, Tensor, compute
 from sketch.variants.element_wise import is_element_wise, readers
@@ -57,11 +58,15 @@ def implicit_gemm(dag: ComputeDAG) -> ComputeDAG | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Match:
-    """A sum of products of what depends on pixels and of what depends on the last axis."""
+    """A sum of products of what depends on pixels and of what depends on the last axis.
+
+    ``pixels`` are widened to ``dtype`` where they are multiplied: so they stay as narrow in tiles.
+    """
 
     op: Compute
     pixels: Expr
     filters: Expr
+    dtype: str
 
 
 def _matched(op: Compute) -> _Match | None:
@@ -78,13 +83,18 @@ def _matched(op: Compute) -> _Match | None:
     if not isinstance(source, Binary) or source.op != "mul":
         return None
     for first, second in ((source.lhs, source.rhs), (source.rhs, source.lhs)):
-        pixels = first if known is None else select(known, first, 0.0)
+        narrow = first.operand if _is_widened(first) else first
+        pixels = narrow if known is None else select(known, narrow, 0)
         uses = _axes_of(pixels)
         if op.axes[-1] in uses or not set(reduce.axes) <= uses:
             continue
         if not _axes_of(second) & set(op.axes[:-1]):
-            return _Match(op, pixels, second)
+            return _Match(op, pixels, second, first.dtype)
     return None
+
+
+def _is_widened(node: Expr) -> TypeGuard[Cast]:
+    return isinstance(node, Cast) and size_of(node.operand.dtype) < size_of(node.dtype)
 
 
 def _even_tile(axes: list[Axis]) -> int:
@@ -142,7 +152,7 @@ def _product(match: _Match, pixels: Axis, current: Callable[[Tensor], Tensor]) -
     shape = (pixels.extent, *(axis.extent for axis in reduce.axes))
     rows: Tensor = compute(shape, row, f"{op.name}.rows", axis_names=names)
     filters = _moved(match.filters, lambda node: None, current)
-    source = rows[(pixels, *reduce.axes)] * filters
+    source = cast(rows[(pixels, *reduce.axes)], match.dtype) * filters
     body = Reduce(reduce.reducer, (source,), reduce.axes)
     return Compute(f"{op.name}.pixels", (pixels, op.axes[-1]), (body,))
 
