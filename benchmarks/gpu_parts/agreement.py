@@ -17,7 +17,7 @@ from autosched import zoo
 from autosched.measure.result import Timing
 from autosched.records.log import RecordLog
 from autosched.records.record import Record
-from benchmarks.gpu_parts import bandwidth, layers, products
+from benchmarks.gpu_parts import bandwidth, layers, products, units
 from benchmarks.gpu_parts.bench import Bench, verdict
 from benchmarks.gpu_parts.row_log import Row
 from codegen.cuda.build import build
@@ -41,6 +41,7 @@ def run(bench: Bench) -> Iterator[Row]:
     """A row each: profile, recovery, and the draft model on the programs of other parts."""
     measured: dict[str, Sequence[ComputeDAG]] = {
         "products": products.programs(bench),
+        "units": units.programs(bench),
         "layers": layers.programs(bench),
         "bandwidth": list(bandwidth.programs(bench).values()),
     }

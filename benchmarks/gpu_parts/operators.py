@@ -22,6 +22,7 @@ from codegen.gpu.open import open_device
 from codegen.gpu.protocol import Array, Device
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import AutoschedError
+from sketch.lang.dtypes import numpy_dtype
 from sketch.lower import lower
 
 ROUNDS: Final = 11
@@ -131,7 +132,9 @@ def _arrays(kernel: CudaKernel) -> dict[str, Array]:
     """Normal values for all inputs and constants, in the kernel's own layouts."""
     rng = np.random.default_rng(0)
     return {
-        argument.name: rng.standard_normal(argument.shape, np.float32).astype(argument.dtype)
+        argument.name: rng.standard_normal(argument.shape, np.float32).astype(
+            numpy_dtype(argument.dtype)
+        )
         for argument in kernel.arguments
         if argument.scope != "output"
     }

@@ -23,6 +23,7 @@ PARTS: Final[Mapping[str, float]] = {
     "candidates": 3.0,
     "bandwidth": 3.0,
     "products": 4.0,
+    "units": 3.0,
     "layers": 4.0,
     "networks": 8.0,
     "agreement": 1.0,
