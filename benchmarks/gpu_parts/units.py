@@ -52,9 +52,7 @@ def product(case: UnitCase, size: int) -> ComputeDAG:
     )
     if case.result == case.sums:
         return ComputeDAG([sums])
-    return ComputeDAG(
-        [compute((size, size), lambda i, j: cast(sums[i, j], case.result), name="C")]
-    )
+    return ComputeDAG([compute((size, size), lambda i, j: cast(sums[i, j], case.result), name="C")])
 
 
 def cublas(case: UnitCase, size: int, device: Device) -> Rival:
@@ -73,9 +71,7 @@ def cublas(case: UnitCase, size: int, device: Device) -> Rival:
             for _ in range(2)
         )
         return TorchGraph(torch, name, lambda: torch._int_mm(one, other))
-    one, other = (
-        torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(2)
-    )
+    one, other = (torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     out = torch.empty_like(one)
     return TorchGraph(torch, name, lambda: torch.mm(one, other, out=out))
 

@@ -12,6 +12,7 @@ from codegen.cuda.statements import StatementText
 from codegen.passes.affine import flatten
 from codegen.passes.rewrite import substitute_index
 from sketch.nest.loopnest import Affine, Buffer, Index, LoopVar
+from sketch.nest.walk import index_variables
 
 
 class CopyText(StatementText, ABC):
@@ -137,11 +138,12 @@ class CopyText(StatementText, ABC):
 
     def _address(self, buffer: Buffer, indices: tuple[Index, ...]) -> str:
         """Of an element; in a round, where it is in the first one and how far from there."""
-        form, _ = flatten(buffer, indices)
+        form, rest = flatten(buffer, indices)
+        own_steps = set[LoopVar]().union(*(index_variables(index) for index, _ in rest))
         further = ""
         for var, (first, step, turn) in self._turns.items():
             coefficient = form.coefficient(var) * step
-            if coefficient and coefficient % buffer.period == 0:
+            if var not in own_steps and coefficient and coefficient % buffer.period == 0:
                 further += f" + {coefficient} * {turn}"
                 own = Affine(((first, 1),) if first is not None else (), 0)
                 indices = tuple(substitute_index(index, {var: own}) for index in indices)

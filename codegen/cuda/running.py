@@ -55,7 +55,9 @@ class RunningPlaces:
                 continue
             if not isinstance(copy, Fetch) or not isinstance(later, Fetch):
                 continue
-            form, _ = flatten(copy.source.buffer, copy.source.indices)
+            form, rest = flatten(copy.source.buffer, copy.source.indices)
+            if rest:  # other steps than by tile
+                continue
             values = {tile.var: constant(0)}
             for lane in lanes:
                 values[lane.binding.var] = constant(0)

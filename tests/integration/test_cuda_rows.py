@@ -40,6 +40,7 @@ from tests.integration.test_checked_programs import CASES
 from tests.support.cuda_programs import feasible_rows
 from tests.support.errors import relative_error
 from tests.support.ptx.run import ptx_of, run_ptx
+from tests.support.units import HALVES, int_product
 from tests.support.workloads import (
     WORKLOADS,
     attention_dag,
@@ -103,6 +104,7 @@ LIBRARY = {
     "relu of an operand": relu_of_operand,
     "attention": lambda: attention_dag(2, 11, 13, 10),
     "transpose in tiles": lambda: transposed_add(40, 36),
+    "halves on units": lambda: int_product(20, 24, 40, HALVES),
 }
 
 

@@ -22,10 +22,18 @@ from sketch.lower import lower
 from sketch.lower.packing import preparations
 from sketch.schedule.sketch import Sketch
 from sketch.target.gpu_targets import cuda_target
+from sketch.variants.implicit_gemm import implicit_gemm
 from tests.support.cuda_programs import feasible_rows
 from tests.support.ptx.run import ptx_of, run_ptx
 from tests.support.sass import count, disassembler, loop_of
-from tests.support.units import HALVES, int_arrays, int_product, on_units, oracle
+from tests.support.units import (
+    HALVES,
+    int_arrays,
+    int_product,
+    int_window,
+    on_units,
+    oracle,
+)
 
 H200 = cuda_target("h200")
 _ROWS = 3
@@ -94,6 +102,13 @@ def window(size: int, channels: int, outputs: int, taps: int, stride: int) -> Co
     return ComputeDAG([compute((left, left, outputs), body, name="C")])
 
 
+def pixels(size: int, channels: int, outputs: int, types: tuple[str, str]) -> ComputeDAG:
+    """Sums over padded windows of 3 x 3 taps as one product."""
+    found = implicit_gemm(int_window(size, channels, outputs, 3, types))
+    assert found is not None
+    return found
+
+
 CASES: Mapping[str, Callable[[], ComputeDAG]] = {
     "bf16": lambda: int_product(64, 48, 64, HALVES),
     "bf16 tails": lambda: int_product(37, 29, 76, HALVES),
@@ -107,6 +122,8 @@ CASES: Mapping[str, Callable[[], ComputeDAG]] = {
     "batched": lambda: batched(3, 20, 24, 40),
     "window": lambda: window(9, 16, 24, 3, 1),
     "strided window": lambda: window(21, 20, 8, 2, 2),
+    "pixels": lambda: pixels(9, 32, 24, HALVES),
+    "pixels of bytes": lambda: pixels(7, 20, 16, ("int8", "int8")),
 }
 
 
@@ -135,7 +152,8 @@ def test_random_rows_equal_the_oracle(name: str, tmp_path: Path) -> None:
         results = [program.run(given), program.run(given, reverse=True)]
         results.append(run_ptx(program.source, ptx_of(program.source.text), given))
         for result in results:
-            np.testing.assert_array_equal(result[output], expected, program.source.text)
+            found = result[output].reshape(expected.shape)
+            np.testing.assert_array_equal(found, expected, program.source.text)
 
 
 def best_row(sketch: Sketch) -> Mapping:
@@ -170,3 +188,9 @@ def test_architectures_have_code(arch: str) -> None:
         for sketch in on_units(int_product(256, 256, 256, types), target)[:1]:
             kernel = build(lower(sketch, dict(best_row(sketch))), target)
             assert not kernel.spills
+
+
+def test_pixels_by_their_number_are_copied_in_pieces_of_channels() -> None:
+    sketch, *_ = on_units(pixels(14, 64, 64, HALVES), H200)
+    text = emit(lower(sketch, dict(best_row(sketch))), H200).text
+    assert text.count("copy_ahead<8>(&C_rows_cache") == 2

@@ -377,8 +377,7 @@ class _Machine:
         warps = whole_warps(mask, self._threads)
         names, *operands = (x if isinstance(x, tuple) else (x,) for x in instruction.operands)
         words = [[self._registers.value(n, "b32")[warps] for n in part] for part in operands]
-        lhs, rhs, acc = words
-        found = multiplied(instruction.modifiers, lhs, rhs, acc)
+        found = multiplied(instruction.modifiers, words)
         self._assign_warps(names, found, warps, mask)
 
     def _assign_warps(

@@ -58,22 +58,22 @@ def matrices(rows: NDArray[np.uint8], count: int, turned: bool) -> list[Bits]:
     return found
 
 
-def multiplied(
-    modifiers: tuple[str, ...], lhs: list[Bits], rhs: list[Bits], acc: list[Bits]
-) -> list[Bits]:
-    """``mma.sync.aligned.m16n8k*.row.col``; registers are [warps, 32].
+def multiplied(modifiers: tuple[str, ...], operands: list[list[Bits]]) -> list[Bits]:
+    """``mma.sync.aligned.m16n8k*.row.col`` of three operands; registers are [warps, 32].
 
     Raises:
         PtxError: another form of it.
     """
-    shape = re.fullmatch(r"m16n8k(\d+)", modifiers[2])
-    if shape is None or modifiers[:2] != ("sync", "aligned") or modifiers[3:5] != ("row", "col"):
-        raise PtxError(f"mma.{'.'.join(modifiers)} is not known")
-    total, first, second, again = modifiers[5:]
-    terms, pack = int(shape.group(1)), 4 // type_of(first).itemsize
+    name = ".".join(modifiers)
+    form = re.fullmatch(r"sync\.aligned\.m16n8k(\d+)\.row\.col\.(\w+)\.(\w+)\.(\w+)\.(\w+)", name)
+    if form is None or len(operands) != 3:
+        raise PtxError(f"no instruction mma.{name} is known")
+    total, first, second, again = form.groups()[1:]
+    lhs, rhs, acc = operands
+    terms, pack = int(form.group(1)), 4 // type_of(first).itemsize
     groups = terms // (4 * pack)
     if (len(lhs), len(rhs), len(acc)) != (2 * groups, groups, 4) or total != again:
-        raise PtxError(f"mma.{'.'.join(modifiers)} has other registers")
+        raise PtxError(f"mma.{name} has other registers")
     warps = len(acc[0])
     kind: type = np.float64 if is_float(total) else np.int64
     a = np.zeros((warps, 16, terms), kind)
