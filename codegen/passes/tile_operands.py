@@ -88,10 +88,10 @@ def _case(var: LoopVar, case: Case, units: tuple[TensorUnit, ...], ranges: Range
 
 
 def _decides(node: Loop, units: tuple[TensorUnit, ...]) -> bool:
-    """Whether straight-line trips of a sum are all that says what is missing of a block: of the
-    taps of a window most miss nothing.
+    """Whether straight-line trips say what is missing of a block: of the taps of a window, and of
+    the blocks in a row of a map, most miss nothing.
     """
-    if node.kind is not LoopKind.UNROLLED or node.axis_kind != "reduce" or node.clip:
+    if node.kind is not LoopKind.UNROLLED or node.clip:
         return False
     blocks = (tile_block(inner, units) for inner in walk((node,)))
     return any(p.index.coefficient(node.var) for b in blocks if b is not None for p in b.inside)

@@ -121,6 +121,33 @@ def test_rows_are_shared_out_evenly() -> None:
     assert heights == {16: 16, 17: 9, 28: 14, 49: 13}
 
 
+def test_blocks_inside_a_map_are_not_copied() -> None:
+    """Of three blocks in a row the first misses an element for one tap, the last for another."""
+    sketch = on_tiles(int_window(48, 64, 16, 3), WITH_TILES[0])[0]
+    rows = sample(sketch, 256, np.random.default_rng(0))
+    nests = (prepare(lower(sketch, rows.row(n)), TILES) for n in range(256))
+    nest = next(nest for nest in nests if _blocks(nest) == [(3, 16)])
+    assert _copies(nest.roots) == 2
+
+
+def _blocks(nest: LoopNest) -> list[tuple[int, int]]:
+    """Extents and strides of straight-line loops over blocks of results."""
+    found = stores(nest.roots)
+    first = next(x for store, x in found if store.targets[0].scope is Scope.TILE)
+    straight = [x for x in first if x.kind is LoopKind.UNROLLED and x.extent > 1]
+    return [(int(x.extent), int(x.stride)) for x in straight]
+
+
+def _copies(nodes) -> int:
+    """How often code fills a part of an operand."""
+    total = 0
+    for node in nodes:
+        times = int(node.extent) if getattr(node, "kind", None) is LoopKind.UNROLLED else 1
+        part = isinstance(node, Allocate) and node.buffer.name.endswith(".part")
+        total += part + times * _copies(getattr(node, "body", ()))
+    return total
+
+
 def _tensors(loops):
     return [loop for loop in loops if loop.kind is LoopKind.TENSOR]
 
