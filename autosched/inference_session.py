@@ -90,7 +90,8 @@ class InferenceSession:
         """
         _check_provider_options(providers, provider_options)
         model = path_or_bytes
-        threads = threads or getattr(sess_options, "intra_op_num_threads", 0) or None
+        if threads is None:  # where ONNX Runtime has 0, it chooses
+            threads = getattr(sess_options, "intra_op_num_threads", 0) or None
         if isinstance(model, str | PathLike) and fspath(model).endswith(_COMPILED):
             model = load(model, trusted, shared=shared)
         if isinstance(model, Module):

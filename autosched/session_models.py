@@ -119,6 +119,8 @@ class OpenModel:
     ) -> None:
         """``compiled``: the module for input shapes by name."""
         self.inputs, self.outputs, self.metadata = inputs, outputs, metadata
+        self._names = [arg.name for arg in inputs]
+        self._takes = ", ".join(f"{arg.name}: {arg.type} {arg.shape}" for arg in inputs)
         self._compiled = compiled
         self._modules: dict[Shapes, Module] = {}
         self._lock = Lock()
@@ -129,10 +131,8 @@ class OpenModel:
         Raises:
             InputError: an input is missing or unknown, or its shape does not fit the model's.
         """
-        names = [arg.name for arg in self.inputs]
-        takes = ", ".join(f"{arg.name}: {arg.type} {arg.shape}" for arg in self.inputs)
-        check_names(names, feed, f"the model takes {takes}")
-        shapes: Shapes = tuple(tuple(getattr(feed[name], "shape", ())) for name in names)
+        check_names(self._names, feed, f"the model takes {self._takes}")
+        shapes: Shapes = tuple(tuple(getattr(feed[name], "shape", ())) for name in self._names)
         found = self._modules.get(shapes)
         if found is not None:
             return found
@@ -142,7 +142,7 @@ class OpenModel:
         with self._lock:
             if shapes not in self._modules:
                 self._make_room()
-                self._modules[shapes] = self._compiled(dict(zip(names, shapes, strict=True)))
+                self._modules[shapes] = self._compiled(dict(zip(self._names, shapes, strict=True)))
             return self._modules[shapes]
 
     def _make_room(self) -> None:

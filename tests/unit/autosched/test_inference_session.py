@@ -212,6 +212,8 @@ def test_providers_and_options() -> None:
             session_of(model, providers=both[1:], provider_options=options_given)
     with pytest.raises(TargetError, match="threads is '2'"):
         asd.InferenceSession(model, SimpleNamespace(intra_op_num_threads="2"))
+    with pytest.raises(TargetError, match="threads is 0"):  # the session's own argument
+        asd.InferenceSession(model, threads=0)
     options = SimpleNamespace(intra_op_num_threads=2)
     session = asd.InferenceSession(model, options, effort="none")
     assert session._model.module_for({}).target.threads == 2
