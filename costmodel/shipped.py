@@ -12,9 +12,6 @@ from sketch.target.target import Target, TargetKind
 SHIPPED: Final = Path(__file__).with_name("shipped.json")
 """A release may come without it."""
 
-MOST_BYTES: Final = 3_000_000
-"""Of the file."""
-
 
 @dataclass(frozen=True, slots=True)
 class _TrainedOn:

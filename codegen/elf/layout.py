@@ -31,7 +31,7 @@ RELOCATABLE: Final = 1
 PROGBITS, SYMTAB, STRTAB, RELA, NOBITS = 1, 2, 3, 4, 8
 UNWIND, ADDRESS_SIGNIFICANCE = 0x70000001, 0x6FFF4C03
 # Flags of sections.
-ALLOC, LINK_ORDER, INFO_LINK = 2, 0x80, 0x40
+ALLOC, LINK_ORDER = 2, 0x80
 # Symbols: binding in the upper half of ``info``, type in the lower; special sections.
 LOCAL, GLOBAL = 0, 1
 OBJECT, FILE = 1, 4

@@ -76,11 +76,6 @@ def exp(data: Tensor, name: str = "exp") -> Tensor:
     return call(data, "exp", name)
 
 
-def silu(data: Tensor, name: str = "silu") -> Tensor:
-    """``x * sigmoid(x)``, also called swish."""
-    return map_elements(data, activations.swish, name)
-
-
 def hard_sigmoid(
     data: Tensor, alpha: float = 0.2, beta: float = 0.5, name: str = "hard_sigmoid"
 ) -> Tensor:

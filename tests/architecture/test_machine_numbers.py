@@ -217,7 +217,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_PART": "rows that are worked on at a time",
     },
     "costmodel/gbdt.py": {"_SHORTEST_S": "keeps a logarithm finite"},
-    "costmodel/shipped.py": {"MOST_BYTES": "size of a package"},
     "costmodel/gbdt_options.py": {"_LEAST": "range of an option"},
     "costmodel/metrics.py": {"_LEAST_LABEL": "statistics"},
     "sketch/analysis/expr_size.py": {

@@ -30,7 +30,6 @@ ELEMENTWISE = [
     (elementwise.exp, np.exp),
     (elementwise.tanh, np.tanh),
     (elementwise.sigmoid, lambda x: 1 / (1 + np.exp(-x))),
-    (elementwise.silu, lambda x: x / (1 + np.exp(-x))),
     (elementwise.hard_sigmoid, lambda x: np.clip(0.2 * x + 0.5, 0, 1)),
     (elementwise.hard_swish, lambda x: x * np.clip(x + 3, 0, 6) / 6),
     (elementwise.gelu, lambda x: x / 2 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))),
