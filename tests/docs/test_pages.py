@@ -31,8 +31,10 @@ SHORTER = {
 # Pages whose snippets a test of its own runs.
 CHECKED_BELOW = ("add-an-operator", "deploy", "fleet")
 
-# Pages whose snippets tune several times; in every run only what they import is looked up.
-LONG = ("cost-models", "diagnose", "search-policies", "serving", "stores", "tune")
+# Pages whose snippets tune or compile several times; in every run only their imports are looked up.
+LONG = (
+    "coming-from", "cost-models", "diagnose", "faq", "search-policies", "serving", "stores", "tune",
+)  # fmt: skip
 
 OURS = ("autosched", "sketch", "costmodel", "codegen")
 

@@ -57,6 +57,7 @@ def test_a_task_is_tuned_and_its_module_computes_it(
     assert max(t.error for t in timings if t.error is not None) < 1e-5
 
 
+@pytest.mark.slow
 def test_a_killed_tuning_goes_on_where_it_was(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -68,6 +68,7 @@ def test_parts_are_found_by_name():
         entry("nothing")
 
 
+@pytest.mark.slow
 def test_a_session_is_resumed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     options = ["--part", "lengths", "--minutes", "0.005", "--jobs", "1", "--json", "out/r.json",

@@ -220,7 +220,7 @@ def test_results_are_those_of_the_reduced_network(
     assert np.abs(found - wanted).max() < 0.2 * np.abs(wanted - exact).max() < 0.01 * size
 
 
-@pytest.mark.parametrize("number", [np.inf, np.nan])
+@pytest.mark.parametrize("number", [np.inf, pytest.param(np.nan, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("precision", REDUCED)
 def test_what_is_no_number_stays_in_its_row(precision: Precision, number: float) -> None:
     network = asd.reduce_precision(two_layers(), precision=precision).network
