@@ -3,7 +3,8 @@
 ``log(1 + x)`` and ``exp(x) - 1`` round ``x`` away; the forms here are Kahan's, in which the same
 rounding occurs twice and cancels.  ``log(exp(x) + exp(y))`` is infinite from 89 on.  Quotients that
 are rounded are computed in float32, also those of integers; those of floats are Python's, whose
-``1 // 0.1`` is 9.  The sign of NaN is 0 for torch, its angle is NaN.  Attention with a mask is 0
+``1 // 0.1`` is 9.  The sign of NaN is 0 for torch, its angle is NaN.  ``x ** 0.5`` is a root, which
+minus infinity does not have.  Attention with a mask is 0
 for torch where a query sees no key; in ONNX it would be no number or the mean of all values.
 """
 
@@ -24,6 +25,7 @@ def decompositions() -> dict[Any, Any]:
         aten.sign.default: _sign,
         aten.sgn.default: _sign,
         aten.atan2.default: _atan2,
+        aten.pow.Tensor_Scalar: _pow,
         aten.signbit.default: _signbit,
         aten.div.Tensor_mode: _div,
         aten.div.Scalar_mode: _div,
@@ -57,6 +59,7 @@ def _expm1(x: Any) -> Any:
 def _logaddexp(x: Any, y: Any) -> Any:
     import torch
 
+    x, y = _promoted(x, y)
     difference = (x - y).abs()
     largest = torch.maximum(x, y)
     return torch.where(x == y, x + 0.6931471805599453, largest + (-difference).exp().log1p())
@@ -77,7 +80,7 @@ def _atan2(y: Any, x: Any) -> Any:
     """The angle to the nearer axis, then the octant."""
     import torch
 
-    y, x = _as_float(y), _as_float(x)
+    y, x = map(_as_float, _promoted(y, x))
     long, short = torch.maximum(x.abs(), y.abs()), torch.minimum(x.abs(), y.abs())
     ratio = torch.where(long == short, torch.where(long == 0, 0.0, 1.0), short / long)
     ratio = torch.where(long.isnan(), long, ratio)
@@ -85,6 +88,22 @@ def _atan2(y: Any, x: Any) -> Any:
     angle = torch.where(y.abs() > x.abs(), torch.pi / 2 - angle, angle)
     angle = torch.where(_signbit(x), torch.pi - angle, angle)
     return torch.where(_signbit(y), -angle, angle)
+
+
+def _pow(x: Any, exponent: Any) -> Any:
+    if not is_root(exponent, str(x.dtype).removeprefix("torch.")):
+        return NotImplemented
+    return x.sqrt() if exponent == 0.5 else x.rsqrt()
+
+
+def is_root(exponent: Any, dtype: str) -> bool:
+    """Whether torch takes the root of a tensor in place of a power.
+
+    Args:
+        exponent: of the power; 0.5, or -0.5 for the reciprocal of the root.
+        dtype: name of the tensor's; torch has powers of float16 alone.
+    """
+    return dtype in ("float32", "float64", "bfloat16") and exponent in (0.5, -0.5)
 
 
 def _div(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
@@ -118,6 +137,14 @@ def _are_floats(x: Any, y: Any) -> bool:
     import torch
 
     return bool(torch.result_type(x, y).is_floating_point)
+
+
+def _promoted(x: Any, y: Any) -> tuple[Any, Any]:
+    """Both in the dtype that torch computes in."""
+    import torch
+
+    dtype = torch.result_type(x, y)
+    return x.to(dtype), y.to(dtype)
 
 
 def _as_float(x: Any) -> Any:

@@ -9,7 +9,9 @@ import pytest
 
 import autosched as asd
 from autosched.graph.errors import ModelImportError
+from autosched.torch_frontend import export
 from autosched.torch_frontend.agreement import agree
+from autosched.torch_frontend.aten import NotTakenError
 from autosched.torch_frontend.compiled_graph import CompiledGraph
 from autosched.torch_frontend.encoder_layer import encoder_layer
 from autosched.torch_frontend.tensors import to_torch
@@ -83,6 +85,45 @@ def test_quotients_signs_and_angles_are_torchs() -> None:
 
     for ours, theirs in zip(_run(Module(), x, y, i), Module()(x, y, i), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("exported", [False, True])
+def test_roots_and_functions_of_two_dtypes_are_torchs(
+    monkeypatch: pytest.MonkeyPatch, exported: bool
+) -> None:
+    """A root has no value at minus infinity, a power has; of float16 torch takes powers."""
+
+    def not_taken(_: Any) -> None:
+        raise NotTakenError("on purpose")
+
+    if exported:
+        monkeypatch.setattr(export, "network_of_program", not_taken)
+    x = torch.tensor([torch.inf, -torch.inf, -0.0, 4.0, -1.0])[:, None]
+
+    class Module(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x: Any, wide: Any, half: Any, i: Any) -> Any:
+            return (
+                x**0.5, x**-0.5, half**0.5, half**-0.5, torch.logaddexp(x, wide),
+                torch.logaddexp(i, half), torch.atan2(i, half), torch.atan2(wide, x),
+            )  # fmt: skip
+
+    args = x, torch.tensor([0.1, 3.0]).double(), x.half(), torch.tensor([-3, 7], dtype=torch.int32)
+    for ours, theirs in zip(_run(Module(), *args), Module()(*args), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=None, atol=None, equal_nan=True)
+
+
+def test_integers_are_round_and_have_values() -> None:
+    i = torch.tensor([-7, 0, 1 << 40])
+    module = modules.Function(lambda i: (i.floor(), i.ceil(), i.round(), i.isnan(), i.isinf()))
+    for ours, theirs in zip(_run(module, i), module(i), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_factors_of_float16_may_be_any_numbers() -> None:
+    x = torch.tensor([0.0, 6e4, 1e-6, -float("inf")]).half()
+    module = modules.Function(lambda x: (x * 1e30, x / 1e30, x * 1e-8, x / 1e-8, x * 0.1))
+    for ours, theirs in zip(_run(module, x), module(x), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=2e-3, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("boolean", [pytest.param(True, marks=pytest.mark.slow), False])

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
+import numpy as np
+
 from autosched.graph.ops.activation import Activation, ActivationFunction
 from autosched.graph.ops.elementwise import (
     BinaryFunction,
@@ -20,20 +22,23 @@ from autosched.graph.ops.elementwise import (
     Where,
 )
 from autosched.graph.ops.movement import Expand
+from autosched.torch_frontend.accurate import is_root
 from autosched.torch_frontend.aten.call import AtenCall, Converter
 from sketch.lang.dtypes import SUPPORTED, is_float
 
 _UNARY: Final[Mapping[str, UnaryFunction]] = {
     "relu": "relu", "sigmoid": "sigmoid", "exp": "exp", "log": "log", "sqrt": "sqrt", "erf": "erf",
-    "abs": "abs", "neg": "neg", "reciprocal": "reciprocal", "floor": "floor",
-    "ceil": "ceil", "round": "round", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin",
+    "abs": "abs", "neg": "neg", "reciprocal": "reciprocal", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin",
     "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
     "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
 }  # fmt: skip
+_ROUNDING: Final[Mapping[str, UnaryFunction]] = {"floor": "floor", "ceil": "ceil", "round": "round"}
 _ARITHMETIC: Final[Mapping[str, BinaryFunction]] = {
-    "mul.Tensor": "mul", "mul.Scalar": "mul", "div.Tensor": "div", "div.Scalar": "div",
     "maximum.default": "max", "minimum.default": "min", "remainder.Tensor": "mod",
     "remainder.Scalar": "mod",
+}  # fmt: skip
+_SCALING: Final[Mapping[str, BinaryFunction]] = {
+    "mul.Tensor": "mul", "mul.Scalar": "mul", "div.Tensor": "div", "div.Scalar": "div",
 }  # fmt: skip
 _COMPARISONS: Final[Mapping[str, BinaryFunction]] = {
     "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
@@ -45,6 +50,10 @@ _LOGIC: Final[Mapping[str, BinaryFunction]] = {
 _LIMITS: Final[Mapping[str, BinaryFunction]] = {"min": "max", "max": "min"}  # roles of clamp
 _SIDES: Final[tuple[BinaryFunction, ...]] = ("gt", "lt")  # of zero
 _BOOL: Final = "bool"
+_HALF: Final = "float16"
+_WIDE: Final = "float32"
+_LARGEST: Final = float(np.finfo(np.float16).max)
+_TINY: Final = float(np.finfo(np.float16).tiny)
 
 
 def _unary(function: UnaryFunction, call: AtenCall) -> str:
@@ -69,9 +78,17 @@ def _sign(call: AtenCall) -> str:
     return call.add(BinaryOp("sub"), *sides)
 
 
-def _test(function: UnaryFunction, call: AtenCall) -> str:
+def _rounding(function: UnaryFunction, call: AtenCall) -> str:
+    """Integers are round."""
     data = call.value("self")
-    call.require(is_float(call.type_of(data).dtype), "a test of integers")
+    return call.add(UnaryOp(function) if is_float(call.dtype) else Identity(), data)
+
+
+def _test(function: UnaryFunction, call: AtenCall) -> str:
+    """Integers are neither infinite nor without a value."""
+    data = call.value("self")
+    if not is_float(call.type_of(data).dtype):
+        return _filled_with(0, call)
     return call.add(UnaryOp(function), data)
 
 
@@ -85,6 +102,20 @@ def _arithmetic(function: BinaryFunction, call: AtenCall) -> str:
     call.require(call.dtype != _BOOL, "arithmetic of truth values")
     operands = call.operand("self", call.dtype), call.operand("other", call.dtype)
     return call.add(BinaryOp(function), *operands)
+
+
+def _scaled(function: BinaryFunction, call: AtenCall) -> str:
+    """Torch has factors in float32 that float16 does not hold."""
+    other = call["other"]
+    if call.dtype != _HALF or not isinstance(other, float | int) or _is_half(other):
+        return _arithmetic(function, call)
+    operands = call.operand("self", _WIDE), call.operand("other", _WIDE)
+    return call.add(CastOp(_HALF), call.add(BinaryOp(function), *operands))
+
+
+def _is_half(number: float) -> bool:
+    """Whether float16 has such a number: neither too large nor too small."""
+    return number == 0 or not math.isfinite(number) or _TINY <= abs(number) <= _LARGEST
 
 
 def _sum(function: BinaryFunction, reverse: bool, call: AtenCall) -> str:
@@ -120,8 +151,9 @@ def _power(call: AtenCall) -> str:
         return call.add(BinaryOp("mul"), data, data)
     if exponent == 3:
         return call.add(BinaryOp("mul"), call.add(BinaryOp("mul"), data, data), data)
-    if exponent == 0.5:
-        return call.add(UnaryOp("sqrt"), data)  # torch has no other numbers at -0 and -infinity
+    if is_root(exponent, call.dtype):  # torch has no other numbers at -0 and -infinity
+        root = call.add(UnaryOp("sqrt"), data)
+        return root if exponent == 0.5 else call.add(UnaryOp("reciprocal"), root)
     return call.add(BinaryOp("pow"), data, call.number(exponent, call.dtype))
 
 
@@ -219,7 +251,9 @@ def _overloads(names: Mapping[str, BinaryFunction]) -> dict[str, BinaryFunction]
 
 ELEMENTWISE: Final[Mapping[str, Converter]] = {
     **{f"{name}.default": partial(_unary, function) for name, function in _UNARY.items()},
+    **{f"{name}.default": partial(_rounding, function) for name, function in _ROUNDING.items()},
     **{name: partial(_arithmetic, function) for name, function in _ARITHMETIC.items()},
+    **{name: partial(_scaled, function) for name, function in _SCALING.items()},
     **{name: partial(_compare, function) for name, function in _overloads(_COMPARISONS).items()},
     **{name: partial(_logic, function) for name, function in _LOGIC.items()},
     "_to_copy.default": _to_copy,
