@@ -6,6 +6,7 @@ import ctypes
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any, Final
 
 import numpy as np
@@ -76,10 +77,10 @@ class IOBinding:
             buffer_ptr: address of the first element.
 
         Raises:
-            InputError: another device than ``"cpu"``.
+            InputError: another device than ``"cpu"``, or no address, element type or shape.
         """
         _check_device(device_type, f"input {name!r}")
-        self._inputs[name] = _array_at(buffer_ptr, element_type, shape)
+        self._inputs[name] = _array_at(buffer_ptr, element_type, shape, f"input {name!r}")
 
     def bind_output(
         self,
@@ -118,7 +119,7 @@ class IOBinding:
             raise InputError(
                 "memory without a shape or an element type", where, "give element_type and shape"
             )
-        self._wanted[name] = _array_at(buffer_ptr, element_type, shape)
+        self._wanted[name] = _array_at(buffer_ptr, element_type, shape, where)
 
     def clear_binding_inputs(self) -> None:
         """Forget all inputs."""
@@ -161,9 +162,29 @@ def _check_device(kind: str, where: str) -> None:
         )
 
 
-def _array_at(address: int, element_type: Any, shape: Sequence[int]) -> NDArray[Any]:
-    """The array that lies at an address; the caller keeps its memory."""
-    kind = np.dtype(element_type)
-    size = kind.itemsize * math.prod(shape)
-    memory = (ctypes.c_char * size).from_address(address)
-    return np.frombuffer(memory, kind).reshape(tuple(shape))
+def _array_at(address: int, element_type: Any, shape: Sequence[int], where: str) -> NDArray[Any]:
+    """The array that lies at an address; the caller keeps its memory.
+
+    Args:
+        address: of the first element.
+        element_type: NumPy's.
+        shape: extents.
+        where: for errors.
+
+    Raises:
+        InputError: no memory can have that address, element type or shape.
+    """
+    try:
+        kind = np.dtype(element_type)
+        extents = tuple(map(index, shape))
+        start = index(address)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"no address, element type or shape: {error}", where) from error
+    if start <= 0 or min(extents, default=0) < 0 or kind.hasobject:
+        raise InputError(
+            f"no {kind} elements of shape {extents} lie at address {start}",
+            where,
+            "give the address of the first of these elements, such as array.ctypes.data",
+        )
+    memory = (ctypes.c_char * (kind.itemsize * math.prod(extents))).from_address(start)
+    return np.frombuffer(memory, kind).reshape(extents)

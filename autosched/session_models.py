@@ -138,7 +138,11 @@ class OpenModel:
             return found
         for arg, shape in zip(self.inputs, shapes, strict=True):
             if not _fits(shape, arg.shape):
-                raise InputError(f"shape {shape}, expected {arg.shape}", f"input {arg.name!r}")
+                raise InputError(
+                    f"shape {shape}, expected {arg.shape}",
+                    f"input {arg.name!r}",
+                    "extents that the model leaves open are 1 or more",
+                )
         with self._lock:
             if shapes not in self._modules:
                 self._make_room()

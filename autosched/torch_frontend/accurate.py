@@ -1,15 +1,18 @@
 """Functions that torch's exporter writes in a form that computes something else.
 
 ``log(1 + x)`` and ``exp(x) - 1`` round ``x`` away; the forms here are Kahan's, in which the same
-rounding occurs twice and cancels.  ``log(exp(x) + exp(y))`` is infinite from 89 on.  Quotients that
-are rounded are computed in float32, also those of integers; those of floats are Python's, whose
-``1 // 0.1`` is 9.  The sign of NaN is 0 for torch, its angle is NaN.  ``x ** 0.5`` is a root, which
-minus infinity does not have.  Attention with a mask is 0
-for torch where a query sees no key; in ONNX it would be no number or the mean of all values.
+rounding occurs twice and cancels.  Logarithms to other bases are divided by one that has float32's
+digits; here they are integers where they should be.  ``log(exp(x) + exp(y))`` is infinite from 89
+on.  Quotients that are rounded are computed in float32, also those of integers; those of floats are
+Python's, whose ``1 // 0.1`` is 9.  The sign of NaN is 0 for torch, its angle is NaN.  ``x ** 0.5``
+is a root, which minus infinity does not have.  Attention with a mask is 0 for torch where a query
+sees no key; in ONNX it would be no number or the mean of all values.
 """
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any
 
 
@@ -21,6 +24,8 @@ def decompositions() -> dict[Any, Any]:
     return {
         aten.log1p.default: _log1p,
         aten.expm1.default: _expm1,
+        aten.log2.default: partial(_log, 2),
+        aten.log10.default: partial(_log, 10),
         aten.logaddexp.default: _logaddexp,
         aten.sign.default: _sign,
         aten.sgn.default: _sign,
@@ -54,6 +59,17 @@ def _expm1(x: Any) -> Any:
     accurate = less * (x / power.log())
     plain = torch.logical_or(power.isinf(), less == -1)
     return torch.where(power == 1, x, torch.where(plain, less, accurate))
+
+
+def _log(base: int, x: Any) -> Any:
+    """To a base: what is an integer but for roundings is one."""
+    import torch
+
+    x = _as_float(x)
+    power = x.log() / math.log(base)
+    whole = power.round()
+    error = 2 * torch.finfo(x.dtype).eps * whole.abs()
+    return torch.where((power - whole).abs() <= error, whole, power)
 
 
 def _logaddexp(x: Any, y: Any) -> Any:

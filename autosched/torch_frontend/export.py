@@ -99,11 +99,32 @@ def _onnx_model(program: Any, where: str, traced: bool = False) -> Any:
             program = program.run_decompositions(decompositions())
         _check_unchanged(program, where)
         make_translatable(program.graph_module.graph, where)
-        model = torch.onnx.export(
-            program, dynamo=True, verbose=False, custom_translation_table=translations()
-        ).model_proto
+        model = _folded(
+            torch.onnx.export(
+                program,
+                dynamo=True,
+                verbose=False,
+                optimize=False,  # that takes x + 1e-9 and x * 1.00001 for x
+                custom_translation_table=translations(),
+            ).model
+        )
         _name_inputs(model, program.graph_signature.user_inputs)
         return model
+
+
+def _folded(model: Any) -> Any:
+    """The ``onnx.ModelProto`` of an exported model.
+
+    Functions are inlined, constants computed, and views of the operands of products taken away.
+    """
+    import onnx_ir
+    from onnxscript import optimizer, rewriter
+    from onnxscript.rewriter.rules import common
+
+    optimizer.inline(model)
+    optimizer.fold_constants(model, onnx_shape_inference=True)
+    views = common.two_reshapes_matmul_reshape_rule, common.one_reshape_matmul_reshape_rule
+    return onnx_ir.to_proto(rewriter.rewrite(model, views))
 
 
 @contextlib.contextmanager

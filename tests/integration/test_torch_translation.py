@@ -87,17 +87,54 @@ def test_quotients_signs_and_angles_are_torchs() -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6, equal_nan=True)
 
 
-@pytest.mark.parametrize("exported", [False, True])
-def test_roots_and_functions_of_two_dtypes_are_torchs(
-    monkeypatch: pytest.MonkeyPatch, exported: bool
-) -> None:
-    """A root has no value at minus infinity, a power has; of float16 torch takes powers."""
+@pytest.fixture(params=["direct", "exported"])
+def way(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """With ONNX in between, and without."""
 
     def not_taken(_: Any) -> None:
         raise NotTakenError("on purpose")
 
-    if exported:
+    if request.param == "exported":
         monkeypatch.setattr(export, "network_of_program", not_taken)
+
+
+@pytest.mark.usefixtures("way")
+def test_small_addends_and_factors_near_one_stay() -> None:
+    """The exporter's optimiser takes both for nothing."""
+    x = torch.tensor([0.0, 1e-7, -1e-12, 1e-8, 1.0, 3.0])
+    module = modules.Function(
+        lambda x: (x / (x * x + 1e-9), x - 1e-10, 1.000001 * x, x / 0.999999, (x + 1e-11).rsqrt())
+    )
+    for ours, theirs in zip(_run(module, x), module(x), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=5e-7, atol=0, equal_nan=True)
+
+
+def test_logarithms_are_whole_where_they_should_be() -> None:
+    """And have all digits of float64."""
+    edges = torch.tensor([0.0, -1.0, torch.inf, torch.nan, 3.0, 0.7, 1 + 1e-6]).double()
+    powers = 2.0 ** torch.arange(-120, 120, 7).double(), 10.0 ** torch.arange(-9, 30).double()
+    x = torch.cat([*powers, edges])
+    module = modules.Function(lambda x: (x.log2(), x.float().log2(), x.log10()))
+    for ours, theirs in zip(_run(module, x), module(x), strict=True):
+        rounding = 4 * torch.finfo(theirs.dtype).eps
+        torch.testing.assert_close(ours, theirs, rtol=rounding, atol=0, equal_nan=True)
+        whole = theirs == theirs.round()
+        assert torch.equal(ours[whole], theirs[whole])
+
+
+def test_operators_that_torch_takes_apart_in_place_need_no_onnx(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(export, "_onnx_model")
+    x = torch.cat([torch.zeros(1, 7), torch.randn(2, 7)]).double()
+    module = modules.Function(lambda x: functional.rms_norm(x, (7,)))
+    for ours, theirs in zip(_run(module, x), [module(x)], strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.usefixtures("way")
+def test_roots_and_functions_of_two_dtypes_are_torchs() -> None:
+    """A root has no value at minus infinity, a power has; of float16 torch takes powers."""
     x = torch.tensor([torch.inf, -torch.inf, -0.0, 4.0, -1.0])[:, None]
 
     class Module(torch.nn.Module):  # type: ignore[misc,name-defined]

@@ -36,11 +36,14 @@ def decomposed(graph: Any, args: Sequence[Any], apart: Collection[Any]) -> Any:
         for operator, function in _known().items()
         if operator in apart or str(operator) not in CONVERTERS
     }
-    trace = make_fx(graph, table, "fake", _allow_non_fake_inputs=True)
 
     def traced() -> Any:
         with torch.no_grad():
-            return trace(*args)
+            parts = make_fx(graph, table, "fake", _allow_non_fake_inputs=True)(*args)
+            if not any(map(_writes, parts.graph.nodes)):
+                return parts
+            pure = torch.func.functionalize(parts)
+            return make_fx(pure, {}, "fake", _allow_non_fake_inputs=True)(*args)
 
     # In a thread of its own: this one is inside a compiled function, under modes of torch.
     with ThreadPoolExecutor(1) as pool:
@@ -48,6 +51,12 @@ def decomposed(graph: Any, args: Sequence[Any], apart: Collection[Any]) -> Any:
             return pool.submit(traced).result()
         except Exception as error:  # torch raises whatever it meets on the way
             raise NotTakenError(f"torch cannot trace it: {type(error).__name__}") from error
+
+
+def _writes(node: Any) -> bool:
+    """Whether a node changes a tensor: torch's own functions do it to those that they made."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and bool(schema.is_mutable)
 
 
 @cache

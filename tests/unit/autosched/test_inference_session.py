@@ -128,6 +128,13 @@ def test_what_cannot_be_bound_is_one_clear_error() -> None:
         binding.bind_output("z")
     with pytest.raises(InputError, match="memory without a shape"):
         binding.bind_output("y", buffer_ptr=64)
+    for kind, shape, address in (
+        (np.float32, (2, 4), 0), (np.float32, (-2, 4), 64), (np.float32, (2, 4), -64),
+        (object, (2, 4), 64), ("nonsense", (2, 4), 64), (np.float32, (2.5, 4), 64),
+        (np.float32, 3, 64), (np.float32, (2, 4), "64"), (np.float32, None, 64),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match="input 'x'"):
+            binding.bind_input("x", "cpu", 0, kind, shape, address)  # type: ignore[arg-type]
     binding.bind_output("y")
     with pytest.raises(InputError, match="no array for input 'x'"):
         session.run_with_iobinding(binding)
