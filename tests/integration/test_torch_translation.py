@@ -87,20 +87,13 @@ def test_quotients_signs_and_angles_are_torchs() -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6, equal_nan=True)
 
 
-@pytest.fixture(params=["direct", "exported"])
-def way(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """With ONNX in between, and without."""
-
-    def not_taken(_: Any) -> None:
-        raise NotTakenError("on purpose")
-
-    if request.param == "exported":
-        monkeypatch.setattr(export, "network_of_program", not_taken)
+def _not_taken(_: Any) -> None:
+    raise NotTakenError("on purpose")
 
 
-@pytest.mark.usefixtures("way")
-def test_small_addends_and_factors_near_one_stay() -> None:
+def test_small_addends_and_factors_near_one_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """The exporter's optimiser takes both for nothing."""
+    monkeypatch.setattr(export, "network_of_program", _not_taken)
     x = torch.tensor([0.0, 1e-7, -1e-12, 1e-8, 1.0, 3.0])
     module = modules.Function(
         lambda x: (x / (x * x + 1e-9), x - 1e-10, 1.000001 * x, x / 0.999999, (x + 1e-11).rsqrt())
@@ -132,9 +125,13 @@ def test_operators_that_torch_takes_apart_in_place_need_no_onnx(
         torch.testing.assert_close(ours, theirs)
 
 
-@pytest.mark.usefixtures("way")
-def test_roots_and_functions_of_two_dtypes_are_torchs() -> None:
+@pytest.mark.parametrize("exported", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_roots_and_functions_of_two_dtypes_are_torchs(
+    monkeypatch: pytest.MonkeyPatch, exported: bool
+) -> None:
     """A root has no value at minus infinity, a power has; of float16 torch takes powers."""
+    if exported:
+        monkeypatch.setattr(export, "network_of_program", _not_taken)
     x = torch.tensor([torch.inf, -torch.inf, -0.0, 4.0, -1.0])[:, None]
 
     class Module(torch.nn.Module):  # type: ignore[misc,name-defined]
