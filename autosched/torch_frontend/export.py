@@ -117,14 +117,13 @@ def _folded(model: Any) -> Any:
 
     Functions are inlined, constants computed, and views of the operands of products taken away.
     """
-    import onnx_ir
-    from onnxscript import optimizer, rewriter
+    from onnxscript import ir, optimizer, rewriter
     from onnxscript.rewriter.rules import common
 
     optimizer.inline(model)
     optimizer.fold_constants(model, onnx_shape_inference=True)
     views = common.two_reshapes_matmul_reshape_rule, common.one_reshape_matmul_reshape_rule
-    return onnx_ir.to_proto(rewriter.rewrite(model, views))
+    return ir.to_proto(rewriter.rewrite(model, views))
 
 
 @contextlib.contextmanager
