@@ -9,7 +9,8 @@ from costmodel.extract.analysis import Analysis
 from costmodel.extract.quantity import Quantity, larger, smaller, where
 from costmodel.extract.registers import AccumulatorTile
 from costmodel.extract.statement import STRAIGHT_KINDS
-from costmodel.extract.validity import Validity
+from costmodel.extract.validity import Validity, share
+from sketch.nest.loopnest import LoopKind
 from sketch.target.units import UNITS
 
 # A product takes as long as all rows that a unit can have, but for few of them.
@@ -19,8 +20,9 @@ _ROWS = float(max(unit.m for unit in UNITS))
 def tile_cycles(analysis: Analysis, tile: AccumulatorTile, checks: Validity) -> Quantity:
     """Cycles of the main statement on one thread.
 
-    A step multiplies each first operand of a tile with each second one.  Blocks at an edge take as
-    long as whole ones, and what is missing of their operands is filled with zeros in a copy.
+    A step multiplies each first operand of a tile with each second one.  Blocks at an edge, and
+    those that padding cuts, take as long as whole ones, and what is missing of their operands is
+    filled with zeros in a copy.
     """
     rates = analysis.target.rates
     height = analysis.unit_rows
@@ -31,12 +33,24 @@ def tile_cycles(analysis: Analysis, tile: AccumulatorTile, checks: Validity) -> 
     products = results * rates.tile_product * share
     lines = tile.prefetches * analysis.unit_terms / 4.0 / rates.loads
     loads = (tile.broadcast_loads + tile.vector_loads) * rates.tile_load + lines
-    copies = tile.broadcast_loads * rates.tile_copy * (1.0 - checks.tile_valid)
+    whole = checks.tile_valid * (1.0 - _cut(analysis, checks))
+    copies = tile.broadcast_loads * rates.tile_copy * (height / _ROWS) * (1.0 - whole)
     step = larger(products, loads) + rates.load_overlap * smaller(products, loads) + copies
     fetched = where(in_memory(analysis), rates.tile_load + rates.tile_store, 0.0)
     visit = results * (rates.tile_store + fetched) + rates.tile_product * share
     chain = larger(tile.chain * tile.reduce_unroll, 1.0)
     return steps * (step + visit / chain) * checks.tail_executed
+
+
+def _cut(analysis: Analysis, checks: Validity) -> Quantity:
+    """Share of blocks of which padding leaves out rows, if it leaves out one of each of them."""
+    rows = {x.var for x in analysis.loops if x.kind is LoopKind.TENSOR and not x.reduce}
+    cut: Quantity = 0.0
+    for guard in checks.paddings:
+        if guard.variables & rows:
+            outside = 1.0 - share(guard, analysis.main.loops)
+            cut = larger(cut, smaller(outside * analysis.unit_rows, 1.0))
+    return cut
 
 
 def in_memory(analysis: Analysis) -> bool | NDArray[np.bool_]:

@@ -48,7 +48,7 @@ class Validity:
         tail_executed: trips that loops clipped to the extents do execute, of all trips: register
             tiles run whole or not at all.
         padding_valid: trips that no padding guard excludes, of those inside the extents.
-        guards: distinct guards.
+        guards: distinct guards; ``paddings``: those that padding makes.
         copies: estimated specialised copies of the straight-line code.
         growth: how much those copies enlarge it: at an edge that padding makes, the short reduce
             loops of the guard are unrolled, so that every tap is decided.
@@ -72,6 +72,7 @@ class Validity:
     looped_ends: Quantity
     tile_valid: Quantity
     edge_inside: Quantity
+    paddings: tuple[MergedGuard, ...]
 
 
 def validity(site: StoreSite) -> Validity:
@@ -127,7 +128,7 @@ def validity(site: StoreSite) -> Validity:
     guards = float(len(tails) + len(paddings))
     return Validity(
         tail_valid, tail_executed, padding_valid, guards, copies, growth, reduce_growth, bounded,
-        looped, tile_valid, edge_inside,
+        looped, tile_valid, edge_inside, tuple(paddings),
     )  # fmt: skip
 
 

@@ -45,7 +45,8 @@ class Rates:
         tile_product: cycles of a product on tile registers, of all its rows.
         tile_least: share of that which a product of few rows takes.
         tile_load, tile_store: cycles to load a tile register, to store one.
-        tile_copy: cycles to copy an operand of which a part is missing, before it is loaded.
+        tile_copy: cycles to copy an operand of all rows of which a part is missing, before it is
+            loaded.
     """
 
     hertz: float = 4e9
