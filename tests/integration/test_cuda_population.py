@@ -47,7 +47,8 @@ def test_features_of_a_batch_are_those_of_its_rows(name: str, rng: np.random.Gen
 
 @pytest.mark.parametrize("seed", half(range(2)))
 @pytest.mark.parametrize(
-    "name", ("matmul", pytest.param("dense_relu", marks=pytest.mark.slow), "conv2d_relu")
+    "name",
+    ["matmul", *(pytest.param(n, marks=pytest.mark.slow) for n in ("dense_relu", "conv2d_relu"))],
 )
 def test_feasible_rows_keep_the_limits_of_the_target(name: str, seed: int) -> None:
     (sketch,) = generate(WORKLOADS[name](), GPU)

@@ -152,6 +152,7 @@ def test_results_lie_in_memory_as_torchs() -> None:
         assert one.stride() == other.stride()
 
 
+@pytest.mark.slow
 def test_views_of_attention_with_a_mask_go_through_onnx() -> None:
     """Truncation has no converter; heads that are joined are a view of what attention wrote."""
 

@@ -46,6 +46,7 @@ def test_inputs_that_are_outputs_keep_their_names() -> None:
         torch.testing.assert_close(to_torch(ours), theirs)
 
 
+@pytest.mark.slow
 def test_scales_with_aligned_corners_and_nearest_elements_are_torchs() -> None:
     x = torch.randn(1, 2, 20, 11)
     module = modules.Function(

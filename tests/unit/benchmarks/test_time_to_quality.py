@@ -70,6 +70,7 @@ def test_a_run_is_compiled_again_at_its_checkpoints(tmp_path: Path) -> None:
     assert (tmp_path / "curve.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_the_best_known_is_timed_beside_it(tmp_path: Path) -> None:
     net, log = zoo.build("mlp", image=4), RecordLog(tmp_path / "known.jsonl")
     job = TuneJob(options=TuneOptions(trials=6, search=SEARCH), runner=SimulatedRunner(), log=log)

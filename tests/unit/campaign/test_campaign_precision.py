@@ -30,6 +30,7 @@ def test_a_result_that_is_a_little_off_is_wrong(operation, monkeypatch):
     assert PART.judge(case, ignore).outcome == "wrong"
 
 
+@pytest.mark.slow
 def test_growth_names_what_grows():
     before = held()
     assert before.memory > 2**20

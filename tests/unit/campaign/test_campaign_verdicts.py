@@ -106,6 +106,7 @@ def first_right(seeds=range(1, 60)):
 PLAN_LONG = Entry("tensor", "cases", "", 1, {}, 60, 8)
 
 
+@pytest.mark.slow
 def test_a_wrong_number_is_found_and_the_program_made_small(monkeypatch):
     case = first_right()
 

@@ -197,6 +197,11 @@ def test_windows_that_hold_padding_alone_may_have_roundings() -> None:
     assert abs(found[0, 0]).max() <= 1e-6 * abs(found).max()
 
 
+@cache
+def task_of_gpu() -> Task:
+    return Task(conv2d_relu(7, 512, 512), cuda_target("h200"))
+
+
 @pytest.mark.parametrize(
     ("accuracy", "check", "quick"),
     [("default", True, False), ("as written", True, False), ("default", False, False),
@@ -206,7 +211,7 @@ def test_on_a_gpu_those_that_round_no_more_come_first(
     accuracy: Accuracy, check: bool, quick: bool
 ) -> None:
     """As it is written, each product of a padded convolution is tested; nobody measures errors."""
-    gpu = Task(conv2d_relu(7, 512, 512), cuda_target("h200"))
+    gpu = task_of_gpu()
     item = unmeasured.unmeasured(gpu, quick, check, accuracy)
     found = [(each.candidate.sketch.variant, each.share) for each in item.predicted]
     assert found[-1] == ("direct", 1.0) and not item.judged_by_errors

@@ -33,6 +33,7 @@ def resnet() -> Network:
     return zoo.build("resnet-18", batch=2, image=32)
 
 
+@pytest.mark.slow
 def test_resnet_kernels_compute_the_network(resnet: Network) -> None:
     _assert_same(resnet.graph)
 

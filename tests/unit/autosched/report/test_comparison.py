@@ -31,6 +31,7 @@ def test_a_network_against_onnxruntime() -> None:
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
+@pytest.mark.slow
 def test_on_an_emulated_device_only_the_results_are_compared_with_onnxruntime() -> None:
     pytest.importorskip("onnxruntime")
     network = asd.zoo.build("mlp", image=4)

@@ -76,7 +76,9 @@ def tuned(seed: int, busy: range, options: TuneOptions = OPTIONS) -> tuple[TuneR
     return result, runner.true_s(task(), best)
 
 
-@pytest.mark.parametrize("busy", [range(30, 1000), range(30, 70)])
+@pytest.mark.parametrize(
+    "busy", [range(30, 1000), pytest.param(range(30, 70), marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("seeds", [range(2), pytest.param(range(4), marks=pytest.mark.slow)])
 def test_the_choice_is_that_of_a_quiet_run(busy: range, seeds: range) -> None:
     """In the mean: two searches of one seed part ways where one of them re-measures."""
