@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from sketch.schedule.sketch import Sketch
     from sketch.target.target import Target
 
+_NONE: Final[Mapping[str, Sketch]] = MappingProxyType({})
 # Doublings of extents, over all arrays: what is further away is another kind of work.
 _FARTHEST: Final = 12.0
 # Records that are looked at for each seed wanted: some do not fit, some become equal.
@@ -54,17 +56,22 @@ def bests_of_tasks(records: Iterable[Record]) -> tuple[Record, ...]:
     return tuple(rank(group)[0][1] for group in groups.values())
 
 
-def nearest(task: TaskSpec, bests: Sequence[Record], most: int) -> tuple[Candidate, ...]:
+def nearest(
+    task: TaskSpec, bests: Sequence[Record], most: int, known: Iterable[Sketch] = ()
+) -> tuple[Candidate, ...]:
     """At most ``most`` different candidates from the nearest other tasks, the nearest first.
 
     Args:
         task: that they are for.
         bests: of any tasks and machines, see ``bests_of_tasks``.
         most: candidates.
+        known: sketches of the task; a candidate of an equal one is of that object, for which much
+            was computed already.
     """
+    sketches = {sketch.key: sketch for sketch in known}
     found: dict[tuple[object, ...], Candidate] = {}
     for record in _in_order(task, bests)[: _TRIES * most]:
-        candidate = rescaled(task, record)
+        candidate = rescaled(task, record, sketches)
         if candidate is not None:
             found.setdefault(candidate.key, candidate)
         if len(found) == most:
@@ -102,11 +109,16 @@ def _extents(title: Title) -> list[list[int]]:
     return [[max(1, int(n)) for n in re.findall(r"\d+", shape)] for shape in shapes]
 
 
-def rescaled(task: TaskSpec, record: Record) -> Candidate | None:
-    """A recorded schedule of another task as one of ``task``; None where it makes none."""
+def rescaled(
+    task: TaskSpec, record: Record, known: Mapping[str, Sketch] = _NONE
+) -> Candidate | None:
+    """A recorded schedule of another task as one of ``task``; None where it makes none.
+
+    ``known``: sketches of the task, by their keys.
+    """
     try:
         there = record.candidate(task.variant(record.variant).dag, task.target)
-        row = _nearest_row(there)
+        row = _nearest_row(there, known.get(there.sketch.key, there.sketch))
         if row.count:
             candidate = Candidate(row.sketch, row.row(0))
             verify(lower(row.sketch, dict(candidate.values)))
@@ -116,9 +128,8 @@ def rescaled(task: TaskSpec, record: Record) -> Candidate | None:
     return None
 
 
-def _nearest_row(there: Candidate) -> Population:
+def _nearest_row(there: Candidate, sketch: Sketch) -> Population:
     """The decisions as the nearest choices of the sketch; no row where they are not feasible."""
-    sketch: Sketch = there.sketch
     values = [_nearest(d.choices, int(there.values[d.id])) for d in sketch.decisions]
     table: NDArray[np.int64] = np.array([values], dtype=np.int64)
     return keep_feasible(Population(sketch, clamp(sketch, table)))

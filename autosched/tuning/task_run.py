@@ -30,6 +30,7 @@ from sketch.dag.dag import ComputeDAG
 
 if TYPE_CHECKING:
     from autosched.tasks.spec import TaskSpec
+    from sketch.schedule.sketch import Sketch
 
 
 class TaskRun:
@@ -55,7 +56,7 @@ class TaskRun:
         learner: Learner,
         options: TuneOptions,
         rng: np.random.Generator,
-        others: Callable[[TaskSpec], tuple[Candidate, ...]] = lambda task: (),
+        others: Callable[[TaskSpec, Sequence[Sketch]], tuple[Candidate, ...]] = lambda *_: (),
         pool: Sequence[Candidate] | None = None,
     ) -> None:
         self.task = task
@@ -155,7 +156,7 @@ class TaskRun:
         """
         if self._seeds or self.measured.trials:
             return (*self._seeds, *self._predicted())
-        others = self._others(self.task)
+        others = self._others(self.task, self._space.sketches)
         favourite = (self._space.draft_candidate(),) if others else ()
         return (*(self._predicted() or favourite), *others)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from autosched.records.record import Record
     from autosched.tasks.candidate import Candidate
     from autosched.tasks.spec import TaskSpec
+    from sketch.schedule.sketch import Sketch
 
 
 class Transfer:
@@ -36,12 +37,12 @@ class Transfer:
                 if known is None or record.result.median < known[0]:
                     self._bests[record.task] = record.result.median, record
 
-    def seeds(self, task: TaskSpec) -> tuple[Candidate, ...]:
-        """What to try first of a task that nothing was measured of."""
+    def seeds(self, task: TaskSpec, known: Iterable[Sketch] = ()) -> tuple[Candidate, ...]:
+        """What to try first of a task that nothing was measured of; ``known``: its sketches."""
         if not self._most:
             return ()
         own = [record for _, record in self._bests.values()]
-        return nearest(task, [*own, *self._examples], self._most)
+        return nearest(task, [*own, *self._examples], self._most, known)
 
     @cached_property
     def _examples(self) -> tuple[Record, ...]:

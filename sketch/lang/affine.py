@@ -24,12 +24,12 @@ def add_terms(
     sums = dict(lhs)
     for var, coefficient in rhs:
         sums[var] = sums.get(var, 0) + sign * coefficient
-    return tuple((var, c) for var, c in sums.items() if c != 0)
+    return tuple([(var, c) for var, c in sums.items() if c != 0])
 
 
 def scale_terms(terms: Iterable[tuple[V, int]], factor: int) -> tuple[tuple[V, int], ...]:
     """All terms times an integer; none where it is 0."""
-    return tuple((var, c * factor) for var, c in terms) if factor else ()
+    return tuple([(var, c * factor) for var, c in terms]) if factor else ()
 
 
 def bounds(

@@ -64,6 +64,18 @@ def test_the_nearest_task_comes_first() -> None:
     assert wanted is not None and found.key == wanted.key
 
 
+def test_sketches_that_are_there_are_used() -> None:
+    task, bests = conv(192), [*measured(conv(32), 3), *measured(conv(128), 3)]
+    sketches = space_of(task).sketches
+    plain = nearest(task, bests, 6)
+    found = nearest(task, bests, 6, sketches)
+    assert [c.key for c in found] == [c.key for c in plain]
+    assert [c.values for c in found] == [c.values for c in plain]
+    keys = [sketch.key for sketch in sketches]
+    there = [c for c in found if c.sketch.key in keys]
+    assert there and all(c.sketch is sketches[keys.index(c.sketch.key)] for c in there)
+
+
 def test_this_machine_comes_before_others() -> None:
     own = measured(conv(32))
     foreign = [replace(r, target=replace(r.target, arch="other")) for r in measured(conv(128))]
