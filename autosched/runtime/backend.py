@@ -163,7 +163,8 @@ def _load_on_device(
 def _device_peaks(target: Target) -> Peaks:
     from autosched.runtime.gpu.machine import nominal_machine
 
-    return Peaks(nominal_machine(target, 0).flops)
+    machine = nominal_machine(target, 0)
+    return Peaks(machine.flops, machine.units)
 
 
 def _device_caches(size: int, target: Target) -> CacheState:

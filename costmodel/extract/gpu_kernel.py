@@ -96,8 +96,7 @@ def _arithmetic(root: Node, target: Target) -> Quantity:
 def unit_macs(store: Store, target: Target) -> float:
     """Multiply-adds a cycle of a processor's tensor units on what a statement multiplies."""
     size = min(size_of(load.buffer.dtype) for load in store_loads(store))
-    macs = target.card.int8_macs if size == 1 else target.card.half_macs
-    return float(macs or target.card.fma_lanes)
+    return float(target.card.unit_macs(size) or target.card.fma_lanes)
 
 
 def _read_before(found: Sequence[Store]) -> Mapping[Compute | None, frozenset[Buffer]]:

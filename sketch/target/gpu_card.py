@@ -68,5 +68,9 @@ class GpuCard:
     tf32_macs: int = 0
     int8_macs: int = 0
 
+    def unit_macs(self, element_bytes: int) -> int:
+        """Multiply-adds a cycle of a processor's tensor units on elements of 1 or 2 bytes."""
+        return self.int8_macs if element_bytes == 1 else self.half_macs
+
 
 NO_CARD: Final = GpuCard()

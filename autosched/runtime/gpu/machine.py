@@ -12,6 +12,8 @@ from codegen.cuda.nvrtc import compile_source
 from codegen.gpu.alignment import DEVICE_ALIGNMENT
 from codegen.gpu.protocol import capturing
 from codegen.kernel import Argument
+from sketch.lang.dtypes import size_of
+from sketch.target.units import units_of
 
 if TYPE_CHECKING:
     from codegen.gpu.protocol import Device, DeviceStream
@@ -35,8 +37,18 @@ def nominal_machine(target: Target, working_bytes: int) -> Machine:
         working_bytes,
         target.threads,
         on_gpu=True,
+        units=nominal_units(target),
         note="nominal numbers of the card, not measured",
     )
+
+
+def nominal_units(target: Target) -> dict[str, float]:
+    """Operations a second of the tensor units of a card, by its data sheet."""
+    processors, card = 2.0 * target.threads, target.card
+    return {
+        unit.name: processors * card.unit_macs(size_of(unit.lhs)) * card.hertz
+        for unit in units_of(target)
+    }
 
 
 def device_machine(device: Device, working_bytes: int) -> Machine:
@@ -54,6 +66,7 @@ def device_machine(device: Device, working_bytes: int) -> Machine:
         size,
         device.target.threads,
         on_gpu=True,
+        units=nominal_units(device.target),
         note=f"copying inside {size / 1e6:.4g} MB again and again: the memory of this network",
     )
 

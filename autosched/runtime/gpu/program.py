@@ -127,7 +127,7 @@ class DeviceProgram:
 
     def peaks(self) -> Peaks:
         """Operations a second: measured, or nominal where the device is emulated."""
-        return Peaks(self.machine().flops)
+        return Peaks(self.machine().flops, self.machine().units)
 
     def machine(self) -> Machine:
         """The device: measured once, or nominal where it is emulated."""
