@@ -22,6 +22,7 @@ from tests.support.cuda_mutants import mutants_of
 from tests.support.cuda_programs import GPU, feasible_nests
 from tests.support.errors import relative_error
 from tests.support.small_workloads import SMALL
+from tests.support.units import HALVES, int_product
 from tests.support.workloads import (
     WORKLOADS,
     chain,
@@ -45,6 +46,7 @@ def in_blocks(size: int, channels: int, outputs: int) -> ComputeDAG:
 
 
 CASES: Mapping[str, Callable[[], ComputeDAG]] = {
+    "halves on units": lambda: int_product(37, 29, 76, HALVES),
     **WORKLOADS,
     **{name: partial(get(name).dag, *sizes) for name, sizes in SMALL.items()},
     "matmul 17 19 23": lambda: matmul_dag(17, 19, 23),
