@@ -15,7 +15,7 @@ import numpy as np
 from sketch.analysis.access import AffineForm, affine_index, interval_of
 from sketch.analysis.read_bounds import Facts, bound_by_fact, facts_of
 from sketch.lang.affine import Interval
-from sketch.lang.dtypes import is_float, size_of
+from sketch.lang.dtypes import is_float, is_integer, is_unsigned, size_of
 from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Unary
 from sketch.lang.reducers import is_sum
 from sketch.lang.scalar_functions import Array, oracle_dtype
@@ -56,12 +56,18 @@ class _Product:
     facts: Facts
 
 
-def sum_of_products(op: Compute) -> tuple[Term, ...] | None:
-    """The terms that a stage sums over its reduce axes, or None if it has another form."""
+def sum_of_products(op: Compute, integers: bool = False) -> tuple[Term, ...] | None:
+    """The terms that a stage sums over its reduce axes, or None if it has another form.
+
+    Args:
+        op: the stage.
+        integers: whether operands may be integers that are made wider; the terms then have the
+            operands as they are stored.
+    """
     reduce = op.reduce
     if reduce is None or not is_sum(reduce.reducer):
         return None
-    products = _products(reduce.sources[0])
+    products = _products(reduce.sources[0], integers)
     if products is None:
         return None
     terms = [_as_term(product) for product in products]
@@ -69,23 +75,26 @@ def sum_of_products(op: Compute) -> tuple[Term, ...] | None:
     return found if len(found) == len(terms) else None
 
 
-def _products(node: Expr) -> list[_Product] | None:
+def _products(node: Expr, integers: bool) -> list[_Product] | None:
     match node:
         case Load():
             return [_Product(np.asarray(1, oracle_dtype(node.dtype)), (node,), ())]
         case Const():
             return [_Product(constant(node), (), ())]
         case Unary("neg", operand, _):
-            return _scaled(_products(operand), -1)
-        case Cast(operand, dtype) if _widens(operand.dtype, dtype):
-            return _products(operand)
+            return _scaled(_products(operand, integers), -1)
+        case Cast(operand, dtype) if _widens(operand.dtype, dtype, integers):
+            return _products(operand, integers)
         case Binary("mul", lhs, rhs, _):
-            return _multiplied(_products(lhs), _products(rhs))
+            return _multiplied(_products(lhs, integers), _products(rhs, integers))
         case Binary("add" | "sub" as sign, lhs, rhs, _):
-            left, right = _products(lhs), _scaled(_products(rhs), 1 if sign == "add" else -1)
+            left, right = (
+                _products(lhs, integers),
+                _scaled(_products(rhs, integers), 1 if sign == "add" else -1),
+            )
             return None if left is None or right is None else left + right
         case Select(condition, then, Const(value, _)) if value == 0:
-            facts, inner = facts_of(condition), _products(then)
+            facts, inner = facts_of(condition), _products(then, integers)
             if facts is None or inner is None:
                 return None
             return [_Product(p.coefficient, p.loads, p.facts + facts) for p in inner]
@@ -93,9 +102,12 @@ def _products(node: Expr) -> list[_Product] | None:
             return None
 
 
-def _widens(source: str, target: str) -> bool:
-    """Whether a cast between floats keeps every value."""
-    return is_float(source) and is_float(target) and size_of(source) < size_of(target)
+def _widens(source: str, target: str, integers: bool) -> bool:
+    """Whether a cast between floats, or integers, keeps every value."""
+    known = is_float(source) and is_float(target)
+    if integers:
+        known = known or (is_integer(source) and is_integer(target) and not is_unsigned(target))
+    return known and size_of(source) < size_of(target)
 
 
 def _scaled(products: list[_Product] | None, sign: int) -> list[_Product] | None:

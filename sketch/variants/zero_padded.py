@@ -63,7 +63,7 @@ def _matched(op: Compute) -> _Match | None:
     reduce = op.reduce
     if reduce is None or not isinstance(reduce.sources[0], Select) or op.axes[-1].extent == 1:
         return None
-    match sum_of_products(op):
+    match sum_of_products(op, integers=True):
         case (Term(operands=(first, second)),):
             pairs = ((first, second), (second, first))
         case _:
