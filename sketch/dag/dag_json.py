@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ExpressionError, quoted
@@ -27,10 +27,11 @@ from sketch.lang.expr import (
     Unary,
     Var,
 )
-from sketch.lang.prepared import JoinedDimensions, LinearMap, Prepared
+from sketch.lang.prepared import Prepared
 from sketch.lang.tensor import Compute, Operation, Placeholder, SharedBuffer, StoreMap, Tensor
 
 _Json = dict[str, Any]
+_PREPARED: Final[dict[str, type[Prepared]]] = {kind.__name__: kind for kind in get_args(Prepared)}
 _DAMAGED: Final = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
 
 
@@ -81,10 +82,14 @@ def _input_of(data: _Json) -> Placeholder:
 
 
 def _prepared_of(data: _Json) -> Prepared:
-    shape = tuple(data["shape"])
-    if data["kind"] == JoinedDimensions.__name__:
-        return JoinedDimensions(shape, data["outer"], data["inner"])
-    return LinearMap(shape, tuple(map(tuple, data["matrix"])))
+    fields = {name: _tuples(value) for name, value in data.items()}
+    kind = _PREPARED[fields.pop("kind")]
+    return kind(**fields)
+
+
+def _tuples(value: Any) -> Any:
+    """Lists within lists as tuples."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 class _StageWriter:

@@ -150,6 +150,47 @@ class CombinedParts:
         return _combined(self.matrix, self.columns(array), empty).reshape(self.result_shape)
 
 
+@dataclass(frozen=True, slots=True)
+class MovedCopies:
+    """Copies of a constant side by side, each moved along one dimension, with zeros around it.
+
+    Attributes:
+        shape: of the caller's array.
+        dimension: that the copies are moved along.
+        sources: by place of the result in that dimension and by copy, which place of the caller's
+            array is there; -1: zero.
+    """
+
+    shape: tuple[int, ...]
+    dimension: int
+    sources: tuple[tuple[int, ...], ...]
+
+    @property
+    def key(self) -> str:
+        """Stable text form."""
+        digest = hashlib.sha256(repr(self).encode()).hexdigest()[:8]
+        return f"moved({len(self.sources)} x {len(self.sources[0])}, {digest})"
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """``shape`` with another extent of the dimension, and the last one of all copies."""
+        extents = list(self.shape)
+        extents[self.dimension] = len(self.sources)
+        extents[-1] *= len(self.sources[0])
+        return tuple(extents)
+
+    def apply(self, array: NDArray[Any], empty: Allocator = np.empty) -> NDArray[Any]:
+        """The constant, a new C-contiguous array; ``empty`` makes it."""
+        out = empty(self.result_shape, str(array.dtype))
+        given, made = (np.moveaxis(a, self.dimension, 0) for a in (array, out))
+        width = self.shape[-1]
+        for place, row in enumerate(self.sources):
+            for copy, source in enumerate(row):
+                part = made[place, ..., copy * width : (copy + 1) * width]
+                part[...] = 0 if source < 0 else given[source]
+        return out
+
+
 def _combined(
     matrix: Sequence[Sequence[float]], columns: NDArray[np.generic], empty: Allocator
 ) -> NDArray[np.generic]:
@@ -165,5 +206,5 @@ def _combined(
     return out
 
 
-Prepared = LinearMap | JoinedDimensions | CombinedParts
+Prepared = LinearMap | JoinedDimensions | CombinedParts | MovedCopies
 """How a constant is made from what the caller gives."""

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from sketch.dag.dag import ComputeDAG
 from sketch.variants.implicit_gemm import implicit_gemm
+from sketch.variants.joined_columns import joined_columns
 from sketch.variants.joined_groups import joined_groups
 from sketch.variants.strassen import strassen
 from sketch.variants.winograd import winograd, winograd_in_parts
@@ -42,6 +43,8 @@ class Algorithm(NamedTuple):
 _F2_GROWTH: Final = 4.0
 _SIX_POINTS_GROWTH: Final = 10.0
 _EIGHT_POINTS_GROWTH: Final = 40.0
+# The same products and sums, and zeros.
+_JOINED_GROWTH: Final = 2.0
 # 1 to 2.5, and 9 where the direct product adds several partial sums.
 _STRASSEN_GROWTH: Final = 10.0
 
@@ -54,6 +57,7 @@ ALGORITHMS: Final[tuple[Algorithm, ...]] = (
     Algorithm("winograd-3-strided", winograd_strided_three, _F2_GROWTH),
     Algorithm("winograd-5-strided", winograd_strided_five, _SIX_POINTS_GROWTH),
     Algorithm("joined-groups", joined_groups, 1.0),
+    Algorithm("joined-columns", joined_columns, _JOINED_GROWTH),
     Algorithm("strassen", strassen, _STRASSEN_GROWTH),
 )
 # No longer searched, as another is faster; schedules in logs are replayed.

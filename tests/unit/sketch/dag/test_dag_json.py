@@ -14,6 +14,9 @@ from sketch.dag.dag_json import dag_from_json, dag_to_json
 from sketch.errors import AutoschedError, ExpressionError
 from sketch.lang import reducers
 from sketch.lang.tensor import compute, placeholder, reduce_axis
+from sketch.operators.conv import conv2d, grouped_conv
+from sketch.operators.matmul import matmul
+from sketch.variants.derive import ALGORITHMS, variants_of
 from tests.support.small_workloads import SMALL
 from tests.support.workloads import conv2d_relu
 
@@ -37,6 +40,27 @@ def test_several_outputs_and_their_reducers_are_equal_again() -> None:
     place, value = compute(5, lambda i: reducers.argmax(k, data[i, k], k), name="largest")
     dag = ComputeDAG([place, value])
     assert again(dag).key == dag.key
+
+
+@pytest.mark.parametrize("variant", ["winograd-4", "joined-columns", "joined-groups", "strassen"])
+def test_constants_in_another_form_are_equal_again(variant: str) -> None:
+    """Of every kind."""
+    weight = placeholder((3, 3, 16, 16), name="w", constant=True)
+    data = placeholder((1, 6, 12, 16), name="x")
+    groups = placeholder((4, 3, 3, 4, 4), name="w", constant=True)
+    few = placeholder((3, 3, 16, 2), name="w", constant=True)
+    rows, columns = placeholder((128, 256), name="x"), placeholder((256, 256), "float32", "w", True)
+    results = {
+        "winograd-4": lambda: conv2d(data, weight, padding=1),
+        "joined-columns": lambda: conv2d(data, few, padding=1),
+        "joined-groups": lambda: grouped_conv(data, groups, 1, 1, groups=4),
+        "strassen": lambda: matmul(rows, columns),
+    }
+    dag = variants_of(ComputeDAG([results[variant]()]), ALGORITHMS)[variant]
+    found = again(dag)
+    assert found.key == dag.key and str(found) == str(dag)
+    made = [(a.op.prepared, b.op.prepared) for a, b in zip(dag.inputs, found.inputs, strict=True)]
+    assert all(one == other for one, other in made) and any(one for one, _ in made)
 
 
 def test_shared_expressions_are_written_once() -> None:

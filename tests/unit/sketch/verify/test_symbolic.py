@@ -15,6 +15,7 @@ from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators.conv import conv, grouped_conv
 from sketch.variants import filtering, strassen, winograd, winograd_blocks
 from sketch.variants.implicit_gemm import implicit_gemm
+from sketch.variants.joined_columns import joined_columns
 from sketch.variants.joined_groups import joined_groups
 from sketch.verify.symbolic import first_difference
 
@@ -65,6 +66,8 @@ def few_channels(monkeypatch: pytest.MonkeyPatch) -> None:
         (winograd.winograd_in_parts, convolution((4, 4), (3, 3))),
         (implicit_gemm, convolution((3, 5), (3, 3), 1, 2)),
         (joined_groups, groups(3, 2)),
+        (joined_columns, convolution((3, 4), (3, 3), 1)),
+        (joined_columns, convolution((8,), (2,))),
         (strassen.strassen, convolution((4, 3), (1, 1), 0, 4)),
     ],
 )
