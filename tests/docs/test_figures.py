@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+import pytest
+
 from tests.support.lazily import lazily
 from tests.support.pages import PAGES, Page
 
 figures = lazily("scripts.figures", "matplotlib")
 
 
+@pytest.mark.slow
 def test_figures_are_drawn(tmp_path):
     for path in figures.draw(tmp_path):
         assert ElementTree.parse(path).getroot().tag.endswith("svg")

@@ -201,7 +201,12 @@ def nodes_of(names, source, result):
 @pytest.mark.usefixtures("torchlib")
 @pytest.mark.parametrize(
     "page",
-    [page for page in map(Page, PAGES) if any(block.needs_torch for block in page.blocks)],
+    [
+        # the page on import makes the same calls
+        pytest.param(page, marks=[pytest.mark.slow] * (page.path.stem == "README"))
+        for page in map(Page, PAGES)
+        if any(block.needs_torch for block in page.blocks)
+    ],
     ids=str,
 )
 def test_snippets_with_torch_run(page, folder):

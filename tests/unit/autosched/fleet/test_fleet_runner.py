@@ -93,6 +93,7 @@ def logged(path, machines: str, **more) -> list[str]:
     return [record.candidate_key for record in log.read().records if record.phase == "trial"]
 
 
+@pytest.mark.slow
 def test_tuning_asks_for_the_same_whichever_machine_is_faster(tmp_path) -> None:
     turns = iter(range(10**6))
 

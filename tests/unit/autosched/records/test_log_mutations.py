@@ -26,7 +26,7 @@ from tests.support.log_mutations import (
     shared_lines,
 )
 
-QUICK_CASES, MANY_CASES = 12, 400
+QUICK_CASES, MANY_CASES = 8, 400
 
 
 @pytest.fixture(scope="module")

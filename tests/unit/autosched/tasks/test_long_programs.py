@@ -188,6 +188,7 @@ def test_an_element_looked_up_through_many_tables() -> None:
     np.testing.assert_array_equal(run(dag, table), expected)
 
 
+@pytest.mark.slow
 def test_deep_selects_of_16_bit_floats_are_refused_in_words() -> None:
     data = asd.placeholder((SIZE,), "float16", name="a")
 

@@ -60,6 +60,7 @@ def test_a_name_that_a_variant_would_use_may_be_taken(name: str) -> None:
     assert variants(ComputeDAG([compute(result.shape, lambda *i: -result[i], name=name)])) == []
 
 
+@pytest.mark.slow
 def test_a_program_that_is_as_long_as_allowed_has_no_longer_variant() -> None:
     result = conv2d(image(), weight(), name="conv")
     for number in range(MOST_STAGES - 1):
