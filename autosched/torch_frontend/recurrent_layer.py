@@ -57,6 +57,11 @@ def as_torch_operators(graph: Any) -> None:
             node.target = _torch_operator(names[node.target])
 
 
+def layer_operators() -> frozenset[Any]:
+    """Torch's operators for whole layers: nobody should take them apart into time steps."""
+    return frozenset(map(_torch_operator, _NAMES))
+
+
 def translations() -> dict[Any, Callable[..., Any]]:
     """How torch's exporter shall translate the layers that it takes apart."""
     return {

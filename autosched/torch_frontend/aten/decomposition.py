@@ -10,6 +10,7 @@ from typing import Any
 from autosched.torch_frontend.accurate import decompositions
 from autosched.torch_frontend.aten.call import NotTakenError
 from autosched.torch_frontend.aten.table import CONVERTERS
+from autosched.torch_frontend.recurrent_layer import layer_operators
 
 
 def has_parts(operator: Any) -> bool:
@@ -63,4 +64,5 @@ def _writes(node: Any) -> bool:
 def _known() -> Mapping[Any, Callable[..., Any]]:
     from torch._decomp import core_aten_decompositions
 
-    return {**core_aten_decompositions(), **decompositions()}
+    known, layers = {**core_aten_decompositions(), **decompositions()}, layer_operators()
+    return {operator: parts for operator, parts in known.items() if operator not in layers}
