@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import inspect
+from collections.abc import Callable
 from typing import Any, cast
 
 from autosched.search.options import POLICIES, PolicyFactory, PolicyName
@@ -22,7 +24,8 @@ def named_policy(text: str) -> PolicyName | PolicyFactory:
     """The policy that a text names.
 
     Raises:
-        OptionError: the file or the module cannot be imported, or has no such policy.
+        OptionError: the file or the module cannot be imported, or has no such policy, or one that
+            is made of other arguments.
     """
     if text in POLICIES:
         return cast("PolicyName", text)
@@ -33,4 +36,23 @@ def named_policy(text: str) -> PolicyName | PolicyFactory:
         raise OptionError(
             f"there is no policy {name!r}", source, "name a class with ask and tell, or its maker"
         )
+    if not _takes(found, 4):
+        raise OptionError(
+            f"the policy {name!r} takes other arguments",
+            source,
+            "it is called with a space, a scorer, a random generator and what is measured",
+        )
     return cast("PolicyFactory", found)
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function can be called with so many arguments, as far as it says what it takes."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return True
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True

@@ -142,6 +142,13 @@ NORM: Final[Calls] = {
         )[0],
         (X, POSITIVE[0, :, 0, 0]),
     ),
+    "native_batch_norm.default": (
+        lambda x, w: (
+            aten.native_batch_norm(x, w, None, None, None, True, 0.1, 0.01)[0],
+            aten.native_batch_norm(x, w, -w, w / 2, w + 1, False, 0.1, 0.01)[0],
+        ),
+        (X, POSITIVE[0, :, 0, 0]),
+    ),
     "_softmax.default": (lambda x: x.softmax(1), (X,)),
     "all.default": (torch.all, (BOOLS,)),
     "all.dim": (lambda b: b.all(-1, keepdim=True), (BOOLS,)),
@@ -227,7 +234,10 @@ WINDOWS: Final[Calls] = {
         (VOLUMES,),
     ),
 }
-NOT_EXPORTED: Final = ("_adaptive_avg_pool3d.default", "amax.default", "rsub.Scalar", "squeeze.dim")
+NOT_EXPORTED: Final = (
+    "_adaptive_avg_pool3d.default", "amax.default", "native_batch_norm.default", "rsub.Scalar",
+    "squeeze.dim",
+)  # fmt: skip
 """Calls whose like torch's exporter to ONNX does not know."""
 TABLES: Final[Mapping[str, Calls]] = {
     "elementwise": ELEMENTWISE,

@@ -15,7 +15,7 @@ from autosched.torch_frontend.recurrent_layer import layer_operators
 
 def has_parts(operator: Any) -> bool:
     """Whether torch knows an operator in terms of others."""
-    return operator in _known()
+    return operator in _known() or _is_composite(operator)
 
 
 def decomposed(graph: Any, args: Sequence[Any], apart: Collection[Any]) -> Any:
@@ -52,6 +52,13 @@ def decomposed(graph: Any, args: Sequence[Any], apart: Collection[Any]) -> Any:
             return pool.submit(traced).result()
         except Exception as error:  # torch raises whatever it meets on the way
             raise NotTakenError(f"torch cannot trace it: {type(error).__name__}") from error
+
+
+def _is_composite(operator: Any) -> bool:
+    """Whether tracing an operator meets others in its place."""
+    if operator is None or operator in layer_operators():
+        return False
+    return hasattr(operator, "_can_decompose") and bool(operator._can_decompose())
 
 
 def _writes(node: Any) -> bool:

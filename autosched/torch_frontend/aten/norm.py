@@ -33,6 +33,14 @@ def _batch_norm(call: AtenCall) -> tuple[str | None, ...]:
     return call.add(BatchNorm(call.stored(call["eps"])), *names), None, None
 
 
+def _any_batch_norm(call: AtenCall) -> tuple[str | None, ...]:
+    """By the statistics of the batch or by stored ones."""
+    if not call["training"]:
+        return _batch_norm(call)
+    call.require(call["running_mean"] is None, "statistics that it changes")
+    return _instance_norm(call)
+
+
 def _layer_norm(call: AtenCall) -> tuple[str | None, ...]:
     rank = len(call.shape("input"))
     axes = tuple(range(rank - len(call["normalized_shape"]), rank))
@@ -183,6 +191,7 @@ NORM: Final[Mapping[str, Converter]] = {
     "mean.dim": partial(_reduce, "mean"),
     "min.default": partial(_whole_extreme, "min"),
     "min.dim": partial(_extreme, "min"),
+    "native_batch_norm.default": _any_batch_norm,
     "native_group_norm.default": _group_norm,
     "native_layer_norm.default": _layer_norm,
     "prod.dim_int": partial(_reduce, "prod"),

@@ -139,6 +139,7 @@ def test_a_policy_of_the_users_file(tmp_path: Path) -> None:
     for text, said in (
         (f"{path}:number", "there is no policy 'number'"),
         (f"{path}:absent", "there is no policy 'absent'"),
+        ("json:loads", "the policy 'loads' takes other arguments"),
         ("nowhere.py:shuffled", "there is no such file"),
         ("nowhere_at_all:shuffled", "cannot be imported: ModuleNotFoundError"),
     ):
