@@ -38,6 +38,8 @@ def _untranslatable(node: Any) -> str:
         )
     if name.endswith("_aa") and given.get("scale_factors"):
         return "smooths by scale factors, which torch's exporter ignores; give the size"
+    if name.endswith("_aa") and given.get("align_corners"):
+        return "smooths with aligned corners, where ONNX has other values"
     if name == "aten::scatter_reduce" and given.get("reduce") == "mean":
         return "takes means, where torch's exporter takes the last element"
     if name == "aten::logcumsumexp":

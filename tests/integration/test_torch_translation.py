@@ -192,6 +192,9 @@ REFUSED = {
     "smooths by scale factors": lambda x: functional.interpolate(
         x, scale_factor=0.4, mode="bilinear", antialias=True
     ),
+    "smooths with aligned corners": lambda x: functional.interpolate(
+        x, (5, 4), mode="bilinear", antialias=True, align_corners=True
+    ),
     "takes means": lambda x: x[0, 0].scatter_reduce(
         0, torch.zeros(8, 8, dtype=torch.int64), x[0, 1], "mean"
     ),
