@@ -137,6 +137,10 @@ CASES: Mapping[str, Callable[[], ComputeDAG]] = {
 }
 
 
+# One of each kind of tails, types and operands.
+FAST = ("bf16 tails", "requantised", "strided window", "pixels of bytes")
+
+
 def rows_of(sketch: Sketch, rng: np.random.Generator) -> list[Mapping]:
     population = feasible_rows(sketch, _ROWS, rng)
     return [population.row(n) for n in range(population.count)]
@@ -144,7 +148,9 @@ def rows_of(sketch: Sketch, rng: np.random.Generator) -> list[Mapping]:
 
 @needs_compiler
 @needs_nvrtc
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in CASES]
+)
 def test_random_rows_equal_the_oracle(name: str, tmp_path: Path) -> None:
     """Sums of some hundred products of bytes are exact in any order."""
     dag, rng = CASES[name](), np.random.default_rng(0)
@@ -175,9 +181,14 @@ def best_row(sketch: Sketch) -> Mapping:
 
 @needs_nvrtc
 @needs_disassembler
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize(
-    ("types", "opcode"), [(HALVES, "HMMA"), (("int8", "int8"), "IMMA")], ids=["halves", "bytes"]
+    ("arch", "types", "opcode"),
+    [
+        ("sm_80", HALVES, "HMMA"),
+        pytest.param("sm_90", HALVES, "HMMA", marks=pytest.mark.slow),
+        pytest.param("sm_80", ("int8", "int8"), "IMMA", marks=pytest.mark.slow),
+        ("sm_90", ("int8", "int8"), "IMMA"),
+    ],
 )
 def test_the_best_row_of_the_draft_is_products(
     arch: str, types: tuple[str, str], opcode: str, tmp_path: Path
@@ -191,7 +202,14 @@ def test_the_best_row_of_the_draft_is_products(
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize(
+    "arch",
+    [
+        "sm_75",
+        *(pytest.param(f"sm_{n}", marks=pytest.mark.slow) for n in (80, 89, 100, 120)),
+        "sm_90",
+    ],
+)
 def test_architectures_have_code(arch: str) -> None:
     target = cuda_target(arch)
     for types in (("float16", "float16"), HALVES, ("uint8", "int8")):
