@@ -203,7 +203,7 @@ def nodes_of(names, source, result):
     "page",
     [
         # the page on import makes the same calls
-        pytest.param(page, marks=[pytest.mark.slow] * (page.path.stem == "README"))
+        pytest.param(page, marks=[pytest.mark.slow] * (page.path.stem != "import"))
         for page in map(Page, PAGES)
         if any(block.needs_torch for block in page.blocks)
     ],

@@ -138,7 +138,7 @@ CASES: Mapping[str, Callable[[], ComputeDAG]] = {
 
 
 # One of each kind of tails, types and operands.
-FAST = ("bf16 tails", "requantised", "strided window", "pixels of bytes")
+FAST = ("bf16 tails", "requantised", "pixels of bytes")
 
 
 def rows_of(sketch: Sketch, rng: np.random.Generator) -> list[Mapping]:

@@ -82,6 +82,7 @@ def _points(dag: ComputeDAG) -> int:
     return min(prod(op.shape) for op in dag.stages if op in outputs or op.reduce is not None)
 
 
+@pytest.mark.slow
 def test_most_drawn_rows_fit(populations: Mapping[str, list[Population]]) -> None:
     shares = {
         f"{name} {population.sketch.key}": feasible(population.sketch, population.columns()).mean()
@@ -92,6 +93,7 @@ def test_most_drawn_rows_fit(populations: Mapping[str, list[Population]]) -> Non
     assert {name: share for name, share in shares.items() if share < 0.5} == {}
 
 
+@pytest.mark.slow
 def test_launches_are_few_and_blocks_have_whole_warps(
     tasks: Mapping[str, ComputeDAG], populations: Mapping[str, list[Population]]
 ) -> None:
@@ -105,6 +107,7 @@ def test_launches_are_few_and_blocks_have_whole_warps(
                 assert launch.block % H200.warp_size == 0 or small, f"{name}: {launch}"
 
 
+@pytest.mark.slow
 def test_rows_fill_the_card_where_the_output_allows_it(
     tasks: Mapping[str, ComputeDAG], populations: Mapping[str, list[Population]]
 ) -> None:

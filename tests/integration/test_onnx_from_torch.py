@@ -46,7 +46,9 @@ def _randomised(model: Any) -> Any:
     return model.eval()
 
 
-@pytest.mark.parametrize("make", [_resnet, _unusual, pytest.param(_vgg, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "make", [_unusual, *(pytest.param(make, marks=pytest.mark.slow) for make in (_resnet, _vgg))]
+)
 @pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
 def test_exported_models_agree_with_torch(make: Any, dynamo: bool, tmp_path: Path) -> None:
     torch.manual_seed(0)

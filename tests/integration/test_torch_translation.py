@@ -69,6 +69,7 @@ def test_small_numbers_keep_their_digits() -> None:
             torch.testing.assert_close(ours, theirs, rtol=2e-6, atol=0, equal_nan=True)
 
 
+@pytest.mark.slow
 def test_quotients_signs_and_angles_are_torchs() -> None:
     """Where the exporter rounds, overflows, or takes what is no number for zero."""
     nan, inf = float("nan"), float("inf")
@@ -239,6 +240,7 @@ def test_encoder_layers_are_those_of_torch(
     torch.testing.assert_close(encoder_layer(*arguments), fused(*arguments), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_graphs_with_constants_and_encoder_layers_are_compiled(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

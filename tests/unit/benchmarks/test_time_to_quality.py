@@ -44,6 +44,7 @@ def test_the_curve_is_the_weighted_sum_of_the_best_so_far() -> None:
     assert seconds_within([], 0.1) is None
 
 
+@pytest.mark.slow
 def test_a_run_is_compiled_again_at_its_checkpoints(tmp_path: Path) -> None:
     compiled: list[int] = []
 

@@ -204,8 +204,8 @@ def task_of_gpu() -> Task:
 
 @pytest.mark.parametrize(
     ("accuracy", "check", "quick"),
-    [("default", True, False), ("as written", True, False), ("default", False, False),
-     ("default", True, True)],
+    [("default", True, True), *(pytest.param(*case, marks=pytest.mark.slow) for case in (
+        ("default", True, False), ("as written", True, False), ("default", False, False)))],
 )  # fmt: skip
 def test_on_a_gpu_those_that_round_no_more_come_first(
     accuracy: Accuracy, check: bool, quick: bool
