@@ -84,6 +84,12 @@ def _end(child: subprocess.Popen[bytes], ended: threading.Event, process: int) -
         time.sleep(0.005)
 
 
+def _wait(over: threading.Event, process: int) -> None:
+    """At the end of ``process``, let a thread remove its folder: it would stop in the middle."""
+    if os.getpid() == process:  # and no fork of it
+        over.wait(_LONGEST_END_S)
+
+
 class BackgroundTuning:
     """A graph that is being tuned; one after the other, for they would disturb each other's times.
 
@@ -106,6 +112,9 @@ class BackgroundTuning:
         return self._module
 
     def _tune(self, network: Network, options: BackendOptions, tuner: Tuner) -> None:
+        over = threading.Event()
+        wait = partial(_wait, over, os.getpid())
+        atexit.register(wait)
         try:
             with tempfile.TemporaryDirectory(prefix="autosched-") as folder:
                 tuner(network, options, Path(folder))
@@ -115,6 +124,9 @@ class BackgroundTuning:
             known = isinstance(error, AutoschedError | OSError)
             why = str(error) if known else f"{type(error).__name__}: {error}"
             LOG.warning("%s is not tuned in the background: %s", self._name, why)
+        finally:
+            over.set()
+            atexit.unregister(wait)
 
 
 @cache
