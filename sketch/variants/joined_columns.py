@@ -15,13 +15,13 @@ neighbours already, and strides move filters likewise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
-from sketch.lang.expr import Axis, Expr, Load, select
+from sketch.lang.expr import Axis, Const, Expr, Load, select
 from sketch.lang.prepared import MovedCopies
 from sketch.lang.rewrite import rewrite
 from sketch.lang.tensor import (
@@ -36,7 +36,7 @@ from sketch.lang.tensor import (
 from sketch.nest.loopnest import row_major
 from sketch.operators.window import inside
 from sketch.variants.correlation import Correlation, correlation
-from sketch.variants.element_wise import is_element_wise, readers
+from sketch.variants.element_wise import joined_stages
 from sketch.variants.rebuild import rebuild
 
 _LANES: Final = 16  # of the longest vectors of float32
@@ -53,22 +53,17 @@ def joined_columns(dag: ComputeDAG) -> ComputeDAG | None:
         return None
     (columns,) = found
     op = columns.match.op
-    joined = {id(op)} | {id(reader) for reader in readers(dag, op)}
-    stages = [stage for stage in dag.stages if id(stage) in joined]
-    outputs = {id(tensor.op) for tensor in dag.outputs}
-    if not all(is_element_wise(stage, op, joined) for stage in stages):
-        return None
-    stores = {id(stage): columns.store(stage) for stage in stages if id(stage) in outputs}
-    if None in stores.values():
+    stores = joined_stages(dag, op, columns.store)
+    if stores is None:
         return None
 
     def replacement(stage: Compute, current: Callable[[Tensor], Tensor]) -> Tensor | None:
-        if id(stage) not in joined:
+        if id(stage) not in stores:
             return None
-        store = stores.get(id(stage))
+        store = stores[id(stage)]
         if stage is op:
             return _correlated(columns, current(columns.match.data), store)
-        return Tensor(_after(stage, columns, joined, current, store))
+        return Tensor(_after(stage, columns, stores.keys(), current, store))
 
     return rebuild(dag, replacement)
 
@@ -152,6 +147,8 @@ def _columns(op: Compute) -> _Columns | None:
         return None
     if (phases > 1 and kernel.phase != between - 1) or filters * phases > _MOST_FILTERS:
         return None
+    if kernel.slope < 0:  # neighbours would read to the left
+        return None
     extent = op.axes[match.places[-1] + 1].extent
     counts = range(_LANES // (filters * phases), 1, -1)
     count = next((n for n in counts if extent % n == 0), 1)
@@ -177,7 +174,7 @@ def _correlated(columns: _Columns, data: Tensor, store: StoreMap | None) -> Tens
         sides = zip(match.places, match.strides, match.before, match.kernel, taps, strict=False)
         for place, stride, before, which, tap in sides:
             index: Expr = between[place] * stride - before
-            read = between[place] * 0 + which.start
+            read: Expr = Const(which.start, "int64")
             if which.phase is not None:
                 index = index + between[which.phase] * which.slope
                 read = read + between[which.phase] * which.turn
@@ -227,7 +224,7 @@ def _moved(columns: _Columns) -> Tensor:
 def _after(
     stage: Compute,
     columns: _Columns,
-    joined: set[int],
+    joined: Collection[int],
     current: Callable[[Tensor], Tensor],
     store: StoreMap | None,
 ) -> Compute:

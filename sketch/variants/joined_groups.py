@@ -12,7 +12,7 @@ The filters ``f'[p, q, c, g * J + j] = f[g, p, q, c, j]`` are made ahead of time
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,7 +23,7 @@ from sketch.lang.prepared import JoinedDimensions
 from sketch.lang.rewrite import rewrite, walk
 from sketch.lang.tensor import Compute, Placeholder, SharedBuffer, StoreMap, Tensor
 from sketch.nest.loopnest import row_major
-from sketch.variants.element_wise import is_element_wise, readers
+from sketch.variants.element_wise import joined_stages
 from sketch.variants.rebuild import rebuild
 
 # Channels of which vectors hold whole groups; eight fill half a vector or more by themselves, and
@@ -39,19 +39,14 @@ def joined_groups(dag: ComputeDAG) -> ComputeDAG | None:
     if len(found) != 1:
         return None
     (op,) = found
-    joined = {id(op)} | {id(reader) for reader in readers(dag, op)}
-    stages = [stage for stage in dag.stages if id(stage) in joined]
-    outputs = {id(tensor.op) for tensor in dag.outputs}
-    if not all(is_element_wise(stage, op, joined) for stage in stages):
-        return None
-    stores = {id(stage): _store(stage) for stage in stages if id(stage) in outputs}
-    if None in stores.values():
+    stores = joined_stages(dag, op, _store)
+    if stores is None:
         return None
 
     def replacement(stage: Compute, current: Callable[[Tensor], Tensor]) -> Tensor | None:
-        if id(stage) not in joined:
+        if id(stage) not in stores:
             return None
-        return Tensor(_joined(stage, joined, current, stores.get(id(stage))))
+        return Tensor(_joined(stage, stores.keys(), current, stores[id(stage)]))
 
     return rebuild(dag, replacement)
 
@@ -171,7 +166,7 @@ def _store(stage: Compute) -> StoreMap | None:
 
 def _joined(
     stage: Compute,
-    joined: set[int],
+    joined: Collection[int],
     current: Callable[[Tensor], Tensor],
     store: StoreMap | None,
 ) -> Compute:
