@@ -43,6 +43,8 @@ _EXACT: Final = frozenset(
         *("Unique", "Unsqueeze", "Where", "Xor"),
     )
 )
+# Of these, only while no element is NaN, which it passes over or puts anywhere.
+_ORDERING: Final = frozenset(("ArgMax", "ArgMin", "TopK", "Unique"))
 _SILENT: Final = 4  # onnxruntime's severity "fatal": errors are raised, not printed as well
 
 
@@ -115,6 +117,26 @@ class OnnxruntimeEngine:
         return list(self._session.run(None, dict(feeds), self._run_options))
 
 
+class OrderingEngine:
+    """A session of onnxruntime, but onnx's reference for inputs that contain NaN."""
+
+    name: str = ONNXRUNTIME
+
+    def __init__(self, payload: bytes) -> None:
+        """Raises what both of them raise."""
+        self._fast, self._exact = OnnxruntimeEngine(payload), ReferenceEngine(payload)
+        self.input_names: Sequence[str] = self._fast.input_names
+
+    def evaluate(self, feeds: Mapping[str, NDArray[Any]]) -> list[Any]:
+        """All outputs, in which NaN is the largest number, or the position of both extremes."""
+        engine = self._exact if any(map(_has_nan, feeds.values())) else self._fast
+        return engine.evaluate(feeds)
+
+
+def _has_nan(array: NDArray[Any]) -> bool:
+    return array.dtype.kind == "f" and bool(np.isnan(array).any())
+
+
 def fastest_engine(payload: bytes) -> HostEngine:
     """A session of onnxruntime where it is installed and computes what onnx defines, else onnx's
     reference.
@@ -127,10 +149,11 @@ def fastest_engine(payload: bytes) -> HostEngine:
 
     from autosched.host.node_names import walk
 
-    nodes = walk(onnx.load_from_string(payload).graph.node)
+    nodes = list(walk(onnx.load_from_string(payload).graph.node))
     if not all(node.op_type in _EXACT and not node.domain for node in nodes):
         return ReferenceEngine(payload)
+    ordering = any(node.op_type in _ORDERING for node in nodes)
     try:
-        return OnnxruntimeEngine(payload)
+        return OrderingEngine(payload) if ordering else OnnxruntimeEngine(payload)
     except Exception:  # not installed, too old, or an operator or type that it does not have
         return ReferenceEngine(payload)

@@ -6,7 +6,8 @@ digits; here they are integers where they should be.  ``log(exp(x) + exp(y))`` i
 on.  Quotients that are rounded are computed in float32, also those of integers; those of floats are
 Python's, whose ``1 // 0.1`` is 9.  The sign of NaN is 0 for torch, its angle is NaN.  ``x ** 0.5``
 is a root, which minus infinity does not have.  Attention with a mask is 0 for torch where a query
-sees no key; in ONNX it would be no number or the mean of all values.
+sees no key; in ONNX it would be no number or the mean of all values.  Causal attention leaves
+hidden keys out, whatever they are; a mask that is added would let NaN through.
 """
 
 from __future__ import annotations
@@ -181,13 +182,17 @@ def _attention(
     """``softmax(query @ key^T * scale + mask) @ value``; rows that see no key are 0."""
     import torch
 
-    if attn_mask is None or dropout_p or more.get("enable_gqa") or is_causal:
+    alone = (attn_mask is None) == is_causal
+    if not alone or dropout_p or more.get("enable_gqa"):
         return NotImplemented  # torch's exporter does it right, or says that it cannot
+    scale = more.get("scale")
+    scores = (query * (query.shape[-1] ** -0.5 if scale is None else scale)) @ key.mT
+    if is_causal:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        return torch.where(seen, scores, -torch.inf).softmax(-1) @ value
     mask = attn_mask
     if mask.dtype == torch.bool:
         mask = torch.where(mask, 0.0, -torch.inf).to(query.dtype)
-    scale = more.get("scale")
-    scores = (query * (query.shape[-1] ** -0.5 if scale is None else scale)) @ key.mT
     unseen = mask.amax(-1, keepdim=True) == -torch.inf
     return torch.where(unseen, 0.0, (scores + mask).softmax(-1)) @ value
 

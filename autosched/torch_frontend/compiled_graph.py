@@ -78,6 +78,8 @@ class CompiledGraph:
         nodes = list(graph.graph.nodes)
         self._placeholders = [node for node in nodes if node.op == "placeholder"]
         self._outputs: tuple[Any, ...] = tuple(nodes[-1].args[0])
+        first = {id(value): index for index, value in reversed(list(enumerate(self._outputs)))}
+        self._sources = [first[id(value)] for value in self._outputs]
         self._known: dict[tuple[Any, ...], _Specialised] = {}
         self._full = False
 
@@ -104,7 +106,8 @@ class CompiledGraph:
         tuned = None if known.tuning is None else known.tuning.take()
         if tuned is not None:
             self._swap(key, tuned, args)
-        return laid_out(results, known.layouts)
+        placed = laid_out(results, known.layouts)
+        return tuple(placed[source] for source in self._sources)
 
     def _say_full(self) -> None:
         """Once: each set of shapes takes seconds, and memory for its own copy of the constants."""
@@ -161,11 +164,11 @@ class CompiledGraph:
 
     @property
     def _computed(self) -> list[int]:
-        """Positions of the outputs that the graph computes: not constants, not inputs."""
+        """Positions of the results that the graph computes: no constants, no inputs, each once."""
         return [
             index
             for index, value in enumerate(self._outputs)
-            if hasattr(value, "op") and value.op != "placeholder"
+            if hasattr(value, "op") and value.op != "placeholder" and self._sources[index] == index
         ]
 
     def _variable(self, args: Sequence[Any]) -> list[int]:
@@ -246,6 +249,8 @@ class CompiledGraph:
 
     def _check_outputs(self, outputs: Sequence[Value]) -> None:
         """ONNX knows no complex numbers: torch's exporter writes them as pairs."""
+        if len(outputs) != len(self._computed):
+            raise ModelImportError(f"of {len(self._computed)} outputs ONNX has {len(outputs)}")
         for index, ours in zip(self._computed, outputs, strict=True):
             theirs = self._outputs[index].meta["val"]
             if str(theirs.dtype) != f"torch.{ours.dtype}" or theirs.dim() != len(ours.shape):
@@ -267,11 +272,12 @@ class CompiledGraph:
         results = module.run({name: to_numpy(args[index]) for name, index in inputs})
         computed = dict(zip(self._computed, results.values(), strict=True))
         positions = {node.name: index for index, node in enumerate(self._placeholders)}
+        tensors = {index: to_torch(array) for index, array in computed.items()}
         return tuple(
-            to_torch(computed[index])
-            if index in computed
+            tensors[source]
+            if source in tensors
             else (args[positions[value.name]] if hasattr(value, "op") else value)
-            for index, value in enumerate(self._outputs)
+            for source, value in zip(self._sources, self._outputs, strict=True)
         )
 
 

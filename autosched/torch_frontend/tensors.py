@@ -70,4 +70,5 @@ def to_torch(array: NDArray[Any]) -> Any:
 
     if str(array.dtype) == "bfloat16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
+    tensor = torch.from_numpy(array)
+    return tensor if array.size else tensor.new_empty(array.shape)  # with strides other than 0

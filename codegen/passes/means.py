@@ -6,13 +6,15 @@ The rounding of 1/n moves every mean of n elements the same way.  Where elements
 close together, what is left of them without their mean shows it.
 
 A division costs more than a product, but not more than the additions before it where these are
-many; powers of two stay, since they lose nothing.
+many, nor than the passes over the elements that are less their mean: of equal elements nothing is
+left then, if their sum is exact.  Powers of two stay, since they lose nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from codegen.passes.rewrite import Nodes, map_body, map_expr
@@ -21,9 +23,12 @@ from sketch.lang.dtypes import is_float
 from sketch.lang.expr import Binary, Const, Expr
 from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import Buffer, BufferLoad, LoopNest, Node, Store
+from sketch.nest.walk import stores, walk_value
 
 # A vector of quotients takes no longer than so many vectors of sums.
 _LEAST_TERMS: Final = 64
+# The mean of two elements is exact.
+_LEAST_OF_DEVIATIONS: Final = 3
 # All whole numbers up to here are float32.
 _MOST_TERMS: Final = 1 << 24
 
@@ -31,34 +36,49 @@ _MOST_TERMS: Final = 1 << 24
 def means(nest: LoopNest) -> LoopNest:
     """The nest with sums divided by numbers of terms."""
     sums = float_sums(nest)
-    return nest if not sums else replace(nest, roots=_nodes(nest.roots, sums))
+    if not sums:
+        return nest
+    subtracted = _subtracted(nest)
+
+    def rewritten(nodes: Nodes) -> Nodes:
+        return reused([one(node) for node in nodes], nodes)
+
+    def one(node: Node) -> Node:
+        if not isinstance(node, Store):
+            return map_body(node, rewritten)
+        least = _LEAST_TERMS if subtracted.isdisjoint(node.targets) else _LEAST_OF_DEVIATIONS
+        divided = partial(_mean, sums=sums, least=least)
+        values = [map_expr(v, lambda leaf: leaf, divided) for v in node.values]
+        changed = reused(values, node.values)
+        return node if changed is node.values else replace(node, values=changed)
+
+    return replace(nest, roots=rewritten(nest.roots))
 
 
-def _nodes(nodes: Nodes, sums: Set[Buffer]) -> Nodes:
-    return reused([_node(node, sums) for node in nodes], nodes)
+def _subtracted(nest: LoopNest) -> frozenset[Buffer]:
+    """Buffers of which an element is taken from another value."""
+    return frozenset(
+        node.rhs.buffer
+        for store, _ in stores(nest.roots)
+        for value in store.values
+        for node in walk_value(value)
+        if isinstance(node, Binary) and node.op == "sub" and isinstance(node.rhs, BufferLoad)
+    )
 
 
-def _node(node: Node, sums: Set[Buffer]) -> Node:
-    if not isinstance(node, Store):
-        return map_body(node, lambda body: _nodes(body, sums))
-    values = [map_expr(v, lambda leaf: leaf, lambda n: _mean(n, sums)) for v in node.values]
-    means = reused(values, node.values)
-    return node if means is node.values else replace(node, values=means)
-
-
-def _mean(node: Expr, sums: Set[Buffer]) -> Expr:
+def _mean(node: Expr, sums: Set[Buffer], least: int) -> Expr:
     match node:
         case Binary("mul", BufferLoad(buffer) as total, Const(value), dtype) | Binary(
             "mul", Const(value), BufferLoad(buffer) as total, dtype
         ) if buffer in sums and is_float(dtype):
-            terms = _terms(float(value))
+            terms = _terms(float(value), least)
             return node if terms is None else Binary("div", total, Const(terms, dtype), dtype)
     return node
 
 
-def _terms(factor: float) -> float | None:
-    """The n for which ``factor`` is 1/n, rounded, if a division by it pays."""
-    if not 1 / _MOST_TERMS <= factor <= 1 / _LEAST_TERMS:
+def _terms(factor: float, least: int) -> float | None:
+    """The n for which ``factor`` is 1/n, rounded, if it has as many terms as ``least``."""
+    if not 1 / _MOST_TERMS <= factor <= 1 / least:
         return None
     terms = round(1 / factor)
     exact = terms & (terms - 1) == 0

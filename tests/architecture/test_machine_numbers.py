@@ -161,6 +161,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "codegen/passes/means.py": {
         "_LEAST_TERMS": "accuracy of means: what a division may cost",
+        "_LEAST_OF_DEVIATIONS": "half of a sum of two is exact",
         "_MOST_TERMS": "digits of a float32",
     },
     "codegen/passes/partial_sums.py": {

@@ -152,6 +152,29 @@ def test_results_lie_in_memory_as_torchs() -> None:
         assert one.stride() == other.stride()
 
 
+def test_a_result_that_is_several_outputs_goes_through_onnx() -> None:
+    """ONNX names each output once; sorting has no converter, and a counter is also written."""
+
+    class Module(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, x: Any) -> Any:
+            self.calls += 1
+            ordered = x.msort()
+            return ordered * self.calls, ordered, ordered, x[:, :0] * 2
+
+    module, data = Module(), torch.randn(5, 3)
+    compiled = torch.compile(module, backend="autosched", options={"cache": False})
+    with torch.no_grad():
+        for calls in range(1, 3):
+            results, sorted_data = compiled(data), data.msort()
+            _assert_close(results, (sorted_data * calls, sorted_data, sorted_data, data[:, :0]))
+            assert results[3].stride() == (1, 1)
+    assert len(COMPILED) == 2 and module.calls == 2
+
+
 @pytest.mark.slow
 def test_views_of_attention_with_a_mask_go_through_onnx() -> None:
     """Truncation has no converter; heads that are joined are a view of what attention wrote."""

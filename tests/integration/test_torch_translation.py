@@ -185,6 +185,24 @@ def test_queries_that_see_no_key_give_zeros(boolean: bool) -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("through_onnx", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("hidden", [float("nan"), -float("inf")])
+def test_keys_that_a_causal_query_does_not_see_may_be_anything(
+    hidden: float, through_onnx: bool
+) -> None:
+    """Sorting has no converter."""
+    both = torch.randn(2, 1, 2, 6, 4)
+    both[1, :, :, 4:, 1] = hidden
+
+    def attention(x: Any) -> Any:
+        result = functional.scaled_dot_product_attention(x[0], x[1], x[0], is_causal=True)
+        return result, x[0].msort() if through_onnx else x[0]
+
+    ours, theirs = _run(modules.Function(attention), both)[0], attention(both)[0]
+    assert not ours[:, :, :4].isnan().any()
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
 REFUSED = {
     "divides by a number of its own": lambda x: functional.avg_pool2d(x, 2, divisor_override=3),
     "statistics of its batch": lambda x: functional.batch_norm(

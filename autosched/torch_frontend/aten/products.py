@@ -61,9 +61,9 @@ def _attention(call: AtenCall) -> tuple[str | None, ...]:
     scaled = call.add(BinaryOp("mul"), query, call.number(scale, call.dtype))
     scores = call.add(MatMul(), scaled, call.add(Transpose((0, 1, 3, 2)), key))
     if call["is_causal"]:
-        seen = np.tri(shapes[0][2], shapes[1][2], dtype=np.bool_)
-        hidden = np.where(seen, 0.0, -np.inf).astype(call.type_of(query).dtype)
-        scores = call.add(BinaryOp("add"), scores, call.array(hidden))
+        # Chosen, not added to: what is hidden may be NaN.
+        seen = call.array(np.tri(shapes[0][2], shapes[1][2], dtype=np.bool_))
+        scores = call.add(Where(), seen, scores, call.number(-np.inf, call.dtype))
     if call["attn_mask"] is None:
         return call.add(MatMul(), call.add(Softmax(3), scores), value), None
     mask = call.operand("attn_mask", call.dtype)

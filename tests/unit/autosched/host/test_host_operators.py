@@ -182,6 +182,33 @@ SCATTER = _typed_payload(
 )
 
 
+@pytest.mark.parametrize(
+    ("operator", "outputs", "attributes"),
+    [
+        ("TopK", 2, {}),
+        ("TopK", 2, {"largest": 0}),
+        ("ArgMax", 1, {"axis": 1}),
+        ("ArgMin", 1, {"axis": 1}),
+        ("Unique", 2, {}),
+    ],
+)
+def test_engines_order_nan_in_the_same_way(
+    operator: str, outputs: int, attributes: dict[str, int]
+) -> None:
+    """NaN is the largest number, as where NumPy sorts; onnxruntime leaves it anywhere, or out."""
+    pytest.importorskip("onnxruntime")
+    names = [f"y{index}" for index in range(outputs)]
+    inputs = {"x": (TensorProto.FLOAT, [3, 4])}
+    k = [np.array([3])] if operator == "TopK" else []
+    inputs |= {"k": (TensorProto.INT64, [1])} if k else {}
+    payload = _typed_payload(helper.make_node(operator, list(inputs), names, **attributes), inputs)
+    fast, slow = HostEvaluator(operator, payload, fastest_engine), HostEvaluator(operator, payload)
+    for numbers in (X, np.where(X > 0.5, np.nan, X)):
+        for ours, right in zip(fast.run([numbers, *k]), slow.run([numbers, *k]), strict=True):
+            np.testing.assert_array_equal(ours, right)
+    assert fast.engine == ONNXRUNTIME
+
+
 def test_engines_agree() -> None:
     pytest.importorskip("onnxruntime")
     feeds = [X, np.array([[0, 3], [1, 1], [2, -1]]), np.ones((3, 2), np.float32)]

@@ -12,9 +12,10 @@ from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.lower import lower
 from sketch.nest.loopnest import LoopNest
 from sketch.nest.printer import print_nest
-from sketch.operators import reduction
+from sketch.operators import normalization, reduction
 from sketch.population.population import sample
 from sketch.rules.generate import generate
+from tests.support.compiled import random_run
 from tests.support.cpu_targets import runnable
 
 
@@ -30,6 +31,18 @@ def test_means_are_divided_in_every_sketch(shape: tuple[int, int], dtype: str) -
     for nest in nests(ComputeDAG([reduction.mean(data, (1,), name="Y")])):
         assert f"/ {shape[1]}.0" in print_nest(means(nest))
         assert "/" not in print_nest(nest)
+
+
+@pytest.mark.parametrize("length", [3, 7, 9, 63, 64, 100])
+def test_means_that_elements_are_less_are_divided_however_few(length: int) -> None:
+    """Of equal elements nothing is left, where the rounding of 1/n would be all that is left."""
+    data = placeholder((5, length), name="X")
+    dag = ComputeDAG([normalization.normalize(data, (1,), 1e-5, name="Y")])
+    for nest in nests(dag):
+        text = print_nest(means(nest))
+        lines = [line for line in text.splitlines() if " = (Y.mean.sum[" in line]
+        divided = [f"/ {length}.0" in line for line in lines]
+        assert lines and divided == [length & (length - 1) != 0] * len(lines)
 
 
 @pytest.mark.parametrize(
@@ -50,3 +63,12 @@ def test_products_of_what_is_no_sum_stay() -> None:
     outputs = [compute((5,), lambda i: top[i] * 0.001, name="Y"), scaled]
     for nest in nests(ComputeDAG(outputs)):
         assert means(nest) is nest
+
+
+@pytest.mark.parametrize("length", [3, 7, 63])
+def test_nothing_is_left_of_equal_whole_numbers_without_their_mean(length: int) -> None:
+    data = placeholder((4, length), name="X")
+    dag = ComputeDAG([normalization.normalize(data, (1,), 1e-5, name="Y")])
+    rows = np.repeat(np.float32([[5], [100], [-255], [3]]), length, 1)
+    results = random_run(dag, {"X": rows}, runnable()[0], 0, 0, 8)
+    assert not results["Y"].any()
